@@ -1,0 +1,150 @@
+package diag
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Severity says whether a diagnostic stops its object from being used.
+type Severity uint8
+
+// Error stops the object from being used; Warning does not.
+const (
+	Error Severity = iota
+	Warning
+)
+
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// Position is a place in a file. Line and Column count from 1; zero means unknown.
+type Position struct {
+	File   string
+	Line   int
+	Column int
+}
+
+// String gives file:line, or what is known of it.
+func (p Position) String() string {
+	switch {
+	case p.File == "" && p.Line == 0:
+		return ""
+	case p.Line == 0:
+		return p.File
+	case p.File == "":
+		return "line " + strconv.Itoa(p.Line)
+	}
+	return p.File + ":" + strconv.Itoa(p.Line)
+}
+
+// Diagnostic is one mistake: where it is, what is wrong, and how to mend it.
+type Diagnostic struct {
+	Severity Severity
+	Path     string // field path such as spec.rules[0].match; empty for the whole object
+	Pos      Position
+	Summary  string // what is wrong; the reference's text verbatim where there is one
+	Hint     string // how to mend it; may be empty
+}
+
+// String gives `position: path: summary (hint)` without the parts that are empty.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	if p := d.Pos.String(); p != "" {
+		b.WriteString(p + ": ")
+	}
+	if d.Severity == Warning {
+		b.WriteString("warning: ")
+	}
+	if d.Path != "" {
+		b.WriteString(d.Path + ": ")
+	}
+	b.WriteString(d.Summary)
+	if d.Hint != "" {
+		b.WriteString(" (" + d.Hint + ")")
+	}
+	return b.String()
+}
+
+// List is a collection of diagnostics in the order in which they were found.
+type List []Diagnostic
+
+// Errorf adds an error at the field path.
+func (l *List) Errorf(path, format string, args ...any) {
+	*l = append(*l, Diagnostic{Severity: Error, Path: path, Summary: fmt.Sprintf(format, args...)})
+}
+
+// Warnf adds a warning at the field path.
+func (l *List) Warnf(path, format string, args ...any) {
+	*l = append(*l, Diagnostic{Severity: Warning, Path: path, Summary: fmt.Sprintf(format, args...)})
+}
+
+// Add adds d.
+func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
+
+// Hint sets the hint of the diagnostic that was added last.
+func (l List) Hint(format string, args ...any) {
+	if len(l) > 0 {
+		l[len(l)-1].Hint = fmt.Sprintf(format, args...)
+	}
+}
+
+// HasErrors reports whether any diagnostic is an error.
+func (l List) HasErrors() bool {
+	for _, d := range l {
+		if d.Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// Errors returns the diagnostics of severity Error; Warnings the others.
+func (l List) Errors() List   { return l.filter(Error) }
+func (l List) Warnings() List { return l.filter(Warning) }
+
+func (l List) filter(s Severity) List {
+	var out List
+	for _, d := range l {
+		if d.Severity == s {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Sort orders the list by position, keeping the order of diagnostics at the same place.
+func (l List) Sort() {
+	sort.SliceStable(l, func(i, j int) bool {
+		a, b := l[i].Pos, l[j].Pos
+		if a.File != b.File {
+			return a.File < b.File
+		}
+		if a.Line != b.Line {
+			return a.Line < b.Line
+		}
+		return a.Column < b.Column
+	})
+}
+
+// Error joins all diagnostics, one a line.
+func (l List) Error() string {
+	lines := make([]string, len(l))
+	for i, d := range l {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err returns l as an error when it has errors, else nil.
+func (l List) Err() error {
+	if !l.HasErrors() {
+		return nil
+	}
+	return l
+}

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Status of a Result.
+type Status uint8
+
+// The statuses of the language reference §0.1. The zero Status is "no result".
+const (
+	StatusNone Status = iota
+	StatusPass
+	StatusFail
+	StatusWarn
+	StatusError
+	StatusSkip
+)
+
+var statusNames = [...]string{"", "pass", "fail", "warn", "error", "skip"}
+
+func (s Status) String() string { return statusNames[s] }
+
+// Yield is what one evaluation of a rule gives. The zero Yield is "no result".
+type Yield struct {
+	Status     Status
+	Message    string
+	Path       string // where in the object a pattern failed, such as /spec/containers/0/image/
+	Properties map[string]string
+}
+
+// Result is the verdict of one rule on one request.
+type Result struct {
+	Program *Program
+	Rule    *Rule
+	Yield
+	Action     Action   // effective action of the rule for the request's namespace
+	Exceptions []string // keys of the exceptions that caused a skip
+	Elapsed    time.Duration
+}
+
+// Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.
+type Work struct {
+	Program *Program
+	Rule    *Rule
+	Kind    string
+}
+
+// Outcome is everything that an evaluation of Programs on one Request gives.
+type Outcome struct {
+	Request  *Request
+	Results  []Result
+	Object   *value.Doc // the object after mutation; Request.Object when nothing was changed
+	Work     []Work
+	Warnings []string
+	// FailurePolicy is Fail as soon as one evaluated Program uses Fail (§3.5).
+	FailurePolicy FailurePolicy
+}
+
+// Decision is the verdict on a request.
+type Decision struct {
+	Allowed  bool
+	Message  string
+	Warnings []string
+}

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Program is one compiled policy. It is immutable after Compile and shared by all goroutines.
+type Program struct {
+	APIVersion      string
+	Kind            string
+	Namespace       string // empty for cluster-scoped policies
+	Name            string
+	UID             string
+	Generation      int64
+	ResourceVersion string
+	Labels          map[string]string
+	Annotations     map[string]string
+
+	Settings Settings
+	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
+	Rules []*Rule
+	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors is still a Program: its
+	// broken rules evaluate to status error.
+	Diags diag.List
+}
+
+// Key is `name` for cluster-scoped policies and `namespace/name` for namespaced ones.
+func (p *Program) Key() string {
+	if p.Namespace == "" {
+		return p.Name
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+// Reach is what the Program may see of the world: the cluster, or its own namespace.
+func (p *Program) Reach() world.Reach {
+	if p.Namespace == "" {
+		return world.Cluster()
+	}
+	return world.InNamespace(p.Namespace)
+}
+
+// FailurePolicy says what an evaluation error means for the request.
+type FailurePolicy uint8
+
+// Fail refuses the request on error (the default); Ignore lets it pass.
+const (
+	Fail FailurePolicy = iota
+	Ignore
+)
+
+func (f FailurePolicy) String() string {
+	if f == Ignore {
+		return "Ignore"
+	}
+	return "Fail"
+}
+
+// Settings are the policy-wide fields of spec and the annotations with behaviour.
+type Settings struct {
+	FailurePolicy FailurePolicy
+	// TimeoutSeconds is the webhook timeout that the policy asks for; 0 when it asks for none.
+	TimeoutSeconds int32
+	ApplyOne       bool // spec.applyRules: One
+	Admission      bool
+	Background     bool
+	EmitWarning    bool
+	Scored         bool   // annotation policies.kyverno.io/scored is not "false"
+	Severity       string // annotation policies.kyverno.io/severity when it is a known severity
+	Category       string // annotation policies.kyverno.io/category
+	// MatchConditions are the CEL conditions of spec.webhookConfiguration; such a policy gets a webhook of its own.
+	MatchConditions []MatchCondition
+}
+
+// MatchCondition is a CEL condition of a webhook.
+type MatchCondition struct{ Name, Expression string }

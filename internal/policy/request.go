@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Operation is the operation of an admission request.
+type Operation string
+
+// The operations of admission.
+const (
+	Create  Operation = "CREATE"
+	Update  Operation = "UPDATE"
+	Delete  Operation = "DELETE"
+	Connect Operation = "CONNECT"
+)
+
+// User is the requester.
+type User struct {
+	Username string
+	UID      string
+	Groups   []string
+	Extra    map[string][]string
+}
+
+// Roles are the requester's roles (`namespace:name`) and cluster roles.
+type Roles struct{ Roles, ClusterRoles []string }
+
+// Origin of a Request: where it came from.
+type RequestOrigin uint8
+
+// The origins of a request.
+const (
+	FromAdmission RequestOrigin = iota
+	FromScan
+	FromCLI
+)
+
+// Request is one thing to judge: an admission review, a scanned object, or an object given to the command line. It is
+// immutable once evaluation has begun and may be shared by goroutines.
+type Request struct {
+	Origin    RequestOrigin
+	UID       string
+	Operation Operation
+	// GVK is the kind of the resource that the request is about; for a subresource the kind of its parent
+	// (Deployment for deployments/scale). RequestGVK is the kind of the object that was sent.
+	GVK, RequestGVK schema.GroupVersionKind
+	GVR             schema.GroupVersionResource
+	Subresource     string
+	Namespace, Name string
+	// Object is nil on DELETE; OldObject is nil on CREATE.
+	Object, OldObject *value.Doc
+	// User is nil where nobody asked (a scan).
+	User    *User
+	DryRun  bool
+	Options any
+
+	// ResolveRoles finds the requester's roles; nil when they are not known here. It is called at most once.
+	ResolveRoles func(context.Context) (Roles, error)
+	// ResolveNamespace finds the labels of the request's namespace; nil when they are not known here. It is called at
+	// most once.
+	ResolveNamespace func(context.Context) (map[string]string, error)
+
+	roles     onceResult[Roles]
+	namespace onceResult[map[string]string]
+	document  onceResult[map[string]any]
+	withRoles onceResult[map[string]any]
+}
+
+type onceResult[T any] struct {
+	once sync.Once
+	val  T
+	err  error
+}
+
+func (o *onceResult[T]) get(f func() (T, error)) (T, error) {
+	o.once.Do(func() { o.val, o.err = f() })
+	return o.val, o.err
+}
+
+// Subject is the object that match blocks look at: the new object, or the old one on DELETE. It is nil when the
+// request carries no object (CONNECT).
+func (r *Request) Subject() (map[string]any, error) {
+	d := r.Object
+	if d == nil || r.Operation == Delete {
+		if r.OldObject != nil {
+			d = r.OldObject
+		}
+	}
+	return d.Map()
+}
+
+// Roles returns the requester's roles, resolved at most once.
+func (r *Request) Roles(ctx context.Context) (Roles, error) {
+	return r.roles.get(func() (Roles, error) {
+		if r.ResolveRoles == nil {
+			return Roles{}, nil
+		}
+		return r.ResolveRoles(ctx)
+	})
+}
+
+// NamespaceLabels returns the labels of the request's namespace, resolved at most once; nil for cluster-scoped objects.
+func (r *Request) NamespaceLabels(ctx context.Context) (map[string]string, error) {
+	return r.namespace.get(func() (map[string]string, error) {
+		if r.Namespace == "" || r.ResolveNamespace == nil {
+			return nil, nil
+		}
+		return r.ResolveNamespace(ctx)
+	})
+}
+
+// ServiceAccount splits system:serviceaccount:⟨namespace⟩:⟨name⟩; both are empty for other users.
+func (r *Request) ServiceAccount() (namespace, name string) {
+	if r.User == nil {
+		return "", ""
+	}
+	rest, ok := strings.CutPrefix(r.User.Username, "system:serviceaccount:")
+	if !ok {
+		return "", ""
+	}
+	namespace, name, ok = strings.Cut(rest, ":")
+	if !ok {
+		return "", ""
+	}
+	return namespace, name
+}
+
+// Document is the value of the variable `request` (language reference §8.2), made at most once. With roles it also
+// holds request.roles and request.clusterRoles, which costs their resolution. On DELETE `object` is the old object,
+// as every mention of request.object is read as request.oldObject then (§8.1).
+func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, error) {
+	if !roles {
+		return r.document.get(func() (map[string]any, error) { return r.makeDocument() })
+	}
+	return r.withRoles.get(func() (map[string]any, error) {
+		doc, err := r.makeDocument()
+		if err != nil {
+			return nil, err
+		}
+		rr, err := r.Roles(ctx)
+		if err != nil {
+			return nil, err
+		}
+		doc["roles"] = stringList(rr.Roles)
+		doc["clusterRoles"] = stringList(rr.ClusterRoles)
+		return doc, nil
+	})
+}
+
+func (r *Request) makeDocument() (map[string]any, error) {
+	object, err := r.Object.Value()
+	if err != nil {
+		return nil, err
+	}
+	old, err := r.OldObject.Value()
+	if err != nil {
+		return nil, err
+	}
+	if r.Operation == Delete && object == nil {
+		object = old
+	}
+	doc := map[string]any{
+		"operation": string(r.Operation),
+		"namespace": r.Namespace,
+		"object":    object,
+		"oldObject": old,
+	}
+	if r.Origin == FromScan {
+		return doc, nil // other admission fields do not exist in a scan (§3.8)
+	}
+	doc["uid"] = r.UID
+	doc["name"] = r.Name
+	doc["subResource"] = r.Subresource
+	doc["dryRun"] = r.DryRun
+	doc["options"] = r.Options
+	doc["kind"] = map[string]any{"group": r.RequestGVK.Group, "version": r.RequestGVK.Version, "kind": r.RequestGVK.Kind}
+	doc["resource"] = map[string]any{"group": r.GVR.Group, "version": r.GVR.Version, "resource": r.GVR.Resource}
+	if r.User != nil {
+		doc["userInfo"] = r.User.document()
+	}
+	return doc, nil
+}
+
+func (u *User) document() map[string]any {
+	doc := map[string]any{"username": u.Username, "groups": stringList(u.Groups)}
+	if u.UID != "" {
+		doc["uid"] = u.UID
+	}
+	if len(u.Extra) > 0 {
+		extra := make(map[string]any, len(u.Extra))
+		for k, v := range u.Extra {
+			extra[k] = stringList(v)
+		}
+		doc["extra"] = extra
+	}
+	return doc
+}
+
+func stringList(in []string) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = s
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"context"
+)
+
+// Stage says in which kind of evaluation a rule takes part.
+type Stage uint8
+
+// The stages, in the order in which an admission review passes them.
+const (
+	StageMutate Stage = 1 << iota
+	StageVerifyImages
+	StageValidate
+	StageGenerate
+	StageMutateExisting
+	StageDelete
+)
+
+// Has reports whether any stage of o is in s.
+func (s Stage) Has(o Stage) bool { return s&o != 0 }
+
+// RuleKind names what the rule does, with the words of the API: validate.pattern, validate.deny, mutate.patchStrategicMerge …
+type RuleKind string
+
+// Origin says how a rule came to be.
+type Origin struct {
+	// Parent is the authored rule's name when the rule was generated for pod controllers, else empty.
+	Parent string
+	// Controllers is "autogen" or "autogen-cronjob" for generated rules, else empty.
+	Controllers string
+}
+
+// IsAutogen reports whether the rule was generated for pod controllers.
+func (o Origin) IsAutogen() bool { return o.Parent != "" }
+
+// Needs says what a rule's compiled expressions touch; it is derived from their free variables.
+type Needs struct {
+	User      bool // username, groups, service account
+	Roles     bool // roles and clusterRoles of the requester: bindings have to be resolved
+	OldObject bool
+	Images    bool
+	// NamespaceLabels: a namespaceSelector, in match or in an action override.
+	NamespaceLabels bool
+	// Lookups: a context entry that reads the world.
+	Lookups bool
+	// Operation: request.operation.
+	Operation bool
+}
+
+// Merge adds what o needs.
+func (n *Needs) Merge(o Needs) {
+	n.User = n.User || o.User
+	n.Roles = n.Roles || o.Roles
+	n.OldObject = n.OldObject || o.OldObject
+	n.Images = n.Images || o.Images
+	n.NamespaceLabels = n.NamespaceLabels || o.NamespaceLabels
+	n.Lookups = n.Lookups || o.Lookups
+	n.Operation = n.Operation || o.Operation
+}
+
+// Rule is one computed rule of a Program: a matcher and an evaluator.
+type Rule struct {
+	Name   string
+	Kind   RuleKind
+	Stage  Stage
+	Index  int    // position in Program.Rules
+	Path   string // field path of the authored rule, such as spec.rules[2]
+	Origin Origin
+	Action ActionPlan
+	Needs  Needs
+	// Targets are the kind selectors of the match block, with their operations, for the index and the webhook rules.
+	Targets []Target
+	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
+	AllowExisting bool
+	// ReportProperties are copied into the results; templates are already resolved in Result.Properties.
+	ReportProperties map[string]string
+	// SkipOnDelete: a DELETE request yields no result (language reference §2.6).
+	SkipOnDelete bool
+
+	// Match reports whether the rule's match and exclude blocks select the request. An error means that it could not
+	// be told (a lookup failed); it is never to be read as false.
+	Match func(ctx context.Context, r *Request) (bool, error)
+	// Eval judges a request that Match selected.
+	Eval func(s *Scope) Yield
+}
+
+// Target is one kind selector of a match filter together with the filter's operations and the literal restrictions
+// that an index can use. Empty Operations mean the default of the stage.
+type Target struct {
+	Group, Version, Kind, Subresource string // wildcards; Subresource "" is the main resource only
+	Operations                        []Operation
+	// Names, Namespaces hold the filter's names and namespaces (wildcards); nil when the filter does not restrict them.
+	Names, Namespaces []string
+	// MatchLabels holds the object selector's matchLabels (values may be wildcards); nil when there are none.
+	MatchLabels map[string]string
+}

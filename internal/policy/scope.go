@@ -1,0 +1,110 @@
+package policy
+
+import (
+	"maps"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+)
+
+// Scope is what the variables of a rule can see: a persistent chain of names. Each context entry and each foreach
+// element is a child of the scope before it, so a lazily loaded entry sees only the entries defined before it, and
+// dropping a child drops all that the element defined. A Scope belongs to one goroutine.
+type Scope struct {
+	// Env carries the meter and the world of the evaluation.
+	Env     *jmespath.Env
+	Request *Request
+	Program *Program
+	Rule    *Rule
+
+	parent *Scope
+	name   string
+	val    any
+	load   func(parent *Scope) (any, error) // nil once loaded
+	err    error
+}
+
+// NewScope is the outermost scope of one rule evaluation: it knows the request and the service account names.
+func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
+	return &Scope{Env: env, Request: req, Program: p, Rule: r}
+}
+
+// With returns a child scope in which name has the value v.
+func (s *Scope) With(name string, v any) *Scope {
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, parent: s, name: name, val: v}
+}
+
+// WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
+// name, so that an entry sees only earlier entries (language reference §8.5).
+func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Scope {
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, parent: s, name: name, load: load}
+}
+
+// Field looks a root name up. ok is false when nothing of that name exists; err tells why an existing entry could not
+// be loaded.
+func (s *Scope) Field(name string) (v any, ok bool, err error) {
+	for n := s; n != nil; n = n.parent {
+		if n.parent == nil {
+			return n.builtin(name)
+		}
+		if n.name == name {
+			v, err = n.get()
+			return v, err == nil, err
+		}
+	}
+	return nil, false, nil
+}
+
+func (s *Scope) get() (any, error) {
+	if s.load != nil {
+		load := s.load
+		s.load = nil
+		s.val, s.err = load(s.parent)
+	}
+	return s.val, s.err
+}
+
+func (s *Scope) builtin(name string) (any, bool, error) {
+	if s.Request == nil {
+		return nil, false, nil
+	}
+	switch name {
+	case "request":
+		doc, err := s.Request.Document(s.Env.Meter.Context(), s.Rule != nil && s.Rule.Needs.Roles)
+		return doc, err == nil, err
+	case "serviceAccountName":
+		_, n := s.Request.ServiceAccount()
+		return n, s.Request.User != nil, nil
+	case "serviceAccountNamespace":
+		ns, _ := s.Request.ServiceAccount()
+		return ns, s.Request.User != nil, nil
+	}
+	return nil, false, nil
+}
+
+// Value is the whole context as one map, for `@` at the root and for functions applied to it. Every entry is loaded.
+func (s *Scope) Value() (any, error) {
+	out := map[string]any{}
+	for n := s; n != nil; n = n.parent {
+		if n.parent == nil {
+			for _, name := range []string{"request", "serviceAccountName", "serviceAccountNamespace"} {
+				v, ok, err := n.builtin(name)
+				if err != nil {
+					return nil, err
+				}
+				if _, shadowed := out[name]; ok && !shadowed {
+					out[name] = v
+				}
+			}
+			break
+		}
+		if _, shadowed := out[n.name]; shadowed {
+			continue
+		}
+		v, err := n.get()
+		if err != nil {
+			return nil, err
+		}
+		out[n.name] = v
+	}
+	return maps.Clone(out), nil
+}

@@ -1,0 +1,2 @@
+// Package value is the one JSON representation. Floor 0 (leaf).
+package value
