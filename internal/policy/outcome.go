@@ -65,3 +65,9 @@ type Decision struct {
 	Message  string
 	Warnings []string
 }
+
+// Selection is a Program with those of its rules that may match a request, in order.
+type Selection struct {
+	Program *Program
+	Rules   []*Rule
+}
