@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"time"
-
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -38,7 +36,6 @@ type Result struct {
 	Yield
 	Action     Action   // effective action of the rule for the request's namespace
 	Exceptions []string // keys of the exceptions that caused a skip
-	Elapsed    time.Duration
 }
 
 // Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.

@@ -96,6 +96,18 @@ func (r *Request) Subject() (map[string]any, error) {
 	return d.Map()
 }
 
+// CreationOfOld is the request that creates the old object of an update, made by a user whom nothing matches. It judges
+// whether a violation existed before the update (language reference §3.6).
+func (r *Request) CreationOfOld() *Request {
+	return &Request{
+		Origin: r.Origin, UID: r.UID, Operation: Create,
+		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
+		Namespace: r.Namespace, Name: r.Name,
+		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options,
+		ResolveNamespace: r.NamespaceLabels,
+	}
+}
+
 // Roles returns the requester's roles, resolved at most once.
 func (r *Request) Roles(ctx context.Context) (Roles, error) {
 	return r.roles.get(func() (Roles, error) {

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"maps"
-
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
@@ -106,5 +104,5 @@ func (s *Scope) Value() (any, error) {
 		}
 		out[n.name] = v
 	}
-	return maps.Clone(out), nil
+	return out, nil
 }

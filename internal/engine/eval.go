@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Input is what one evaluation needs.
+type Input struct {
+	// Selections are the Programs to run, in order, each with those of its rules that may match.
+	Selections []policy.Selection
+	Request    *policy.Request
+	// Stages are the stages of the rules to run; others are passed over.
+	Stages policy.Stage
+	// Root makes the world that each Program sees. A nil Root offers nothing.
+	Root world.Root
+	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
+	// are answered for, the auditing ones are run after the answer.
+	Select func(*policy.Rule, policy.Action) bool
+}
+
+// Eval runs the rules of in.Selections that match in.Request, in order, and returns their results. It never panics and
+// returns soon after ctx is done: what was not evaluated by then has status error.
+func Eval(ctx context.Context, in Input) policy.Outcome {
+	out := policy.Outcome{Request: in.Request, Object: in.Request.Object, FailurePolicy: policy.Ignore}
+	run := runs.Get().(*runner)
+	defer runs.Put(run)
+	run.ctx, run.in = ctx, in
+	for i := range in.Selections {
+		run.program(&out, &in.Selections[i])
+	}
+	run.ctx, run.in, run.env = nil, Input{}, jmespath.Env{}
+	return out
+}
+
+// runner holds what the rules of one evaluation share; it is reused, since a review has tens of rules.
+type runner struct {
+	ctx   context.Context
+	in    Input
+	env   jmespath.Env
+	meter budget.Meter
+}
+
+var runs = sync.Pool{New: func() any { return new(runner) }}
+
+func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
+	p, req := s.Program, r.in.Request
+	haveWorld := false
+	for _, rule := range s.Rules {
+		if !r.in.Stages.Has(rule.Stage) || (rule.SkipOnDelete && req.Operation == policy.Delete) {
+			continue
+		}
+		action, actionErr := policy.ActionFor(rule, req.Namespace, func() (map[string]string, error) {
+			return req.NamespaceLabels(r.ctx)
+		})
+		if r.in.Select != nil && !r.in.Select(rule, action) {
+			continue
+		}
+		if !haveWorld {
+			haveWorld = true
+			r.env.World = world.World{}
+			if r.in.Root != nil {
+				r.env.World = r.in.Root.For(p.Reach())
+			}
+		}
+		yield := r.rule(req, p, rule)
+		if yield.Status == policy.StatusNone {
+			continue
+		}
+		if actionErr != nil {
+			yield = failure("failed to find the effective failure action", actionErr)
+		}
+		if yield.Status == policy.StatusFail && action == policy.Enforce && rule.AllowExisting && req.Operation == policy.Update {
+			yield = r.preExisting(yield, p, rule)
+		}
+		out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action})
+		if p.Settings.FailurePolicy == policy.Fail {
+			out.FailurePolicy = policy.Fail
+		}
+		if p.Settings.ApplyOne && (yield.Status == policy.StatusPass || yield.Status == policy.StatusFail) {
+			break
+		}
+	}
+}
+
+// rule matches and evaluates one rule. Whatever goes wrong in it becomes a result of status error.
+func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule) (y policy.Yield) {
+	defer func() {
+		if v := recover(); v != nil {
+			y = policy.Yield{Status: policy.StatusError, Message: fmt.Sprintf("rule %s panicked: %v", rule.Name, v)}
+		}
+	}()
+	if err := r.ctx.Err(); err != nil {
+		return failure("rule was not evaluated", err)
+	}
+	ok, err := rule.Match(r.ctx, req)
+	if err != nil {
+		return failure("failed to match the resource", err)
+	}
+	if !ok {
+		return policy.Yield{}
+	}
+	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
+	// The Env is the rule's own: a Scope must not outlive its rule, but a shared one would let it.
+	env := &jmespath.Env{Meter: &r.meter, World: r.env.World}
+	return rule.Eval(policy.NewScope(env, req, p, rule))
+}
+
+// Texts of the language reference §3.6.
+const (
+	textPreExisting = "skipping the rule evaluation as pre-existing violations are allowed"
+	textOldObject   = "failed to validate old object"
+)
+
+// preExisting judges a violation of an update: what the old object already violated does not block. The old object is
+// judged as if a user whom nothing matches had just created it.
+func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
+	switch r.rule(r.in.Request.CreationOfOld(), p, rule).Status {
+	case policy.StatusFail:
+		return policy.Yield{Status: policy.StatusSkip, Message: textPreExisting}
+	case policy.StatusError:
+		return policy.Yield{Status: policy.StatusSkip, Message: textOldObject}
+	default:
+		return y
+	}
+}
+
+// failure is a result of status error. The user sees what was attempted and, for a deadline, what it means.
+func failure(attempt string, err error) policy.Yield {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return policy.Yield{Status: policy.StatusError, Message: attempt + ": the time for the evaluation is over"}
+	}
+	return policy.Yield{Status: policy.StatusError, Message: attempt + ": " + err.Error()}
+}
