@@ -1,0 +1,12 @@
+// Package wildcard matches text against patterns of `*` and `?` (language reference §2.5).
+//
+//	wildcard.Match("prod-*", "prod-eu")        // true
+//	p := wildcard.Compile("registry.io/*")     // once, at compile time of a policy
+//	p.Match("registry.io/nginx")               // true, no allocation
+//
+// `*` stands for any run of characters including none and including `/`; `?` stands for exactly one character (not
+// byte). There is no escaping, letters keep their case, and the whole text must match; the empty pattern matches only
+// the empty text. The package knows nothing of alternatives (`|`), operators or file name globs.
+//
+// Floor 0 (leaf): imports nothing of ours.
+package wildcard

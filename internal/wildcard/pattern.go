@@ -1,0 +1,86 @@
+package wildcard
+
+import "strings"
+
+// Pattern is a wildcard pattern that was looked at once, so that matching the common shapes (`*`, `?*`, literal,
+// `prefix*`, `*suffix`, `*part*`) is one comparison. The zero Pattern is the empty pattern. It is immutable and small
+// enough to be copied.
+type Pattern struct {
+	source string
+	part   string // the text without its leading and trailing `*`, for all shapes but general
+	shape  shape
+}
+
+type shape uint8
+
+const (
+	literal shape = iota
+	anything
+	nonEmpty
+	prefix
+	suffix
+	contains
+	general
+)
+
+// Compile prepares pattern. Every text is a valid pattern.
+func Compile(pattern string) Pattern {
+	p := Pattern{source: pattern, part: pattern}
+	if !Has(pattern) {
+		return p
+	}
+	inner := strings.Trim(pattern, "*")
+	switch {
+	case inner == "":
+		p.shape = anything
+	case inner == "?" && pattern != "?":
+		p.shape = nonEmpty // `?` beside a `*`; alone it is exactly one character
+	case Has(inner):
+		p.shape = general
+	default:
+		p.part = inner
+		lead, trail := pattern[0] == '*', pattern[len(pattern)-1] == '*'
+		switch {
+		case lead && trail:
+			p.shape = contains
+		case lead:
+			p.shape = suffix
+		default:
+			p.shape = prefix
+		}
+	}
+	return p
+}
+
+// Match reports whether the whole of s matches p. It allocates nothing.
+func (p Pattern) Match(s string) bool {
+	switch p.shape {
+	case literal:
+		return p.part == s
+	case anything:
+		return true
+	case nonEmpty:
+		return s != ""
+	case prefix:
+		return strings.HasPrefix(s, p.part)
+	case suffix:
+		return strings.HasSuffix(s, p.part)
+	case contains:
+		return strings.Contains(s, p.part)
+	}
+	return Match(p.source, s)
+}
+
+// Literal returns the only text that p matches, and whether p has no wildcard.
+func (p Pattern) Literal() (string, bool) { return p.source, p.shape == literal }
+
+// Prefix returns a text with which everything that p matches begins; empty when nothing is known.
+func (p Pattern) Prefix() string {
+	if i := strings.IndexAny(p.source, "*?"); i >= 0 {
+		return p.source[:i]
+	}
+	return p.source
+}
+
+// String returns the pattern as it was written.
+func (p Pattern) String() string { return p.source }
