@@ -1,0 +1,224 @@
+package strict
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Decode fills out, a pointer to a struct with json tags, from obj. Every field of obj that the type does not have,
+// and every value that does not fit its field, becomes a diagnostic of severity Error; all else is decoded. Types with
+// an UnmarshalJSON method of their own (times, raw JSON) are decoded by it.
+func Decode(obj map[string]any, out any) diag.List { return DecodeAt("", obj, out) }
+
+// DecodeAt is Decode for a part of an object: path is the field path of v, put before the paths of all diagnostics.
+func DecodeAt(path string, v any, out any) diag.List {
+	rv := reflect.ValueOf(out)
+	if rv.Kind() != reflect.Pointer || rv.IsNil() {
+		panic("strict.Decode: out must be a non-nil pointer")
+	}
+	d := decoder{}
+	d.value(path, v, rv.Elem())
+	return d.diags
+}
+
+type decoder struct{ diags diag.List }
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+func (d *decoder) value(path string, v any, out reflect.Value) {
+	if v == nil && out.Kind() != reflect.Interface && !rawType(out.Type()) {
+		return // null leaves a field as it is, as encoding/json does
+	}
+	if out.Kind() != reflect.Pointer && reflect.PointerTo(out.Type()).Implements(unmarshaler) {
+		d.unmarshal(path, v, out)
+		return
+	}
+	switch out.Kind() {
+	case reflect.Pointer:
+		p := reflect.New(out.Type().Elem())
+		before := len(d.diags)
+		d.value(path, v, p.Elem())
+		if len(d.diags) == before || out.Type().Elem().Kind() == reflect.Struct {
+			out.Set(p)
+		}
+	case reflect.Struct:
+		m, ok := v.(map[string]any)
+		if !ok {
+			d.mismatch(path, "an object", v)
+			return
+		}
+		d.object(path, m, out)
+	case reflect.Slice:
+		d.list(path, v, out)
+	case reflect.Map:
+		d.mapping(path, v, out)
+	case reflect.String:
+		s, ok := v.(string)
+		if !ok {
+			d.mismatch(path, "a string", v)
+			return
+		}
+		out.SetString(s)
+	case reflect.Bool:
+		b, ok := v.(bool)
+		if !ok {
+			d.mismatch(path, "true or false", v)
+			return
+		}
+		out.SetBool(b)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		n, ok := integer(v)
+		if !ok || out.OverflowInt(n) {
+			d.mismatch(path, "a whole number", v)
+			return
+		}
+		out.SetInt(n)
+	case reflect.Interface:
+		if v != nil {
+			out.Set(reflect.ValueOf(v))
+		}
+	default:
+		d.diags.Errorf(path, "fields of Go type %s cannot be decoded", out.Type())
+	}
+}
+
+// rawType tells types that keep a JSON null: those whose Unmarshaler stores the text.
+func rawType(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.NumField() == 1 && t.Field(0).Name == "Raw" &&
+		reflect.PointerTo(t).Implements(unmarshaler)
+}
+
+func (d *decoder) unmarshal(path string, v any, out reflect.Value) {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = out.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(raw)
+	}
+	if err != nil {
+		d.diags.Errorf(path, "invalid value: %v", err)
+	}
+}
+
+func (d *decoder) object(path string, m map[string]any, out reflect.Value) {
+	info := structInfoOf(out.Type())
+	for _, key := range sortedKeys(m) {
+		at := join(path, key)
+		index, ok := info.fields[key]
+		if !ok {
+			d.diags.Errorf(at, "unknown field %q", key)
+			if near := nearest(key, info.names); near != "" {
+				d.diags.Hint("did you mean %q?", near)
+			} else if len(info.names) <= 12 {
+				d.diags.Hint("known fields are %s", strings.Join(info.names, ", "))
+			}
+			continue
+		}
+		d.value(at, m[key], out.FieldByIndex(index))
+	}
+}
+
+func (d *decoder) list(path string, v any, out reflect.Value) {
+	if s, ok := v.(string); ok && out.Type().Elem().Kind() == reflect.Uint8 {
+		if err := json.Unmarshal([]byte(strconv.Quote(s)), out.Addr().Interface()); err != nil {
+			d.diags.Errorf(path, "invalid base64: %v", err)
+		}
+		return
+	}
+	l, ok := v.([]any)
+	if !ok {
+		d.mismatch(path, "a list", v)
+		return
+	}
+	s := reflect.MakeSlice(out.Type(), len(l), len(l))
+	for i, e := range l {
+		d.value(path+"["+strconv.Itoa(i)+"]", e, s.Index(i))
+	}
+	out.Set(s)
+}
+
+func (d *decoder) mapping(path string, v any, out reflect.Value) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		d.mismatch(path, "an object", v)
+		return
+	}
+	t := out.Type()
+	res := reflect.MakeMapWithSize(t, len(m))
+	for _, key := range sortedKeys(m) {
+		e := reflect.New(t.Elem()).Elem()
+		d.value(join(path, key), m[key], e)
+		res.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), e)
+	}
+	out.Set(res)
+}
+
+func (d *decoder) mismatch(path, want string, v any) {
+	d.diags.Errorf(path, "expected %s, found %s", want, describe(v))
+	if _, isContainer := v.(map[string]any); want == "a string" && !isContainer {
+		if _, isList := v.([]any); !isList {
+			d.diags.Hint("put the value in quotes")
+		}
+	}
+	if s, isString := v.(string); isString && (want == "true or false" || want == "a whole number") && s != "" {
+		d.diags.Hint("remove the quotes")
+	}
+}
+
+func describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case string:
+		if len(v) > 40 {
+			v = v[:40] + "…"
+		}
+		return fmt.Sprintf("the text %q", v)
+	case bool:
+		return fmt.Sprintf("the boolean %t", v)
+	}
+	return fmt.Sprintf("the number %v", v)
+}
+
+func integer(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return n, true
+	case int:
+		return int64(n), true
+	case float64:
+		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+			return int64(n), true
+		}
+	}
+	return 0, false
+}
+
+// join appends a key to a field path; keys that are not plain names are written in brackets, as Kubernetes does.
+func join(path, key string) string {
+	if strings.ContainsAny(key, "./[]") {
+		return path + "[" + key + "]"
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,90 @@
+package strict
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// structInfo is what decoding needs to know of a struct type: its fields by JSON name, embedded ones included.
+type structInfo struct {
+	fields map[string][]int
+	names  []string
+}
+
+var structInfos sync.Map // reflect.Type → *structInfo
+
+func structInfoOf(t reflect.Type) *structInfo {
+	if i, ok := structInfos.Load(t); ok {
+		return i.(*structInfo)
+	}
+	info := &structInfo{fields: map[string][]int{}}
+	info.collect(t, nil)
+	for name := range info.fields {
+		info.names = append(info.names, name)
+	}
+	slices.Sort(info.names)
+	structInfos.Store(t, info)
+	return info
+}
+
+func (s *structInfo) collect(t reflect.Type, at []int) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(slices.Clone(at), i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		// Only embedded structs by value occur in API types; a pointer would have to be allocated on the way.
+		if f.Type.Kind() == reflect.Struct && (strings.Contains(options, "inline") || f.Anonymous && name == "") {
+			s.collect(f.Type, index)
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		if _, taken := s.fields[name]; !taken {
+			s.fields[name] = index
+		}
+	}
+}
+
+// nearest returns the known name that the author most likely meant, or "" when none is close.
+func nearest(key string, names []string) string {
+	best, bestAt := "", 3
+	for _, n := range names {
+		if strings.EqualFold(n, key) {
+			return n
+		}
+		if d := editDistance(strings.ToLower(key), strings.ToLower(n)); d < bestAt && 2*d <= len(n) {
+			best, bestAt = n, d
+		}
+	}
+	return best
+}
+
+// editDistance is the Levenshtein distance in bytes; field names are ASCII. Long keys are not compared.
+func editDistance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
