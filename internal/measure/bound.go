@@ -1,0 +1,73 @@
+package measure
+
+import (
+	"cmp"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Bound is a text that was read once as a duration and as a quantity, so that values can be compared with it without
+// reading it again. The zero Bound compares with nothing.
+type Bound struct {
+	text       string
+	duration   time.Duration
+	quantity   Quantity
+	isDuration bool
+	isQuantity bool
+}
+
+// NewBound reads text. A text that is no measure makes a Bound that compares with nothing.
+func NewBound(text string) Bound {
+	b := Bound{text: text}
+	b.duration, b.isDuration = Duration(text)
+	b.quantity, b.isQuantity = ParseQuantity(text)
+	return b
+}
+
+// Text is the text of the bound; Valid says whether it is a duration or a quantity.
+func (b Bound) Text() string { return b.text }
+
+// Valid reports whether the bound is a duration or a quantity, so that something can compare with it.
+func (b Bound) Valid() bool { return b.isDuration || b.isQuantity }
+
+// Duration is the bound as a duration, and whether it is one.
+func (b Bound) Duration() (time.Duration, bool) { return b.duration, b.isDuration }
+
+// Quantity is the bound as a quantity, and whether it is one.
+func (b Bound) Quantity() (Quantity, bool) { return b.quantity, b.isQuantity }
+
+// Compare is -1, 0 or 1 as the text s is less than, equal to or greater than the bound: as durations when both are,
+// else as quantities when both are (language reference §4.3). ok is false when they do not compare.
+func (b *Bound) Compare(s string) (sign int, ok bool) {
+	if b.isDuration {
+		if d, ok := Duration(s); ok {
+			return cmp.Compare(d, b.duration), true
+		}
+	}
+	if b.isQuantity {
+		if q, ok := ParseQuantity(s); ok {
+			return q.Cmp(b.quantity), true
+		}
+	}
+	return 0, false
+}
+
+// CompareInt is Compare for the text of a whole number: only 0 is also a duration.
+func (b *Bound) CompareInt(i int64) (sign int, ok bool) {
+	if b.isDuration && i == 0 {
+		return cmp.Compare(0, b.duration), true
+	}
+	if b.isQuantity {
+		return QuantityOf(i).Cmp(b.quantity), true
+	}
+	return 0, false
+}
+
+// CompareFloat is Compare for the plain text of a number, without exponent.
+func (b *Bound) CompareFloat(f float64) (sign int, ok bool) {
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return b.CompareInt(int64(f))
+	}
+	return b.Compare(strconv.FormatFloat(f, 'f', -1, 64))
+}
