@@ -1,0 +1,338 @@
+package devcluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Options of Start.
+type Options struct {
+	// Dir holds data, logs and kubeconfigs; a temporary folder, removed by Stop, when empty.
+	Dir string
+	// Progress gets one line per step; nil for none.
+	Progress io.Writer
+}
+
+// Cluster is a running control plane.
+type Cluster struct {
+	// N numbers the control planes that run at the same time; it selects the range of the ClusterIPs.
+	N          int
+	Dir        string
+	Config     *rest.Config // cluster administrator
+	Kubeconfig string       // the same as a file
+
+	bin        string
+	tempDir    bool
+	unlock     func()
+	processes  []*Process
+	forwarders []*Forwarder
+}
+
+// StartT starts a control plane for a test and stops it when the test ends. It fails the test with one clear sentence
+// where the control plane cannot be built or started.
+func StartT(t testing.TB) *Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	defer cancel()
+	c, err := Start(ctx, Options{Progress: os.Stderr})
+	if err != nil {
+		t.Fatalf("devcluster: %v", err)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+// Start builds the control plane when needed and starts it. It returns when the API server is ready and the default
+// service account exists.
+func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
+	bin, err := Build(ctx, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: o.Dir, bin: bin}
+	defer func() {
+		if err != nil {
+			c.Stop()
+		}
+	}()
+	if c.Dir == "" {
+		c.tempDir = true
+		if c.Dir, err = os.MkdirTemp("", "ephor-devcluster-"); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	if c.N, c.unlock, err = takeNumber(); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if err := c.startControlPlane(ctx); err != nil {
+		return nil, err
+	}
+	if o.Progress != nil {
+		fmt.Fprintf(o.Progress, "Control plane %d (Kubernetes %s) is ready after %s.\n", c.N, Version, time.Since(start).Round(100*time.Millisecond))
+	}
+	return c, nil
+}
+
+// takeNumber reserves a number that no other control plane of this machine uses.
+func takeNumber() (int, func(), error) {
+	dir := filepath.Join(os.TempDir(), "ephor-devcluster-numbers")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return 0, nil, err
+	}
+	_ = os.Chmod(dir, 0o1777) // another user of the machine may come after us
+	for n := range 100 {
+		f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(n)), os.O_CREATE|os.O_RDWR, 0o666)
+		if err != nil {
+			continue // another user's number
+		}
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			f.Close()
+			continue
+		}
+		return n, func() { f.Close() }, nil
+	}
+	return 0, nil, errors.New("100 development control planes run already")
+}
+
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	ports, err := freePorts(4)
+	if err != nil {
+		return err
+	}
+	token := make([]byte, 16)
+	if _, err := rand.Read(token); err != nil {
+		return err
+	}
+	admin := hex.EncodeToString(token)
+	saKey := c.path("sa.key")
+	if err := errors.Join(
+		writeRSAKey(saKey),
+		os.WriteFile(c.path("tokens.csv"), []byte(admin+",admin,admin,system:masters\n"), 0o600),
+	); err != nil {
+		return err
+	}
+
+	etcdURL := "http://127.0.0.1:" + strconv.Itoa(ports[0])
+	peerURL := "http://127.0.0.1:" + strconv.Itoa(ports[1])
+	if _, err := c.start("etcd", nil, c.bin, "etcd",
+		"--data-dir="+c.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--name=dev",
+		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
+		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=dev="+peerURL,
+	); err != nil {
+		return err
+	}
+	host := "https://127.0.0.1:" + strconv.Itoa(ports[2])
+	api, err := c.start("kube-apiserver", nil, c.bin, "kube-apiserver",
+		"--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(ports[2]), "--cert-dir="+c.path("apiserver"),
+		fmt.Sprintf("--service-cluster-ip-range=127.%d.0.0/16", 96+c.N), "--endpoint-reconciler-type=none",
+		"--service-account-issuer=https://kubernetes.default.svc", "--api-audiences=https://kubernetes.default.svc",
+		"--service-account-key-file="+saKey, "--service-account-signing-key-file="+saKey,
+		"--token-auth-file="+c.path("tokens.csv"), "--authorization-mode=RBAC", "--allow-privileged=true",
+		"--enable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
+	)
+	if err != nil {
+		return err
+	}
+	if err := c.waitReady(ctx, api, host); err != nil {
+		return err
+	}
+	ca, err := os.ReadFile(c.path("apiserver", "apiserver.crt"))
+	if err != nil {
+		return err
+	}
+	c.Config = &rest.Config{Host: host, BearerToken: admin, TLSClientConfig: rest.TLSClientConfig{CAData: ca}, QPS: -1}
+	if c.Kubeconfig, err = c.WriteKubeconfig("admin", admin); err != nil {
+		return err
+	}
+	if _, err := c.start("kube-controller-manager", nil, c.bin, "kube-controller-manager",
+		"--kubeconfig="+c.Kubeconfig, "--leader-elect=false", "--use-service-account-credentials",
+		"--service-account-private-key-file="+saKey, "--root-ca-file="+c.path("apiserver", "apiserver.crt"),
+		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(ports[3]), "--cert-dir="+c.path("kcm"),
+		"--authentication-kubeconfig="+c.Kubeconfig, "--authorization-kubeconfig="+c.Kubeconfig,
+	); err != nil {
+		return err
+	}
+	return c.Wait(ctx, "the default service account", func() error {
+		_, err := c.Kubectl(ctx, nil, "get", "serviceaccount", "default", "-n", "default")
+		return err
+	})
+}
+
+func (c *Cluster) waitReady(ctx context.Context, api *Process, host string) error {
+	client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // only /readyz, before the server's own CA is known
+	}}
+	return c.Wait(ctx, "the API server", func() error {
+		select {
+		case <-api.Done():
+			return permanent{fmt.Errorf("kube-apiserver ended:\n%s", api.Tail(20))}
+		default:
+		}
+		resp, err := client.Get(host + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return errors.New(resp.Status)
+		}
+		return nil
+	})
+}
+
+// permanent marks an error after which waiting is useless.
+type permanent struct{ error }
+
+// Wait calls f until it returns nil, for at most a minute.
+func (c *Cluster) Wait(ctx context.Context, what string, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		if p := (permanent{}); errors.As(err, &p) {
+			return p
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain for %s: %w", what, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Kubectl runs kubectl as administrator. The error holds what kubectl said.
+func (c *Cluster) Kubectl(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.bin, append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig}, args...)...)
+	cmd.Stdin = bytes.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", args[0], err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.String(), nil
+}
+
+// KubectlPath is a command line prefix that runs this cluster's kubectl.
+func (c *Cluster) KubectlPath() string { return c.bin + " kubectl" }
+
+// ServiceAccountKubeconfig writes a kubeconfig that logs in as the service account, and returns its path.
+func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
+	token, err := c.Kubectl(ctx, nil, "create", "token", name, "-n", namespace, "--duration=24h")
+	if err != nil {
+		return "", err
+	}
+	return c.WriteKubeconfig(namespace+"-"+name, string(bytes.TrimSpace([]byte(token))))
+}
+
+// WriteKubeconfig writes a kubeconfig for the bearer token and returns its path.
+func (c *Cluster) WriteKubeconfig(name, token string) (string, error) {
+	kc := clientcmdapi.NewConfig()
+	kc.Clusters["dev"] = &clientcmdapi.Cluster{Server: c.Config.Host, CertificateAuthorityData: c.Config.CAData}
+	kc.AuthInfos["dev"] = &clientcmdapi.AuthInfo{Token: token}
+	kc.Contexts["dev"] = &clientcmdapi.Context{Cluster: "dev", AuthInfo: "dev"}
+	kc.CurrentContext = "dev"
+	path := c.path(name + ".kubeconfig")
+	return path, clientcmd.WriteToFile(*kc, path)
+}
+
+// Run starts a program of ours beside the control plane; Stop ends it.
+func (c *Cluster) Run(name string, env []string, path string, args ...string) (*Process, error) {
+	return c.start(name, env, path, args...)
+}
+
+func (c *Cluster) start(name string, env []string, path string, args ...string) (*Process, error) {
+	p, err := startProcess(name, c.path(name+".log"), env, path, args...)
+	if err == nil {
+		c.processes = append(c.processes, p)
+	}
+	return p, err
+}
+
+// Stop ends everything that the cluster started, last first, and removes its temporary folder.
+func (c *Cluster) Stop() {
+	for _, f := range c.forwarders {
+		f.Close()
+	}
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		p := c.processes[i]
+		if p.Name == "etcd" || p.Name == "kube-apiserver" || p.Name == "kube-controller-manager" {
+			p.Kill() // nothing of value is lost, and the API server drains for a minute otherwise
+			continue
+		}
+		_ = p.Stop(10 * time.Second)
+	}
+	c.processes, c.forwarders = nil, nil
+	if c.unlock != nil {
+		c.unlock()
+		c.unlock = nil
+	}
+	if c.tempDir {
+		_ = os.RemoveAll(c.Dir)
+	}
+}
+
+func (c *Cluster) path(elem ...string) string {
+	return filepath.Join(append([]string{c.Dir}, elem...)...)
+}
+
+// freePorts finds n loopback ports that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // all stay open until all are found, so that they differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// FreePort finds a loopback port that nobody listens on.
+func FreePort() (int, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return 0, err
+	}
+	return ports[0], nil
+}
+
+func writeRSAKey(path string) error {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return err
+	}
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	return os.WriteFile(path, pem.EncodeToMemory(block), 0o600)
+}

@@ -1,0 +1,168 @@
+package devcluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Backend is a process behind a Service.
+type Backend struct {
+	Addr string // host:port
+	// Ready is the path of an HTTPS readiness probe, such as /health/readiness; a backend that does not answer it with
+	// 200 gets no connections. Empty: every backend that accepts connections is ready.
+	Ready string
+}
+
+// Forwarder stands in for kube-proxy: it listens on a Service's ClusterIP and spreads connections over the ready
+// processes behind it.
+type Forwarder struct {
+	listener net.Listener
+	client   *http.Client
+	stop     context.CancelFunc
+
+	mu       sync.Mutex
+	backends []Backend
+	ready    map[string]bool
+	next     int
+}
+
+// Forward serves the Service's ClusterIP on its first port. The Service has to exist.
+func (c *Cluster) Forward(ctx context.Context, namespace, service string, backends ...Backend) (*Forwarder, error) {
+	addr, err := c.Kubectl(ctx, nil, "get", "service", service, "-n", namespace,
+		"-o", "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", strings.TrimSpace(addr))
+	if err != nil {
+		return nil, fmt.Errorf("listen on the ClusterIP of service %s/%s: %w", namespace, service, err)
+	}
+	probing, stop := context.WithCancel(context.Background())
+	f := &Forwarder{
+		listener: l, stop: stop, backends: backends, ready: map[string]bool{},
+		client: &http.Client{Timeout: time.Second, Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, // a probe, as the kubelet's
+			DisableKeepAlives: true,
+		}},
+	}
+	c.forwarders = append(c.forwarders, f)
+	f.probeAll()
+	go f.probeLoop(probing)
+	go f.accept()
+	return f, nil
+}
+
+// Set replaces the processes behind the Service. Open connections stay as they are.
+func (f *Forwarder) Set(backends ...Backend) {
+	f.mu.Lock()
+	f.backends = backends
+	f.mu.Unlock()
+	f.probeAll()
+}
+
+// Close stops listening.
+func (f *Forwarder) Close() {
+	f.stop()
+	f.listener.Close()
+}
+
+func (f *Forwarder) probeLoop(ctx context.Context) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.probeAll()
+		}
+	}
+}
+
+func (f *Forwarder) probeAll() {
+	f.mu.Lock()
+	backends := slices.Clone(f.backends)
+	f.mu.Unlock()
+	ready := map[string]bool{}
+	for _, b := range backends {
+		ready[b.Addr] = b.Ready == "" || f.probe(b)
+	}
+	f.mu.Lock()
+	f.ready = ready
+	f.mu.Unlock()
+}
+
+func (f *Forwarder) probe(b Backend) bool {
+	resp, err := f.client.Get("https://" + b.Addr + b.Ready)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+func (f *Forwarder) accept() {
+	for {
+		conn, err := f.listener.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue
+		}
+		go f.serve(conn)
+	}
+}
+
+// order gives the addresses to try: the ready ones, starting with another one each time.
+func (f *Forwarder) order() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var addrs []string
+	for i := range f.backends {
+		b := f.backends[(i+f.next)%len(f.backends)]
+		if f.ready[b.Addr] {
+			addrs = append(addrs, b.Addr)
+		}
+	}
+	f.next++
+	return addrs
+}
+
+func (f *Forwarder) serve(client net.Conn) {
+	defer client.Close()
+	for _, addr := range f.order() {
+		server, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			continue // refused: try another
+		}
+		pipe(client, server)
+		return
+	}
+	// Nothing is ready: the client sees the connection closed, as behind a Service without endpoints.
+}
+
+func pipe(a, b net.Conn) {
+	defer b.Close()
+	done := make(chan struct{}, 2)
+	relay := func(dst, src net.Conn) {
+		io.Copy(dst, src)
+		if t, ok := dst.(*net.TCPConn); ok {
+			t.CloseWrite()
+		}
+		done <- struct{}{}
+	}
+	go relay(a, b)
+	go relay(b, a)
+	<-done
+	<-done
+}
