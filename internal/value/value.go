@@ -1,22 +1,71 @@
 package value
 
-// Doc is one JSON document, decoded at most once, on first use, and immutable by agreement. The nil Doc is "no document".
-type Doc struct{ v any }
-
-// Of wraps a decoded value.
-func Of(v any) *Doc { return &Doc{v: v} }
-
-// Value returns the decoded document; nil for the nil Doc.
-func (d *Doc) Value() (any, error) {
-	if d == nil {
-		return nil, nil
+// Float returns a number of any representation as float64; false when v is not a number.
+func Float(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return n, true
+	case int64:
+		return float64(n), true
+	case int:
+		return float64(n), true
+	case int32:
+		return float64(n), true
+	case uint64:
+		return float64(n), true
+	case float32:
+		return float64(n), true
 	}
-	return d.v, nil
+	return 0, false
 }
 
-// Map returns the document as an object; nil for the nil Doc and for null; an error when it is something else.
-func (d *Doc) Map() (map[string]any, error) {
-	v, err := d.Value()
-	m, _ := v.(map[string]any)
-	return m, err
+// Equal reports whether two values are the same JSON document: the order of keys does not matter, the order of items
+// does, and numbers compare by their value (int64 1 equals float64 1.0). Values that are not JSON are never equal.
+func Equal(a, b any) bool {
+	switch x := a.(type) {
+	case nil:
+		return b == nil
+	case string:
+		y, ok := b.(string)
+		return ok && x == y
+	case bool:
+		y, ok := b.(bool)
+		return ok && x == y
+	case int64:
+		// Two int64 compare exactly: both may lie beyond what a float64 can tell apart.
+		if y, ok := b.(int64); ok {
+			return x == y
+		}
+		y, ok := Float(b)
+		return ok && float64(x) == y
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for k, v := range x {
+			w, ok := y[k]
+			if !ok || !Equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i := range x {
+			if !Equal(x[i], y[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	x, ok := Float(a)
+	if !ok {
+		return false
+	}
+	y, ok := Float(b)
+	return ok && x == y
 }

@@ -1,0 +1,264 @@
+package value
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+)
+
+// MaxDepth is the nesting at which a document is refused. Kubernetes objects nest some twenty levels deep.
+const MaxDepth = 1000
+
+// ErrTooDeep is returned for a document that nests deeper than MaxDepth.
+var ErrTooDeep = fmt.Errorf("the JSON document nests deeper than %d levels", MaxDepth)
+
+// SyntaxError says what is wrong with a JSON text, in the words of encoding/json.
+type SyntaxError struct {
+	// Offset is the number of bytes that were read before the mistake.
+	Offset int
+	msg    string
+}
+
+func (e *SyntaxError) Error() string { return e.msg }
+
+// DecodeJSON decodes one JSON document, which must fill the whole input. Numbers become int64 where the literal has
+// neither fraction nor exponent and fits, else float64; a number beyond float64 is an error. Of several equal keys the last
+// one counts; invalid UTF-8 becomes U+FFFD. Errors are *SyntaxError or ErrTooDeep.
+func DecodeJSON(b []byte) (any, error) { return decode(b, false) }
+
+// DecodeJSONFloat is DecodeJSON with every number a float64.
+func DecodeJSONFloat(b []byte) (any, error) { return decode(b, true) }
+
+func decode(b []byte, floats bool) (any, error) {
+	r := Reader{b: b, s: string(b), floats: floats}
+	v, err := r.Any()
+	if err != nil {
+		return nil, err
+	}
+	return v, r.End()
+}
+
+// scratch holds the members of the objects and lists that are being read, so that each map and list can be made in its
+// final size. It is a stack: an inner object's members lie above the outer one's.
+type scratch struct {
+	keys   []string
+	values []any
+}
+
+var scratches = sync.Pool{New: func() any {
+	return &scratch{keys: make([]string, 0, 64), values: make([]any, 0, 128)}
+}}
+
+// A scratch that has held a huge document is not kept.
+const maxScratch = 1 << 14
+
+func (r *Reader) value(sc *scratch, depth int) (any, error) {
+	c, ok := r.peek()
+	if !ok {
+		return nil, r.unexpectedEnd()
+	}
+	switch {
+	case c == '"':
+		s, err := r.text()
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case c == '{':
+		return r.object(sc, depth+1)
+	case c == '[':
+		return r.list(sc, depth+1)
+	case c == '-' || '0' <= c && c <= '9':
+		return r.number()
+	case c == 't':
+		return true, r.literal("true")
+	case c == 'f':
+		return false, r.literal("false")
+	case c == 'n':
+		return nil, r.literal("null")
+	}
+	return nil, r.invalid(r.i, "looking for beginning of value")
+}
+
+func (r *Reader) object(sc *scratch, depth int) (any, error) {
+	if depth > MaxDepth {
+		return nil, ErrTooDeep
+	}
+	r.i++ // the brace
+	k0, v0 := len(sc.keys), len(sc.values)
+	for first := true; ; first = false {
+		key, done, err := r.key(first)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			break
+		}
+		v, err := r.value(sc, depth)
+		if err != nil {
+			return nil, err
+		}
+		sc.keys, sc.values = append(sc.keys, key), append(sc.values, v)
+	}
+	keys, values := sc.keys[k0:], sc.values[v0:]
+	m := make(map[string]any, len(keys))
+	for i, k := range keys {
+		m[k] = values[i]
+	}
+	sc.keys, sc.values = sc.keys[:k0], sc.values[:v0]
+	return m, nil
+}
+
+func (r *Reader) list(sc *scratch, depth int) (any, error) {
+	if depth > MaxDepth {
+		return nil, ErrTooDeep
+	}
+	r.i++ // the bracket
+	v0 := len(sc.values)
+	for first := true; ; first = false {
+		done, err := r.item(first)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			break
+		}
+		v, err := r.value(sc, depth)
+		if err != nil {
+			return nil, err
+		}
+		sc.values = append(sc.values, v)
+	}
+	out := make([]any, len(sc.values)-v0)
+	copy(out, sc.values[v0:])
+	sc.values = sc.values[:v0]
+	return out, nil
+}
+
+// number reads a number literal. The fast path is a short integer, which is nearly every number of a Kubernetes object.
+func (r *Reader) number() (any, error) {
+	start := r.i
+	isInt, err := r.scanNumber()
+	if err != nil {
+		return nil, err
+	}
+	lit := r.s[start:r.i]
+	if isInt && len(lit) <= 18 {
+		var n int64
+		for _, c := range []byte(lit) {
+			if c != '-' {
+				n = n*10 + int64(c-'0')
+			}
+		}
+		negative := lit[0] == '-'
+		if negative {
+			n = -n
+		}
+		if !r.floats {
+			return n, nil
+		}
+		if !negative || n != 0 { // -0 is a float64 of its own
+			return float64(n), nil
+		}
+	} else if isInt && !r.floats {
+		if n, err := strconv.ParseInt(lit, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	f, err := strconv.ParseFloat(lit, 64)
+	if err != nil {
+		return nil, &SyntaxError{Offset: r.i, msg: "the number " + abbreviate(lit) + " is out of range"}
+	}
+	return f, nil
+}
+
+// scanNumber moves over a number literal and reports whether it has neither fraction nor exponent.
+func (r *Reader) scanNumber() (isInt bool, err error) {
+	b, i := r.b, r.i
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(b) && b[i] == '0':
+		i++
+	case i < len(b) && '1' <= b[i] && b[i] <= '9':
+		i = digits(b, i)
+	default:
+		return false, r.invalid(i, "in numeric literal")
+	}
+	isInt = true
+	if i < len(b) && b[i] == '.' {
+		isInt = false
+		j := digits(b, i+1)
+		if j == i+1 {
+			return false, r.invalid(j, "after decimal point in numeric literal")
+		}
+		i = j
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		isInt = false
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		j := digits(b, i)
+		if j == i {
+			return false, r.invalid(j, "in exponent of numeric literal")
+		}
+		i = j
+	}
+	r.i = i
+	return isInt, nil
+}
+
+func digits(b []byte, i int) int {
+	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func (r *Reader) literal(word string) error {
+	for k := 0; k < len(word); k++ {
+		if r.i+k >= len(r.b) || r.b[r.i+k] != word[k] {
+			return r.invalid(r.i+k, "in literal "+word+" (expecting "+strconv.QuoteRune(rune(word[k]))+")")
+		}
+	}
+	r.i += len(word)
+	return nil
+}
+
+func (r *Reader) unexpectedEnd() error {
+	return &SyntaxError{Offset: len(r.b), msg: "unexpected end of JSON input"}
+}
+
+// invalid complains about byte i. Inside a token encoding/json reads the end of the input as a blank, so we do: the text
+// reaches users through parse_json.
+func (r *Reader) invalid(i int, context string) error {
+	if i >= len(r.b) {
+		return &SyntaxError{Offset: len(r.b), msg: "invalid character ' ' " + context}
+	}
+	return &SyntaxError{Offset: i + 1, msg: "invalid character " + quoteByte(r.b[i]) + " " + context}
+}
+
+func quoteByte(c byte) string {
+	if c == '\'' {
+		return `'\''`
+	}
+	if c == '"' {
+		return `'"'`
+	}
+	s := strconv.Quote(string(rune(c)))
+	return "'" + s[1:len(s)-1] + "'"
+}
+
+func abbreviate(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}
+
+// errNotConsumed guards the callbacks of Reader against reading more or less than one value.
+var errNotConsumed = errors.New("value: the callback of a Reader must read one value")

@@ -1,0 +1,72 @@
+package value
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Doc is one JSON document, decoded at most once, on first use, and immutable by agreement. The nil Doc is "no
+// document". A Doc is safe for use by several goroutines and must not be copied.
+type Doc struct {
+	once sync.Once
+	raw  []byte
+	v    any
+	err  error
+}
+
+// Of wraps a decoded value.
+func Of(v any) *Doc { return &Doc{v: v} }
+
+// FromJSON wraps the text of a JSON document, which is decoded with DecodeJSON when it is first asked for. An empty text
+// or null gives the value nil. The text must not be changed afterwards.
+func FromJSON(raw []byte) *Doc { return &Doc{raw: raw} }
+
+// Value returns the decoded document; nil for the nil Doc. The error is that of DecodeJSON, the same at every call.
+func (d *Doc) Value() (any, error) {
+	if d == nil {
+		return nil, nil
+	}
+	d.once.Do(func() {
+		if len(d.raw) > 0 {
+			d.v, d.err = DecodeJSON(d.raw)
+		}
+	})
+	return d.v, d.err
+}
+
+// Map returns the document as an object; nil for the nil Doc and for null; an error when it is something else.
+func (d *Doc) Map() (map[string]any, error) {
+	v, err := d.Value()
+	if err != nil || v == nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the document is not an object but %s", typeName(v))
+	}
+	return m, nil
+}
+
+// Raw returns the text that the document was made of; nil when it was made of a value.
+func (d *Doc) Raw() []byte {
+	if d == nil {
+		return nil
+	}
+	return d.raw
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}

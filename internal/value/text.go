@@ -1,0 +1,146 @@
+package value
+
+import (
+	"encoding/binary"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// text reads a string literal. Without escapes it is a part of the input; the scan looks at eight bytes at once, since
+// most bytes of a Kubernetes object are inside strings.
+func (r *Reader) text() (string, error) {
+	b, start := r.b, r.i+1
+	i := start
+	ascii := true
+	for {
+		for i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			quote := w ^ ones*'"'
+			slash := w ^ ones*'\\'
+			// A byte's high bit is set where it is below 0x20, a quote, a backslash, or not ASCII.
+			special := (w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash | w
+			if special&highs != 0 {
+				break
+			}
+			i += 8
+		}
+		for {
+			if i >= len(b) {
+				return "", r.unexpectedEnd()
+			}
+			c := b[i]
+			if c == '"' {
+				r.i = i + 1
+				if s := r.s[start:i]; ascii || utf8.ValidString(s) {
+					return s, nil
+				}
+				return r.unescape(start)
+			}
+			if c == '\\' {
+				return r.unescape(start)
+			}
+			if c < 0x20 {
+				return "", r.invalid(i, "in string literal")
+			}
+			i++
+			if c >= utf8.RuneSelf {
+				ascii = false
+			} else if i&7 == 0 {
+				break
+			}
+		}
+	}
+}
+
+// unescape reads a string literal that begins at start and has escapes or invalid UTF-8.
+func (r *Reader) unescape(start int) (string, error) {
+	b, i := r.b, start
+	out := make([]byte, 0, 64)
+	for {
+		if i >= len(b) {
+			return "", r.unexpectedEnd()
+		}
+		switch c := b[i]; {
+		case c == '"':
+			r.i = i + 1
+			return string(out), nil
+		case c < 0x20:
+			return "", r.invalid(i, "in string literal")
+		case c == '\\':
+			i++
+			if i >= len(b) {
+				return "", r.invalid(i, "in string escape code")
+			}
+			switch e := b[i]; e {
+			case '"', '\\', '/':
+				out = append(out, e)
+			case 'b':
+				out = append(out, '\b')
+			case 'f':
+				out = append(out, '\f')
+			case 'n':
+				out = append(out, '\n')
+			case 'r':
+				out = append(out, '\r')
+			case 't':
+				out = append(out, '\t')
+			case 'u':
+				char, err := r.hex4(i + 1)
+				if err != nil {
+					return "", err
+				}
+				i += 4
+				if utf16.IsSurrogate(char) {
+					// A pair is one character; half a pair is U+FFFD, and what follows stands for itself.
+					low := rune(-1)
+					if i+2 < len(b) && b[i+1] == '\\' && b[i+2] == 'u' {
+						if low, err = r.hex4(i + 3); err != nil {
+							return "", err
+						}
+					}
+					if char = utf16.DecodeRune(char, low); char != utf8.RuneError {
+						i += 6
+					}
+				}
+				out = utf8.AppendRune(out, char)
+			default:
+				return "", r.invalid(i, "in string escape code")
+			}
+			i++
+		case c < utf8.RuneSelf:
+			out = append(out, c)
+			i++
+		default:
+			char, size := utf8.DecodeRune(b[i:])
+			out = utf8.AppendRune(out, char)
+			i += size
+		}
+	}
+}
+
+func (r *Reader) hex4(i int) (rune, error) {
+	var n rune
+	for k := i; k < i+4; k++ {
+		if k >= len(r.b) {
+			return 0, r.invalid(k, `in \u hexadecimal character escape`)
+		}
+		c := r.b[k]
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, r.invalid(k, `in \u hexadecimal character escape`)
+		}
+		n = n<<4 | rune(c)
+	}
+	return n, nil
+}
