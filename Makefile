@@ -1,0 +1,68 @@
+# Ephor's build. `make help` lists what there is; `make test` is the one gate.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+export CGO_ENABLED ?= 0
+export GOFLAGS ?= -buildvcs=false
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo ---)
+TIME    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo ---)
+CLI     := github.com/ephor-dev/ephor/internal/cli
+LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildTime=$(TIME)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+.PHONY: build
+build: ## build bin/ephor
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ephor ./cmd/ephor
+
+.PHONY: demo
+demo: build ## start a control plane with Ephor on this machine; ARGS=--once ends after the demonstration
+	go run ./hack/demo $(ARGS)
+
+.PHONY: test
+test: build ## the gate: lint, generated files, unit tests, floors, conformance, end-to-end
+	hack/test.sh
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	hack/lint.sh
+
+.PHONY: generate
+generate: ## regenerate deepcopy functions and CRDs
+	hack/generate.sh
+
+.PHONY: conformance
+conformance: ## the public conformance data, with the list of what is missing
+	go test -count=1 -v ./conformance/
+
+.PHONY: e2e
+e2e: build ## the end-to-end tests on a real API server
+	go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
+	hack/fuzz.sh
+
+.PHONY: bench
+bench: build ## every figure with its target
+	go run ./bench
+
+.PHONY: bench-floor
+bench-floor: build ## one admission review against a no-op webhook
+	go run ./bench floor
+
+.PHONY: bench-policies
+bench-policies: build ## one review with many policies that do not match
+	go run ./bench policies
+
+.PHONY: bench-compare
+bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
+	go run ./bench compare $(PEER)
+
+.PHONY: bench-go
+bench-go: ## the Go benchmarks beside the code, with allocations
+	go test -run '^$$' -bench . -benchmem ./internal/...

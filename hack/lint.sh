@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Lint: formatting, go vet and staticcheck over the main module, go vet over the nested ones' own code.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+unformatted=$(git ls-files -co --exclude-standard '*.go' | xargs gofmt -l)
+if [ -n "$unformatted" ]; then
+  echo "not gofmt-clean (run gofmt -w):" >&2
+  echo "$unformatted" >&2
+  exit 1
+fi
+go vet ./...
+go build -C hack/tools -o ../../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+bin/staticcheck ./...

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The one gate. Runs every part, says what it does and how long it took, and stops at the first part that fails.
+#
+#   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
+#   EPHOR_REFERENCE    folder of the language reference (default ../shared/reference)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+
+export EPHOR_CONFORMANCE=${EPHOR_CONFORMANCE:-$root/../shared/conformance}
+export EPHOR_REFERENCE=${EPHOR_REFERENCE:-$root/../shared/reference}
+if [ "$EPHOR_CONFORMANCE" != none ]; then
+  for name in EPHOR_CONFORMANCE EPHOR_REFERENCE; do
+    if [ ! -d "${!name}" ]; then
+      echo "make test: there is no folder ${!name}: set $name to the folder of the data, or EPHOR_CONFORMANCE=none to run without" >&2
+      exit 1
+    fi
+  done
+  EPHOR_CONFORMANCE=$(cd "$EPHOR_CONFORMANCE" && pwd)
+  EPHOR_REFERENCE=$(cd "$EPHOR_REFERENCE" && pwd)
+fi
+
+started=$SECONDS
+summary=()
+part() {
+  local name=$1 begin=$SECONDS
+  shift
+  echo "== $name"
+  if ! "$@"; then
+    echo "== $name: FAILED after $((SECONDS - begin)) s" >&2
+    exit 1
+  fi
+  summary+=("$(printf '%5d s  %s' $((SECONDS - begin)) "$name")")
+}
+
+# The race detector needs cgo, so a C compiler.
+race=()
+if command -v "${CC:-cc}" >/dev/null 2>&1; then
+  race=(-race)
+else
+  echo "make test: no C compiler, so the unit tests run without the race detector"
+fi
+unit() {
+  local packages
+  packages=$(go list ./... | grep -vE '/(e2e|conformance|internal/devcluster)($|/)')
+  # shellcheck disable=SC2086
+  CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
+}
+conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
+e2e() { go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/; }
+
+part "lint" hack/lint.sh
+part "generated files are up to date" hack/verify-generated.sh
+part "floors: imports against the architecture" go test -count=1 .
+part "unit tests${race:+ (with -race)}" unit
+if [ "$EPHOR_CONFORMANCE" != none ]; then
+  part "conformance data" conformance
+fi
+part "end-to-end tests on a real API server" e2e
+
+echo "== all parts passed after $((SECONDS - started)) s"
+printf '%s\n' "${summary[@]}"
+if [ "$EPHOR_CONFORMANCE" = none ]; then
+  echo "conformance: NOT RUN"
+fi
