@@ -1,0 +1,58 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PolicyStatus says what the controllers made of a policy.
+type PolicyStatus struct {
+	// Whether the policy is served (older form; read the condition Ready).
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+	// The condition Ready says whether the policy is served.
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// The rules that were derived for controllers of Pods.
+	// +optional
+	Autogen AutogenStatus `json:"autogen,omitempty"`
+	// How many rules of each sort the policy has, without derived ones.
+	// +optional
+	RuleCount RuleCountStatus `json:"rulecount,omitempty"`
+	// The ValidatingAdmissionPolicy made from the policy.
+	// +optional
+	ValidatingAdmissionPolicy ValidatingAdmissionPolicyStatus `json:"validatingadmissionpolicy,omitempty"`
+}
+
+// The condition type and reasons of a policy's status.
+const (
+	PolicyConditionReady  = "Ready"
+	PolicyReasonSucceeded = "Succeeded"
+	PolicyReasonFailed    = "Failed"
+)
+
+// AutogenStatus lists derived rules.
+type AutogenStatus struct {
+	// The derived rules.
+	// +optional
+	Rules []Rule `json:"rules,omitempty"`
+}
+
+// RuleCountStatus counts rules by sort.
+type RuleCountStatus struct {
+	// Rules with validate.
+	Validate int `json:"validate"`
+	// Rules with generate.
+	Generate int `json:"generate"`
+	// Rules with mutate.
+	Mutate int `json:"mutate"`
+	// Rules with verifyImages.
+	VerifyImages int `json:"verifyimages"`
+}
+
+// ValidatingAdmissionPolicyStatus says whether a ValidatingAdmissionPolicy was made from the policy.
+type ValidatingAdmissionPolicyStatus struct {
+	// Whether it was made.
+	Generated bool `json:"generated"`
+	// Why not, or what is noteworthy.
+	Message string `json:"message"`
+}
