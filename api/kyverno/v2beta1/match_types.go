@@ -1,0 +1,17 @@
+package v2beta1
+
+import (
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+)
+
+// MatchResources selects requests by any or by all of its filters.
+//
+// +ephor:notTogether=any;all
+type MatchResources struct {
+	// At least one of the filters holds.
+	// +optional
+	Any kyvernov1.ResourceFilters `json:"any,omitempty"`
+	// Every filter holds.
+	// +optional
+	All kyvernov1.ResourceFilters `json:"all,omitempty"`
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Regenerates what is derived from the Go types in api/: the deep copies beside them and the CRDs in config/crds.
+#
+#   hack/generate.sh            in this checkout
+#   hack/generate.sh DIR        the CRDs into DIR/config/crds and the deep copies into DIR/api (used by verify-generated.sh,
+#                               which gives a copy of the checkout)
+#
+# The tools are those that hack/tools/go.mod pins; they are built into bin/tools.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+target=${1:-$root}
+tools=$root/bin/tools
+mkdir -p "$tools"
+go build -C "$root/hack/tools" -o "$tools/controller-gen" sigs.k8s.io/controller-tools/cmd/controller-gen
+go build -C "$root/hack/tools" -o "$tools/crdgen" ./crdgen
+cd "$target"
+"$tools/controller-gen" object paths=./api/...
+# A kind that is gone must not leave its file behind.
+rm -f config/crds/*.yaml
+"$tools/crdgen" -out config/crds ./api/...

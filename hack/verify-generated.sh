@@ -1,0 +1,18 @@
+#!/bin/sh
+# Fails, with a diff, when the deep copies or the CRDs are not those that hack/generate.sh makes of the types in api/.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT INT TERM
+mkdir -p "$copy/config"
+cp "$root/go.mod" "$root/go.sum" "$copy/"
+cp -R "$root/api" "$copy/api"
+cp -R "$root/config/crds" "$copy/config/crds"
+"$root/hack/generate.sh" "$copy"
+status=0
+diff -ru "$root/api" "$copy/api" || status=1
+diff -ru "$root/config/crds" "$copy/config/crds" || status=1
+if [ $status -ne 0 ]; then
+	echo "generated files are not up to date: run hack/generate.sh and commit what it changes" >&2
+fi
+exit $status
