@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+func always(context.Context, *policy.Request) (bool, error) { return true, nil }
+
+func yields(s policy.Status, msg string) func(*policy.Scope) policy.Yield {
+	return func(*policy.Scope) policy.Yield { return policy.Yield{Status: s, Message: msg} }
+}
+
+func rule(name string, eval func(*policy.Scope) policy.Yield) *policy.Rule {
+	return &policy.Rule{Name: name, Stage: policy.StageValidate, Match: always, Eval: eval, Action: policy.ActionPlan{Default: policy.Enforce}}
+}
+
+func program(rules ...*policy.Rule) policy.Selection {
+	return policy.Selection{Program: &policy.Program{Name: "p", Rules: rules}, Rules: rules}
+}
+
+func request(op policy.Operation) *policy.Request {
+	obj := value.Of(map[string]any{"v": "new"})
+	old := value.Of(map[string]any{"v": "old"})
+	r := &policy.Request{Operation: op, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "ns", Name: "x"}
+	if op != policy.Delete {
+		r.Object = obj
+	}
+	if op == policy.Update || op == policy.Delete {
+		r.OldObject = old
+	}
+	return r
+}
+
+func eval(req *policy.Request, s ...policy.Selection) policy.Outcome {
+	return Eval(context.Background(), Input{Selections: s, Request: req, Stages: policy.StageValidate})
+}
+
+func statuses(o policy.Outcome) string {
+	var b []string
+	for _, r := range o.Results {
+		b = append(b, r.Rule.Name+"="+r.Status.String())
+	}
+	return strings.Join(b, " ")
+}
+
+func TestEval(t *testing.T) {
+	noMatch := rule("unmatched", yields(policy.StatusFail, ""))
+	noMatch.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
+	lookup := rule("lookup", yields(policy.StatusPass, ""))
+	lookup.Match = func(context.Context, *policy.Request) (bool, error) { return false, errors.New("no namespace") }
+	panics := rule("panics", func(*policy.Scope) policy.Yield { var m map[string]any; m["a"] = 1; return policy.Yield{} })
+	onlyMutate := rule("mutate", yields(policy.StatusFail, ""))
+	onlyMutate.Stage = policy.StageMutate
+	skipsDelete := rule("pattern", yields(policy.StatusFail, ""))
+	skipsDelete.SkipOnDelete = true
+	pass, fail := rule("pass", yields(policy.StatusPass, "")), rule("fail", yields(policy.StatusFail, ""))
+	skip, broken := rule("skip", yields(policy.StatusSkip, "")), rule("broken", yields(policy.StatusError, ""))
+	one := program(skip, broken, pass, fail)
+	one.Program.Settings.ApplyOne = true
+
+	for _, c := range []struct {
+		name string
+		op   policy.Operation
+		sel  policy.Selection
+		want string
+	}{
+		{"a rule that does not match has no result", policy.Create, program(noMatch, pass), "pass=pass"},
+		{"a lookup that failed is an error, never no match", policy.Create, program(lookup), "lookup=error"},
+		{"a panic costs only its rule", policy.Create, program(panics, pass), "panics=error pass=pass"},
+		{"other stages are passed over", policy.Create, program(onlyMutate), ""},
+		{"a pattern has no result on DELETE", policy.Delete, program(skipsDelete, pass), "pass=pass"},
+		{"applyRules One stops after pass or fail, not after skip or error", policy.Create, one, "skip=skip broken=error pass=pass"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := statuses(eval(request(c.op), c.sel)); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Language reference §3.6: what the old object already violated does not block an update.
+func TestPreExistingViolations(t *testing.T) {
+	judge := func(old policy.Yield) policy.Outcome {
+		r := rule("r", func(s *policy.Scope) policy.Yield {
+			obj, _ := s.Request.Object.Map()
+			if obj["v"] == "old" {
+				if s.Request.Operation != policy.Create || s.Request.OldObject != nil || s.Request.User == nil || s.Request.User.Username != "" {
+					t.Errorf("the old object is not judged as a creation by a user whom nothing matches: %+v", s.Request)
+				}
+				return old
+			}
+			return policy.Yield{Status: policy.StatusFail, Message: "bad"}
+		})
+		r.AllowExisting = true
+		return eval(request(policy.Update), program(r))
+	}
+	for _, c := range []struct {
+		old     policy.Yield
+		status  policy.Status
+		message string
+	}{
+		{policy.Yield{Status: policy.StatusFail}, policy.StatusSkip, "skipping the rule evaluation as pre-existing violations are allowed"},
+		{policy.Yield{Status: policy.StatusError}, policy.StatusSkip, "failed to validate old object"},
+		{policy.Yield{Status: policy.StatusPass}, policy.StatusFail, "bad"},
+		{policy.Yield{Status: policy.StatusSkip}, policy.StatusFail, "bad"},
+		{policy.Yield{}, policy.StatusFail, "bad"},
+	} {
+		got := judge(c.old).Results[0]
+		if got.Status != c.status || got.Message != c.message {
+			t.Errorf("old object %s: got %s %q, want %s %q", c.old.Status, got.Status, got.Message, c.status, c.message)
+		}
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	endless := rule("endless", func(s *policy.Scope) policy.Yield {
+		for {
+			if err := s.Env.Meter.Step(1); err != nil {
+				return policy.Yield{Status: policy.StatusError, Message: err.Error()}
+			}
+		}
+	})
+	// Without a deadline the step budget ends it; with one the deadline does, and later rules are errors, not passes.
+	out := Eval(ctx, Input{Selections: []policy.Selection{program(endless, rule("later", yields(policy.StatusPass, "")))}, Request: request(policy.Create), Stages: policy.StageValidate})
+	if got := statuses(out); got != "endless=error later=error" {
+		t.Errorf("got %q", got)
+	}
+	if d := Decide(&out); d.Allowed {
+		t.Error("a policy with failurePolicy Fail that ran out of time let the request pass")
+	}
+	out = eval(request(policy.Create), program(endless))
+	if got := out.Results[0].Message; !strings.Contains(got, "budget exhausted") {
+		t.Errorf("the step budget did not end the rule: %q", got)
+	}
+}
+
+func TestActionNeedsNamespaceLabels(t *testing.T) {
+	r := rule("r", yields(policy.StatusFail, "bad"))
+	r.Action = policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Enforce, Selector: func(l map[string]string) bool { return l["env"] == "prod" }}}}
+	for _, c := range []struct {
+		resolve func(context.Context) (map[string]string, error)
+		status  policy.Status
+		action  policy.Action
+	}{
+		{func(context.Context) (map[string]string, error) { return map[string]string{"env": "prod"}, nil }, policy.StatusFail, policy.Enforce},
+		{func(context.Context) (map[string]string, error) { return nil, nil }, policy.StatusFail, policy.Audit},
+		{func(context.Context) (map[string]string, error) { return nil, errors.New("gone") }, policy.StatusError, policy.Audit},
+	} {
+		req := request(policy.Create)
+		req.ResolveNamespace = c.resolve
+		got := eval(req, program(r)).Results[0]
+		if got.Status != c.status || got.Action != c.action {
+			t.Errorf("got %s/%s, want %s/%s", got.Status, got.Action, c.status, c.action)
+		}
+	}
+}
+
+func TestReachOfTheWorld(t *testing.T) {
+	var reaches []world.Reach
+	root := world.RootFunc(func(r world.Reach) world.World { reaches = append(reaches, r); return world.World{} })
+	cluster, namespaced := program(rule("a", yields(policy.StatusPass, "")), rule("b", yields(policy.StatusPass, ""))), program(rule("c", yields(policy.StatusPass, "")))
+	namespaced.Program.Namespace = "team"
+	Eval(context.Background(), Input{Selections: []policy.Selection{cluster, namespaced}, Request: request(policy.Create), Stages: policy.StageValidate, Root: root})
+	if len(reaches) != 2 || !reaches[0].IsCluster() || reaches[1] != world.InNamespace("team") {
+		t.Errorf("worlds were made for %+v, want one for the cluster and one for namespace team", reaches)
+	}
+}
+
+// Language reference §3.5: who is refused.
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		status  policy.Status
+		action  policy.Action
+		failure policy.FailurePolicy
+		allowed bool
+	}{
+		{"an enforced failure blocks", policy.StatusFail, policy.Enforce, policy.Fail, false},
+		{"an enforced failure blocks regardless of failurePolicy", policy.StatusFail, policy.Enforce, policy.Ignore, false},
+		{"an audited failure does not block", policy.StatusFail, policy.Audit, policy.Fail, true},
+		{"an error blocks with failurePolicy Fail", policy.StatusError, policy.Audit, policy.Fail, false},
+		{"an error passes with failurePolicy Ignore", policy.StatusError, policy.Enforce, policy.Ignore, true},
+		{"a skip passes", policy.StatusSkip, policy.Enforce, policy.Fail, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := rule("r", yields(c.status, "why"))
+			r.Action.Default = c.action
+			s := program(r)
+			s.Program.Settings.FailurePolicy = c.failure
+			out := eval(request(policy.Create), s)
+			d := Decide(&out)
+			if d.Allowed != c.allowed {
+				t.Errorf("allowed = %v", d.Allowed)
+			}
+			if !d.Allowed && d.Message != "\n\nresource Pod/ns/x was blocked due to the following policies \n\np:\n  r: why\n" {
+				t.Errorf("message %q", d.Message)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	s := program(rule("ok", yields(policy.StatusPass, "fine")), rule("no", yields(policy.StatusSkip, "skipped")))
+	s.Program.Settings.EmitWarning = true
+	out := eval(request(policy.Create), s)
+	if d := Decide(&out); len(d.Warnings) != 1 || d.Warnings[0] != "policy p.ok: fine" {
+		t.Errorf("got %q", d.Warnings)
+	}
+}
+
+// One shared Program under many goroutines; run with -race.
+func TestEvalConcurrently(t *testing.T) {
+	s := program(rule("a", func(s *policy.Scope) policy.Yield {
+		if _, ok, err := s.With("x", 1).Field("request"); !ok || err != nil {
+			return policy.Yield{Status: policy.StatusError}
+		}
+		return policy.Yield{Status: policy.StatusPass}
+	}))
+	req := request(policy.Create)
+	done := make(chan string, 8)
+	for range 8 {
+		go func() { done <- statuses(eval(req, s)) }()
+	}
+	for range 8 {
+		if got := <-done; got != "a=pass" {
+			t.Errorf("got %q", got)
+		}
+	}
+}

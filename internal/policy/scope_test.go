@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func scope(r *Request) *Scope { return NewScope(&jmespath.Env{}, r, nil, nil) }
+
+// Language reference §8.5: an entry sees only what was defined before it, is loaded at most once, and only when used.
+func TestScopeLazyEntries(t *testing.T) {
+	loads := 0
+	s := scope(&Request{}).With("one", "a").WithLazy("one", func(before *Scope) (any, error) {
+		loads++
+		v, _, err := before.Field("one")
+		return v.(string) + "b", err
+	}).WithLazy("broken", func(*Scope) (any, error) { return nil, errors.New("no") })
+	if loads != 0 {
+		t.Fatal("loaded before it was used")
+	}
+	for range 2 {
+		if v, ok, err := s.Field("one"); v != "ab" || !ok || err != nil {
+			t.Errorf("one = %v %v %v", v, ok, err)
+		}
+	}
+	if loads != 1 {
+		t.Errorf("loaded %d times", loads)
+	}
+	if _, ok, err := s.Field("broken"); ok || err == nil {
+		t.Error("a broken entry must give its error at the place of use")
+	}
+	if _, ok, err := s.Field("missing"); ok || err != nil {
+		t.Error("a missing name is neither a value nor an error")
+	}
+	if _, err := s.Value(); err == nil {
+		t.Error("the whole context holds a broken entry")
+	}
+}
+
+// On DELETE every mention of request.object is read as request.oldObject (§8.1).
+func TestRequestDocumentOnDelete(t *testing.T) {
+	r := &Request{Operation: Delete, OldObject: value.Of(map[string]any{"a": "b"})}
+	v, _, err := scope(r).Field("request")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if obj, _ := v.(map[string]any)["object"].(map[string]any); obj["a"] != "b" {
+		t.Errorf("request.object = %v", obj)
+	}
+}
+
+// In a scan request holds the object, the operation and the namespace, nothing else (§3.8).
+func TestRequestDocumentInScan(t *testing.T) {
+	v, _, _ := scope(&Request{Origin: FromScan, Operation: Create}).Field("request")
+	doc := v.(map[string]any)
+	for _, absent := range []string{"userInfo", "name", "uid"} {
+		if _, there := doc[absent]; there {
+			t.Errorf("request.%s exists in a scan", absent)
+		}
+	}
+}
+
+func TestServiceAccount(t *testing.T) {
+	for user, want := range map[string][2]string{
+		"system:serviceaccount:ns:sa": {"ns", "sa"}, "system:serviceaccount:ns": {"", ""}, "alice": {"", ""},
+	} {
+		ns, name := (&Request{User: &User{Username: user}}).ServiceAccount()
+		if ns != want[0] || name != want[1] {
+			t.Errorf("%s: %q %q", user, ns, name)
+		}
+	}
+}
+
+func TestActionFor(t *testing.T) {
+	plan := ActionPlan{Default: Audit, Overrides: []ActionOverride{
+		{Action: Enforce, Namespaces: []string{"prod-*"}, Selector: func(l map[string]string) bool { return l["x"] == "y" }},
+		{Action: Enforce, Namespaces: []string{"always"}},
+	}}
+	r := &Rule{Action: plan}
+	labels := func(l map[string]string, err error) func() (map[string]string, error) {
+		return func() (map[string]string, error) { return l, err }
+	}
+	for _, c := range []struct {
+		ns     string
+		labels func() (map[string]string, error)
+		want   Action
+		err    bool
+	}{
+		{"dev", labels(nil, errors.New("must not be asked")), Audit, false},
+		{"prod-1", labels(map[string]string{"x": "y"}, nil), Enforce, false},
+		{"prod-1", labels(nil, nil), Audit, false},
+		{"prod-1", labels(nil, errors.New("gone")), Audit, true},
+		{"always", labels(nil, errors.New("must not be asked")), Enforce, false},
+	} {
+		got, err := ActionFor(r, c.ns, c.labels)
+		if got != c.want || (err != nil) != c.err {
+			t.Errorf("%s: %v %v", c.ns, got, err)
+		}
+	}
+}
