@@ -1,0 +1,116 @@
+package pattern
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// node is one compiled place of a pattern.
+type node struct {
+	kind   nodeKind
+	scalar Scalar  // scalarNode
+	first  []entry // mapNode: keys of the first phase, sorted by their full text
+	second []entry // mapNode: the other keys, those with anchors inside before those without
+	tracks []entry // mapNode: keys whose absence from the whole resource is remembered (see walk.note)
+	items  []*node // listNode: the elements
+	wild   bool    // mapNode: some key of labels or annotations holds wildcards
+}
+
+type nodeKind uint8
+
+const (
+	scalarNode nodeKind = iota
+	mapNode
+	listNode
+)
+
+// entry is one key of a pattern map with its value.
+type entry struct {
+	anchor anchorKind
+	key    string           // without the anchor
+	full   string           // as written
+	glob   bool             // key is to be replaced by the actual key that it matches
+	match  wildcard.Pattern // of key, when glob is set
+	node   *node
+}
+
+// newMap orders entries into the phases in which they are judged.
+func newMap(entries []entry) *node {
+	n := &node{kind: mapNode}
+	n.first, n.second = phases(entries)
+	for _, e := range entries {
+		n.wild = n.wild || e.glob
+		switch e.anchor {
+		case condition, existence:
+			n.tracks = append(n.tracks, e)
+		}
+	}
+	return n
+}
+
+// phases splits entries: conditions, equalities, existences and negations come first in the order of their full text;
+// of the others, globals and those with anchors somewhere inside come before the plain ones.
+func phases(entries []entry) (first, second []entry) {
+	sorted := append([]entry(nil), entries...)
+	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].full < sorted[j].full })
+	var plain []entry
+	for _, e := range sorted {
+		switch {
+		case e.anchor.inFirstPhase():
+			first = append(first, e)
+		case e.anchor == global || e.node.hasAnchors():
+			second = append([]entry{e}, second...)
+		default:
+			plain = append(plain, e)
+		}
+	}
+	return first, append(second, plain...)
+}
+
+// hasAnchors reports whether a key below n carries an anchor.
+func (n *node) hasAnchors() bool {
+	switch n.kind {
+	case mapNode:
+		for _, list := range [2][]entry{n.first, n.second} {
+			for _, e := range list {
+				if e.anchor != noAnchor || e.node.hasAnchors() {
+					return true
+				}
+			}
+		}
+	case listNode:
+		for _, item := range n.items {
+			if item.hasAnchors() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isMetadataMap reports whether the map below key (without anchors) of the map below parent is one of those whose keys
+// may hold wildcards.
+func isMetadataMap(parent, key string) bool {
+	return parent == "metadata" && (key == "labels" || key == "annotations")
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// childPath appends a component to a path that ends with a slash.
+func childPath(path, key string) string {
+	var b strings.Builder
+	b.Grow(len(path) + len(key) + 1)
+	b.WriteString(path)
+	b.WriteString(key)
+	b.WriteByte('/')
+	return b.String()
+}

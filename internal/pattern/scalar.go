@@ -1,0 +1,126 @@
+package pattern
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// MatchScalar reports whether resource value v is accepted by the scalar pattern p (language reference §4.3): the value
+// language of validation patterns, which conditions inside mutation patches use as well. p may be a string, bool,
+// number or nil; a map or list as pattern accepts nothing but an equal value. It compiles p anew each time, so a
+// caller that knows p earlier should use CompileScalar.
+func MatchScalar(p, v any) bool {
+	s := CompileScalar(p)
+	return s.Match(v)
+}
+
+// Scalar is a compiled scalar pattern. The zero Scalar is the pattern null.
+type Scalar struct {
+	kind scalarKind
+	b    bool
+	i    int64
+	f    float64
+	text *text
+	raw  any
+}
+
+type scalarKind uint8
+
+const (
+	nullScalar scalarKind = iota
+	boolScalar
+	intScalar
+	floatScalar
+	textScalar
+	otherScalar
+)
+
+// CompileScalar prepares a scalar pattern: a string is parsed as the operator language.
+func CompileScalar(p any) Scalar {
+	switch p := p.(type) {
+	case nil:
+		return Scalar{}
+	case bool:
+		return Scalar{kind: boolScalar, b: p, raw: p}
+	case int:
+		return Scalar{kind: intScalar, i: int64(p), raw: p}
+	case int64:
+		return Scalar{kind: intScalar, i: p, raw: p}
+	case float64:
+		return Scalar{kind: floatScalar, f: p, raw: p}
+	case string:
+		return Scalar{kind: textScalar, text: compileText(p), raw: p}
+	}
+	return Scalar{kind: otherScalar, raw: p}
+}
+
+// Match reports whether v is accepted. A missing value is nil. It allocates nothing for the usual values.
+func (s *Scalar) Match(v any) bool {
+	switch s.kind {
+	case nullScalar:
+		return isZero(v)
+	case boolScalar:
+		b, ok := v.(bool)
+		return ok && b == s.b
+	case intScalar:
+		return matchInt(s.i, v)
+	case floatScalar:
+		return matchFloat(s.f, v)
+	case textScalar:
+		return s.text.match(v)
+	}
+	return value.Equal(s.raw, v)
+}
+
+// isZero is the pattern null: it accepts what is missing and the zero of each scalar type.
+func isZero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case int64:
+		return v == 0
+	case float64:
+		return v == 0
+	case int:
+		return v == 0
+	}
+	return false
+}
+
+// matchInt accepts a whole number equal to want, and text that reads as that whole number.
+func matchInt(want int64, v any) bool {
+	switch v := v.(type) {
+	case int64:
+		return v == want
+	case int:
+		return int64(v) == want
+	case float64:
+		return v == math.Trunc(v) && v == float64(want)
+	case string:
+		i, err := strconv.ParseInt(v, 10, 64)
+		return err == nil && i == want
+	}
+	return false
+}
+
+// matchFloat accepts a number equal to want, and text that reads as that number.
+func matchFloat(want float64, v any) bool {
+	switch v := v.(type) {
+	case int64:
+		return float64(v) == want
+	case int:
+		return float64(v) == want
+	case float64:
+		return v == want
+	case string:
+		f, err := strconv.ParseFloat(v, 64)
+		return err == nil && f == want
+	}
+	return false
+}

@@ -1,0 +1,211 @@
+package pattern
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/measure"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// text is a compiled string pattern: alternatives split on |, each a conjunction split on & (language reference §4.3).
+type text struct {
+	raw   string
+	shape textShape
+	any   [][]term
+}
+
+type textShape uint8
+
+const (
+	operators textShape = iota
+	emptyText           // ""   only the empty string
+	anyValue            // "*"  whatever is not null, maps and lists too
+	someValue           // "?*" whatever is not null and not the empty string
+)
+
+func compileText(p string) *text {
+	t := &text{raw: p}
+	switch p {
+	case "":
+		t.shape = emptyText
+		return t
+	case "*":
+		t.shape = anyValue
+		return t
+	case "?*":
+		t.shape = someValue
+		return t
+	}
+	for _, alternative := range strings.Split(p, "|") {
+		var all []term
+		for _, part := range strings.Split(alternative, "&") {
+			all = append(all, compileTerm(strings.TrimSpace(part)))
+		}
+		t.any = append(t.any, all)
+	}
+	return t
+}
+
+func (t *text) match(v any) bool {
+	s, isText := v.(string)
+	switch t.shape {
+	case emptyText:
+		return isText && s == ""
+	case anyValue:
+		return v != nil
+	case someValue:
+		return v != nil && !(isText && s == "")
+	}
+	if isText && s == t.raw {
+		return true // equality of the raw texts comes before all operators
+	}
+	for _, all := range t.any {
+		ok := true
+		for i := range all {
+			if !all[i].match(v) {
+				ok = false
+				break
+			}
+		}
+		if ok {
+			return true
+		}
+	}
+	return false
+}
+
+// term is one comparison of the operator language.
+type term struct {
+	op       operator
+	bound    measure.Bound // the right side as a duration or quantity
+	text     wildcard.Pattern
+	interval measure.Range // inRange
+}
+
+type operator uint8
+
+const (
+	equal operator = iota
+	notEqual
+	less
+	lessOrEqual
+	greater
+	greaterOrEqual
+	inRange
+)
+
+func compileTerm(s string) term {
+	for _, o := range []struct {
+		prefix string
+		op     operator
+	}{{">=", greaterOrEqual}, {"<=", lessOrEqual}, {">", greater}, {"<", less}, {"!", notEqual}} {
+		if rest, ok := strings.CutPrefix(s, o.prefix); ok && len(s) > 1 {
+			return newTerm(o.op, strings.TrimSpace(rest))
+		}
+	}
+	if r, ok := measure.ParseRange(s); ok {
+		return term{op: inRange, interval: r}
+	}
+	return newTerm(equal, s)
+}
+
+func newTerm(op operator, s string) term {
+	return term{op: op, bound: measure.NewBound(s), text: wildcard.Compile(s)}
+}
+
+// match compares v as a duration, else as a quantity, else (for equality) as text. What is missing counts as 0.
+func (t *term) match(v any) bool {
+	if t.op == inRange {
+		return t.contains(v)
+	}
+	if sign, ok := compare(&t.bound, v); ok {
+		return decide(t.op, sign)
+	}
+	switch t.op {
+	case equal:
+		return t.matchText(v)
+	case notEqual:
+		return v != nil && !t.matchText(v)
+	}
+	return false
+}
+
+func (t *term) contains(v any) bool {
+	low, okLow := compare(&t.interval.Low, v)
+	high, okHigh := compare(&t.interval.High, v)
+	if t.interval.Outside {
+		return okLow && low < 0 || okHigh && high > 0
+	}
+	return okLow && low >= 0 && okHigh && high <= 0
+}
+
+// compare is the sign of v minus the bound; ok is false when they do not compare. What is missing counts as 0.
+func compare(b *measure.Bound, v any) (sign int, ok bool) {
+	switch v := v.(type) {
+	case nil:
+		return b.CompareInt(0)
+	case string:
+		return b.Compare(v)
+	case int64:
+		return b.CompareInt(v)
+	case int:
+		return b.CompareInt(int64(v))
+	case float64:
+		return compareFloat(b, v)
+	}
+	return 0, false
+}
+
+// compareFloat compares a float as a quantity only: the reference writes it with decimals, so that even 0 is no
+// duration (the whole number 0 is one).
+func compareFloat(b *measure.Bound, f float64) (sign int, ok bool) {
+	limit, ok := b.Quantity()
+	if !ok {
+		return 0, false
+	}
+	if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return measure.QuantityOf(int64(f)).Cmp(limit), true
+	}
+	q, ok := measure.ParseQuantity(strconv.FormatFloat(f, 'f', -1, 64))
+	if !ok {
+		return 0, false
+	}
+	return q.Cmp(limit), true
+}
+
+func decide(op operator, sign int) bool {
+	switch op {
+	case equal:
+		return sign == 0
+	case notEqual:
+		return sign != 0
+	case less:
+		return sign < 0
+	case lessOrEqual:
+		return sign <= 0
+	case greater:
+		return sign > 0
+	case greaterOrEqual:
+		return sign >= 0
+	}
+	return false
+}
+
+func (t *term) matchText(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return t.text.Match(v)
+	case bool:
+		return t.text.Match(strconv.FormatBool(v))
+	case int64:
+		return t.text.Match(strconv.FormatInt(v, 10))
+	case int:
+		return t.text.Match(strconv.Itoa(v))
+	case float64:
+		// The reference writes a float with an exponent here: 1000 is 1E+03, so "1000*" does not match it.
+		return t.text.Match(strconv.FormatFloat(v, 'E', -1, 64))
+	}
+	return false
+}

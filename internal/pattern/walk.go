@@ -1,0 +1,142 @@
+package pattern
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+)
+
+// outcome is a set of flags; the empty set is a match.
+type outcome uint8
+
+const (
+	matched      outcome = 0
+	mismatch     outcome = 1 << iota // does not fit
+	conditionOff                     // a condition () does not hold
+	globalOff                        // a global condition <() does not hold
+	forbidden                        // a negated key X() is present
+)
+
+// skips reports whether the mismatch means "not applicable".
+func (o outcome) skips() bool { return o&(conditionOff|globalOff) != 0 }
+
+// fault says why and where something does not fit. Faults are made only while explaining.
+type fault struct {
+	text string
+	path string
+}
+
+// walk is one run over a pattern and a resource.
+type walk struct {
+	meter   *budget.Meter
+	err     error
+	explain bool
+	depth   int
+	seen    map[string]bool // tracked anchor keys: whether some resource map had them
+}
+
+func (w *walk) fail(o outcome, path, format string, args ...any) (outcome, *fault) {
+	return o, &fault{path: path, text: fmt.Sprintf(format, args...)}
+}
+
+func (w *walk) child(path, key string) string {
+	if !w.explain {
+		return ""
+	}
+	return childPath(path, key)
+}
+
+func (w *walk) index(path string, i int) string {
+	if !w.explain {
+		return ""
+	}
+	return childPath(path, strconv.Itoa(i))
+}
+
+// element judges v by n.
+func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
+	if err := w.meter.Step(1); err != nil {
+		w.err = err
+	}
+	if w.err != nil {
+		return mismatch, nil
+	}
+	switch n.kind {
+	case mapNode:
+		m, ok := v.(map[string]any)
+		if !ok {
+			if !w.explain {
+				return mismatch, nil
+			}
+			return w.fail(mismatch, path, "pattern and resource have different structures. Path: %s. Expected map[string]interface {}, found %T", path, v)
+		}
+		return w.object(n, m, path)
+	case listNode:
+		l, ok := v.([]any)
+		if !ok {
+			if !w.explain {
+				return mismatch, nil
+			}
+			return w.fail(mismatch, path, "validation rule failed at path %s, resource does not satisfy the expected overlay pattern", path)
+		}
+		return w.list(n, l, path)
+	}
+	return w.value(n, v, path)
+}
+
+// value judges v by a scalar pattern; a list by each of its elements.
+func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
+	ok := true
+	if l, isList := v.([]any); isList {
+		for _, item := range l {
+			if !n.scalar.Match(item) {
+				ok = false
+				break
+			}
+		}
+	} else {
+		ok = n.scalar.Match(v)
+	}
+	if ok {
+		return matched, nil
+	}
+	if !w.explain {
+		return mismatch, nil
+	}
+	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", v, n.scalar.raw, path)
+}
+
+// note remembers for each tracked key of n whether any resource map had it.
+func (w *walk) note(n *node, m map[string]any) {
+	if !w.explain {
+		return
+	}
+	for _, e := range n.tracks {
+		if w.seen == nil {
+			w.seen = map[string]bool{}
+		}
+		if w.seen[e.full] {
+			continue
+		}
+		_, w.seen[e.full] = m[e.key]
+	}
+}
+
+func (w *walk) verdict(o outcome, f *fault) Verdict {
+	if o.skips() {
+		return Verdict{Status: Skip, Message: f.text}
+	}
+	if o&forbidden != 0 {
+		return Verdict{Status: Fail, Path: f.path, Message: f.text}
+	}
+	for _, present := range w.seen {
+		if !present {
+			return Verdict{Status: Error, Message: f.text}
+		}
+	}
+	if f.path == "" {
+		return Verdict{Status: Error, Message: f.text}
+	}
+	return Verdict{Status: Fail, Path: f.path, Message: f.text}
+}

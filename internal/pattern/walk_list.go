@@ -1,0 +1,84 @@
+package pattern
+
+// list judges the list l by the list pattern n.
+func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
+	if len(n.items) == 0 {
+		if !w.explain {
+			return mismatch, nil
+		}
+		return w.fail(mismatch, path, "pattern Array empty")
+	}
+	switch n.items[0].kind {
+	case mapNode:
+		return w.everyMap(n.items[0], l, path)
+	case scalarNode:
+		return w.value(n.items[0], l, path)
+	}
+	if len(l) < len(n.items) {
+		if !w.explain {
+			return mismatch, nil
+		}
+		return w.fail(mismatch, "", "validate Array failed, array length mismatch, resource Array len is %d and pattern Array len is %d", len(l), len(n.items))
+	}
+	for i, item := range n.items {
+		if o, f := w.element(item, l[i], w.index(path, i)); o != matched {
+			return o, f
+		}
+	}
+	return matched, nil
+}
+
+// everyMap judges each element of l by the map pattern n. Elements that an anchor makes not applicable do not count;
+// when that is all of them the list is not applicable.
+func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
+	var (
+		skipped outcome
+		texts   *fault
+		applied bool
+	)
+	for i, v := range l {
+		o, f := w.element(n, v, w.index(path, i))
+		switch {
+		case o == matched:
+			applied = true
+		case o.skips():
+			skipped |= o
+			texts = w.join(texts, f)
+		default:
+			return o, f
+		}
+	}
+	if skipped != 0 && !applied {
+		return skipped, texts
+	}
+	return matched, nil
+}
+
+// exists judges the existence anchor: for each element of the pattern list, one element of the resource list must fit.
+func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
+	l, ok := v.([]any)
+	if ok {
+		for _, item := range n.items {
+			if !w.someMap(item, l, path) {
+				ok = false
+				break
+			}
+		}
+	}
+	if ok {
+		return matched, nil
+	}
+	if !w.explain {
+		return mismatch, nil
+	}
+	return w.fail(mismatch, path, "existence anchor validation failed at path %s", path)
+}
+
+func (w *walk) someMap(n *node, l []any, path string) bool {
+	for i, v := range l {
+		if o, _ := w.element(n, v, w.index(path, i)); o == matched {
+			return true
+		}
+	}
+	return false
+}
