@@ -1,0 +1,151 @@
+package settings
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// filters are the resourceFilters, arranged so that a request looks only at those that may concern its kind: the
+// shipped ConfigMap has about sixty, of which five have a wildcard for the kind.
+type filters struct {
+	byKind  map[string][]filter
+	anyKind []filter
+}
+
+// filter is one [kind,namespace,name] group.
+type filter struct {
+	group, version, kind, sub wildcard.Pattern
+	namespace, name           wildcard.Pattern
+}
+
+// neverJudged are kinds that are filtered whatever the ConfigMap says (§5.1): the engine's own bookkeeping.
+var neverJudged = map[string]bool{
+	"AdmissionReport": true, "ClusterAdmissionReport": true,
+	"BackgroundScanReport": true, "ClusterBackgroundScanReport": true, "UpdateRequest": true,
+}
+
+// Filtered reports whether the resourceFilters exclude the resource from every policy. gvk is the kind of the main
+// resource, sub the subresource or empty.
+func (s *Settings) Filtered(gvk schema.GroupVersionKind, sub, namespace, name string) bool {
+	if neverJudged[gvk.Kind] {
+		return true
+	}
+	return anyMatches(s.filters.byKind[gvk.Kind], gvk, sub, namespace, name) ||
+		anyMatches(s.filters.anyKind, gvk, sub, namespace, name)
+}
+
+func anyMatches(fs []filter, gvk schema.GroupVersionKind, sub, namespace, name string) bool {
+	for i := range fs {
+		if fs[i].matches(gvk, sub, namespace, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *filter) matches(gvk schema.GroupVersionKind, sub, namespace, name string) bool {
+	if f.namespace.Match(namespace) && f.name.Match(name) {
+		return f.selects(gvk, sub)
+	}
+	// A filter on a namespace covers the Namespace object itself, too.
+	return gvk.Kind == "Namespace" && gvk.Group == "" && f.namespace.Match(name) && f.selects(gvk, sub)
+}
+
+func (f *filter) selects(gvk schema.GroupVersionKind, sub string) bool {
+	return f.kind.Match(gvk.Kind) && f.sub.Match(sub) && f.group.Match(gvk.Group) && f.version.Match(gvk.Version)
+}
+
+// parseFilters reads the groups in brackets; whatever stands between them is ignored.
+func parseFilters(text string) (filters, error) {
+	out := filters{byKind: map[string][]filter{}}
+	for rest := text; ; {
+		open := strings.IndexByte(rest, '[')
+		if open < 0 {
+			return out, nil
+		}
+		rest = rest[open+1:]
+		end := strings.IndexByte(rest, ']')
+		if end < 0 {
+			return filters{}, fmt.Errorf("the filter [%s has no closing bracket", rest)
+		}
+		group := rest[:end]
+		rest = rest[end+1:]
+		parts := strings.Split(group, ",")
+		if len(parts) > 3 {
+			return filters{}, fmt.Errorf("the filter [%s] has more than three parts: kind,namespace,name", group)
+		}
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		parts = append(parts, "", "")
+		f, err := parseKind(parts[0])
+		if err != nil {
+			return filters{}, err
+		}
+		f.namespace, f.name = wildcard.Compile(parts[1]), wildcard.Compile(parts[2])
+		if kind, literal := f.kind.Literal(); literal {
+			out.byKind[kind] = append(out.byKind[kind], f)
+		} else {
+			out.anyKind = append(out.anyKind, f)
+		}
+	}
+}
+
+// parseKind reads the kind part: [group/][version/]Kind[/subresource], each with wildcards. It is the grammar of match
+// blocks (language reference §2.2), which stands two floors above this package and yields another type.
+func parseKind(text string) (filter, error) {
+	parts := strings.Split(text, "/")
+	group, version, kind, sub := "*", "*", "", ""
+	switch n := len(parts); {
+	case n == 1:
+		kind = parts[0]
+	case n == 2 && text == "*/*":
+		kind, sub = "*", "*"
+	case n == 2 && isVersion(parts[0]) && !startsLower(parts[1]):
+		version, kind = parts[0], parts[1]
+	case n == 2:
+		kind, sub = parts[0], parts[1]
+	case n == 3 && isVersion(parts[1]) && !isVersion(parts[0]) || n == 3 && parts[0] == "*" && isVersion(parts[1]):
+		group, version, kind = parts[0], parts[1], parts[2]
+	case n == 3 && isVersion(parts[0]):
+		version, kind, sub = parts[0], parts[1], parts[2]
+	case n == 4:
+		group, version, kind, sub = parts[0], parts[1], parts[2], parts[3]
+	default:
+		return filter{}, fmt.Errorf("%q is not a kind: write Kind, version/Kind or group/version/Kind, each with or without /subresource", text)
+	}
+	return filter{
+		group: wildcard.Compile(group), version: wildcard.Compile(version),
+		kind: wildcard.Compile(kind), sub: wildcard.Compile(sub),
+	}, nil
+}
+
+// isVersion reports whether s looks like an API version: `*` or v1, v2beta1, v1alpha3.
+func isVersion(s string) bool {
+	if s == "*" {
+		return true
+	}
+	digits, ok := strings.CutPrefix(s, "v")
+	if !ok || digits == "" {
+		return false
+	}
+	rest := strings.TrimLeft(digits, "0123456789")
+	if len(rest) == len(digits) {
+		return false
+	}
+	if rest == "" {
+		return true
+	}
+	for _, stage := range []string{"alpha", "beta"} {
+		if n, ok := strings.CutPrefix(rest, stage); ok && n != "" && strings.Trim(n, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func startsLower(s string) bool { return s != "" && s[0] >= 'a' && s[0] <= 'z' }

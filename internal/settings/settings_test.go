@@ -1,0 +1,179 @@
+package settings
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func kind(group, version, k string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: group, Version: version, Kind: k}
+}
+
+func TestFiltered(t *testing.T) {
+	const shipped = `[*/*,kyverno,*] [Event,*,*] [*/*,kube-system,*] [Node,*,*] [Node/?*,*,*] [Pod/binding,*,*]
+	  [ReplicaSet,*,*] [ReplicaSet/?*,*,*] [ClusterRole,,kyverno:*] [Only] [apps/v1/Deployment,d,*],[v1/Secret/x,s,*],
+	  [batch/*/Job*,j,a?]`
+	s, diags := Parse(map[string]string{"resourceFilters": shipped})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	pod, deployment, node := kind("", "v1", "Pod"), kind("apps", "v1", "Deployment"), kind("", "v1", "Node")
+	namespace := kind("", "v1", "Namespace")
+	for _, c := range []struct {
+		gvk           schema.GroupVersionKind
+		sub, ns, name string
+		want          bool
+	}{
+		{pod, "", "default", "a", false},
+		{pod, "", "kube-system", "a", true},
+		{pod, "exec", "kube-system", "a", true},
+		{pod, "binding", "default", "a", true},
+		{pod, "", "", "", false},
+		{kind("", "v1", "Event"), "", "default", "e", true},
+		{kind("events.k8s.io", "v1", "Event"), "", "default", "e", true},
+		{node, "", "", "n", true},
+		{node, "status", "", "n", true},
+		{kind("apps", "v1", "ReplicaSet"), "", "default", "r", true},
+		{kind("apps", "v1", "ReplicaSet"), "scale", "default", "r", true},
+		{deployment, "", "d", "x", true},
+		{deployment, "scale", "d", "x", false},
+		{kind("extensions", "v1", "Deployment"), "", "d", "x", false},
+		{kind("apps", "v2", "Deployment"), "", "d", "x", false},
+		{namespace, "", "", "kube-system", true},
+		{namespace, "", "", "other", false},
+		{namespace, "", "kube-system", "kube-system", true},
+		{kind("rbac.authorization.k8s.io", "v1", "ClusterRole"), "", "", "kyverno:x", true},
+		{kind("rbac.authorization.k8s.io", "v1", "ClusterRole"), "", "", "admin", false},
+		{kind("g", "v1", "Only"), "", "", "", true},
+		{kind("g", "v1", "Only"), "", "", "named", false},
+		{kind("", "v1", "Secret"), "x", "s", "n", true},
+		{kind("", "v1", "Secret"), "", "s", "n", false},
+		{kind("batch", "v1beta1", "JobX"), "", "j", "ab", true},
+		{kind("batch", "v1beta1", "JobX"), "", "j", "abc", false},
+		{kind("kyverno.io", "v2", "UpdateRequest"), "", "x", "n", true},
+	} {
+		if got := s.Filtered(c.gvk, c.sub, c.ns, c.name); got != c.want {
+			t.Errorf("Filtered(%v, %q, %q, %q) = %v", c.gvk, c.sub, c.ns, c.name, got)
+		}
+	}
+}
+
+func TestExcluded(t *testing.T) {
+	s, diags := Parse(map[string]string{
+		"excludeGroups":       "system:nodes, !system:masters",
+		"excludeUsernames":    "system:serviceaccount:infra:*,!keep",
+		"excludeClusterRoles": "ops-*",
+		"excludeRoles":        "!team:auditor",
+	})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	for _, c := range []struct {
+		name                       string
+		groups, roles, clusterRole []string
+		want                       bool
+	}{
+		{name: "jane"},
+		{name: "jane", groups: []string{"system:nodes"}, want: true},
+		{name: "jane", groups: []string{"system:nodes", "system:masters"}},
+		{name: "system:serviceaccount:infra:bot", want: true},
+		{name: "jane", clusterRole: []string{"ops-1"}, want: true},
+		{name: "jane", clusterRole: []string{"ops-1"}, roles: []string{"team:auditor"}},
+		{name: "keep", groups: []string{"system:nodes"}},
+	} {
+		got, err := s.Excluded(c.name, c.groups, func() ([]string, []string, error) { return c.roles, c.clusterRole, nil })
+		if err != nil || got != c.want {
+			t.Errorf("%+v: got %v, %v", c, got, err)
+		}
+	}
+	if _, err := s.Excluded("jane", nil, func() ([]string, []string, error) { return nil, nil, errors.New("no bindings") }); err == nil {
+		t.Error("roles that cannot be found are an error, not an empty list")
+	}
+	if got, err := Defaults().Excluded("jane", nil, func() ([]string, []string, error) { panic("not needed") }); got || err != nil {
+		t.Error(got, err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	s, diags := Parse(map[string]string{
+		"defaultRegistry":               "registry.example.com/team",
+		"enableDefaultRegistryMutation": "false",
+		"generateSuccessEvents":         "true",
+		"successEventActions":           "Resource Mutated, Resource Passed",
+		"webhooks":                      `{"namespaceSelector":{"matchExpressions":[{"key":"k","operator":"NotIn","values":["v"]}]},"objectSelector":{"matchLabels":{"a":"b"}}}`,
+		"webhookAnnotations":            `{"admissions.enforcer/disabled":"true"}`,
+		"webhookLabels":                 `{"team":"x"}`,
+		"matchConditions":               `[{"name":"n","expression":"true"}]`,
+		"updateRequestThreshold":        "7",
+		"maxContextSize":                "1Mi",
+	})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	switch {
+	case s.DefaultRegistry != "registry.example.com/team", s.MutateRegistry, !s.SuccessEvents, len(s.SuccessEventActions) != 2,
+		s.Webhook.NamespaceSelector.MatchExpressions[0].Values[0] != "v", s.Webhook.ObjectSelector.MatchLabels["a"] != "b",
+		s.Webhook.Annotations["admissions.enforcer/disabled"] != "true", s.Webhook.Labels["team"] != "x",
+		s.Webhook.MatchConditions[0] != MatchCondition{"n", "true"}, s.UpdateRequestThreshold != 7, s.MaxContextSize != 1<<20:
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestBadKeyKeepsDefault(t *testing.T) {
+	for key, value := range map[string]string{
+		"defaultRegistry": "Not A Registry", "enableDefaultRegistryMutation": "maybe", "generateSuccessEvents": "1x",
+		"webhooks": `[{"namespaceSelector":{}}]`, "webhookAnnotations": `{"a":1}`, "webhookLabels": "x", "matchConditions": "{}",
+		"updateRequestThreshold": "many", "maxContextSize": "2MM", "resourceFilters": "[Pod,x,y,z]",
+	} {
+		s, diags := Parse(map[string]string{key: value})
+		if len(diags) != 1 || diags[0].Path != "data."+key || !diags.HasErrors() {
+			t.Errorf("%s: %v", key, diags)
+		}
+		d := Defaults()
+		if s.DefaultRegistry != d.DefaultRegistry || s.MutateRegistry != d.MutateRegistry || s.UpdateRequestThreshold != 1000 ||
+			s.MaxContextSize != d.MaxContextSize || s.Webhook.NamespaceSelector != nil || len(s.Webhook.Annotations) > 0 {
+			t.Errorf("%s: the default did not stay: %+v", key, s)
+		}
+	}
+	for _, bad := range []string{"[Pod", "[a/b/c/d/e,*,*]"} {
+		if _, diags := Parse(map[string]string{"resourceFilters": bad}); !diags.HasErrors() {
+			t.Errorf("%s: no diagnostic", bad)
+		}
+	}
+	if _, diags := Parse(map[string]string{"resourcefilters": ""}); diags.HasErrors() || len(diags) != 1 || !strings.Contains(diags[0].Summary, "resourcefilters") {
+		t.Error(diags)
+	}
+}
+
+func TestStore(t *testing.T) {
+	var s Store
+	if s.Load().DefaultRegistry != "docker.io" {
+		t.Error("no defaults")
+	}
+	s.Set(&Settings{DefaultRegistry: "x"})
+	if s.Load().DefaultRegistry != "x" {
+		t.Error("not set")
+	}
+	s.Set(nil)
+	if s.Load().DefaultRegistry != "docker.io" {
+		t.Error("nil does not restore the defaults")
+	}
+}
+
+func BenchmarkFiltered(b *testing.B) {
+	text := "[Event,*,*] [*/*,kube-system,*] [*/*,kube-public,*] [*/*,kube-node-lease,*] [Node,*,*]"
+	for range 50 {
+		text += " [ClusterRole,*,kyverno:x] [Pod,kyverno,kyverno-admission-controller-*]"
+	}
+	s, _ := Parse(map[string]string{"resourceFilters": text})
+	pod := kind("", "v1", "Pod")
+	b.ReportAllocs()
+	for b.Loop() {
+		if s.Filtered(pod, "", "default", "nginx") {
+			b.Fatal("filtered")
+		}
+	}
+}
