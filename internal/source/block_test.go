@@ -1,0 +1,142 @@
+package source
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// complete reads a document with the complete parser only.
+func complete(text string, n Numbers) (any, error) {
+	root, err := nodes(text)
+	if err != nil || root == nil {
+		return nil, err
+	}
+	b := &builder{numbers: n}
+	v, err := b.build(root, 0)
+	if err == nil && len(b.diags) > 0 {
+		return v, b.diags
+	}
+	return v, err
+}
+
+var blockSamples = []string{
+	"a: 1\nb: two\nc:\n  d: [x, 'y', \"z\"]\n  e: {f: 1, g: null}\n",
+	"---\n# comment\na:\n- b\n- c: 1\n  d: 2\n-\n  - x\n  - - y\n    - z\n- {}\n- []\nlast: ~\n",
+	"a: |\n  one\n    two\n\n  three\nb: |-\n  x\n\nc: |+\n  y\n\nd: e\n",
+	"yes: no\non: off\n1: 2\n1.5: 0x10\n0777: 1e3\n2001-01-01: 2001-01-01\n.5: -.5\n-1: +1\n",
+	"a: 'it''s' # why\nb: \"x\\ty\" # z\nc: d # e\nf: g#h\ni: j:k\n\"l\": m\n'n o': p\n",
+	"a:\n\n# c\n  b:\n# d\n    c: 1\n\n",
+	"k: 10.0.0.1:80\nl: 5m\nm: 1_000\nn: 1:30\no: 0b11\np: 1e1000\nq: 123456789012345678901\nr: -5\ns: - \n",
+	"a: b\n c: d\n", "a: b\n  c\n", "a: *x\n", "a: &x 1\nb: *x\n", "a: !!str 1\n", "? a\n: b\n", "a: >\n  b\n",
+	"a: 1\na: 2\n", "- a\n- b\n", "a\n", "", "a: [b, c\n", "{\"a\": 1}\n", "a: {b: c, d: [e]}\n", "a: \"b\n", "\ta: b\n",
+	"a: b\t# c\n", "a:\tb\n", "a: |\n b\n  c\n d", "a: |\n\n\n  b\n", "a: |\n   \n  b\n", "a: ''\nb: \"\"\n", "a: é\nb: \u2028\n",
+	"a: b:\n", "a: b: c\n", "- - a\n  - b\n- c: d\n- e:\n  - f\n", "<<: {a: b}\nc: d\n", "a: [b: c]\n", "a: [,]\n", "a: {b}\n",
+	"a: @b\n", "a: %b\n", "a: b\n...\n", "%YAML 1.1\n---\na: b\n", "--- \na: b\n", "--- a: b\n", "a: #b\n  c: d\n", "a: - b\n", "-a: b\n", "-\n", "a:\n-\n", "a:\n- \n  b: c\n",
+	"x: |\n  a\n # c\ny: 1\n", "x: |\n  a\n #c\n b\n", "a: {? b}\n", "a: [ ]\nb: { }\n", "a: [x ,y ]\n", "a : b\n", "a: null\nnull: b\n",
+}
+
+// A document that the fast reader accepts means the same to the complete parser.
+func TestBlockLikeTheCompleteParser(t *testing.T) {
+	for _, s := range blockSamples {
+		same(t, s)
+	}
+}
+
+func same(t *testing.T, s string) {
+	t.Helper()
+	for _, n := range []Numbers{Exact, Floats} {
+		fast, ok := readBlock(s, n)
+		if !ok {
+			continue
+		}
+		slow, err := complete(s, n)
+		if err != nil {
+			t.Errorf("%q: the complete parser refuses what the fast reader read as %#v: %v", s, fast, err)
+			continue
+		}
+		if !reflect.DeepEqual(fast, slow) {
+			t.Errorf("%q:\nfast     %#v\ncomplete %#v", s, fast, slow)
+		}
+	}
+}
+
+// The complete parser's values are those of the library that the reference command line reads with.
+func TestValuesLikeTheReference(t *testing.T) {
+	for _, s := range blockSamples {
+		likeReference(t, s)
+	}
+}
+
+func likeReference(t *testing.T, s string) {
+	t.Helper()
+	var want any
+	j, err := yaml.YAMLToJSON([]byte(s))
+	if err == nil {
+		err = json.Unmarshal(j, &want)
+	}
+	if err != nil {
+		return // what the reference refuses is tested by its message
+	}
+	got, err := complete(s, Floats)
+	if _, warnings := err.(interface{ HasErrors() bool }); err != nil && !warnings {
+		t.Errorf("%q: %v, the reference reads %#v", s, err, want)
+		return
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q:\ngot  %#v\nwant %#v", s, got, want)
+	}
+}
+
+func FuzzBlock(f *testing.F) {
+	for _, s := range blockSamples {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, d := range Split("f", s) {
+			same(t, d.text)
+			d.Decode(Floats)
+		}
+	})
+}
+
+// Every manifest of the shared data, where it is there, reads the same with both readers and as the reference reads it.
+func TestManifests(t *testing.T) {
+	dir := os.Getenv("EPHOR_CONFORMANCE")
+	if dir == "" {
+		dir = "../../../shared/conformance"
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no conformance data in EPHOR_CONFORMANCE")
+	}
+	inputs, _ := Find([]string{filepath.Join(dir, "policies"), filepath.Join(dir, "differential")}, Options{Recursive: true})
+	fast, all := 0, 0
+	for i, in := range inputs {
+		if testing.Short() && i%10 != 0 {
+			continue
+		}
+		docs, _ := Open(in)
+		for _, d := range docs {
+			if d.json {
+				continue
+			}
+			all++
+			if _, ok := readBlock(d.text, Floats); ok {
+				fast++
+			}
+			same(t, d.text)
+			if !strings.Contains(d.text, "<<") {
+				likeReference(t, d.text)
+			}
+		}
+	}
+	t.Logf("the fast reader read %d of %d documents", fast, all)
+	if fast*2 < all {
+		t.Errorf("the fast reader read only %d of %d documents", fast, all)
+	}
+}

@@ -1,0 +1,189 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Options say where to look.
+type Options struct {
+	// Stdin is what the path `-` stands for; nil when standard input is a terminal.
+	Stdin io.Reader
+	// Recursive makes a directory stand for everything below it; else only for the files in it. Names that begin with a
+	// dot are passed over either way.
+	Recursive bool
+	// Numbers says how numbers are kept.
+	Numbers Numbers
+}
+
+// Input is one file (or standard input) to read.
+type Input struct {
+	Name string
+	// Named: the author gave this path himself; files that were only found in a directory may turn out to be something
+	// else than manifests.
+	Named bool
+	stdin io.Reader
+}
+
+// Read returns the whole content.
+func (in Input) Read() (string, error) {
+	var b []byte
+	var err error
+	if in.stdin != nil {
+		b, err = io.ReadAll(in.stdin)
+	} else {
+		b, err = os.ReadFile(in.Name)
+	}
+	if err != nil {
+		return "", err
+	}
+	return view(b), nil
+}
+
+// Find lists the files that the paths stand for, in the order given, each once: files, directories, globs, and `-` for
+// standard input. A path that stands for nothing is an error; the others are listed all the same.
+func Find(paths []string, o Options) ([]Input, diag.List) {
+	f := finder{options: o, seen: map[string]bool{}}
+	for _, p := range paths {
+		f.add(p)
+	}
+	return f.inputs, f.diags
+}
+
+type finder struct {
+	options Options
+	inputs  []Input
+	diags   diag.List
+	seen    map[string]bool
+}
+
+func (f *finder) fail(path, hint, format string, args ...any) {
+	f.diags.Add(diag.Diagnostic{Pos: diag.Position{File: path}, Summary: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (f *finder) add(path string) {
+	switch {
+	case path == "-":
+		if f.options.Stdin == nil {
+			f.fail(path, "pipe the manifests into the command", "there is nothing on standard input")
+			return
+		}
+		if !f.seen[path] {
+			f.seen[path] = true
+			f.inputs = append(f.inputs, Input{Name: "<stdin>", Named: true, stdin: f.options.Stdin})
+		}
+		return
+	case strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://"):
+		f.fail(path, "fetch it first and give the file", "reading from URLs is not supported by this version")
+		return
+	case path == "":
+		f.fail(`""`, "leave it out", "a path is empty")
+		return
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		f.directory(path)
+	case err == nil:
+		f.file(path, true)
+	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
+		f.glob(path)
+	default:
+		f.fail(path, missingHint(err), "%s", reason(err))
+	}
+}
+
+// glob resolves a pattern that the shell did not (because it was quoted, or stands behind a comma).
+func (f *finder) glob(pattern string) {
+	matches, err := filepath.Glob(pattern)
+	if err != nil {
+		f.fail(pattern, "close the bracket, or quote it with a backslash", "this is not a valid glob pattern")
+		return
+	}
+	if len(matches) == 0 {
+		f.fail(pattern, "check the pattern and the directory it is read from", "no file matches")
+	}
+	sort.Strings(matches)
+	for _, m := range matches {
+		info, err := os.Stat(m)
+		switch {
+		case err != nil:
+			f.fail(m, missingHint(err), "%s", reason(err))
+		case info.IsDir():
+			f.directory(m)
+		default:
+			f.file(m, true)
+		}
+	}
+}
+
+func (f *finder) directory(dir string) {
+	before := len(f.inputs)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			f.fail(path, missingHint(err), "%s", reason(err))
+			return nil
+		}
+		hidden := path != dir && strings.HasPrefix(d.Name(), ".")
+		if d.IsDir() {
+			if hidden || path != dir && !f.options.Recursive {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !hidden && isManifest(path) {
+			f.file(path, false)
+		}
+		return nil
+	})
+	if err != nil {
+		f.fail(dir, missingHint(err), "%s", reason(err))
+	}
+	if err == nil && len(f.inputs) == before && len(f.diags) == 0 {
+		f.fail(dir, "give a directory that holds .yaml, .yml or .json files", "no manifests in this directory")
+	}
+}
+
+func isManifest(path string) bool {
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
+
+func (f *finder) file(path string, named bool) {
+	path = filepath.Clean(path)
+	if f.seen[path] {
+		return
+	}
+	f.seen[path] = true
+	f.inputs = append(f.inputs, Input{Name: path, Named: named})
+}
+
+// reason is the error without the path, which the position names already.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func missingHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the path; it is read from the directory that you are in"
+	case errors.Is(err, fs.ErrPermission):
+		return "make it readable for this user"
+	}
+	return ""
+}

@@ -1,0 +1,52 @@
+package source
+
+import (
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Load reads everything that the paths stand for into memory, as policies are read. Mistakes cost only the document (or
+// the path) in which they are; they are all returned, in the order of the input.
+func Load(paths []string, o Options) ([]Object, diag.List) {
+	inputs, diags := Find(paths, o)
+	var out []Object
+	for _, in := range inputs {
+		docs, more := Open(in)
+		diags.Add(more...)
+		for _, d := range docs {
+			objects, more := d.Decode(o.Numbers)
+			diags.Add(more...)
+			out = append(out, objects...)
+		}
+	}
+	return out, diags
+}
+
+// Open reads the input and splits it into its documents.
+func Open(in Input) ([]Document, diag.List) {
+	text, err := in.Read()
+	if err != nil {
+		return nil, diag.List{{Pos: diag.Position{File: in.Name}, Summary: reason(err), Hint: missingHint(err)}}
+	}
+	docs := Split(in.Name, text)
+	if !in.Named && filepath.Ext(in.Name) == ".json" {
+		// Directories hold all kinds of JSON: a package.json beside the manifests is not a mistake.
+		kept := docs[:0]
+		for _, d := range docs {
+			if strings.Contains(d.text, `"apiVersion"`) && strings.Contains(d.text, `"kind"`) {
+				kept = append(kept, d)
+			}
+		}
+		docs = kept
+	}
+	return docs, nil
+}
+
+// view is b as a string without a copy. The caller gives b up: nobody writes to it any more.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// bytesOf is s as bytes without a copy, for readers that only look.
+func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,0 +1,264 @@
+package source
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// maxExpanded bounds what aliases may expand a document to. Aliased values are shared and cost no memory here, but
+// whoever walks the result walks every occurrence.
+const maxExpanded = 5_000_000
+
+// nodes reads one document with the complete parser.
+func nodes(text string) (*yaml.Node, error) {
+	var root yaml.Node
+	if err := unmarshal(text, &root); err != nil {
+		return nil, err
+	}
+	if root.Kind != yaml.DocumentNode || len(root.Content) == 0 {
+		return nil, nil // only comments
+	}
+	return root.Content[0], nil
+}
+
+// unmarshal keeps a panic of the parser, should one be left in it, from ending the process.
+func unmarshal(text string, root *yaml.Node) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("yaml: %v", p)
+		}
+	}()
+	return yaml.Unmarshal([]byte(text), root)
+}
+
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// yamlMistake turns an error of the parser into a diagnostic; base is the line before the document's first.
+func yamlMistake(err error, file string, base int) diag.Diagnostic {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	}
+	return diag.Diagnostic{
+		Pos:     diag.Position{File: file, Line: base + line},
+		Summary: "broken YAML: " + text,
+		Hint:    yamlHint(text),
+	}
+}
+
+// yamlHint says how the parser's most frequent complaints are mended.
+func yamlHint(text string) string {
+	switch {
+	case strings.Contains(text, "tab"):
+		return "indent with spaces, not tabs"
+	case strings.Contains(text, "mapping values are not allowed"):
+		return "check the indentation, and quote a value that contains `: `"
+	case strings.Contains(text, "did not find expected key"), strings.Contains(text, "did not find expected '-' indicator"):
+		return "check the indentation of this line and of the one before"
+	case strings.Contains(text, "could not find expected ':'"):
+		return "a key needs a colon and a space after it"
+	case strings.Contains(text, "unknown anchor"):
+		return "define the anchor with & in the same document before it is used, or quote a value that begins with *"
+	case strings.Contains(text, "unexpected end of stream"), strings.Contains(text, "unexpected document indicator"):
+		return "a quote or bracket is not closed"
+	case strings.Contains(text, "did not find expected alphabetic or numeric character"):
+		return "quote a value that begins with * or &"
+	case strings.Contains(text, "cannot start any token"):
+		return "quote a value that begins with this character"
+	}
+	return "mend the document; the others are used"
+}
+
+// builder makes a value of a node tree.
+type builder struct {
+	numbers Numbers
+	file    string
+	base    int // line before the document's first
+	diags   diag.List
+	shared  map[*yaml.Node]sharedValue
+	active  map[*yaml.Node]bool
+	size    int
+}
+
+type sharedValue struct {
+	v    any
+	size int
+}
+
+func (b *builder) at(n *yaml.Node) diag.Position {
+	return diag.Position{File: b.file, Line: b.base + n.Line, Column: n.Column}
+}
+
+func (b *builder) errorf(n *yaml.Node, hint, format string, args ...any) error {
+	return diag.List{{Pos: b.at(n), Summary: fmt.Sprintf(format, args...), Hint: hint}}
+}
+
+func (b *builder) build(n *yaml.Node, depth int) (any, error) {
+	if depth > budget.MaxDepth {
+		return nil, b.errorf(n, "", "nested more than %d levels deep", budget.MaxDepth)
+	}
+	if b.size++; b.size > maxExpanded {
+		return nil, b.errorf(n, "write the repeated parts out or shorten them", "document contains excessive aliasing")
+	}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return b.scalar(n)
+	case yaml.SequenceNode:
+		out := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			v, err := b.build(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = v
+		}
+		return out, nil
+	case yaml.MappingNode:
+		return b.mapping(n, depth)
+	case yaml.AliasNode:
+		return b.alias(n, depth)
+	}
+	return nil, b.errorf(n, "", "unexpected YAML node")
+}
+
+func (b *builder) scalar(n *yaml.Node) (any, error) {
+	v, err := b.resolve(n)
+	if err == nil {
+		v, err = b.numbers.keep(v)
+	}
+	if err != nil {
+		return nil, b.errorf(n, "", "%s", err)
+	}
+	return v, nil
+}
+
+// resolve reads a scalar the YAML 1.1 way; the parser's own guess, which is that of YAML 1.2, is not asked.
+func (b *builder) resolve(n *yaml.Node) (any, error) {
+	if n.Style&yaml.TaggedStyle != 0 {
+		return tagged(n.ShortTag(), n.Value)
+	}
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		return n.Value, nil
+	}
+	return plain(n.Value), nil
+}
+
+func (b *builder) alias(n *yaml.Node, depth int) (any, error) {
+	target := n.Alias
+	if s, ok := b.shared[target]; ok {
+		b.size += s.size
+		return s.v, nil
+	}
+	if b.active[target] {
+		return nil, b.errorf(n, "", "anchor '%s' value contains itself", n.Value)
+	}
+	if b.active == nil {
+		b.active = map[*yaml.Node]bool{}
+		b.shared = map[*yaml.Node]sharedValue{}
+	}
+	b.active[target] = true
+	before := b.size
+	v, err := b.build(target, depth+1)
+	delete(b.active, target)
+	if err == nil {
+		b.shared[target] = sharedValue{v, b.size - before}
+	}
+	return v, err
+}
+
+func (b *builder) mapping(n *yaml.Node, depth int) (any, error) {
+	if n.Anchor != "" { // so that an alias inside its own anchor is noticed
+		if b.active == nil {
+			b.active = map[*yaml.Node]bool{}
+			b.shared = map[*yaml.Node]sharedValue{}
+		}
+		if !b.active[n] {
+			b.active[n] = true
+			defer delete(b.active, n)
+		}
+	}
+	out := make(map[string]any, len(n.Content)/2)
+	var merges []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		kn, vn := n.Content[i], n.Content[i+1]
+		if isMerge(kn) {
+			merges = append(merges, vn)
+			continue
+		}
+		k, err := b.key(kn)
+		if err != nil {
+			return nil, err
+		}
+		v, err := b.build(vn, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := out[k]; twice {
+			b.diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: b.at(kn),
+				Summary: fmt.Sprintf("the key %q is given twice in one mapping", k), Hint: "the last one counts; remove the other"})
+		}
+		out[k] = v
+	}
+	for _, m := range merges {
+		if err := b.merge(out, m, depth); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (b *builder) key(n *yaml.Node) (string, error) {
+	t := n
+	if t.Kind == yaml.AliasNode {
+		t = t.Alias
+	}
+	if t.Kind != yaml.ScalarNode {
+		return "", b.errorf(n, "quote a key that begins with { or [", "a key of a mapping must be text, a number or a boolean")
+	}
+	v, err := b.resolve(t)
+	if err != nil {
+		return "", b.errorf(n, "", "%s", err)
+	}
+	k, err := key(v)
+	if err != nil {
+		return "", b.errorf(n, "write the key before the colon", "%s", err)
+	}
+	return k, nil
+}
+
+func isMerge(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Value == "<<" && n.Style == 0
+}
+
+// merge adds what `<<:` brings: keys that the mapping does not give itself, earlier sources winning.
+func (b *builder) merge(out map[string]any, n *yaml.Node, depth int) error {
+	v, err := b.build(n, depth+1)
+	if err != nil {
+		return err
+	}
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			return b.errorf(n, "", "map merge requires map or sequence of maps as the value")
+		}
+		for k, x := range m {
+			if _, own := out[k]; !own {
+				out[k] = x
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Object is one object that was read, with where it stands.
+type Object struct {
+	Value map[string]any
+	File  string
+	Line  int // first line of the document that holds the object
+	// Pos gives the position of a field path such as spec.rules[0].match; that of the nearest parent where the object
+	// does not have the field. The document is parsed again for it: it is for mistakes, not for every object.
+	Pos func(path string) diag.Position
+}
+
+// Kind and Name are what the object calls itself; empty when it does not say.
+func (o Object) Kind() string { s, _ := o.Value["kind"].(string); return s }
+
+// Name is metadata.name.
+func (o Object) Name() string {
+	m, _ := o.Value["metadata"].(map[string]any)
+	s, _ := m["name"].(string)
+	return s
+}
+
+// Decode reads the document's objects: one, or the items of a List. Mistakes are errors with positions; warnings (a
+// key given twice) come beside the objects.
+func (d Document) Decode(n Numbers) ([]Object, diag.List) {
+	v, diags := d.Value(n)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	objects, more := d.objects(v)
+	return objects, append(diags, more...)
+}
+
+// Value reads the document as one JSON value.
+func (d Document) Value(n Numbers) (any, diag.List) {
+	if t := d.jsonText(); t != "" {
+		var v any
+		var err error
+		if n == Floats {
+			v, err = value.DecodeJSONFloat(bytesOf(t))
+		} else {
+			v, err = value.DecodeJSON(bytesOf(t))
+		}
+		if err == nil {
+			return v, nil
+		}
+		// Not quite JSON may still be YAML in flow style, and if not, the parser below knows the line.
+	}
+	if v, ok := readBlock(d.text, n); ok {
+		return v, nil
+	}
+	root, err := nodes(d.text)
+	if err != nil {
+		return nil, diag.List{yamlMistake(err, d.File, d.base)}
+	}
+	if root == nil {
+		return nil, nil
+	}
+	b := &builder{numbers: n, file: d.File, base: d.base}
+	v, err := b.build(root, 0)
+	if err != nil {
+		l, ok := err.(diag.List)
+		if !ok {
+			l = diag.List{{Pos: d.pos(), Summary: err.Error()}}
+		}
+		return nil, append(b.diags, l...)
+	}
+	return v, b.diags
+}
+
+// jsonText is the document's text without its marker line when it looks like JSON, else "".
+func (d Document) jsonText() string {
+	if d.json {
+		return d.text
+	}
+	t := d.text
+	if isMarker(t, "---") {
+		_, t, _ = strings.Cut(t, "\n")
+	}
+	if firstByte(t) == '{' {
+		return t
+	}
+	return ""
+}
+
+func (d Document) pos() diag.Position { return diag.Position{File: d.File, Line: d.Line} }
+
+// objects makes objects of a decoded document, taking Lists apart.
+func (d Document) objects(v any) ([]Object, diag.List) {
+	if v == nil {
+		return nil, nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		hint := "begin the document with apiVersion and kind"
+		if _, list := v.([]any); list {
+			hint = "separate the objects by `---` or put them into a List (kind: List, items: …)"
+		}
+		return nil, diag.List{{Pos: d.pos(), Summary: "this is not a Kubernetes object but " + describe(v), Hint: hint}}
+	}
+	return d.expand(m, "", nil)
+}
+
+// expand appends the object, or the items of a List in it (a List of Lists as well).
+func (d Document) expand(m map[string]any, path string, out []Object) ([]Object, diag.List) {
+	p := &positions{doc: d, path: path}
+	o := Object{Value: m, File: d.File, Line: d.Line, Pos: p.at}
+	kind, _ := m["kind"].(string)
+	apiVersion, _ := m["apiVersion"].(string)
+	if kind == "" || apiVersion == "" {
+		missing := "kind"
+		if kind != "" {
+			missing = "apiVersion"
+		}
+		return out, diag.List{{Pos: o.Pos(""), Summary: fmt.Sprintf("Object '%s' is missing", strings.ToUpper(missing[:1])+missing[1:]),
+			Hint: "every object begins with apiVersion and kind"}}
+	}
+	items, isList := m["items"].([]any)
+	if !strings.HasSuffix(kind, "List") || !isList && !(kind == "List" && apiVersion == "v1") {
+		return append(out, o), nil
+	}
+	var diags diag.List
+	for i, item := range items {
+		at := fmt.Sprintf("items[%d]", i)
+		if path != "" {
+			at = path + "." + at
+		}
+		im, ok := item.(map[string]any)
+		if !ok {
+			diags.Add(diag.Diagnostic{Pos: (&positions{doc: d}).at(at), Summary: "this item of the " + kind + " is not an object but " + describe(item)})
+			continue
+		}
+		// The items of a PodList need not repeat what the list already says.
+		if _, has := im["kind"]; !has && kind != "List" {
+			c := make(map[string]any, len(im)+2)
+			for k, v := range im {
+				c[k] = v
+			}
+			c["kind"], c["apiVersion"] = strings.TrimSuffix(kind, "List"), apiVersion
+			im = c
+		}
+		var more diag.List
+		out, more = d.expand(im, at, out)
+		diags.Add(more...)
+	}
+	return out, diags
+}
+
+func describe(v any) string {
+	switch v.(type) {
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a mapping"
+	case string:
+		return "a text"
+	case bool:
+		return "a boolean"
+	case nil:
+		return "empty"
+	}
+	return "a number"
+}
