@@ -1,0 +1,199 @@
+package match
+
+import (
+	"context"
+	"slices"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// test is one attribute of a filter. An error means that it could not be told (a lookup failed); the bool is false then.
+type test func(ctx context.Context, r *policy.Request) (bool, error)
+
+// step is a test in its place in a filter.
+type step struct {
+	test test
+	user bool // asks about the requester, who may be unknown
+}
+
+// filter is one entry of any or all, or the bare filter of the older form. All its steps must hold.
+type filter struct {
+	steps []step
+	// resource, user: the filter says something about the resource, about the requester.
+	resource, user bool
+	kinds          []policy.Target // the kind selectors that can be read
+	hasKinds       bool            // kinds were given, readable or not
+	description    kyvernov1.ResourceDescription
+	operations     []policy.Operation
+	labels         map[string]string // matchLabels of a selector that can be used
+}
+
+// compileFilter orders the tests by cost: what compares two words first, what walks the object next, what looks
+// something up last.
+func compileFilter(f kyvernov1.ResourceFilter) filter {
+	d, u := f.ResourceDescription, f.UserInfo
+	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d}
+	add := func(t test) { out.steps = append(out.steps, step{test: t}) }
+	addUser := func(t test) { out.steps = append(out.steps, step{test: t, user: true}) }
+
+	if len(d.Operations) > 0 {
+		for _, o := range d.Operations {
+			out.operations = append(out.operations, policy.Operation(o))
+		}
+		add(matchOperations(out.operations))
+	}
+	if len(d.Kinds) > 0 {
+		for _, k := range d.Kinds {
+			if t, err := ParseKind(k); err == nil {
+				out.kinds = append(out.kinds, t)
+			}
+		}
+		add(matchKinds(out.kinds))
+	}
+	if len(d.Namespaces) > 0 {
+		add(matchNamespaces(d.Namespaces))
+	}
+	if d.Name != "" {
+		add(matchNames([]string{d.Name}))
+	}
+	if len(d.Names) > 0 {
+		add(matchNames(d.Names))
+	}
+	if len(u.Subjects) > 0 {
+		subjects := make([]subjectPattern, 0, len(u.Subjects))
+		for _, s := range u.Subjects {
+			if p, ok := compileSubject(s.Kind, s.Namespace, s.Name); ok {
+				subjects = append(subjects, p)
+			}
+		}
+		addUser(matchSubjects(subjects))
+	}
+	if len(d.Annotations) > 0 {
+		add(matchAnnotations(d.Annotations))
+	}
+	if d.Selector != nil {
+		sel := compileSelector(d.Selector)
+		if sel.err == nil && len(d.Selector.MatchLabels) > 0 {
+			out.labels = d.Selector.MatchLabels
+		}
+		add(matchSelector(sel))
+	}
+	if d.NamespaceSelector != nil {
+		add(matchNamespaceSelector(compileSelector(d.NamespaceSelector)))
+	}
+	if len(u.Roles) > 0 {
+		addUser(matchRoles(u.Roles))
+	}
+	if len(u.ClusterRoles) > 0 {
+		addUser(matchClusterRoles(u.ClusterRoles))
+	}
+	return out
+}
+
+// asksUser reports whether u says anything about the requester.
+func asksUser(u kyvernov1.UserInfo) bool {
+	return len(u.Roles) > 0 || len(u.ClusterRoles) > 0 || len(u.Subjects) > 0
+}
+
+// holds reports whether all that the filter says is true of the request. Where nobody asked, a filter of match forgets
+// what it says about the requester and does not hold when nothing else is left; a filter of exclude that asks about the
+// requester does not hold (language reference §2.3). A test that is false decides, also after one that failed.
+func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
+	if r.User == nil && f.user && (exclude || !f.resource) {
+		return false, nil
+	}
+	if len(f.steps) == 0 {
+		return false, nil // an empty filter neither matches nor excludes
+	}
+	var failed error
+	for i := range f.steps {
+		s := &f.steps[i]
+		if s.user && r.User == nil {
+			continue
+		}
+		ok, err := s.test(ctx, r)
+		switch {
+		case err != nil:
+			if failed == nil {
+				failed = err
+			}
+		case !ok:
+			return false, nil
+		}
+	}
+	return failed == nil, failed
+}
+
+// names are the wildcards for the object's name; nil when it is not restricted.
+func (f *filter) names() []string {
+	if len(f.description.Names) > 0 {
+		return f.description.Names
+	}
+	if f.description.Name != "" {
+		return []string{f.description.Name}
+	}
+	return nil
+}
+
+// target completes a kind selector with the filter's other restrictions that an index can use.
+func (f *filter) target(t policy.Target) policy.Target {
+	t.Operations = f.operations
+	t.Names = f.names()
+	if len(f.description.Namespaces) > 0 {
+		t.Namespaces = f.description.Namespaces
+	}
+	t.MatchLabels = f.labels
+	return t
+}
+
+// anyKind is the target of a filter that names no kinds: every resource and subresource.
+var anyKind = policy.Target{Group: "*", Version: "*", Kind: "*", Subresource: "*"}
+
+// targets are the kind selectors of the filter; one for everything when it names none, and none at all when those it
+// names cannot be read or when it is empty.
+func (f *filter) targets() []policy.Target {
+	switch {
+	case len(f.steps) == 0:
+		return nil
+	case !f.hasKinds:
+		return []policy.Target{f.target(anyKind)}
+	}
+	out := make([]policy.Target, len(f.kinds))
+	for i, k := range f.kinds {
+		out[i] = f.target(k)
+	}
+	return out
+}
+
+// narrow narrows targets, those of one filter of `all`, by what another filter of `all` says. Kinds are not
+// intersected (two selectors with wildcards have no simple intersection): the result stays a superset.
+func (f *filter) narrow(targets []policy.Target) []policy.Target {
+	var out []policy.Target
+	for _, t := range targets {
+		if len(f.operations) > 0 {
+			if t.Operations == nil {
+				t.Operations = f.operations
+			} else {
+				t.Operations = slices.DeleteFunc(slices.Clone(t.Operations), func(o policy.Operation) bool {
+					return !slices.Contains(f.operations, o)
+				})
+				if len(t.Operations) == 0 {
+					continue // no operation fulfils both filters
+				}
+			}
+		}
+		r := f.target(policy.Target{})
+		if t.Names == nil {
+			t.Names = r.Names
+		}
+		if t.Namespaces == nil {
+			t.Namespaces = r.Namespaces
+		}
+		if t.MatchLabels == nil {
+			t.MatchLabels = r.MatchLabels
+		}
+		out = append(out, t)
+	}
+	return out
+}

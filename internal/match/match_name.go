@@ -1,0 +1,37 @@
+package match
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// matchNames: one of the wildcards matches the object's name, or its generateName while it has no name.
+func matchNames(names []string) test {
+	patterns := compilePatterns(names)
+	return func(_ context.Context, r *policy.Request) (bool, error) {
+		name, err := objectName(r)
+		if err != nil {
+			return false, err
+		}
+		return matchAny(patterns, name), nil
+	}
+}
+
+func compilePatterns(texts []string) []wildcard.Pattern {
+	patterns := make([]wildcard.Pattern, len(texts))
+	for i, t := range texts {
+		patterns[i] = wildcard.Compile(t)
+	}
+	return patterns
+}
+
+func matchAny(patterns []wildcard.Pattern, s string) bool {
+	for i := range patterns {
+		if patterns[i].Match(s) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,38 @@
+package match
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// matchNamespaces: one of the wildcards matches the object's namespace; a Namespace is judged by its own name.
+func matchNamespaces(namespaces []string) test {
+	patterns := compilePatterns(namespaces)
+	return func(_ context.Context, r *policy.Request) (bool, error) {
+		if !isNamespace(r) {
+			return matchAny(patterns, r.Namespace), nil
+		}
+		name, err := objectName(r)
+		if err != nil {
+			return false, err
+		}
+		return matchAny(patterns, name), nil
+	}
+}
+
+// matchNamespaceSelector: the labels of the object's namespace fulfil the selector. It never matches a Namespace
+// (language reference §2.3), and judges a cluster-scoped object by an empty set of labels. It needs a lookup, which may
+// fail.
+func matchNamespaceSelector(sel *selector) test {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
+		if isNamespace(r) {
+			return false, nil
+		}
+		labels, err := r.NamespaceLabels(ctx)
+		if err != nil {
+			return false, err
+		}
+		return sel.matches(stringLabels(labels))
+	}
+}

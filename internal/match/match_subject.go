@@ -1,0 +1,49 @@
+package match
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// subjectPattern is one subject of a filter: a pattern for the user name, or for one of the groups.
+type subjectPattern struct {
+	group   bool
+	pattern wildcard.Pattern
+}
+
+// compileSubject makes a subject ready. ok is false for a kind that is neither User, Group nor ServiceAccount: it
+// matches nobody.
+func compileSubject(kind, namespace, name string) (s subjectPattern, ok bool) {
+	switch kind {
+	case "User":
+		return subjectPattern{pattern: wildcard.Compile(name)}, true
+	case "Group":
+		return subjectPattern{group: true, pattern: wildcard.Compile(name)}, true
+	case "ServiceAccount":
+		return subjectPattern{pattern: wildcard.Compile("system:serviceaccount:" + namespace + ":" + name)}, true
+	}
+	return subjectPattern{}, false
+}
+
+// matchSubjects: one of the subjects is the requester or a group of the requester.
+func matchSubjects(subjects []subjectPattern) test {
+	return func(_ context.Context, r *policy.Request) (bool, error) {
+		for i := range subjects {
+			s := &subjects[i]
+			if !s.group {
+				if s.pattern.Match(r.User.Username) {
+					return true, nil
+				}
+				continue
+			}
+			for _, g := range r.User.Groups {
+				if s.pattern.Match(g) {
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	}
+}

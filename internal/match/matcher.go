@@ -1,0 +1,158 @@
+package match
+
+import (
+	"context"
+	"errors"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Matcher is the match and exclude blocks of one rule. It is immutable and safe for all goroutines.
+type Matcher struct {
+	namespace      string // of the policy; empty for cluster-scoped policies
+	match, exclude block
+	targets        []policy.Target
+	needs          policy.Needs
+}
+
+// block is a match or an exclude block.
+type block struct {
+	filters []filter
+	all     bool  // every filter must hold, else any of them
+	err     error // the block cannot be read: matching is an error
+}
+
+// Compile prepares the match block m and the exclude block ex (nil when the rule has none). policyNamespace is the
+// namespace of a namespaced policy, which sees its own namespace only; path is the field path of the rule, such as
+// spec.rules[0]. A Matcher is always returned; where the diagnostics hold errors that make a block ambiguous or
+// unusable, its Match returns an error.
+func Compile(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string) (*Matcher, diag.List) {
+	out := &Matcher{namespace: policyNamespace, match: compileBlock(m)}
+	if ex != nil {
+		out.exclude = compileBlock(*ex)
+	}
+	out.targets = out.match.targets()
+	for _, b := range []*block{&out.match, &out.exclude} {
+		for i := range b.filters {
+			f := &b.filters[i]
+			out.needs.User = out.needs.User || f.user
+			if f.description.NamespaceSelector != nil {
+				out.needs.NamespaceLabels = true
+			}
+		}
+	}
+	for _, f := range allFilters(m, ex) {
+		if len(f.Roles) > 0 || len(f.ClusterRoles) > 0 {
+			out.needs.Roles = true
+		}
+	}
+	return out, check(m, ex, policyNamespace, path)
+}
+
+func allFilters(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources) []kyvernov1.ResourceFilter {
+	filters, _, _ := filtersOf(m)
+	if ex != nil {
+		more, _, _ := filtersOf(*ex)
+		filters = append(filters[:len(filters):len(filters)], more...)
+	}
+	return filters
+}
+
+var errMixed = errors.New("any, all and a bare filter cannot be combined")
+
+// filtersOf gives the filters of a block, whether all of them must hold, and an error when it mixes the forms.
+func filtersOf(m kyvernov1.MatchResources) (filters []kyvernov1.ResourceFilter, all bool, err error) {
+	bare := kyvernov1.ResourceFilter{UserInfo: m.UserInfo, ResourceDescription: m.ResourceDescription}
+	hasBare := asksUser(bare.UserInfo) || !bare.ResourceDescription.IsZero()
+	switch {
+	case len(m.Any) > 0 && len(m.All) > 0, hasBare && len(m.Any)+len(m.All) > 0:
+		err = errMixed
+	}
+	filters = append(filters, m.Any...)
+	filters = append(filters, m.All...)
+	if hasBare {
+		filters = append(filters, bare)
+	}
+	return filters, len(m.All) > 0, err
+}
+
+func compileBlock(m kyvernov1.MatchResources) block {
+	filters, all, err := filtersOf(m)
+	b := block{all: all && err == nil, err: err}
+	for _, f := range filters {
+		b.filters = append(b.filters, compileFilter(f))
+	}
+	return b
+}
+
+// Match reports whether the rule is for the request: it lies in the policy's namespace, the match block selects it and
+// the exclude block does not (language reference §2.4). An error means that it could not be told, because roles or
+// namespace labels could not be found, the object could not be read, or a block is broken; it must not be read as
+// false. What is certain wins over a failed lookup: a filter that is false without it stays false.
+func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
+	if m.namespace != "" && objectNamespace(r) != m.namespace {
+		return false, nil
+	}
+	ok, err := m.match.holds(ctx, r, false)
+	if !ok || len(m.exclude.filters) == 0 {
+		return ok, err
+	}
+	excluded, err := m.exclude.holds(ctx, r, true)
+	return err == nil && !excluded, err
+}
+
+func (b *block) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
+	if b.err != nil {
+		return false, b.err
+	}
+	var failed error
+	for i := range b.filters {
+		ok, err := b.filters[i].holds(ctx, r, exclude)
+		switch {
+		case err != nil:
+			if failed == nil {
+				failed = err
+			}
+		case ok != b.all:
+			return ok, nil // the first true decides any, the first false decides all
+		}
+	}
+	return failed == nil && b.all && len(b.filters) > 0, failed
+}
+
+// Targets are the kind selectors of the match block, each with its filter's operations and literal restrictions. They
+// cover every request that Match can accept; the exclude block is not considered. The list is shared: do not change it.
+func (m *Matcher) Targets() []policy.Target { return m.targets }
+
+// Needs says what Match looks at besides the object: the requester, roles, the labels of the namespace.
+func (m *Matcher) Needs() policy.Needs { return m.needs }
+
+func (b *block) targets() []policy.Target {
+	if !b.all {
+		var out []policy.Target
+		for i := range b.filters {
+			out = append(out, b.filters[i].targets()...)
+		}
+		return out
+	}
+	// Every filter of `all` must hold, so the kinds of one are enough: those of the first that names any.
+	first := 0
+	for i := range b.filters {
+		if b.filters[i].hasKinds {
+			first = i
+			break
+		}
+	}
+	out := b.filters[first].targets()
+	for i := range b.filters {
+		switch {
+		case len(b.filters[i].steps) == 0:
+			return nil // an empty filter never holds
+		case i != first:
+			out = b.filters[i].narrow(out)
+		}
+	}
+	return out
+}

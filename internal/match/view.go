@@ -1,0 +1,159 @@
+package match
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// kindIndex holds the entries for one kind, and the views made of them so far.
+type kindIndex struct {
+	entries []entry
+	wild    []entry
+
+	mu    sync.Mutex // guards the making of views
+	views atomic.Pointer[map[viewKey]*view]
+}
+
+// viewKey is all of a request that decides which entries are candidates, besides names and labels.
+type viewKey struct {
+	group, version, kind, sub string
+	operation                 policy.Operation
+	origin                    policy.RequestOrigin
+	query                     Query
+}
+
+// maxViews bounds the views of one kind. A cluster has a few dozen for each; the bound is for requests with made-up
+// kinds, which the command line can be given.
+const maxViews = 1024
+
+func (k *kindIndex) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
+	key := viewKey{r.GVK.Group, r.GVK.Version, r.GVK.Kind, r.Subresource, operation(r), r.Origin, q}
+	if views := k.views.Load(); views != nil {
+		if v := (*views)[key]; v != nil {
+			return v
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := k.views.Load()
+	if old != nil {
+		if v := (*old)[key]; v != nil {
+			return v
+		}
+	}
+	v := newView(order, k, key)
+	if old != nil && len(*old) >= maxViews {
+		return v
+	}
+	views := make(map[viewKey]*view, 8)
+	if old != nil {
+		for k, v := range *old {
+			views[k] = v
+		}
+	}
+	views[key] = v
+	k.views.Store(&views)
+	return v
+}
+
+// view is the answer for all requests of one kind, operation, origin and query. Rules that no literal name, namespace
+// or label excludes are the base, ready to be returned; the others are filed under what they ask for, so that a lookup
+// does not even visit the ones that a request does not fulfil.
+type view struct {
+	order func(a, b *policy.Program) int
+	base  []policy.Selection
+	all   []policy.Selection // base and everything filed: for requests whose object cannot be read
+
+	byName      map[string][]*candidate
+	byNamespace map[string][]*candidate
+	byLabel     map[string]map[string][]*candidate // key, value
+	filtered    []*candidate                       // restricted by wildcards: tested one by one
+}
+
+func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *view {
+	v := &view{order: order}
+	var always, all []ref
+	for _, list := range [][]entry{k.entries, k.wild} {
+		for _, e := range list {
+			if !wanted(e, key) {
+				continue
+			}
+			at := ref{e.program, e.rule}
+			all = append(all, at)
+			c := newCandidate(e, key)
+			if c == nil {
+				always = append(always, at)
+				continue
+			}
+			v.file(c)
+		}
+	}
+	v.base = group(order, always)
+	v.all = group(order, all)
+	return v
+}
+
+// wanted reports whether the entry can match a request of that kind and operation, and is asked for.
+func wanted(e entry, key viewKey) bool {
+	p, q := e.program, key.query
+	switch {
+	case !q.Stages.Has(e.rule.Stage),
+		key.origin == policy.FromAdmission && !p.Settings.Admission,
+		key.origin == policy.FromScan && !p.Settings.Background,
+		q.FailurePolicy == OnlyFail && p.Settings.FailurePolicy != policy.Fail,
+		q.FailurePolicy == OnlyIgnore && p.Settings.FailurePolicy != policy.Ignore,
+		q.SharedOnly && len(p.Settings.MatchConditions) > 0,
+		p.Namespace != "" && key.kind == "Namespace" && key.group == "": // a Namespace lies in no namespace
+		return false
+	}
+	if ops := e.target.Operations; len(ops) > 0 && !slices.Contains(ops, key.operation) {
+		return false
+	}
+	kind := compileKind(*e.target)
+	return kind.matches(key.group, key.version, key.kind, key.sub)
+}
+
+// ref is a rule of a Program.
+type ref struct {
+	program *policy.Program
+	rule    *policy.Rule
+}
+
+func compareRefs(order func(a, b *policy.Program) int) func(a, b ref) int {
+	return func(a, b ref) int {
+		if c := order(a.program, b.program); c != 0 {
+			return c
+		}
+		return a.rule.Index - b.rule.Index
+	}
+}
+
+// group orders refs, drops those that occur twice (a rule may be reached through several targets) and gathers the rules
+// of each Program.
+func group(order func(a, b *policy.Program) int, refs []ref) []policy.Selection {
+	if len(refs) == 0 {
+		return nil
+	}
+	slices.SortFunc(refs, compareRefs(order))
+	refs = slices.Compact(refs)
+	rules := make([]*policy.Rule, len(refs))
+	programs := 1
+	for i, r := range refs {
+		rules[i] = r.rule
+		if i > 0 && r.program != refs[i-1].program {
+			programs++
+		}
+	}
+	out := make([]policy.Selection, 0, programs)
+	start := 0
+	for i := 1; i <= len(refs); i++ {
+		if i == len(refs) || refs[i].program != refs[start].program {
+			out = append(out, policy.Selection{Program: refs[start].program, Rules: rules[start:i:i]})
+			start = i
+		}
+	}
+	return out
+}
