@@ -1,0 +1,380 @@
+// Package ephor_test holds the properties of the whole module that no single package can test: who may import whom, and
+// which packages stay free of effects (docs/architecture.md, sections 2 and 6).
+package ephor_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ephor-dev/ephor"
+
+// floors is the table of docs/architecture.md, section 2. A package imports packages of lower floors, and on its own
+// floor only those named before it. Packages that are planned are listed too. A name ending in /... stands for all
+// packages below it, among which any order goes.
+var floors = []struct {
+	name     string
+	packages []string
+}{
+	{"api: types and their definitions", []string{
+		"api/...", "config/crds",
+	}},
+	{"0 leaves", []string{
+		"internal/value", "internal/diag", "internal/strict", "internal/budget", "internal/world", "internal/wildcard",
+		"internal/measure", "internal/settings", "internal/imageref", "internal/schedule", "internal/jmespath",
+		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
+	}},
+	{"1 waist", []string{
+		"internal/policy",
+	}},
+	{"2 language", []string{
+		"internal/match", "internal/loader", "internal/autogen", "internal/pss", "internal/rule",
+		"internal/family/classic", "internal/family/celpol", "internal/family/native",
+	}},
+	{"3 run", []string{
+		"internal/compile", "internal/engine",
+	}},
+	{"4 effects", []string{
+		"internal/source", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
+		"internal/world/live", "internal/world/fixed", "internal/world/tape",
+	}},
+	{"5 state", []string{
+		"internal/catalog",
+	}},
+	{"6 outputs", []string{
+		"internal/report", "internal/event", "internal/observe",
+	}},
+	{"7 servers", []string{
+		"internal/status", "internal/webhookconf", "internal/certs", "internal/vapgen", "internal/admission",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/cleanup", "internal/ttl",
+	}},
+	{"8 products", []string{
+		"internal/dashboard", "internal/app", "internal/cli",
+	}},
+	{"beside: the program, and what tests and measures it", []string{
+		"cmd/ephor", "internal/devcluster", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...",
+	}},
+}
+
+// lastPureFloor is the last floor that has no effects: what a policy decides depends on nothing but its inputs.
+const lastPureFloor = "3 run"
+
+// effects are imports that a pure package must not have. A path stands for itself and all below it.
+var effects = []string{
+	"net/http", "os", "log", "syscall",
+	"k8s.io/client-go", "k8s.io/klog", "sigs.k8s.io/controller-runtime",
+	"github.com/prometheus", "go.opentelemetry.io", "github.com/go-logr", "go.uber.org/zap",
+}
+
+// clock are the functions of package time that read the clock or wait for it.
+var clock = []string{
+	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker",
+}
+
+// noJSON are packages that must not import encoding/json: objects are decoded once, before they get there.
+var noJSON = []string{
+	"internal/rule", "internal/match", "internal/engine", "internal/condition",
+}
+
+// unit is what the rules look at: one package without its tests.
+type unit struct {
+	path    string            // below the module, such as internal/value
+	imports map[string]string // import path → the file that has it
+	clock   []string          // places that read the clock, as file:line: time.Now
+}
+
+func TestFloors(t *testing.T) {
+	units := readModule(t, ".")
+	if len(units) < 10 {
+		t.Fatalf("only %d packages were found: is this the root of the module?", len(units))
+	}
+	for _, mistake := range judge(units) {
+		t.Error(mistake)
+	}
+}
+
+// judge holds units against all rules of this file and says what is wrong, in sentences.
+func judge(units map[string]*unit) []string {
+	var mistakes []string
+	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Sprintf(format, args...)) }
+	for _, name := range sortedKeys(units) {
+		u := units[name]
+		at, known := find(name)
+		if !known {
+			wrong("package %s is on no floor: put it into the table of floors_test.go, where what it may import is "+
+				"above or before it, and into docs/architecture.md, section 2", name)
+			continue
+		}
+		for _, imported := range sortedKeys(u.imports) {
+			file := u.imports[imported]
+			if isBelow(imported, "github.com/kyverno/kyverno") {
+				wrong("%s imports %s: Ephor is written from the documented behaviour alone", file, imported)
+			}
+			if imported == "encoding/json" && slices.Contains(noJSON, name) {
+				wrong("%s imports encoding/json: %s works on decoded values; decode in internal/value, at compile "+
+					"time or when the request comes in", file, name)
+			}
+			own, ok := strings.CutPrefix(imported, module+"/")
+			if !ok {
+				continue
+			}
+			to, known := find(own)
+			if !known {
+				continue // reported for the package itself
+			}
+			if to.floor > at.floor || to.floor == at.floor && to.index >= at.index && !at.sameWildcard(to) {
+				wrong("%s: %s (floor %s) imports %s (floor %s): only lower floors may be imported, and on the own "+
+					"floor the packages named before; move the code to the package that owns it, or take what you "+
+					"need as an interface", file, name, floors[at.floor].name, own, floors[to.floor].name)
+			}
+		}
+		if at.floor <= pureFloor() {
+			for _, mistake := range impurities(units, name) {
+				wrong("%s", mistake)
+			}
+		}
+	}
+	return mistakes
+}
+
+// impurities names each effect in a package and in our packages that it reaches.
+func impurities(units map[string]*unit, start string) []string {
+	var mistakes []string
+	via := map[string]string{start: start}
+	queue := []string{start}
+	for len(queue) > 0 {
+		name := queue[0]
+		queue = queue[1:]
+		u := units[name]
+		for _, imported := range sortedKeys(u.imports) {
+			for _, effect := range effects {
+				if isBelow(imported, effect) {
+					mistakes = append(mistakes, fmt.Sprintf("%s imports %s (%s): floors 0 to 3 have no effects; take the "+
+						"effect as an interface of internal/world, or move it to floor 4", via[name], imported, u.imports[imported]))
+				}
+			}
+			own, ok := strings.CutPrefix(imported, module+"/")
+			if !ok || units[own] == nil || via[own] != "" {
+				continue
+			}
+			via[own] = via[name] + " → " + own
+			queue = append(queue, own)
+		}
+		for _, place := range u.clock {
+			mistakes = append(mistakes, fmt.Sprintf("%s reads the clock (%s): floors 0 to 3 take it from world.Clock", via[name], place))
+		}
+	}
+	return mistakes
+}
+
+// place is where a package stands in the table.
+type place struct {
+	floor, index int
+	wildcard     bool
+}
+
+// sameWildcard reports whether both packages stand under one entry with /..., whose packages may import each other.
+func (p place) sameWildcard(q place) bool { return p.wildcard && p == q }
+
+func find(name string) (place, bool) {
+	for f, floor := range floors {
+		for i, entry := range floor.packages {
+			tree, isTree := strings.CutSuffix(entry, "/...")
+			if entry == name || isTree && isBelow(name, tree) {
+				return place{floor: f, index: i, wildcard: isTree}, true
+			}
+		}
+	}
+	return place{}, false
+}
+
+func pureFloor() int {
+	for f, floor := range floors {
+		if floor.name == lastPureFloor {
+			return f
+		}
+	}
+	panic("floors_test.go: there is no floor " + lastPureFloor)
+}
+
+func isBelow(name, tree string) bool { return name == tree || strings.HasPrefix(name, tree+"/") }
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// readModule reads the packages of the module at root, by parsing alone: code that does not compile yet, or only
+// elsewhere, is judged too. Tests, nested modules and testdata are left out.
+func readModule(t *testing.T, root string) map[string]*unit {
+	t.Helper()
+	units := map[string]*unit{}
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() {
+			if file == root {
+				return nil
+			}
+			if name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		relative, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		source, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		dir := path.Dir(relative)
+		if units[dir] == nil {
+			units[dir] = &unit{path: dir, imports: map[string]string{}}
+		}
+		return units[dir].add(relative, source)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return units
+}
+
+// add reads one file into the unit.
+func (u *unit) add(name string, source []byte) error {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	timeName := ""
+	for _, spec := range parsed.Imports {
+		imported := strings.Trim(spec.Path.Value, "`\"")
+		u.imports[imported] = name
+		if imported == "time" {
+			timeName = "time"
+			if spec.Name != nil {
+				timeName = spec.Name.Name
+			}
+		}
+	}
+	if timeName == "" {
+		return nil
+	}
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		selector, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := selector.X.(*ast.Ident); ok && x.Name == timeName && slices.Contains(clock, selector.Sel.Name) {
+			u.clock = append(u.clock, fmt.Sprintf("%s:%d: time.%s", name, files.Position(selector.Pos()).Line, selector.Sel.Name))
+		}
+		return true
+	})
+	return nil
+}
+
+// TestFloorsCanFail shows each rule a small module that breaks it, and one that keeps all of them.
+func TestFloorsCanFail(t *testing.T) {
+	cases := []struct {
+		name  string
+		files map[string]string // path → source
+		want  string            // part of the only mistake; empty when there is none
+	}{
+		{"a clean module", map[string]string{
+			"internal/value/a.go":   `package value; import "time"; var d time.Duration`,
+			"internal/policy/a.go":  `package policy; import _ "github.com/ephor-dev/ephor/internal/value"`,
+			"internal/source/a.go":  `package source; import (_ "os"; "time"); var n = time.Now()`,
+			"api/kyverno/v2/a.go":   `package v2; import _ "github.com/ephor-dev/ephor/api/kyverno/v1"`,
+			"api/kyverno/v1/a.go":   `package v1`,
+			"internal/cli/cmd_a.go": `package cli; import _ "github.com/ephor-dev/ephor/internal/source"`,
+		}, ""},
+		{"a package on no floor", map[string]string{
+			"internal/helpers/a.go": `package helpers`,
+		}, "package internal/helpers is on no floor"},
+		{"a higher floor", map[string]string{
+			"internal/value/a.go":  `package value; import _ "github.com/ephor-dev/ephor/internal/policy"`,
+			"internal/policy/a.go": `package policy`,
+		}, "internal/value/a.go: internal/value (floor 0 leaves) imports internal/policy"},
+		{"the own floor, named later", map[string]string{
+			"internal/jmespath/a.go":  `package jmespath; import _ "github.com/ephor-dev/ephor/internal/condition"`,
+			"internal/condition/a.go": `package condition`,
+		}, "internal/jmespath (floor 0 leaves) imports internal/condition"},
+		{"api imports ours", map[string]string{
+			"api/kyverno/v1/a.go": `package v1; import _ "github.com/ephor-dev/ephor/internal/value"`,
+			"internal/value/a.go": `package value`,
+		}, "api/kyverno/v1 (floor api"},
+		{"an effect", map[string]string{
+			"internal/engine/a.go": `package engine; import _ "k8s.io/client-go/kubernetes"`,
+		}, "internal/engine imports k8s.io/client-go/kubernetes"},
+		{"the clock, under another name", map[string]string{
+			"internal/engine/a.go": "package engine\nimport clock \"time\"\nvar n = clock.Now()",
+		}, "internal/engine reads the clock (internal/engine/a.go:3: time.Now)"},
+		{"decoding in a rule", map[string]string{
+			"internal/rule/a.go": `package rule; import _ "encoding/json"`,
+		}, "internal/rule/a.go imports encoding/json"},
+		{"somebody else's engine", map[string]string{
+			"internal/cli/a.go": `package cli; import _ "github.com/kyverno/kyverno/api/kyverno/v1"`,
+		}, "imports github.com/kyverno/kyverno"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			mistakes := judge(parse(t, c.files))
+			switch {
+			case c.want == "" && len(mistakes) > 0:
+				t.Errorf("found %q, want nothing", mistakes)
+			case c.want != "" && (len(mistakes) != 1 || !strings.Contains(mistakes[0], c.want)):
+				t.Errorf("found %q, want one mistake with %q", mistakes, c.want)
+			}
+		})
+	}
+	t.Run("an effect through another of our packages", func(t *testing.T) {
+		units := parse(t, map[string]string{
+			"internal/engine/a.go": `package engine; import _ "github.com/ephor-dev/ephor/internal/value"`,
+			"internal/value/a.go":  `package value; import _ "os/exec"`,
+		})
+		mistakes := strings.Join(judge(units), "\n")
+		if !strings.Contains(mistakes, "internal/engine → internal/value imports os/exec") {
+			t.Errorf("found %s", mistakes)
+		}
+	})
+}
+
+func parse(t *testing.T, files map[string]string) map[string]*unit {
+	t.Helper()
+	units := map[string]*unit{}
+	for name, source := range files {
+		dir := path.Dir(name)
+		if units[dir] == nil {
+			units[dir] = &unit{path: dir, imports: map[string]string{}}
+		}
+		if err := units[dir].add(name, []byte(source)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return units
+}
