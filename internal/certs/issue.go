@@ -1,0 +1,134 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"time"
+)
+
+// Validity of what we issue. The start lies an hour back, so that clocks that differ a little do no harm.
+const (
+	caValidity   = 365 * 24 * time.Hour
+	leafValidity = 150 * 24 * time.Hour
+	backdated    = time.Hour
+)
+
+// caName is the common name of the CA, whatever the namespace: clients know it.
+const caName = "*.kyverno.svc"
+
+func newKey(a Algorithm) (crypto.Signer, error) {
+	switch a {
+	case ECDSA:
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case Ed25519:
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		return key, err
+	}
+	return rsa.GenerateKey(rand.Reader, 2048)
+}
+
+// issueCA signs a CA certificate with its own key; keep are older certificates that stay in the bundle.
+func issueCA(key crypto.Signer, keep []*x509.Certificate, now time.Time) (*Pair, error) {
+	usage := x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign
+	if algorithmOf(key) == RSA {
+		usage |= x509.KeyUsageKeyEncipherment
+	}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(0),
+		Subject:               pkix.Name{CommonName: caName},
+		NotBefore:             now.Add(-backdated),
+		NotAfter:              now.Add(caValidity),
+		KeyUsage:              usage,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	cert, err := sign(template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Certs: append([]*x509.Certificate{cert}, keep...), Key: key}, nil
+}
+
+// issueLeaf makes a serving certificate with a key of its own, signed by the newest certificate of ca.
+func issueLeaf(ca *Pair, names Names, a Algorithm, now time.Time) (*Pair, error) {
+	key, err := newKey(a)
+	if err != nil {
+		return nil, err
+	}
+	usage := x509.KeyUsageDigitalSignature
+	if a == RSA {
+		usage |= x509.KeyUsageKeyEncipherment
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: names.Common},
+		DNSNames:     names.DNS,
+		IPAddresses:  names.IPs,
+		NotBefore:    now.Add(-backdated),
+		NotAfter:     now.Add(leafValidity),
+		KeyUsage:     usage,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	cert, err := sign(template, ca.Newest(), key.Public(), ca.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &Pair{Certs: []*x509.Certificate{cert}, Key: key}, nil
+}
+
+func sign(template, parent *x509.Certificate, public any, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// Names are the names that a serving certificate answers to.
+type Names struct {
+	Common string
+	DNS    []string
+	IPs    []net.IP
+}
+
+// ServiceNames are the names of a Service, and of serverIP (an IP address or host name, with or without a port) when
+// the server is reached from outside the cluster.
+func ServiceNames(service, namespace, serverIP string) Names {
+	n := Names{Common: service, DNS: []string{service, service + "." + namespace, service + "." + namespace + ".svc"}}
+	if serverIP == "" {
+		return n
+	}
+	host := serverIP
+	if h, _, err := net.SplitHostPort(serverIP); err == nil {
+		host = h
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		n.IPs = []net.IP{ip}
+	} else {
+		n.DNS = append(n.DNS, host)
+	}
+	return n
+}
+
+// answeredBy reports whether the certificate holds all the names.
+func (n Names) answeredBy(c *x509.Certificate) bool {
+	for _, name := range n.DNS {
+		if c.VerifyHostname(name) != nil {
+			return false
+		}
+	}
+	for _, ip := range n.IPs {
+		if c.VerifyHostname(ip.String()) != nil {
+			return false
+		}
+	}
+	return true
+}
