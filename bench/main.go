@@ -3,6 +3,102 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-func main() { fmt.Println(len(review(pod("shop", false))), len(mustJSON(pod("x", false)))); os.Exit(0) }
+// bench holds what all measurements share.
+type bench struct {
+	root  string // of the repository
+	ephor string // the binary
+	dir   string // temporary files
+	rows  []row
+}
+
+// row is one figure with its target.
+type row struct {
+	name, unit    string
+	value, target float64
+}
+
+func (b *bench) row(name, unit string, value, target float64) {
+	b.rows = append(b.rows, row{name, unit, value, target})
+}
+
+func (b *bench) print() {
+	fmt.Printf("\n%-24s %12s %12s\n", "row", "value", "target")
+	for _, r := range b.rows {
+		verdict := "ok"
+		if r.value > r.target {
+			verdict = "MISS"
+		}
+		fmt.Printf("%-24s %12s %12s  %s\n", r.name, amount(r.value, r.unit), amount(r.target, r.unit), verdict)
+	}
+}
+
+func amount(v float64, unit string) string {
+	if unit == "MB" || unit == "ms" {
+		return fmt.Sprintf("%.0f %s", v, unit)
+	}
+	return fmt.Sprintf("%.2f %s", v, unit)
+}
+
+// measurements in the order of the table. Each adds its rows.
+var measurements = []struct {
+	name string
+	run  func(*bench) error
+}{
+	{"floor", (*bench).floor},
+	{"policies", (*bench).policies},
+	{"cli", (*bench).commandLine},
+	{"rest", (*bench).rest},
+}
+
+func main() {
+	if err := benchmarks(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func benchmarks(args []string) error {
+	root, err := devcluster.Root()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "ephor-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &bench{root: root, ephor: filepath.Join(root, "bin", "ephor"), dir: dir}
+	if _, err := os.Stat(b.ephor); err != nil {
+		return fmt.Errorf("%w: run `make build` first", err)
+	}
+	if len(args) > 0 && args[0] == "compare" {
+		if len(args) != 2 || args[1] == "" {
+			return fmt.Errorf("usage: make bench-compare PEER=/path/to/kyverno")
+		}
+		return b.compare(args[1])
+	}
+	known := false
+	for _, m := range measurements {
+		if len(args) > 0 && args[0] != m.name {
+			continue
+		}
+		known = true
+		if err := m.run(b); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	if !known {
+		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, rest, compare", strings.Join(args, " "))
+	}
+	if len(args) > 0 {
+		return nil // a single measurement ends with its own last line
+	}
+	b.print()
+	return nil
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	manifests = 1000
+	repeats   = 5
+)
+
+// commandLine measures apply, start-up and the binary's size.
+func (b *bench) commandLine() error {
+	yamlFile, jsonFile, err := b.writeManifests()
+	if err != nil {
+		return err
+	}
+	policies := filepath.Join(b.root, "examples", "pod-security")
+	fromYAML, err := repeat(b.ephor, "apply", policies, "--resource", yamlFile)
+	if err != nil {
+		return err
+	}
+	fromJSON, err := repeat(b.ephor, "apply", policies, "--resource", jsonFile)
+	if err != nil {
+		return err
+	}
+	start, err := repeat(b.ephor, "version")
+	if err != nil {
+		return err
+	}
+	binary, err := os.Stat(b.ephor)
+	if err != nil {
+		return err
+	}
+	floorYAML, floorJSON, err := readingFloors(yamlFile, jsonFile)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("apply 18 policies to %d Pods, YAML: %.2f s wall, %.2f s CPU, %.0f MB (reading it with sigs.k8s.io/yaml on one core: %.2f s)\n",
+		manifests, fromYAML.wall.Seconds(), fromYAML.cpu.Seconds(), fromYAML.peakMB, floorYAML.Seconds())
+	fmt.Printf("apply 18 policies to %d Pods, JSON: %.2f s wall, %.2f s CPU, %.0f MB (reading it with encoding/json on one core: %.2f s)\n",
+		manifests, fromJSON.wall.Seconds(), fromJSON.cpu.Seconds(), fromJSON.peakMB, floorJSON.Seconds())
+	fmt.Printf("version: %.0f ms, %.0f MB\n", float64(start.wall.Milliseconds()), start.peakMB)
+	b.row("apply-yaml", "s", fromYAML.wall.Seconds(), 0.8)
+	b.row("apply-yaml memory", "MB", fromYAML.peakMB, 150)
+	b.row("apply-json", "s", fromJSON.wall.Seconds(), 0.3)
+	b.row("start", "ms", float64(start.wall.Milliseconds()), 40)
+	b.row("start memory", "MB", start.peakMB, 60)
+	b.row("binary", "MB", float64(binary.Size())/1e6, 100)
+	return nil
+}
+
+// compare times the same work with a peer's binary, interleaved.
+func (b *bench) compare(peer string) error {
+	yamlFile, _, err := b.writeManifests()
+	if err != nil {
+		return err
+	}
+	policies := filepath.Join(b.root, "examples", "pod-security")
+	for _, args := range [][]string{{"apply", policies, "--resource", yamlFile}, {"version"}} {
+		var ours, theirs []time.Duration
+		var oursMB, theirsMB float64
+		for range repeats {
+			o, err := measure(b.ephor, args...)
+			if err != nil {
+				return err
+			}
+			p, err := measure(peer, args...)
+			if err != nil {
+				return err
+			}
+			ours, theirs = append(ours, o.wall), append(theirs, p.wall)
+			oursMB, theirsMB = max(oursMB, o.peakMB), max(theirsMB, p.peakMB)
+		}
+		fmt.Printf("%-8s ephor %.3f s %.0f MB · peer %.3f s %.0f MB · ratio %.1f\n", args[0], median(ours).Seconds(), oursMB,
+			median(theirs).Seconds(), theirsMB, float64(median(theirs))/float64(median(ours)))
+	}
+	return nil
+}
+
+// repeat runs a command several times and returns the median times and the highest memory.
+func repeat(path string, args ...string) (run, error) {
+	var wall, cpu []time.Duration
+	var peak float64
+	for range repeats {
+		r, err := measure(path, args...)
+		if err != nil {
+			return run{}, err
+		}
+		wall, cpu, peak = append(wall, r.wall), append(cpu, r.cpu), max(peak, r.peakMB)
+	}
+	return run{wall: median(wall), cpu: median(cpu), peakMB: peak}, nil
+}
+
+// writeManifests writes the Pods as block YAML and as JSON, one document each, every tenth one bad.
+func (b *bench) writeManifests() (yamlFile, jsonFile string, err error) {
+	yamlFile, jsonFile = filepath.Join(b.dir, "pods.yaml"), filepath.Join(b.dir, "pods.json")
+	y, err := os.Create(yamlFile)
+	if err != nil {
+		return "", "", err
+	}
+	defer y.Close()
+	j, err := os.Create(jsonFile)
+	if err != nil {
+		return "", "", err
+	}
+	defer j.Close()
+	yw, jw := bufio.NewWriter(y), bufio.NewWriter(j)
+	for i := range manifests {
+		doc := mustJSON(manifest(fmt.Sprintf("pod-%04d", i), i%10 == 9))
+		block, err := yaml.JSONToYAML(doc)
+		if err != nil {
+			return "", "", err
+		}
+		fmt.Fprintf(yw, "---\n%s", block)
+		fmt.Fprintf(jw, "%s\n", doc)
+	}
+	if err := yw.Flush(); err != nil {
+		return "", "", err
+	}
+	return yamlFile, jsonFile, jw.Flush()
+}
+
+// manifest is the Pod as its author writes it: without what the server adds.
+func manifest(name string, bad bool) object {
+	p := pod(name, bad)
+	meta := p["metadata"].(object)
+	delete(meta, "managedFields")
+	delete(meta, "uid")
+	delete(meta, "creationTimestamp")
+	return p
+}
+
+// readingFloors is what only reading the files costs on one core with the usual libraries.
+func readingFloors(yamlFile, jsonFile string) (fromYAML, fromJSON time.Duration, err error) {
+	y, err := os.ReadFile(yamlFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	for doc := range bytes.SplitSeq(y, []byte("---\n")) {
+		var v any
+		if err := yaml.Unmarshal(doc, &v); err != nil {
+			return 0, 0, err
+		}
+	}
+	fromYAML = time.Since(start)
+	f, err := os.Open(jsonFile)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	start = time.Now()
+	for dec := json.NewDecoder(f); dec.More(); {
+		var v any
+		if err := dec.Decode(&v); err != nil {
+			return 0, 0, err
+		}
+	}
+	return fromYAML, time.Since(start), nil
+}
