@@ -1,0 +1,134 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Resource names the object that an entry is about.
+type Resource struct {
+	APIVersion, Kind, Namespace, Name, UID string
+}
+
+// String is namespace/Kind/name; the namespace is empty for cluster-scoped objects.
+func (r Resource) String() string { return r.Namespace + "/" + r.Kind + "/" + r.Name }
+
+// Entry is one result of a report: the verdict of one rule on one object.
+type Entry struct {
+	Program  *policy.Program
+	Rule     *policy.Rule
+	Resource *Resource
+	// Status is the status that counts: fail is warn where the policy is not scored (language reference §3.10).
+	Status policy.Status
+	// Message is the rule's own message; reports may show another (see ReportMessage).
+	Message    string
+	Path       string
+	Action     policy.Action
+	Exceptions []string
+	Properties map[string]string
+}
+
+// Options change how results are read.
+type Options struct {
+	// AuditWarn makes failures of auditing rules warnings.
+	AuditWarn bool
+}
+
+// Entries reads an Outcome. The order is that of its results.
+func Entries(o policy.Outcome, opts Options) []Entry {
+	if len(o.Results) == 0 {
+		return nil
+	}
+	res := ResourceOf(o.Request)
+	out := make([]Entry, len(o.Results))
+	for i := range o.Results {
+		r := &o.Results[i]
+		e := Entry{
+			Program: r.Program, Rule: r.Rule, Resource: res,
+			Status: r.Status, Message: r.Message, Path: r.Path, Action: r.Action,
+			Exceptions: r.Exceptions, Properties: r.Properties,
+		}
+		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && r.Action == policy.Audit) {
+			e.Status = policy.StatusWarn
+		}
+		out[i] = e
+	}
+	return out
+}
+
+// ResourceOf names the object that the request is about. The strings are copies: an entry lives longer than the object.
+func ResourceOf(r *policy.Request) *Resource {
+	subject, _ := r.Subject()
+	meta, _ := subject["metadata"].(map[string]any)
+	uid, _ := meta["uid"].(string)
+	group, version := r.GVK.Group, r.GVK.Version
+	apiVersion := version
+	if group != "" {
+		apiVersion = group + "/" + version
+	}
+	return &Resource{
+		APIVersion: strings.Clone(apiVersion), Kind: strings.Clone(r.GVK.Kind),
+		Namespace: strings.Clone(r.Namespace), Name: strings.Clone(r.Name), UID: strings.Clone(uid),
+	}
+}
+
+// messageKeys are the properties that replace the message in reports, by status.
+var messageKeys = map[policy.Status]string{
+	policy.StatusPass:  "passMessage",
+	policy.StatusFail:  "failMessage",
+	policy.StatusWarn:  "warnMessage",
+	policy.StatusError: "errorMessage",
+	policy.StatusSkip:  "skipMessage",
+}
+
+// ReportMessage is the message that a report shows: the property `message`, or the one for the status, or the rule's.
+func (e *Entry) ReportMessage() string {
+	if m, ok := e.Properties["message"]; ok {
+		return m
+	}
+	if m, ok := e.Properties[messageKeys[e.Status]]; ok {
+		return m
+	}
+	return e.Message
+}
+
+// ReportProperties are the properties that a report shows: those of the rule, the process that found the result, and
+// the exceptions that applied.
+func (e *Entry) ReportProperties() map[string]string {
+	out := make(map[string]string, len(e.Properties)+2)
+	for k, v := range e.Properties {
+		out[k] = v
+	}
+	out["process"] = "admission review"
+	if e.Program.Settings.Background {
+		out["process"] = "background scan"
+	}
+	if len(e.Exceptions) > 0 {
+		names := make([]string, len(e.Exceptions))
+		for i, x := range e.Exceptions {
+			names[i] = x[strings.LastIndexByte(x, '/')+1:]
+		}
+		out["exceptions"] = strings.Join(names, ",")
+	}
+	return out
+}
+
+// Summary counts results by status.
+type Summary struct{ Pass, Fail, Warn, Error, Skip int }
+
+// Add counts one status.
+func (s *Summary) Add(status policy.Status) {
+	switch status {
+	case policy.StatusPass:
+		s.Pass++
+	case policy.StatusFail:
+		s.Fail++
+	case policy.StatusWarn:
+		s.Warn++
+	case policy.StatusError:
+		s.Error++
+	case policy.StatusSkip:
+		s.Skip++
+	}
+}

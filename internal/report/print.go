@@ -1,0 +1,181 @@
+package report
+
+import (
+	"io"
+	"runtime"
+	"sort"
+	"sync"
+
+	"go.yaml.in/yaml/v2"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// WriteYAML prints the reports with the keys sorted and an empty line after each; seconds is the time of the results.
+func WriteYAML(w io.Writer, reports []Report, seconds int64) error {
+	for i := range reports {
+		if err := reports[i].yaml(w, seconds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteJSON prints each report on one line, with an empty line after each.
+func WriteJSON(w io.Writer, reports []Report, seconds int64) error {
+	for i := range reports {
+		r := &reports[i]
+		out := make([]byte, 0, 200+jsonSpacePerEntry*len(r.Entries))
+		if r.Kind == kindNamespaced {
+			out = append(out, separator...)
+		}
+		out = append(r.appendJSON(out, seconds), "\n\n"...)
+		if _, err := w.Write(out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Report) metadata() map[string]any {
+	m := map[string]any{"name": r.Name}
+	if r.Namespace != "" {
+		m["namespace"] = r.Namespace
+	}
+	return m
+}
+
+func (r *Report) summary() map[string]any {
+	s := r.Summary()
+	return map[string]any{
+		"pass": int64(s.Pass), "fail": int64(s.Fail), "warn": int64(s.Warn), "error": int64(s.Error), "skip": int64(s.Skip),
+	}
+}
+
+// result is the entry as the report shows it.
+func (e *Entry) result(seconds int64) map[string]any {
+	res := map[string]any{"apiVersion": e.Resource.APIVersion, "kind": e.Resource.Kind, "name": e.Resource.Name}
+	if e.Resource.Namespace != "" {
+		res["namespace"] = e.Resource.Namespace
+	}
+	if e.Resource.UID != "" {
+		res["uid"] = e.Resource.UID
+	}
+	props := map[string]any{}
+	for k, v := range e.ReportProperties() {
+		props[k] = v
+	}
+	m := map[string]any{
+		"policy":     e.Program.Key(),
+		"properties": props,
+		"resources":  []any{res},
+		"result":     e.Status.String(),
+		"source":     source,
+		"timestamp":  map[string]any{"nanos": int64(0), "seconds": seconds},
+	}
+	set := func(k, v string) {
+		if v != "" {
+			m[k] = v
+		}
+	}
+	set("message", e.ReportMessage())
+	set("rule", e.Rule.Name)
+	set("category", e.Program.Settings.Category)
+	set("severity", e.Program.Settings.Severity)
+	if e.Program.Settings.Scored {
+		m["scored"] = true
+	}
+	return m
+}
+
+// appendJSON keeps the field order of the reference: kind, apiVersion, metadata, source, summary, results.
+func (r *Report) appendJSON(out []byte, seconds int64) []byte {
+	out = append(out, `{"kind":`...)
+	out = value.AppendJSON(out, r.Kind)
+	out = append(out, `,"apiVersion":`...)
+	out = value.AppendJSON(out, apiVersion)
+	out = append(out, `,"metadata":`...)
+	out = value.AppendJSON(out, r.metadata())
+	out = append(out, `,"source":"","summary":`...)
+	out = value.AppendJSON(out, r.summary())
+	out = append(out, `,"results":[`...)
+	for i, e := range r.Entries {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = value.AppendJSON(out, e.result(seconds))
+	}
+	return append(out, "]}"...)
+}
+
+func (r *Report) yaml(w io.Writer, seconds int64) error {
+	head := yaml.MapSlice{
+		{Key: "apiVersion", Value: apiVersion}, {Key: "kind", Value: r.Kind}, {Key: "metadata", Value: sorted(r.metadata())},
+	}
+	tail := yaml.MapSlice{{Key: "source", Value: ""}, {Key: "summary", Value: sorted(r.summary())}}
+	begin, err := yaml.Marshal(head)
+	if err != nil {
+		return err
+	}
+	end, err := yaml.Marshal(tail)
+	if err != nil {
+		return err
+	}
+	if r.Kind == kindNamespaced {
+		begin = append([]byte(separator), begin...)
+	}
+	parts := append([][]byte{begin, []byte("results:\n")}, r.yamlEntries(seconds)...)
+	for _, p := range append(parts, end, []byte(emptyLine)) {
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yamlEntries encodes the entries in parallel: the encoder takes longer than judging did.
+func (r *Report) yamlEntries(seconds int64) [][]byte {
+	const chunk = 64
+	out := make([][]byte, (len(r.Entries)+chunk-1)/chunk)
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range out {
+		slots <- struct{}{}
+		wg.Add(1)
+		go func() {
+			defer func() { <-slots; wg.Done() }()
+			part := r.Entries[i*chunk : min((i+1)*chunk, len(r.Entries))]
+			list := make([]yaml.MapSlice, len(part))
+			for j, e := range part {
+				list[j] = sorted(e.result(seconds)).(yaml.MapSlice)
+			}
+			out[i], _ = yaml.Marshal(list) // strings, numbers, maps and lists always have a YAML form
+		}()
+	}
+	wg.Wait()
+	return out
+}
+
+// sorted orders the keys of all maps bytewise, as JSON does; the YAML encoder's own order puts x10 after x9.
+func sorted(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(x))
+		for k := range x {
+			keys = append(keys, k)
+		}
+		sort.Strings(keys)
+		out := make(yaml.MapSlice, len(keys))
+		for i, k := range keys {
+			out[i] = yaml.MapItem{Key: k, Value: sorted(x[k])}
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, c := range x {
+			out[i] = sorted(c)
+		}
+		return out
+	}
+	return v
+}
