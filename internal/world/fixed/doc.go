@@ -1,0 +1,11 @@
+// Package fixed is the world of the command line: what it was given, and nothing else.
+//
+//	root := fixed.New(fixed.Values{NamespaceLabels: map[string]map[string]string{"team-a": {"tier": "gold"}}})
+//	outcome := engine.Eval(ctx, engine.Input{Root: root, …})
+//
+// There is no cluster behind it and no network: what was not given is "not available here", which a rule that asks for
+// it reports as an error. The one exception are namespace labels: the reference command line judges an object of a
+// namespace that nobody described as if the namespace had no labels, and so does this (see docs/differences.md).
+//
+// Floor 4: imports world only.
+package fixed

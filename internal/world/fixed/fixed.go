@@ -1,0 +1,67 @@
+package fixed
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Values are what the world holds.
+type Values struct {
+	// Now is the time of all evaluations; nil for the machine's clock.
+	Now func() time.Time
+	// Seed makes random text reproducible; 0 for really random text.
+	Seed uint64
+	// NamespaceLabels are the labels of the namespaces that are known.
+	NamespaceLabels map[string]map[string]string
+}
+
+// New makes the world. It is safe for all goroutines.
+func New(v Values) world.Root {
+	if v.Now == nil {
+		v.Now = time.Now
+	}
+	return world.RootFunc(func(r world.Reach) world.World {
+		return world.World{
+			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r},
+			Clock:      clock(v.Now),
+			Rand:       random(v.Seed),
+		}
+	})
+}
+
+type clock func() time.Time
+
+func (c clock) Now() time.Time { return c() }
+
+// random yields numbers; a seeded one yields the same numbers to every evaluation.
+func random(seed uint64) world.Rand {
+	if seed == 0 {
+		return global{}
+	}
+	return seeded{rand.New(rand.NewPCG(seed, seed))}
+}
+
+type global struct{}
+
+func (global) Intn(n int) int { return rand.IntN(n) }
+
+type namespaces struct {
+	labels map[string]map[string]string
+	reach  world.Reach
+}
+
+// Labels returns the labels that were given for the namespace, none when none were.
+func (n namespaces) Labels(_ context.Context, namespace string) (map[string]string, error) {
+	if !n.reach.Allows(namespace) {
+		return nil, fmt.Errorf("namespace %s is out of the policy's reach: %w", namespace, world.ErrUnavailable)
+	}
+	return n.labels[namespace], nil
+}
+
+type seeded struct{ r *rand.Rand }
+
+func (s seeded) Intn(n int) int { return s.r.IntN(n) }
