@@ -1,65 +1,85 @@
 package pattern
 
 import (
-	"strconv"
-
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // compiler turns a raw pattern into nodes and collects the author's mistakes.
 type compiler struct {
-	diags diag.List
+	diags     diag.List
+	templates []*template.Template // one for each slot
+	late      bool                 // the value comes from variables: text is not examined for variables again
 }
 
-// compile compiles the pattern value v at field path; parent and key are the keys (without anchors) above it.
-func (c *compiler) compile(v any, path, parent, key string, depth int) *node {
-	if depth > budget.MaxDepth {
-		c.diags.Errorf(path, "the pattern is nested more than %d levels deep", budget.MaxDepth)
+// compile compiles the pattern value v.
+func (c *compiler) compile(v any, at place) *node {
+	if at.depth > budget.MaxDepth {
+		c.diags.Errorf(at.field, "the pattern is nested more than %d levels deep", budget.MaxDepth)
 		return &node{}
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		return c.compileMap(v, path, parent, key, depth)
+		return c.object(v, at)
 	case []any:
 		n := &node{kind: listNode, items: make([]*node, len(v))}
 		for i, item := range v {
-			n.items[i] = c.compile(item, path+"["+strconv.Itoa(i)+"]", key, "", depth+1)
+			n.items[i] = c.compile(item, at.item(i))
 		}
-		n.scalar.raw = v
 		return n
-	case nil, bool, string, int64, float64, int:
+	case string:
+		if !c.late && mayVary(v) {
+			if n := c.variable(v, at); n != nil {
+				return n
+			}
+		}
+		return &node{kind: scalarNode, scalar: CompileScalar(v)}
+	case nil, bool, int64, float64, int:
 		return &node{kind: scalarNode, scalar: CompileScalar(v)}
 	}
-	c.diags.Errorf(path, "error at '%s', pattern contains unknown type", path)
+	c.diags.Errorf(at.field, "error at '%s', pattern contains unknown type", at.errors)
 	return &node{}
 }
 
-func (c *compiler) compileMap(m map[string]any, path, parent, key string, depth int) *node {
-	entries := make([]entry, 0, len(m))
-	for _, full := range sortedKeys(m) {
-		child := m[full]
-		at := path + "." + full
-		anchor, bare := parseKey(full)
-		e := entry{anchor: anchor, key: bare, full: full}
-		switch anchor {
-		case addition:
-			c.diags.Errorf(at, "unsupported anchor %s", full)
-		case existence:
-			if list, ok := child.([]any); !ok {
-				c.diags.Errorf(at, "existence anchor should have value of type list")
-			} else if len(list) == 0 {
-				c.diags.Errorf(at, "existence anchor: should have at least one value")
+func (c *compiler) object(m map[string]any, at place) *node {
+	keys := sortedKeys(m)
+	if !c.late {
+		for _, k := range keys {
+			if mayVary(k) {
+				if n := c.variable(m, at); n != nil {
+					return n
+				}
 			}
 		}
-		if isMetadataMap(parent, key) && wildcard.Has(bare) {
+	}
+	entries := make([]entry, 0, len(m))
+	for _, full := range keys {
+		kind, bare := parseKey(full)
+		below := at.under(full, bare)
+		c.checkAnchor(kind, full, m[full], below)
+		e := entry{anchor: kind, key: bare, full: full}
+		if isMetadataMap(at.parent, at.key) && wildcard.Has(bare) {
 			e.glob, e.match = true, wildcard.Compile(bare)
 		}
-		e.node = c.compile(child, at, key, bare, depth+1)
+		e.node = c.compile(m[full], below)
 		entries = append(entries, e)
 	}
-	n := newMap(entries)
-	n.scalar.raw = m
-	return n
+	return newMap(entries)
+}
+
+// checkAnchor reports the mistakes of language reference §13.6.
+func (c *compiler) checkAnchor(kind anchorKind, full string, v any, at place) {
+	switch kind {
+	case addition:
+		c.diags.Errorf(at.field, "unsupported anchor %s", full)
+		c.diags.Hint("+() adds what is missing, which only mutation can do; to check a value only when it is there write =(%s)", full[2:len(full)-1])
+	case existence:
+		if list, ok := v.([]any); !ok {
+			c.diags.Errorf(at.field, "existence anchor should have value of type list")
+		} else if len(list) == 0 {
+			c.diags.Errorf(at.field, "existence anchor: should have at least one value")
+		}
+	}
 }

@@ -15,7 +15,10 @@ type node struct {
 	second []entry // mapNode: the other keys, those with anchors inside before those without
 	tracks []entry // mapNode: keys whose absence from the whole resource is remembered (see walk.note)
 	items  []*node // listNode: the elements
-	wild   bool    // mapNode: some key of labels or annotations holds wildcards
+
+	slot    int    // variableNode: index of its value in walk.values
+	at      *place // variableNode: where it stands
+	anchors bool   // variableNode: some key below it carries an anchor
 }
 
 type nodeKind uint8
@@ -24,6 +27,7 @@ const (
 	scalarNode nodeKind = iota
 	mapNode
 	listNode
+	variableNode // stands for a value that is known only when a resource is matched
 )
 
 // entry is one key of a pattern map with its value.
@@ -41,7 +45,6 @@ func newMap(entries []entry) *node {
 	n := &node{kind: mapNode}
 	n.first, n.second = phases(entries)
 	for _, e := range entries {
-		n.wild = n.wild || e.glob
 		switch e.anchor {
 		case condition, existence:
 			n.tracks = append(n.tracks, e)
@@ -80,6 +83,8 @@ func (n *node) hasAnchors() bool {
 				}
 			}
 		}
+	case variableNode:
+		return n.anchors
 	case listNode:
 		for _, item := range n.items {
 			if item.hasAnchors() {

@@ -3,6 +3,7 @@ package pattern
 import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
 )
 
 // Status is how a pattern judges a resource.
@@ -38,23 +39,51 @@ type Verdict struct {
 	Message string
 }
 
-// Pattern is a compiled validate.pattern (or one alternative of anyPattern). It is immutable and safe for all
-// goroutines.
+// Pattern is a compiled validate.pattern. It is immutable (but for a bounded memory of what its variables gave) and
+// safe for all goroutines.
 type Pattern struct {
-	root *node
+	root      *node
+	templates []*template.Template
+	err       error // a reference $( ) that leads nowhere
+	late      *lateNodes
 }
 
-// Compile prepares the raw pattern v, any JSON value with variables and references. path is the field path used in the
-// diagnostics, such as spec.rules[0].validate.pattern. A Pattern is returned even when there are errors.
-func Compile(v any, path string) (*Pattern, diag.List) {
+// Compile prepares the raw pattern v, any JSON value with variables and references, which must not change afterwards.
+// path is the field path used in the diagnostics, such as spec.rules[0].validate.pattern. A Pattern is returned even
+// when there are errors; it evaluates as far as it can be understood, and a broken variable or reference makes Match
+// return an error.
+func Compile(v any, path string) (*Pattern, diag.List) { return compileAt(v, path, "") }
+
+// compileAt is Compile for a pattern that stands at prefix of the document that is substituted as a whole.
+func compileAt(v any, path, prefix string) (*Pattern, diag.List) {
 	c := &compiler{}
-	p := &Pattern{root: c.compile(v, path, "", "", 0)}
+	p := &Pattern{}
+	resolved, err := ResolveReferences(v)
+	if err != nil {
+		c.diags.Errorf(path, "%v", err)
+		p.err, resolved = err, v
+	}
+	p.root = c.compile(resolved, place{field: path, errors: prefix})
+	p.templates = c.templates
+	if len(c.templates) > 0 {
+		p.late = &lateNodes{}
+	}
 	return p, c.diags
 }
 
-// Match judges resource. The error is a variable that cannot be resolved, or an exhausted budget.
+// Match judges resource, a map[string]any (or an element of a foreach). root and env serve the variables and may be nil
+// when there are none. The error is either a variable or reference that cannot be resolved, worded `variable
+// substitution failed: …` as the user sees it, or wraps budget.ErrExhausted or the context's error.
 func (p *Pattern) Match(env *jmespath.Env, root jmespath.Root, resource any) (Verdict, error) {
-	w := walk{}
+	values, err := p.resolve(env, root)
+	if err != nil {
+		return Verdict{}, err
+	}
+	return p.match(env, values, resource)
+}
+
+func (p *Pattern) match(env *jmespath.Env, values []any, resource any) (Verdict, error) {
+	w := walk{values: values, late: p.late}
 	if env != nil {
 		w.meter = env.Meter
 	}
@@ -67,10 +96,22 @@ func (p *Pattern) Match(env *jmespath.Env, root jmespath.Root, resource any) (Ve
 	}
 	// The first walk only finds out whether the resource fits and remembers nothing, so that it need not allocate.
 	// The second says why it does not.
-	w = walk{meter: w.meter, explain: true}
+	w.explain = true
 	out, f := w.element(p.root, resource, "/")
 	if w.err != nil {
 		return Verdict{}, w.err
 	}
 	return w.verdict(out, f), nil
+}
+
+// Templates returns the templates of the variables, in document order.
+func (p *Pattern) Templates() []*template.Template { return p.templates }
+
+// Roots returns the top-level names that the variables may read, sorted; "*" among them when they may read everything.
+func (p *Pattern) Roots() []string {
+	var all []string
+	for _, t := range p.templates {
+		all = append(all, t.Roots()...)
+	}
+	return sortedSet(all)
 }

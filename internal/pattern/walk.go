@@ -31,8 +31,9 @@ type fault struct {
 type walk struct {
 	meter   *budget.Meter
 	err     error
+	values  []any      // of the variables, by slot
+	late    *lateNodes // what variables gave before
 	explain bool
-	depth   int
 	seen    map[string]bool // tracked anchor keys: whether some resource map had them
 }
 
@@ -54,15 +55,19 @@ func (w *walk) index(path string, i int) string {
 	return childPath(path, strconv.Itoa(i))
 }
 
-// element judges v by n.
-func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
-	if err := w.meter.Step(1); err != nil {
+// count charges n steps to the budget; the first refusal ends the walk.
+func (w *walk) count(n int) {
+	if err := w.meter.Step(n); err != nil && w.err == nil {
 		w.err = err
 	}
-	if w.err != nil {
+}
+
+// element judges v by n.
+func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
+	if w.count(1); w.err != nil {
 		return mismatch, nil
 	}
-	switch n.kind {
+	switch n = w.settle(n); n.kind {
 	case mapNode:
 		m, ok := v.(map[string]any)
 		if !ok {
@@ -89,6 +94,7 @@ func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
 func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	ok := true
 	if l, isList := v.([]any); isList {
+		w.count(len(l))
 		for _, item := range l {
 			if !n.scalar.Match(item) {
 				ok = false
@@ -119,7 +125,11 @@ func (w *walk) note(n *node, m map[string]any) {
 		if w.seen[e.full] {
 			continue
 		}
-		_, w.seen[e.full] = m[e.key]
+		key := e.key
+		if e.glob {
+			key = e.actual(m)
+		}
+		_, w.seen[e.full] = m[key]
 	}
 }
 

@@ -8,11 +8,11 @@ func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 		}
 		return w.fail(mismatch, path, "pattern Array empty")
 	}
-	switch n.items[0].kind {
+	switch first := w.settle(n.items[0]); first.kind {
 	case mapNode:
-		return w.everyMap(n.items[0], l, path)
+		return w.everyMap(first, l, path)
 	case scalarNode:
-		return w.value(n.items[0], l, path)
+		return w.value(first, l, path)
 	}
 	if len(l) < len(n.items) {
 		if !w.explain {

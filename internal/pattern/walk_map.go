@@ -38,8 +38,8 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 
 // join adds the text of f to that of all.
 func (w *walk) join(all, f *fault) *fault {
-	if !w.explain {
-		return nil
+	if f == nil {
+		return all
 	}
 	if all == nil {
 		return &fault{path: f.path, text: f.text}
@@ -50,7 +50,12 @@ func (w *walk) join(all, f *fault) *fault {
 
 // anchored judges one entry of a map pattern.
 func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *fault) {
-	v, present := m[e.key]
+	key := e.key
+	if e.glob {
+		w.count(len(m))
+		key = e.actual(m)
+	}
+	v, present := m[key]
 	switch e.anchor {
 	case condition:
 		if !present {
@@ -59,7 +64,7 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 			}
 			return w.fail(conditionOff, path, "conditional anchor mismatch: conditional anchor key doesn't exist in the resource")
 		}
-		if o, f := w.element(e.node, v, w.child(path, e.key)); o != matched {
+		if o, f := w.element(e.node, v, w.child(path, key)); o != matched {
 			return conditionOff, w.prefix("conditional anchor mismatch: ", f)
 		}
 		return matched, nil
@@ -67,7 +72,7 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 		if !present {
 			return matched, nil
 		}
-		if o, f := w.element(e.node, v, w.child(path, e.key)); o != matched {
+		if o, f := w.element(e.node, v, w.child(path, key)); o != matched {
 			return globalOff, w.prefix("global anchor mismatch: ", f)
 		}
 		return matched, nil
@@ -75,7 +80,7 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 		if !present {
 			return matched, nil
 		}
-		return w.element(e.node, v, w.child(path, e.key))
+		return w.element(e.node, v, w.child(path, key))
 	case negation:
 		if !present {
 			return matched, nil
@@ -83,24 +88,25 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 		if !w.explain {
 			return mismatch | forbidden, nil
 		}
-		at := w.child(path, e.key)
+		at := w.child(path, key)
 		return w.fail(mismatch|forbidden, at, "negation anchor matched in resource: %s is not allowed", at)
 	case existence:
 		if !present {
 			return matched, nil
 		}
-		return w.exists(e.node, v, w.child(path, e.key))
+		return w.exists(w.settle(e.node), v, w.child(path, key))
 	}
-	if e.node.isAnyValue() {
+	n := w.settle(e.node)
+	if n.isAnyValue() {
 		if v != nil {
 			return matched, nil
 		}
 		if !w.explain {
 			return mismatch, nil
 		}
-		return w.fail(mismatch, path, "%s/%s not found", path, e.key)
+		return w.fail(mismatch, path, "%s/%s not found", path, key)
 	}
-	return w.element(e.node, v, w.child(path, e.key))
+	return w.element(n, v, w.child(path, key))
 }
 
 func (w *walk) prefix(text string, f *fault) *fault {
@@ -113,4 +119,16 @@ func (w *walk) prefix(text string, f *fault) *fault {
 // isAnyValue reports whether n is the pattern "*".
 func (n *node) isAnyValue() bool {
 	return n.kind == scalarNode && n.scalar.kind == textScalar && n.scalar.text.shape == anyValue
+}
+
+// actual is the key of m that the wildcard key of e stands for: the first in order that matches, or the wildcard text
+// itself when none does, so that the key counts as absent.
+func (e *entry) actual(m map[string]any) string {
+	best, found := e.key, false
+	for k := range m {
+		if (!found || k < best) && e.match.Match(k) {
+			best, found = k, true
+		}
+	}
+	return best
 }

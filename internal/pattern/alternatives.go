@@ -1,0 +1,119 @@
+package pattern
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+// Alternatives is a compiled validate.anyPattern: the resource must fit one of several patterns.
+type Alternatives struct {
+	patterns []*Pattern
+}
+
+// Choice is the outcome of matching Alternatives. Status is Pass, Fail or Skip; Passed is the index of the first
+// alternative that fits, -1 when none does; Verdicts are those of the alternatives up to that one.
+type Choice struct {
+	Status   Status
+	Passed   int
+	Verdicts []Verdict
+}
+
+// CompileAlternatives prepares the raw value of anyPattern. path is its field path.
+func CompileAlternatives(v any, path string) (*Alternatives, diag.List) {
+	var diags diag.List
+	list, ok := v.([]any)
+	if !ok {
+		diags.Errorf(path, "failed to deserialize anyPattern, expect array: %s", describe(v))
+		return &Alternatives{}, diags
+	}
+	a := &Alternatives{patterns: make([]*Pattern, len(list))}
+	for i, raw := range list {
+		p, d := compileAt(raw, path+"["+strconv.Itoa(i)+"]", "/"+strconv.Itoa(i))
+		a.patterns[i] = p
+		diags.Add(d...)
+	}
+	return a, diags
+}
+
+func describe(v any) string {
+	switch v.(type) {
+	case nil:
+		return "it is null"
+	case map[string]any:
+		return "it is a map"
+	}
+	return "it is a scalar"
+}
+
+// Match tries the alternatives in order until one fits. As the reference substitutes all alternatives before it looks
+// at the first, a variable that cannot be resolved in any of them is an error even when an earlier one fits.
+func (a *Alternatives) Match(env *jmespath.Env, root jmespath.Root, resource any) (Choice, error) {
+	values := make([][]any, 0, 4)
+	for _, p := range a.patterns {
+		v, err := p.resolve(env, root)
+		if err != nil {
+			return Choice{}, err
+		}
+		values = append(values, v)
+	}
+	c := Choice{Status: Skip, Passed: -1}
+	for i, p := range a.patterns {
+		v, err := p.match(env, values[i], resource)
+		if err != nil {
+			return Choice{}, err
+		}
+		switch v.Status {
+		case Pass:
+			c.Status, c.Passed = Pass, i
+			return c, nil
+		case Fail, Error:
+			c.Status = Fail
+		}
+		c.Verdicts = append(c.Verdicts, v)
+	}
+	return c, nil
+}
+
+// Describe lists why no alternative fits, in the words of the language reference (§4.1) for the rule named rule:
+// `rule r[0] failed at path /spec/x/ rule r[1] failed: ⟨why⟩` when the Choice is Fail, without the alternatives that
+// are not applicable; `rule r[0] skipped: ⟨why⟩ …` when it is Skip; nothing when it is Pass.
+func (c Choice) Describe(rule string) string {
+	if c.Status == Pass {
+		return ""
+	}
+	var parts []string
+	for i, v := range c.Verdicts {
+		name := "rule " + rule + "[" + strconv.Itoa(i) + "] "
+		switch {
+		case v.Status == Skip && c.Status == Skip:
+			parts = append(parts, name+"skipped: "+v.Message)
+		case v.Status == Fail:
+			parts = append(parts, name+"failed at path "+v.Path)
+		case v.Status == Error:
+			parts = append(parts, name+"failed: "+v.Message)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Roots returns the top-level names that the variables of the alternatives may read, sorted.
+func (a *Alternatives) Roots() []string {
+	var all []string
+	for _, p := range a.patterns {
+		all = append(all, p.Roots()...)
+	}
+	return sortedSet(all)
+}
+
+// Templates returns the templates of the variables of all alternatives, in document order.
+func (a *Alternatives) Templates() []*template.Template {
+	var all []*template.Template
+	for _, p := range a.patterns {
+		all = append(all, p.templates...)
+	}
+	return all
+}

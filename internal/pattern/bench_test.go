@@ -1,0 +1,98 @@
+package pattern
+
+import (
+	"fmt"
+	"testing"
+)
+
+// benchPod is about 7 kB of JSON when written out: what an admission review carries for an ordinary Pod.
+func benchPod(privileged bool) map[string]any {
+	containers := make([]any, 4)
+	for i := range containers {
+		env := make([]any, 12)
+		for j := range env {
+			env[j] = map[string]any{"name": fmt.Sprintf("SETTING_%d", j), "value": fmt.Sprintf("value of setting %d of container %d", j, i)}
+		}
+		containers[i] = map[string]any{
+			"name":            fmt.Sprintf("c%d", i),
+			"image":           fmt.Sprintf("registry.example.com/team/app-%d:1.2.3", i),
+			"imagePullPolicy": "IfNotPresent",
+			"env":             env,
+			"ports":           []any{map[string]any{"containerPort": int64(8080 + i), "protocol": "TCP"}},
+			"resources": map[string]any{
+				"requests": map[string]any{"cpu": "100m", "memory": "128Mi"},
+				"limits":   map[string]any{"memory": "256Mi"},
+			},
+			"securityContext": map[string]any{
+				"privileged": privileged && i == 3, "allowPrivilegeEscalation": false, "runAsNonRoot": true,
+				"capabilities": map[string]any{"drop": []any{"ALL"}},
+			},
+		}
+	}
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{
+			"name": "web", "namespace": "default",
+			"labels":      map[string]any{"app": "web", "team": "a"},
+			"annotations": map[string]any{"container.apparmor.security.beta.kubernetes.io/c0": "runtime/default", "note": "x"},
+		},
+		"spec": map[string]any{
+			"containers":      containers,
+			"volumes":         []any{map[string]any{"name": "tmp", "emptyDir": map[string]any{}}},
+			"securityContext": map[string]any{"runAsNonRoot": true, "seccompProfile": map[string]any{"type": "RuntimeDefault"}},
+		},
+	}
+}
+
+func securityPatterns() map[string]any {
+	containers := func(p map[string]any) map[string]any {
+		return map[string]any{"spec": map[string]any{
+			"=(ephemeralContainers)": []any{p}, "=(initContainers)": []any{p}, "containers": []any{p},
+		}}
+	}
+	return map[string]any{
+		"privileged": containers(map[string]any{"=(securityContext)": map[string]any{"=(privileged)": "false"}}),
+		"escalation": containers(map[string]any{"securityContext": map[string]any{"allowPrivilegeEscalation": false}}),
+		"ports":      containers(map[string]any{"=(ports)": []any{map[string]any{"=(hostPort)": int64(0)}}}),
+		"resources":  containers(map[string]any{"resources": map[string]any{"requests": map[string]any{"memory": "?*", "cpu": "<=1"}, "limits": map[string]any{"memory": "1Mi-1Gi"}}}),
+		"condition":  containers(map[string]any{"(image)": "registry.example.com/*", "imagePullPolicy": "Always | IfNotPresent"}),
+		"apparmor": map[string]any{"=(metadata)": map[string]any{"=(annotations)": map[string]any{
+			"=(container.apparmor.security.beta.kubernetes.io/*)": "runtime/default | localhost/*"}}},
+		"namespaces": map[string]any{"spec": map[string]any{"=(hostPID)": "false", "=(hostIPC)": "false", "=(hostNetwork)": "false"}},
+		"volumes":    map[string]any{"spec": map[string]any{"=(volumes)": []any{map[string]any{"X(hostPath)": "null"}}}},
+	}
+}
+
+func BenchmarkPass(b *testing.B) {
+	pod := benchPod(false)
+	for _, name := range sortedKeys(securityPatterns()) {
+		b.Run(name, func(b *testing.B) {
+			p, _ := Compile(securityPatterns()[name], "pattern")
+			b.ReportAllocs()
+			for b.Loop() {
+				if v, err := p.Match(nil, nil, pod); v.Status != Pass || err != nil {
+					b.Fatal(v, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkFail(b *testing.B) {
+	pod := benchPod(true)
+	p, _ := Compile(securityPatterns()["privileged"], "pattern")
+	b.ReportAllocs()
+	for b.Loop() {
+		if v, err := p.Match(nil, nil, pod); v.Status != Fail || err != nil {
+			b.Fatal(v, err)
+		}
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	raw := securityPatterns()["resources"]
+	b.ReportAllocs()
+	for b.Loop() {
+		Compile(raw, "pattern")
+	}
+}

@@ -1,0 +1,251 @@
+package pattern
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// maxReferences bounds the references that one reference may lead to, and so ends a circle.
+const maxReferences = 32
+
+// ResolveReferences replaces every $(path) in the strings of document v by what the document holds at that path
+// (language reference §4.5). A path that begins with a slash counts from the top of v; any other counts from the place
+// of the string, so ./../key is the neighbour key. List elements are named by their index; a key is found under its
+// text or, failing that, under its text with an anchor around it. An operator may stand before the path:
+// $(<./../limit). A string that is one reference without operator takes the value itself, other text takes the value
+// as text. \$(x) stays as $(x).
+//
+// v is not changed; what has no references is shared with the result. The errors are those of the language reference.
+func ResolveReferences(v any) (any, error) {
+	r := resolver{document: v}
+	return r.value(v, "/", 0)
+}
+
+type resolver struct {
+	document any
+	hops     int
+}
+
+func (r *resolver) value(v any, at string, depth int) (any, error) {
+	if depth > budget.MaxDepth {
+		return nil, fmt.Errorf("the pattern is nested more than %d levels deep", budget.MaxDepth)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		return r.object(v, at, depth)
+	case []any:
+		return r.list(v, at, depth)
+	case string:
+		if strings.Contains(v, "$(") {
+			return r.text(v, at)
+		}
+	}
+	return v, nil
+}
+
+func (r *resolver) object(m map[string]any, at string, depth int) (any, error) {
+	var out map[string]any
+	for _, k := range sortedKeys(m) {
+		x, err := r.value(m[k], path.Join(at, k), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil && !same(x, m[k]) {
+			out = make(map[string]any, len(m))
+			for k, v := range m {
+				out[k] = v
+			}
+		}
+		if out != nil {
+			out[k] = x
+		}
+	}
+	if out == nil {
+		return m, nil
+	}
+	return out, nil
+}
+
+func (r *resolver) list(l []any, at string, depth int) (any, error) {
+	var out []any
+	for i, e := range l {
+		x, err := r.value(e, path.Join(at, strconv.Itoa(i)), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil && !same(x, e) {
+			out = append([]any(nil), l...)
+		}
+		if out != nil {
+			out[i] = x
+		}
+	}
+	if out == nil {
+		return l, nil
+	}
+	return out, nil
+}
+
+// same reports whether resolving left a value as it was. Maps and lists are compared by identity, which value and list
+// preserve when nothing below them changed.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		return ok && len(a) == len(b) && fmt.Sprintf("%p", a) == fmt.Sprintf("%p", b)
+	case []any:
+		b, ok := b.([]any)
+		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+	case string:
+		b, ok := b.(string)
+		return ok && a == b
+	}
+	switch b.(type) {
+	case map[string]any, []any, string:
+		return false
+	}
+	return true
+}
+
+// text resolves the references in s, a string at place at.
+func (r *resolver) text(s, at string) (any, error) {
+	var b strings.Builder
+	for rest := s; ; {
+		i := strings.Index(rest, "$(")
+		if i < 0 {
+			b.WriteString(rest)
+			return b.String(), nil
+		}
+		end := closing(rest[i:])
+		if end < 0 {
+			b.WriteString(rest)
+			return b.String(), nil
+		}
+		ref := rest[i : i+end]
+		switch {
+		case i > 0 && rest[i-1] == '\\':
+			b.WriteString(rest[:i-1])
+			b.WriteString(ref)
+		case strings.ContainsAny(ref, " \t\n") || ref == "$()":
+			b.WriteString(rest[:i]) // shell text, not a path
+			b.WriteString(ref)
+		default:
+			v, err := r.reference(ref, at)
+			if err != nil {
+				return nil, err
+			}
+			if ref == s {
+				return v, nil
+			}
+			b.WriteString(rest[:i])
+			b.WriteString(plain(v))
+		}
+		rest = rest[i+end:]
+	}
+}
+
+// closing returns the length of the reference $(…) that s begins with; parentheses inside, as anchors have them, pair
+// up. It is negative when the reference is not closed.
+func closing(s string) int {
+	open := 0
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '(':
+			open++
+		case ')':
+			if open--; open == 0 {
+				return i + 1
+			}
+		}
+	}
+	return -1
+}
+
+// reference finds what ref, written $(…) at place at, stands for.
+func (r *resolver) reference(ref, at string) (any, error) {
+	if r.hops++; r.hops > maxReferences {
+		return nil, fmt.Errorf("NotResolvedReferenceErr,reference %s not resolved at path %s", ref, at)
+	}
+	defer func() { r.hops-- }()
+	target, operator := ref[2:len(ref)-1], ""
+	for _, o := range []string{">=", "<=", ">", "<", "!"} {
+		if rest, ok := strings.CutPrefix(target, o); ok {
+			target, operator = rest, o
+			break
+		}
+	}
+	if !strings.HasPrefix(target, "/") {
+		target = path.Join(at, target)
+	}
+	v, ok := lookup(r.document, target)
+	if !ok {
+		return nil, fmt.Errorf("NotResolvedReferenceErr,reference %s not resolved at path %s", ref, at)
+	}
+	if v == nil {
+		return nil, fmt.Errorf("got nil resolved variable %s at path %s", ref, at)
+	}
+	if s, isText := v.(string); isText && strings.Contains(s, "$(") {
+		resolved, err := r.text(s, path.Clean(target))
+		if err != nil {
+			return nil, err
+		}
+		v = resolved
+	}
+	if operator == "" {
+		return v, nil
+	}
+	return operator + plain(v), nil
+}
+
+// lookup finds the value at the slash-separated place below v.
+func lookup(v any, place string) (any, bool) {
+	for _, step := range strings.Split(strings.Trim(path.Clean(place), "/"), "/") {
+		if step == "" {
+			continue
+		}
+		switch c := v.(type) {
+		case map[string]any:
+			next, ok := member(c, step)
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(c) {
+				return nil, false
+			}
+			v = c[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// member finds key in m, as it is or with an anchor around it.
+func member(m map[string]any, key string) (any, bool) {
+	if v, ok := m[key]; ok {
+		return v, true
+	}
+	_, bare := parseKey(key)
+	for _, kind := range []anchorKind{noAnchor, condition, equality, existence, negation, global, addition} {
+		if v, ok := m[decorate(kind, bare)]; ok {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// plain is v as text inside a longer text: strings as they are, the rest as JSON.
+func plain(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return value.JSON(v)
+}

@@ -1,0 +1,159 @@
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+// place is where a part of the pattern stands.
+type place struct {
+	field  string // field path for diagnostics: spec.rules[0].validate.pattern.spec
+	errors string // path in substitution errors, below the substituted document: /spec
+	steps  []any  // keys and indexes below the pattern, from which the variable @ counts
+	parent string // the key (without anchor) above the map that holds this part, and the key of this part:
+	key    string // together they tell metadata.labels and metadata.annotations
+	depth  int
+}
+
+func (p place) under(full, bare string) place {
+	return place{
+		field: p.field + "." + full, errors: p.errors + "/" + full, steps: append(slices.Clip(p.steps), full),
+		parent: p.key, key: bare, depth: p.depth + 1,
+	}
+}
+
+func (p place) item(i int) place {
+	return place{
+		field: fmt.Sprintf("%s[%d]", p.field, i), errors: fmt.Sprintf("%s/%d", p.errors, i), steps: append(slices.Clip(p.steps), i),
+		parent: p.key, depth: p.depth + 1,
+	}
+}
+
+// mayVary reports whether s can hold a variable, or the escape of one.
+func mayVary(s string) bool { return strings.Contains(s, "{{") }
+
+// variable makes the node for v, a string or a map whose keys hold variables: a slot that is filled for each match. It
+// returns nil when v turns out to hold none.
+func (c *compiler) variable(v any, at place) *node {
+	t := template.Compile(v, template.Options{Path: at.errors, At: at.steps})
+	if _, static := t.Static(); static {
+		return nil
+	}
+	for _, d := range t.Diags() {
+		d.Path = at.field
+		c.diags.Add(d)
+	}
+	c.templates = append(c.templates, t)
+	return &node{kind: variableNode, slot: len(c.templates) - 1, at: &at, anchors: anchorsIn(v)}
+}
+
+// anchorsIn reports whether some key below v carries an anchor.
+func anchorsIn(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if kind, _ := parseKey(k); kind != noAnchor || anchorsIn(x) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, anchorsIn)
+	}
+	return false
+}
+
+// resolve evaluates all variables of the pattern, in document order. They are all evaluated before anything is matched,
+// because one that cannot be resolved is an error even where an anchor would have made it unnecessary.
+func (p *Pattern) resolve(env *jmespath.Env, root jmespath.Root) ([]any, error) {
+	if p.err != nil {
+		return nil, substitution(p.err)
+	}
+	if len(p.templates) == 0 {
+		return nil, nil
+	}
+	values := make([]any, len(p.templates))
+	for i, t := range p.templates {
+		v, err := t.Eval(env, root)
+		if err != nil {
+			return nil, substitution(err)
+		}
+		values[i] = v
+	}
+	return values, nil
+}
+
+// substitution words the error of a variable or reference; an exhausted budget is not one.
+func substitution(err error) error {
+	if errors.Is(err, budget.ErrExhausted) {
+		return err
+	}
+	return fmt.Errorf("variable substitution failed: %w", err)
+}
+
+// settle returns n, or what n stands for in this match when it is a variable.
+func (w *walk) settle(n *node) *node {
+	if n.kind != variableNode {
+		return n
+	}
+	v := w.values[n.slot]
+	s, isText := v.(string)
+	if isText {
+		if known := w.late.get(s); known != nil {
+			return known
+		}
+	}
+	c := &compiler{late: true}
+	made := c.compile(v, *n.at)
+	if len(c.diags) > 0 && w.err == nil {
+		w.err = substitution(c.diags)
+	}
+	if isText {
+		w.late.put(s, made)
+	}
+	return made
+}
+
+// lateNodes remembers the strings that variables gave and what they compile to. Most variables give the same few
+// values again and again (an allowed registry, a list of alternatives from a ConfigMap).
+type lateNodes struct {
+	mu    sync.RWMutex
+	nodes map[string]*node
+}
+
+const (
+	maxLateNodes = 64
+	maxLateText  = 512
+)
+
+func (l *lateNodes) get(s string) *node {
+	if l == nil {
+		return nil
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.nodes[s]
+}
+
+func (l *lateNodes) put(s string, n *node) {
+	if l == nil || len(s) > maxLateText {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.nodes == nil || len(l.nodes) >= maxLateNodes {
+		l.nodes = make(map[string]*node, maxLateNodes)
+	}
+	l.nodes[s] = n
+}
+
+func sortedSet(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
