@@ -1,0 +1,91 @@
+package catalog
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// ID identifies a policy. Kinds are distinct across the API groups of policies.
+type ID struct {
+	Kind      string
+	Namespace string // empty for cluster-scoped policies
+	Name      string
+}
+
+// IDOf is the ID of a Program.
+func IDOf(p *policy.Program) ID { return ID{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name} }
+
+// Catalog is the changing set of Programs. All methods are safe for all goroutines; Snapshot never waits.
+type Catalog struct {
+	snapshot atomic.Pointer[Snapshot]
+
+	mu          sync.Mutex // one change at a time
+	subscribers map[chan struct{}]struct{}
+}
+
+// New returns an empty Catalog.
+func New() *Catalog {
+	c := &Catalog{subscribers: map[chan struct{}]struct{}{}}
+	c.snapshot.Store(newSnapshot(match.NewIndex(nil), nil))
+	return c
+}
+
+// Snapshot is the current state. It is never nil.
+func (c *Catalog) Snapshot() *Snapshot { return c.snapshot.Load() }
+
+// Set adds Programs, or puts them in the place of those with the same ID.
+func (c *Catalog) Set(programs ...*policy.Program) { c.Apply(programs, nil) }
+
+// Delete removes the Programs with these IDs; one that is not there is no mistake.
+func (c *Catalog) Delete(ids ...ID) { c.Apply(nil, ids) }
+
+// DeleteUID removes the Program of the policy object with this UID, for callers that know no more of it.
+func (c *Catalog) DeleteUID(uid string) {
+	for _, p := range c.Snapshot().Programs() {
+		if p.UID == uid {
+			c.Delete(IDOf(p))
+		}
+	}
+}
+
+// Apply makes all changes at once: subscribers and requests see either none or all of them. Of several Programs with
+// the same ID the last counts, and a Program that is set and deleted is deleted. Where nothing changes, no new Snapshot
+// is made and nobody is woken.
+func (c *Catalog) Apply(set []*policy.Program, remove []ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.snapshot.Load().with(set, remove)
+	if next == nil {
+		return
+	}
+	c.snapshot.Store(next)
+	for ch := range c.subscribers {
+		wake(ch)
+	}
+}
+
+// Subscribe returns a channel that becomes readable after every change, and at once for the present state; changes
+// that come while it has not been read are one wake-up. The reader then looks at Snapshot. cancel ends the
+// subscription; the channel is not closed.
+func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
+	ch := make(chan struct{}, 1)
+	wake(ch)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subscribers[ch] = struct{}{}
+	return ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.subscribers, ch)
+	}
+}
+
+func wake(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default: // it has not been read since the last change
+	}
+}

@@ -1,0 +1,54 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Hash stands for a set of Programs.
+type Hash [16]byte
+
+// String is the hash as 32 hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// toggle adds p to the set, or takes it away when it is there: hashes of the members are combined by exclusive or, so
+// that a change costs the same however many Programs there are.
+func (h *Hash) toggle(p *policy.Program) {
+	sum := hashOf(p)
+	for i := range h {
+		h[i] ^= sum[i]
+	}
+}
+
+// hashOf covers what makes a Program another one: the object's identity, its generation, and its labels and
+// annotations, which have behaviour but do not count as a change of generation. The resource version is left out since
+// a mere change of status raises it.
+func hashOf(p *policy.Program) Hash {
+	var b []byte
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s))) // lengths keep neighbouring texts apart
+		b = append(b, s...)
+	}
+	pairs := func(m map[string]string) {
+		b = binary.AppendUvarint(b, uint64(len(m)))
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			text(k)
+			text(m[k])
+		}
+	}
+	text(p.APIVersion)
+	text(p.Kind)
+	text(p.Namespace)
+	text(p.Name)
+	text(p.UID)
+	b = binary.AppendVarint(b, p.Generation)
+	pairs(p.Labels)
+	pairs(p.Annotations)
+	sum := sha256.Sum256(b)
+	return Hash(sum[:16])
+}

@@ -1,0 +1,131 @@
+package catalog
+
+import (
+	"maps"
+
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Snapshot is an immutable set of Programs with its index.
+type Snapshot struct {
+	version  uint64
+	hash     Hash
+	index    *match.Index
+	programs map[ID]*policy.Program
+}
+
+// Route says which Programs a request is to be judged by: one row of the table of URL paths.
+type Route struct {
+	// Stages are the stages to run.
+	Stages policy.Stage
+	// FailurePolicy restricts to Programs with that failure policy; nil for both.
+	FailurePolicy *policy.FailurePolicy
+	// Policy, as name or namespace/name, restricts to the one policy that has a webhook of its own. When it is empty,
+	// an admission request is not judged by policies that have one, since their match conditions were not asked.
+	Policy string
+}
+
+// NewStatic is the Snapshot of a set that does not change, for the command line. For answers the Programs in the order
+// in which they are given. Of several with the same ID all are kept.
+func NewStatic(programs []*policy.Program) *Snapshot {
+	return newSnapshot(match.NewOrderedIndex(programs), programs)
+}
+
+func newSnapshot(index *match.Index, programs []*policy.Program) *Snapshot {
+	s := &Snapshot{index: index, programs: make(map[ID]*policy.Program, len(programs))}
+	for _, p := range programs {
+		if _, again := s.programs[IDOf(p)]; !again {
+			s.hash.toggle(p)
+		}
+		s.programs[IDOf(p)] = p
+	}
+	return s
+}
+
+// with returns the Snapshot after the changes, or nil when they change nothing.
+func (s *Snapshot) with(set []*policy.Program, remove []ID) *Snapshot {
+	changes := make(map[ID]*policy.Program, len(set)+len(remove))
+	order := make([]ID, 0, len(set)+len(remove))
+	change := func(id ID, p *policy.Program) {
+		if _, seen := changes[id]; !seen {
+			order = append(order, id)
+		}
+		changes[id] = p
+	}
+	for _, p := range set {
+		change(IDOf(p), p)
+	}
+	for _, id := range remove {
+		change(id, nil)
+	}
+
+	next := &Snapshot{version: s.version + 1, hash: s.hash}
+	var removed, added []*policy.Program
+	for _, id := range order {
+		old, p := s.programs[id], changes[id]
+		if old == p {
+			continue
+		}
+		if old != nil {
+			removed = append(removed, old)
+			next.hash.toggle(old)
+		}
+		if p != nil {
+			added = append(added, p)
+			next.hash.toggle(p)
+		}
+	}
+	if len(removed)+len(added) == 0 {
+		return nil
+	}
+	next.index = s.index.With(removed, added)
+	next.programs = maps.Clone(s.programs)
+	for _, p := range removed {
+		delete(next.programs, IDOf(p))
+	}
+	for _, p := range added {
+		next.programs[IDOf(p)] = p
+	}
+	return next
+}
+
+// Version counts the changes of the Catalog; a later Snapshot has a higher one. It means nothing across processes.
+func (s *Snapshot) Version() uint64 { return s.version }
+
+// Hash stands for the set of Programs: it depends on the identity and generation of each, not on the order in which
+// they came, and is the same in every process that holds the same policies.
+func (s *Snapshot) Hash() Hash { return s.hash }
+
+// Programs are all Programs in the order of For. The list is shared: do not change it.
+func (s *Snapshot) Programs() []*policy.Program { return s.index.Programs() }
+
+// Get returns the Program with that ID, nil when there is none.
+func (s *Snapshot) Get(id ID) *policy.Program { return s.programs[id] }
+
+// For returns the Programs that the request has to be judged by on that route, in order, each with those of its rules
+// that may match. Cluster-scoped policies come before namespaced ones, each by name; in a static Snapshot they come as
+// they were given. The result is shared: do not change it.
+//
+// A route with StageMutate answers all rules that the object may match after it was mutated; whoever goes on with the
+// mutated object must ask again for other stages.
+func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
+	q := match.Query{Stages: route.Stages}
+	if route.FailurePolicy != nil {
+		q.FailurePolicy = match.OnlyFail
+		if *route.FailurePolicy == policy.Ignore {
+			q.FailurePolicy = match.OnlyIgnore
+		}
+	}
+	if route.Policy == "" {
+		q.SharedOnly = r.Origin == policy.FromAdmission
+		return s.index.Query(r, q)
+	}
+	var own []policy.Selection
+	for _, sel := range s.index.Query(r, q) {
+		if sel.Program.Key() == route.Policy {
+			own = append(own, sel)
+		}
+	}
+	return own
+}
