@@ -1,0 +1,416 @@
+package webhookconf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/settings"
+)
+
+// served is a discovery answer: `group/version resource Kind`, cluster-scoped when the line ends in a `!`.
+type served string
+
+const cluster = served(`
+v1 pods Pod
+v1 pods/exec PodExecOptions
+v1 pods/log Pod
+v1 pods/ephemeralcontainers Pod
+v1 configmaps ConfigMap
+v1 namespaces Namespace!
+v1 replicationcontrollers ReplicationController
+v1 replicationcontrollers/scale Scale
+v1 services Service
+apps/v1 daemonsets DaemonSet
+apps/v1 deployments Deployment
+apps/v1 deployments/scale Scale
+apps/v1 replicasets ReplicaSet
+apps/v1 statefulsets StatefulSet
+batch/v1 cronjobs CronJob
+batch/v1 jobs Job
+apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition!
+autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler
+autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler
+`)
+
+func (s served) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	lists := map[string]*metav1.APIResourceList{}
+	var out []*metav1.APIResourceList
+	for line := range strings.Lines(string(s)) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			continue
+		}
+		if lists[f[0]] == nil {
+			lists[f[0]] = &metav1.APIResourceList{GroupVersion: f[0]}
+			out = append(out, lists[f[0]])
+		}
+		kind, isCluster := strings.CutSuffix(f[2], "!")
+		lists[f[0]].APIResources = append(lists[f[0]].APIResources, metav1.APIResource{Name: f[1], Kind: kind, Namespaced: !isCluster})
+	}
+	return nil, out, nil
+}
+
+func (served) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+	return nil, errors.New("not asked for")
+}
+func (served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return nil, errors.New("not asked for")
+}
+func (served) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	return nil, errors.New("not asked for")
+}
+
+func kinds(texts ...string) []policy.Target {
+	var out []policy.Target
+	for _, text := range texts {
+		t := policy.Target{Group: "*", Version: "*"}
+		text, ops, _ := strings.Cut(text, "@")
+		for op := range strings.FieldsSeq(strings.ReplaceAll(ops, ",", " ")) {
+			t.Operations = append(t.Operations, policy.Operation(op))
+		}
+		t.Kind, t.Subresource, _ = strings.Cut(text, "/")
+		out = append(out, t)
+	}
+	return out
+}
+
+func program(name string, change func(*policy.Program), targets ...string) *policy.Program {
+	p := &policy.Program{
+		Kind: "ClusterPolicy", Name: name, Settings: policy.Settings{Admission: true},
+		Rules: []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Targets: kinds(targets...)}},
+	}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func in(programs ...*policy.Program) Input {
+	s, _ := settings.Parse(map[string]string{
+		"webhooks":           `{"namespaceSelector":{"matchLabels":{"a":"b"}}}`,
+		"webhookAnnotations": `{"admissions.enforcer/disabled":"true"}`,
+	})
+	return Input{
+		Programs: programs, Settings: s, CABundle: []byte("CA"), Resources: NewDiscovery(cluster, time.Now),
+		Options: Options{Namespace: "kyverno", Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10, AdmissionReports: true},
+	}
+}
+
+// text prints the resource webhooks of the validating configuration, or of the mutating one.
+func text(c Configurations, mutating bool) string {
+	var b strings.Builder
+	hook := func(name string, cc admissionv1.WebhookClientConfig, fp admissionv1.FailurePolicyType, timeout int32, conditions []admissionv1.MatchCondition, rules []admissionv1.RuleWithOperations) {
+		where := ""
+		if cc.Service != nil {
+			where = *cc.Service.Path
+		} else {
+			where = *cc.URL
+		}
+		fmt.Fprintf(&b, "%s %s %s %d", name, where, fp, timeout)
+		for _, c := range conditions {
+			b.WriteString(" if " + c.Name)
+		}
+		b.WriteString("\n")
+		for _, r := range rules {
+			var ops []string
+			for _, o := range r.Operations {
+				ops = append(ops, string(o))
+			}
+			fmt.Fprintf(&b, "  %q %s %s %s %s\n", r.APIGroups[0], r.APIVersions[0], strings.Join(r.Resources, ","), *r.Scope, strings.Join(ops, ","))
+		}
+	}
+	if mutating {
+		for _, w := range c.Mutating[1].Webhooks {
+			hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
+		}
+		return b.String()
+	}
+	for _, w := range c.Validating[1].Webhooks {
+		hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
+	}
+	return b.String()
+}
+
+const everything = "CONNECT,CREATE,DELETE,UPDATE"
+
+func TestResourceWebhooks(t *testing.T) {
+	ignore := func(p *policy.Program) { p.Settings.FailurePolicy = policy.Ignore }
+	namespaced := func(p *policy.Program) { p.Kind, p.Namespace = "Policy", "team" }
+	fine := func(p *policy.Program) {
+		p.Settings.MatchConditions = []policy.MatchCondition{{Name: "not-nodes", Expression: "true"}}
+	}
+	mutate := func(p *policy.Program) { p.Rules[0].Stage = policy.StageMutate }
+	for _, c := range []struct {
+		name     string
+		programs []*policy.Program
+		options  func(*Input)
+		mutating bool
+		want     string
+	}{
+		{name: "no policy, no webhook"},
+		{
+			name: "merged by group, version, scope and operations; Pod brings its ephemeral containers",
+			programs: []*policy.Program{
+				program("a", nil, "Pod", "ReplicationController", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "CronJob", "Job"),
+				program("b", nil, "Namespace", "ConfigMap", "Pod"),
+			},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 namespaces * ` + everything + `
+  "" v1 configmaps,pods,pods/ephemeralcontainers,replicationcontrollers Namespaced ` + everything + `
+  "apps" v1 daemonsets,deployments,replicasets,statefulsets Namespaced ` + everything + `
+  "batch" v1 cronjobs,jobs Namespaced ` + everything + `
+`,
+		},
+		{
+			name:     "split by failurePolicy; operations as given",
+			programs: []*policy.Program{program("a", nil, "ConfigMap@CREATE"), program("b", ignore, "Service@UPDATE,DELETE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 configmaps Namespaced CREATE
+validate.kyverno.svc-ignore /validate/ignore Ignore 10
+  "" v1 services Namespaced DELETE,UPDATE
+`,
+		},
+		{
+			name:     "the same resource with different operations is united",
+			programs: []*policy.Program{program("a", nil, "ConfigMap@CREATE"), program("b", nil, "ConfigMap@UPDATE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 configmaps Namespaced CREATE,UPDATE
+`,
+		},
+		{
+			name:     "a wildcard is not resolved and covers what it holds; only other operations stay beside it",
+			programs: []*policy.Program{program("a", nil, "*@CREATE"), program("b", nil, "ConfigMap@CREATE", "Namespace@CREATE,DELETE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 namespaces * DELETE
+  "*" * *,pods/ephemeralcontainers * CREATE
+`,
+		},
+		{
+			name:     "a wildcard of a namespaced policy stays within namespaces",
+			programs: []*policy.Program{program("a", namespaced, "*"), program("b", nil, "Namespace")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 namespaces * ` + everything + `
+  "*" * *,pods/ephemeralcontainers Namespaced ` + everything + `
+`,
+		},
+		{
+			name:     "all subresources, one subresource, everything",
+			programs: []*policy.Program{program("a", nil, "*/scale@CREATE"), program("b", nil, "Pod/*@CREATE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 pods/ephemeralcontainers,pods/exec,pods/log Namespaced CREATE
+  "*" * */scale * CREATE
+`,
+		},
+		{
+			name:     "a double wildcard needs nothing beside it",
+			programs: []*policy.Program{program("a", nil, "*/*"), program("b", nil, "Pod", "*/scale", "Deployment/scale", "*")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "*" * */* * ` + everything + `
+`,
+		},
+		{
+			name:     "every served version",
+			programs: []*policy.Program{program("a", nil, "HorizontalPodAutoscaler@CREATE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "autoscaling" v1 horizontalpodautoscalers Namespaced CREATE
+  "autoscaling" v2 horizontalpodautoscalers Namespaced CREATE
+`,
+		},
+		{name: "an unknown kind is left out", programs: []*policy.Program{program("a", nil, "Foo", "Pod/foo")}},
+		{
+			name:     "match conditions give a webhook of its own",
+			programs: []*policy.Program{program("rec-fine", func(p *policy.Program) { fine(p); ignore(p) }, "Service@CREATE"), program("x", func(p *policy.Program) { fine(p); namespaced(p) }, "Service@CREATE")},
+			want: `validate.kyverno.svc-fail-finegrained-team-x /validate/fail/finegrained/team/x Fail 10 if not-nodes
+  "" v1 services Namespaced CREATE
+validate.kyverno.svc-ignore-finegrained-rec-fine /validate/ignore/finegrained/rec-fine Ignore 10 if not-nodes
+  "" v1 services Namespaced CREATE
+`,
+		},
+		{
+			name: "the longest timeout counts, at most 30 seconds",
+			programs: []*policy.Program{
+				program("a", func(p *policy.Program) { p.Settings.TimeoutSeconds = 25 }, "Service@CREATE"),
+				program("b", func(p *policy.Program) { p.Settings.TimeoutSeconds = 5 }, "Service@CREATE"),
+			},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 25
+  "" v1 services Namespaced CREATE
+`,
+		},
+		{
+			name:     "a policy without admission has no webhook",
+			programs: []*policy.Program{program("a", func(p *policy.Program) { p.Settings.Admission = false }, "Service")},
+		},
+		{
+			name: "Ignore can be forced, and a URL replaces the Service",
+			options: func(in *Input) {
+				in.Options.ForceIgnore, in.Options.ServerIP = true, "10.0.0.1:9443"
+			},
+			programs: []*policy.Program{program("a", nil, "Service@CREATE")},
+			want: `validate.kyverno.svc-ignore https://10.0.0.1:9443/validate/ignore Ignore 10
+  "" v1 services Namespaced CREATE
+`,
+		},
+		{
+			name: "mutate rules are written operations only, in the other configuration", mutating: true,
+			programs: []*policy.Program{program("a", mutate, "ConfigMap"), program("b", nil, "Service")},
+			want: `mutate.kyverno.svc-fail /mutate/fail Fail 10
+  "" v1 configmaps Namespaced CREATE,UPDATE
+`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			input := in(c.programs...)
+			if c.options != nil {
+				c.options(&input)
+			}
+			for range 5 { // the order must not depend on maps
+				got, ready, _, err := Desired(input)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := text(got, c.mutating); text != c.want {
+					t.Fatalf("got\n%s\nwant\n%s", text, c.want)
+				}
+				for key, err := range ready {
+					if err != nil {
+						t.Errorf("%s is not ready: %v", key, err)
+					}
+				}
+				if len(ready) != len(c.programs) {
+					t.Errorf("ready: %v", ready)
+				}
+			}
+		})
+	}
+}
+
+func TestFixedParts(t *testing.T) {
+	got, _, _, _ := Desired(in(program("a", nil, "Service")))
+	names := []string{}
+	for _, c := range got.Validating {
+		names = append(names, c.Name)
+		if c.Labels["webhook.kyverno.io/managed-by"] != "kyverno" || c.Annotations["admissions.enforcer/disabled"] != "true" {
+			t.Errorf("%s: %v %v", c.Name, c.Labels, c.Annotations)
+		}
+	}
+	for _, c := range got.Mutating {
+		names = append(names, c.Name)
+	}
+	if want := "kyverno-policy-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg"; strings.Join(names, " ") != want {
+		t.Errorf("names: %v", names)
+	}
+	policies := got.Validating[0].Webhooks[0]
+	if len(policies.Rules) != 10 || policies.Name != "validate-policy.kyverno.svc" || *policies.ClientConfig.Service.Path != "/policyvalidate" ||
+		*policies.SideEffects != admissionv1.SideEffectClassNone || policies.NamespaceSelector == nil || len(policies.NamespaceSelector.MatchLabels) > 0 {
+		t.Errorf("%+v", policies)
+	}
+	if w := got.Validating[1].Webhooks[0]; w.NamespaceSelector.MatchLabels["a"] != "b" || w.ObjectSelector == nil || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || string(w.ClientConfig.CABundle) != "CA" {
+		t.Errorf("%+v", w)
+	}
+	if w := got.Mutating[2].Webhooks[0]; *w.FailurePolicy != admissionv1.Ignore || w.ObjectSelector.MatchLabels["app.kubernetes.io/name"] != "kyverno" {
+		t.Errorf("%+v", w)
+	}
+}
+
+type brokenDiscovery struct{ served }
+
+func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	groups, lists, _ := b.served.ServerGroupsAndResources()
+	return groups, lists, &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
+}
+
+// A kind that may belong to a group which cannot be listed is not "unknown": the policy is not ready until it can be told.
+func TestDiscoveryErrors(t *testing.T) {
+	input := in(program("known", nil, "Pod"), program("unknown", nil, "PodMetrics"))
+	input.Resources = NewDiscovery(brokenDiscovery{cluster}, time.Now)
+	got, ready, _, err := Desired(input)
+				if err != nil {
+					t.Fatal(err)
+				}
+	if ready["ClusterPolicy/known"] != nil || ready["ClusterPolicy/unknown"] == nil {
+		t.Errorf("ready: %v", ready)
+	}
+	if len(got.Validating[1].Webhooks) != 1 {
+		t.Error("the known policy lost its webhook")
+	}
+	input.Resources = NewDiscovery(noDiscovery{}, time.Now)
+	if _, _, _, err := Desired(input); err == nil {
+		t.Error("with no list at all nothing may be concluded")
+	}
+}
+
+type noDiscovery struct{ served }
+
+func (noDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	return nil, nil, errors.New("connection refused")
+}
+
+// What a group served before its listing failed is still believed.
+func TestStaleGroups(t *testing.T) {
+	now := time.Unix(0, 0)
+	fake := &flaky{served: cluster + "metrics.k8s.io/v1 pods PodMetrics\n"}
+	d := NewDiscovery(fake, func() time.Time { return now })
+	for range 3 {
+		if found, err := d.Find("*", "*", "PodMetrics", ""); err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		fake.served, fake.down = cluster, true
+		now = now.Add(time.Hour)
+	}
+}
+
+type flaky struct {
+	served
+	down bool
+}
+
+func (f *flaky) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	if f.down {
+		return brokenDiscovery{f.served}.ServerGroupsAndResources()
+	}
+	return f.served.ServerGroupsAndResources()
+}
+
+// What is missing in the list is looked for again, so that a new CRD is found.
+func TestDiscoveryIsRefreshed(t *testing.T) {
+	now := time.Unix(0, 0)
+	fake := &changing{served: cluster}
+	d := NewDiscovery(fake, func() time.Time { return now })
+	if found, err := d.Find("*", "*", "Widget", ""); err != nil || len(found) != 0 {
+		t.Fatal(found, err)
+	}
+	fake.served += "x.io/v1 widgets Widget\n"
+	now = now.Add(time.Minute)
+	if found, err := d.Find("*", "*", "Widget", ""); err != nil || len(found) != 1 || found[0].Group != "x.io" {
+		t.Fatal(found, err)
+	}
+	if gvk, err := d.KindFor(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}); err != nil || gvk.Kind != "Deployment" {
+		t.Error(gvk, err)
+	}
+	if _, err := d.KindFor(schema.GroupVersionResource{Version: "v1", Resource: "nothings"}); err == nil {
+		t.Error("a resource that is not served is an error")
+	}
+}
+
+type changing struct{ served }
+
+func BenchmarkDesired(b *testing.B) {
+	var programs []*policy.Program
+	for i := range 100 {
+		programs = append(programs, program(fmt.Sprint("p", i), nil, "Pod", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"))
+	}
+	input := in(programs...)
+	b.ReportAllocs()
+	for b.Loop() {
+		Desired(input)
+	}
+}

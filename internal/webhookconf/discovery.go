@@ -1,0 +1,152 @@
+package webhookconf
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Resource is one resource or subresource that the API server serves.
+type Resource struct {
+	Group, Version, Resource, Subresource string
+	// Kind is the kind of the main resource, also for subresources.
+	Kind       string
+	Namespaced bool
+}
+
+// Resources finds what a kind selector means on the API server.
+type Resources interface {
+	// Find returns the resources whose four parts match the selector's wildcards; an empty sub means only main
+	// resources. No resources and no error means that the API server serves no such kind. An error that wraps
+	// *discovery.ErrGroupDiscoveryFailed concerns this selector only; any other means that nothing could be listed.
+	Find(group, version, kind, sub string) ([]Resource, error)
+}
+
+// Discovery is the list of served resources, fetched on demand. It is safe for all goroutines.
+type Discovery struct {
+	client discovery.ServerResourcesInterface
+	now    func() time.Time
+
+	mu      sync.Mutex
+	all     []Resource
+	partial error // some groups could not be listed
+	fetched time.Time
+}
+
+// A list is fetched again when it is older than maxAge, or when something is missing in it and it is older than minAge.
+const (
+	maxAge = 10 * time.Minute
+	minAge = 5 * time.Second
+)
+
+// NewDiscovery returns a Discovery that has fetched nothing yet.
+func NewDiscovery(client discovery.ServerResourcesInterface, now func() time.Time) *Discovery {
+	return &Discovery{client: client, now: now}
+}
+
+// Find implements Resources.
+func (d *Discovery) Find(group, version, kind, sub string) ([]Resource, error) {
+	return d.search(func(r Resource) bool {
+		return wildcard.Match(kind, r.Kind) && wildcard.Match(group, r.Group) && wildcard.Match(version, r.Version) &&
+			(sub == "" && r.Subresource == "" || sub != "" && r.Subresource != "" && wildcard.Match(sub, r.Subresource))
+	})
+}
+
+// KindFor returns the kind of a main resource; an error when the API server does not serve it.
+func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	found, err := d.search(func(r Resource) bool {
+		return r.Subresource == "" && r.Resource == gvr.Resource && r.Version == gvr.Version && r.Group == gvr.Group
+	})
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	if len(found) == 0 {
+		return schema.GroupVersionKind{}, fmt.Errorf("the API server serves no %s", gvr)
+	}
+	return schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: found[0].Kind}, nil
+}
+
+func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	age := d.now().Sub(d.fetched)
+	if d.all == nil || age > maxAge {
+		if err := d.fetch(); err != nil {
+			return nil, err
+		}
+		age = 0
+	}
+	found := filter(d.all, want)
+	if len(found) == 0 && age > minAge {
+		if err := d.fetch(); err != nil {
+			return nil, err
+		}
+		found = filter(d.all, want)
+	}
+	if len(found) == 0 && d.partial != nil {
+		return nil, d.partial
+	}
+	return found, nil
+}
+
+func filter(all []Resource, want func(Resource) bool) []Resource {
+	var out []Resource
+	for _, r := range all {
+		if want(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// fetch replaces the list. A group that cannot be listed (a broken aggregated API) does not hide the others.
+func (d *Discovery) fetch() error {
+	_, lists, err := d.client.ServerGroupsAndResources()
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &failed) {
+		return fmt.Errorf("list the served resources: %w", err)
+	}
+	var all []Resource
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		kinds := map[string]string{}
+		for i := range list.APIResources {
+			if r := &list.APIResources[i]; !strings.Contains(r.Name, "/") {
+				kinds[r.Name] = r.Kind
+			}
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			name, sub, _ := strings.Cut(r.Name, "/")
+			kind := kinds[name]
+			if kind == "" {
+				continue // a subresource without a main resource has no kind that a policy could name
+			}
+			all = append(all, Resource{
+				Group: gv.Group, Version: gv.Version, Resource: name, Subresource: sub, Kind: kind, Namespaced: r.Namespaced,
+			})
+		}
+	}
+	d.partial = nil
+	if failed != nil {
+		d.partial = failed
+		// What a group served before its listing failed is still believed: a policy must not lose its rules because an
+		// aggregated API is down for a while.
+		all = append(all, filter(d.all, func(r Resource) bool {
+			_, down := failed.Groups[schema.GroupVersion{Group: r.Group, Version: r.Version}]
+			return down
+		})...)
+	}
+	d.all, d.fetched = all, d.now()
+	return nil
+}

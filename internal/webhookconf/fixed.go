@@ -1,0 +1,120 @@
+package webhookconf
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// webhook holds what validating and mutating webhooks have in common, with the defaults of the API server filled in.
+type webhook struct {
+	Name              string
+	ClientConfig      admissionv1.WebhookClientConfig
+	Rules             []admissionv1.RuleWithOperations
+	FailurePolicy     admissionv1.FailurePolicyType
+	NamespaceSelector *metav1.LabelSelector
+	ObjectSelector    *metav1.LabelSelector
+	SideEffects       admissionv1.SideEffectClass
+	TimeoutSeconds    int32
+	MatchConditions   []admissionv1.MatchCondition
+}
+
+func (b *builder) webhook(name, path string) webhook {
+	return webhook{
+		Name:              name,
+		ClientConfig:      b.clientConfig(path),
+		FailurePolicy:     admissionv1.Fail,
+		NamespaceSelector: &metav1.LabelSelector{},
+		ObjectSelector:    &metav1.LabelSelector{},
+		SideEffects:       admissionv1.SideEffectClassNone,
+		TimeoutSeconds:    min(b.Options.TimeoutSeconds, MaxTimeoutSeconds),
+	}
+}
+
+func (b *builder) clientConfig(path string) admissionv1.WebhookClientConfig {
+	c := admissionv1.WebhookClientConfig{CABundle: b.CABundle}
+	if b.Options.ServerIP != "" {
+		url := "https://" + b.Options.ServerIP + path
+		c.URL = &url
+		return c
+	}
+	port := b.Options.ServicePort
+	c.Service = &admissionv1.ServiceReference{Namespace: b.Options.Namespace, Name: b.Options.Service, Path: &path, Port: &port}
+	return c
+}
+
+func (b *builder) validating(name string, hooks []webhook) *admissionv1.ValidatingWebhookConfiguration {
+	out := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
+	equivalent := admissionv1.Equivalent
+	for i := range hooks {
+		h := &hooks[i]
+		out.Webhooks = append(out.Webhooks, admissionv1.ValidatingWebhook{
+			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: &equivalent,
+			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
+			TimeoutSeconds: &h.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.MatchConditions,
+		})
+	}
+	return out
+}
+
+func (b *builder) mutating(name string, hooks []webhook) *admissionv1.MutatingWebhookConfiguration {
+	out := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
+	equivalent, ifNeeded := admissionv1.Equivalent, admissionv1.IfNeededReinvocationPolicy
+	for i := range hooks {
+		h := &hooks[i]
+		out.Webhooks = append(out.Webhooks, admissionv1.MutatingWebhook{
+			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: &equivalent,
+			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
+			TimeoutSeconds: &h.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.MatchConditions,
+			ReinvocationPolicy: &ifNeeded,
+		})
+	}
+	return out
+}
+
+// rule is one row of a fixed configuration: created and updated objects of a group.
+func rule(group string, versions []string, operations []admissionv1.OperationType, resources ...string) admissionv1.RuleWithOperations {
+	scope := admissionv1.AllScopes
+	return admissionv1.RuleWithOperations{
+		Operations: operations,
+		Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: versions, Resources: resources, Scope: &scope},
+	}
+}
+
+var (
+	writes    = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
+	classic   = []string{"v1", "v2beta1"}
+	celAll    = []string{"v1alpha1", "v1beta1", "v1"}
+	celRecent = []string{"v1beta1", "v1"} // the namespaced kinds came later
+)
+
+// policyValidating is the review of the policies themselves, in the order of §3.1.
+func (b *builder) policyValidating() []webhook {
+	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
+	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", classic, writes, "clusterpolicies", "policies")}
+	for _, kind := range []string{"validatingpolicies", "imagevalidatingpolicies", "generatingpolicies", "mutatingpolicies", "deletingpolicies"} {
+		w.Rules = append(w.Rules, rule("policies.kyverno.io", celAll, writes, kind))
+		if kind != "deletingpolicies" { // the namespaced form of it is not reviewed
+			w.Rules = append(w.Rules, rule("policies.kyverno.io", celRecent, writes, "namespaced"+kind))
+		}
+	}
+	return []webhook{w}
+}
+
+func (b *builder) policyMutating() []webhook {
+	w := b.webhook("mutate-policy.kyverno.svc", "/policymutate")
+	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
+	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", classic, writes, "clusterpolicies", "policies")}
+	return []webhook{w}
+}
+
+// verify is the heartbeat: a lease of ours passes through the server on its way to the API server.
+func (b *builder) verify() []webhook {
+	w := b.webhook("monitor-webhooks.kyverno.svc", "/verifymutate")
+	w.FailurePolicy = admissionv1.Ignore
+	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
+	w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app.kubernetes.io/name": "kyverno"}}
+	w.Rules = []admissionv1.RuleWithOperations{
+		rule("coordination.k8s.io", []string{"v1"}, []admissionv1.OperationType{admissionv1.Update}, "leases"),
+	}
+	return []webhook{w}
+}

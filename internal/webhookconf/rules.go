@@ -1,0 +1,182 @@
+package webhookconf
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// allOperations is the default of the validating webhooks, writeOperations that of the mutating ones (§3.3).
+var (
+	allOperations   = operations{policy.Connect: true, policy.Create: true, policy.Delete: true, policy.Update: true}
+	writeOperations = operations{policy.Create: true, policy.Update: true}
+)
+
+type operations map[policy.Operation]bool
+
+func (o operations) key() string { return strings.Join(o.sorted(), ",") }
+
+func (o operations) sorted() []string {
+	out := make([]string, 0, len(o))
+	for op := range o {
+		out = append(out, string(op))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// place is what a webhook rule names besides operations.
+type place struct{ group, version, resource, sub, scope string }
+
+// covers reports whether everything at o is also at p. `pods` is covered by `*` and `*/*`, but not by `pods/*`; a main
+// resource covers no subresource.
+func (p place) covers(o place) bool {
+	if p.group != "*" && p.group != o.group || p.version != "*" && p.version != o.version || p.scope != "*" && p.scope != o.scope {
+		return false
+	}
+	if p.resource != "*" && p.resource != o.resource {
+		return false
+	}
+	switch p.sub {
+	case "":
+		return o.sub == ""
+	case "*":
+		return o.sub != "" || p.resource == "*"
+	}
+	return p.sub == o.sub
+}
+
+func (p place) name() string {
+	if p.sub == "" {
+		return p.resource
+	}
+	return p.resource + "/" + p.sub
+}
+
+// ruleSet collects the webhook rules of one webhook.
+type ruleSet map[place]operations
+
+// add adds the selectors of a rule. It returns how many of them name nothing that the API server serves.
+func (s ruleSet) add(targets []policy.Target, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
+	for _, t := range targets {
+		ops := defaults
+		if len(t.Operations) > 0 {
+			ops = operations{}
+			for _, op := range t.Operations {
+				ops[op] = true
+			}
+		}
+		places, err := placesOf(t, namespacedPolicy, known)
+		if err != nil {
+			return unknown, err
+		}
+		if len(places) == 0 {
+			unknown++
+		}
+		for _, p := range places {
+			if s[p] == nil {
+				s[p] = operations{}
+			}
+			for op := range ops {
+				s[p][op] = true
+			}
+		}
+	}
+	return unknown, nil
+}
+
+func placesOf(t policy.Target, namespacedPolicy bool, known Resources) ([]place, error) {
+	if t.Kind == "*" && t.Group == "*" && t.Version == "*" {
+		// Not resolved, so that kinds which are installed later are covered, too.
+		scope := string(admissionv1.AllScopes)
+		if namespacedPolicy {
+			scope = string(admissionv1.NamespacedScope)
+		}
+		return []place{{"*", "*", "*", t.Subresource, scope}}, nil
+	}
+	found, err := known.Find(t.Group, t.Version, t.Kind, t.Subresource)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]place, 0, len(found))
+	for _, r := range found {
+		scope := string(admissionv1.AllScopes)
+		if r.Namespaced {
+			scope = string(admissionv1.NamespacedScope)
+		}
+		out = append(out, place{r.Group, r.Version, r.Resource, r.Subresource, scope})
+	}
+	return out, nil
+}
+
+// rules gives the set in canonical form: nothing twice, merged where only the resource differs, sorted.
+func (s ruleSet) rules() []admissionv1.RuleWithOperations {
+	s.dropCovered()
+	type group struct{ group, version, scope, operations string }
+	merged := map[group][]string{}
+	for p, ops := range s {
+		if len(ops) == 0 {
+			continue
+		}
+		g := group{p.group, p.version, p.scope, ops.key()}
+		merged[g] = append(merged[g], p.name())
+	}
+	out := make([]admissionv1.RuleWithOperations, 0, len(merged))
+	for g, resources := range merged {
+		if (g.group == "" || g.group == "*") && (slices.Contains(resources, "pods") || slices.Contains(resources, "*")) {
+			// A Pod selector also covers the containers that are added to a running Pod (language reference §2.2).
+			resources = append(resources, "pods/ephemeralcontainers")
+		}
+		slices.Sort(resources)
+		scope := admissionv1.ScopeType(g.scope)
+		var ops []admissionv1.OperationType
+		for op := range strings.SplitSeq(g.operations, ",") {
+			ops = append(ops, admissionv1.OperationType(op))
+		}
+		out = append(out, admissionv1.RuleWithOperations{
+			Operations: ops,
+			Rule: admissionv1.Rule{
+				APIGroups: []string{g.group}, APIVersions: []string{g.version}, Resources: slices.Compact(resources), Scope: &scope,
+			},
+		})
+	}
+	slices.SortFunc(out, compareRules)
+	return out
+}
+
+// dropCovered takes from each place the operations that a wider place has as well.
+func (s ruleSet) dropCovered() {
+	for p, ops := range s {
+		for wide, wideOps := range s {
+			if wide == p || !wide.covers(p) {
+				continue
+			}
+			for op := range wideOps {
+				delete(ops, op)
+			}
+		}
+	}
+}
+
+func compareRules(a, b admissionv1.RuleWithOperations) int {
+	for _, c := range []int{
+		compareLists(a.APIGroups, b.APIGroups), compareLists(a.APIVersions, b.APIVersions),
+		compareLists(a.Resources, b.Resources), compareLists(a.Operations, b.Operations),
+	} {
+		if c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(string(*a.Scope), string(*b.Scope))
+}
+
+// compareLists puts shorter lists first.
+func compareLists[T ~string](a, b []T) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return slices.Compare(a, b)
+}
