@@ -333,9 +333,9 @@ func TestDiscoveryErrors(t *testing.T) {
 	input := in(program("known", nil, "Pod"), program("unknown", nil, "PodMetrics"))
 	input.Resources = NewDiscovery(brokenDiscovery{cluster}, time.Now)
 	got, ready, _, err := Desired(input)
-				if err != nil {
-					t.Fatal(err)
-				}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if ready["ClusterPolicy/known"] != nil || ready["ClusterPolicy/unknown"] == nil {
 		t.Errorf("ready: %v", ready)
 	}
