@@ -203,11 +203,9 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// join appends a key to a field path; keys that are not plain names are written in brackets, as Kubernetes does.
+// join appends a key to a field path. Keys with dots in them are not marked: who looks a path up in a document (package
+// source) tries the longest key first.
 func join(path, key string) string {
-	if strings.ContainsAny(key, "./[]") {
-		return path + "[" + key + "]"
-	}
 	if path == "" {
 		return key
 	}

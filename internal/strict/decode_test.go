@@ -73,7 +73,7 @@ func TestDecodeReportsAllMistakes(t *testing.T) {
 		`inners[0].lable: unknown field "lable" (did you mean "label"?)`,
 		`inners[1].label: expected an object, found a list`,
 		`inners[2]: expected an object, found the text "text"`,
-		`metadata.labels[a.b/c]: expected a string, found the boolean true (put the value in quotes)`,
+		`metadata.labels.a.b/c: expected a string, found the boolean true (put the value in quotes)`,
 		`on: expected true or false, found the text "yes" (remove the quotes)`,
 		`zzzzzzzz: unknown field "zzzzzzzz" (known fields are count, inners, kind, metadata, on)`,
 	}

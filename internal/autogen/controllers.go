@@ -1,0 +1,56 @@
+package autogen
+
+import (
+	"slices"
+	"strings"
+)
+
+// ControllersAnnotation restricts for which pod controllers rules are generated: a comma list of kinds, or `none`.
+const ControllersAnnotation = "pod-policies.kyverno.io/autogen-controllers"
+
+// cronJobKind is the only controller of its family.
+const cronJobKind = "CronJob"
+
+// selectors are the kind selectors of the other controllers, in the order in which they are written into rules
+// (sorted by kind).
+var selectors = []struct{ kind, selector string }{
+	{"DaemonSet", "apps/v1/DaemonSet"},
+	{"Deployment", "apps/v1/Deployment"},
+	{"Job", "batch/v1/Job"},
+	{"ReplicaSet", "apps/v1/ReplicaSet"},
+	{"ReplicationController", "v1/ReplicationController"},
+	{"StatefulSet", "apps/v1/StatefulSet"},
+}
+
+const cronJobSelector = "batch/v1/CronJob"
+
+// isController reports whether kind is a pod controller that autogen knows.
+func IsController(kind string) bool {
+	return kind == cronJobKind || slices.ContainsFunc(selectors, func(s struct{ kind, selector string }) bool { return s.kind == kind })
+}
+
+// controllers says which kinds the annotation asks for: the selectors of the templated controllers, and whether
+// CronJob is among them. Names that autogen does not know are ignored; blanks belong to the names, as documented.
+func controllers(annotations map[string]string) (templated []string, withCronJob bool) {
+	value, set := annotations[ControllersAnnotation]
+	if value == "none" {
+		return nil, false
+	}
+	asked := strings.Split(value, ",")
+	all := !set || value == ""
+	for _, s := range selectors {
+		if all || slices.Contains(asked, s.kind) {
+			templated = append(templated, s.selector)
+		}
+	}
+	return templated, all || slices.Contains(asked, cronJobKind)
+}
+
+// Controllers lists the kinds that rules can be generated for.
+func Controllers() []string {
+	var out []string
+	for _, s := range selectors {
+		out = append(out, s.kind)
+	}
+	return append(out, cronJobKind)
+}

@@ -1,0 +1,191 @@
+package autogen
+
+import (
+	"encoding/json"
+	"fmt"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Generated is a rule written for pod controllers.
+type Generated struct {
+	Rule   kyvernov1.Rule
+	Parent int // index of the authored rule
+	Origin policy.Origin
+}
+
+// Expand returns the rules that the authored rules of a policy imply for pod controllers, in the order in which they
+// follow the authored ones: per authored rule first autogen, then autogen-cronjob. annotations are the policy's own.
+// The result is empty when the policy is not eligible (§10.1) or its annotation says so. The error is a rule that does
+// not survive its rewriting.
+func Expand(rules []kyvernov1.Rule, annotations map[string]string) ([]Generated, error) {
+	selectors, withCronJob := controllers(annotations)
+	if len(selectors) == 0 && !withCronJob || !eligible(rules) {
+		return nil, nil
+	}
+	var out []Generated
+	for i := range rules {
+		r := &rules[i]
+		if !eligibleRule(r) {
+			continue
+		}
+		if len(selectors) > 0 {
+			if err := generate(&out, templated, r, i, selectors); err != nil {
+				return nil, err
+			}
+		}
+		if withCronJob {
+			if err := generate(&out, cronJob, r, i, []string{cronJobSelector}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func generate(out *[]Generated, f *family, r *kyvernov1.Rule, index int, selectors []string) error {
+	made, ok, err := f.rule(r, selectors)
+	if err != nil {
+		return fmt.Errorf("rule %s: writing the rule for pod controllers: %w", r.Name, err)
+	}
+	if ok {
+		*out = append(*out, Generated{Rule: made, Parent: index, Origin: policy.Origin{
+			Parent: r.Name, Controllers: f.prefix[:len(f.prefix)-1],
+		}})
+	}
+	return nil
+}
+
+// rule writes the rule for one family of controllers; ok is false when nothing of the rule applies to them.
+func (f *family) rule(r *kyvernov1.Rule, selectors []string) (made kyvernov1.Rule, ok bool, err error) {
+	tree, err := toTree(r)
+	if err != nil {
+		return made, false, err
+	}
+	// Match blocks hold no variables; they are rewritten as types below.
+	delete(tree, "match")
+	delete(tree, "exclude")
+	if !f.body(tree, r) {
+		return made, false, nil
+	}
+	text := f.text
+	if r.Validation != nil && r.Validation.CEL != nil {
+		text = f.cel
+	}
+	for key, v := range tree {
+		if key != "name" {
+			tree[key] = rewriteText(v, text)
+		}
+	}
+	tree["name"] = f.ruleName(r.Name)
+	if made, err = fromTree(tree); err != nil {
+		return made, false, err
+	}
+	made.MatchResources = f.matchBlock(r.MatchResources, selectors)
+	if r.ExcludeResources != nil {
+		ex := f.matchBlock(*r.ExcludeResources, selectors)
+		made.ExcludeResources = &ex
+	}
+	return made, true, nil
+}
+
+// body wraps what describes a Pod. It reports whether the rule is of a kind that autogen knows.
+func (f *family) body(tree map[string]any, r *kyvernov1.Rule) bool {
+	switch {
+	case r.Validation != nil:
+		return f.validation(tree["validate"].(map[string]any), r.Validation)
+	case r.Mutation != nil:
+		return f.mutation(tree)
+	}
+	return len(r.VerifyImages) > 0 // image extraction knows the kinds itself
+}
+
+func (f *family) validation(validate map[string]any, v *kyvernov1.Validation) bool {
+	if message, ok := validate["message"].(string); ok {
+		validate["message"] = f.shiftReferences(message)
+	}
+	known := v.Deny != nil || v.PodSecurity != nil || v.CEL != nil || len(v.ForEachValidation) > 0
+	if pattern, ok := validate["pattern"]; ok {
+		validate["pattern"], known = f.wrap(pattern), true
+	}
+	if patterns, ok := validate["anyPattern"].([]any); ok {
+		for i := range patterns {
+			patterns[i] = f.wrap(patterns[i])
+		}
+		known = true
+	}
+	return known && v.Manifests == nil
+}
+
+// mutation wraps patches. Targets, the order of a foreach and nested loops are not carried over (§10.3).
+func (f *family) mutation(tree map[string]any) bool {
+	mutate := tree["mutate"].(map[string]any)
+	if patch, ok := mutate["patchStrategicMerge"]; ok {
+		tree["mutate"] = map[string]any{"patchStrategicMerge": f.wrap(patch)}
+		return true
+	}
+	loops, _ := mutate["foreach"].([]any)
+	var out []any
+	for _, l := range loops {
+		loop := l.(map[string]any)
+		patch, ok := loop["patchStrategicMerge"]
+		if !ok {
+			continue
+		}
+		loop["patchStrategicMerge"] = f.wrap(patch)
+		delete(loop, "order")
+		delete(loop, "foreach")
+		out = append(out, loop)
+	}
+	tree["mutate"] = map[string]any{"foreach": out}
+	return len(out) > 0
+}
+
+// matchBlock replaces kinds: CronJob takes every filter, the other controllers those that name Pod.
+func (f *family) matchBlock(m kyvernov1.MatchResources, selectors []string) kyvernov1.MatchResources {
+	replace := func(d kyvernov1.ResourceDescription) kyvernov1.ResourceDescription {
+		if hasPod(d.Kinds) || f == cronJob && !d.IsZero() {
+			d.Kinds = selectors
+		}
+		return d
+	}
+	filters := func(in kyvernov1.ResourceFilters) kyvernov1.ResourceFilters {
+		out := make(kyvernov1.ResourceFilters, len(in))
+		for i, filter := range in {
+			filter.ResourceDescription = replace(filter.ResourceDescription)
+			if f == cronJob {
+				filter.ResourceDescription.Kinds = selectors
+			}
+			out[i] = filter
+		}
+		return out
+	}
+	if m.Any != nil {
+		m.Any = filters(m.Any)
+	}
+	if m.All != nil {
+		m.All = filters(m.All)
+	}
+	m.ResourceDescription = replace(m.ResourceDescription)
+	return m
+}
+
+func toTree(r *kyvernov1.Rule) (map[string]any, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	return v.(map[string]any), nil
+}
+
+func fromTree(tree map[string]any) (kyvernov1.Rule, error) {
+	var r kyvernov1.Rule
+	err := json.Unmarshal(value.AppendJSON(nil, tree), &r)
+	return r, err
+}

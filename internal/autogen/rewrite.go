@@ -1,0 +1,89 @@
+package autogen
+
+import (
+	"regexp"
+	"strings"
+)
+
+// family is one of the two groups of pod controllers, with where its pod template lies.
+type family struct {
+	prefix   string // of the rule's name
+	template []string
+	text     *strings.Replacer // for rules in the language of patterns and JMESPath
+	cel      *strings.Replacer // for rules in CEL
+}
+
+var (
+	templated = newFamily("autogen-", "spec", "template")
+	cronJob   = newFamily("autogen-cronjob-", "spec", "jobTemplate", "spec", "template")
+)
+
+func newFamily(prefix string, template ...string) *family {
+	at := strings.Join(template, ".") + "."
+	return &family{
+		prefix:   prefix,
+		template: template,
+		text: strings.NewReplacer(
+			"request.object.spec", "request.object."+at+"spec",
+			"request.object.metadata", "request.object."+at+"metadata",
+			"request.oldObject.spec", "request.oldObject."+at+"spec",
+			"request.oldObject.metadata", "request.oldObject."+at+"metadata"),
+		cel: strings.NewReplacer(
+			"object.spec", "object."+at+"spec",
+			"object.metadata", "object."+at+"metadata",
+			"oldObject.spec", "oldObject."+at+"spec",
+			"oldObject.metadata", "oldObject."+at+"metadata"),
+	}
+}
+
+// maxNameLength is the longest rule name (§1.2); longer generated names are cut.
+const maxNameLength = 63
+
+func (f *family) ruleName(authored string) string {
+	name := f.prefix + authored
+	if len(name) > maxNameLength {
+		name = name[:maxNameLength]
+	}
+	return name
+}
+
+// wrap puts a pattern for a Pod into the pod template of a controller.
+func (f *family) wrap(pattern any) any {
+	for i := len(f.template) - 1; i >= 0; i-- {
+		pattern = map[string]any{f.template[i]: pattern}
+	}
+	return pattern
+}
+
+// rewriteText replaces in all keys and values of a JSON tree. The input is not changed.
+func rewriteText(v any, r *strings.Replacer) any {
+	switch v := v.(type) {
+	case string:
+		return r.Replace(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = rewriteText(e, r)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[r.Replace(k)] = rewriteText(e, r)
+		}
+		return out
+	}
+	return v
+}
+
+// reference finds `$(…)` with an absolute path, or one that goes through the word pattern: both point into the
+// rule's pattern, which autogen moves into the template.
+var reference = regexp.MustCompile(`\$\(([^()/]*)((?:[^()]*/pattern)?)/([^()./][^()]*)\)`)
+
+// shiftReferences prefixes the pattern references of a message with the pod template (§10.3).
+func (f *family) shiftReferences(message string) string {
+	if !strings.Contains(message, "$(") {
+		return message
+	}
+	return reference.ReplaceAllString(message, "$$(${1}${2}/"+strings.Join(f.template, "/")+"/${3})")
+}

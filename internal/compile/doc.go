@@ -1,0 +1,10 @@
+// Package compile turns objects into Programs: the explicit list of policy families stands here.
+//
+//	programs, diags := compile.Compile(objects)
+//	for _, d := range diags.Errors() { fmt.Fprintln(os.Stderr, d) }   // policy.yaml:9: spec.rules[0].validate: …
+//
+// Accepting a policy and running it use this one function. Objects of no family are reported, not dropped; who mixes
+// policies with other objects asks Owns first. It does not read files and does not keep anything.
+//
+// Floor 3: imports the families.
+package compile

@@ -1,0 +1,148 @@
+package classic
+
+import (
+	"strconv"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/autogen"
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Check finds the author's mistakes in a policy as a whole (§13.2–13.6), all of them at once. The mistakes inside a
+// match block, a context entry, a pattern or a condition are found by Compile. Warnings do not stop a policy.
+func Check(p *kyvernov1.ClusterPolicy) diag.List {
+	c := &checker{policy: p, spec: &p.Spec, background: background(&p.Spec)}
+	c.names()
+	c.enums()
+	c.webhook()
+	c.switches()
+	c.overrides()
+	c.annotations()
+	for i := range p.Spec.Rules {
+		r := &p.Spec.Rules[i]
+		c.rule(r, "spec.rules["+strconv.Itoa(i)+"]", i)
+	}
+	return c.diags
+}
+
+type checker struct {
+	policy     *kyvernov1.ClusterPolicy
+	spec       *kyvernov1.Spec
+	background bool
+	diags      diag.List
+}
+
+// rule checks one rule against the rest of the policy.
+func (c *checker) rule(r *kyvernov1.Rule, path string, index int) {
+	c.ruleEnums(r, path)
+	c.matchAgainstRule(r, path)
+	if c.background {
+		c.backgroundMatch(r, path, index)
+	}
+	c.variables(r, path)
+	c.validation(r, path)
+}
+
+// maxRuleName is the longest rule name.
+const maxRuleName = 63
+
+func (c *checker) names() {
+	if !namespaced(c.policy) && c.policy.Namespace != "" {
+		c.diags.Errorf("metadata.namespace", "A clusterpolicy should not have the namespace defined")
+		c.diags.Hint("remove the namespace, or write a Policy")
+	}
+	if c.policy.Name == "" {
+		c.diags.Errorf("metadata.name", "Required value: a policy needs a name")
+	}
+	if len(c.spec.Rules) == 0 {
+		c.diags.Warnf("spec.rules", "the policy has no rules")
+	}
+	seen := map[string]bool{}
+	for i := range c.spec.Rules {
+		name := c.spec.Rules[i].Name
+		path := "spec.rules[" + strconv.Itoa(i) + "].name"
+		switch {
+		case name == "":
+			c.diags.Errorf(path, "Required value: a rule needs a name")
+			continue
+		case len(name) > maxRuleName:
+			c.diags.Errorf(path, "Too long: may not be more than %d bytes", maxRuleName)
+		}
+		if seen[name] {
+			c.diags.Errorf(path, "Duplicate rule name: '%s'", name)
+			c.diags.Hint("results are reported by rule name; give each rule its own")
+		}
+		seen[name] = true
+	}
+}
+
+func (c *checker) webhook() {
+	s, w := c.spec, c.spec.WebhookConfiguration
+	timeoutRange := func(t *int32, path string) {
+		if t != nil && (*t < 1 || *t > 30) {
+			c.diags.Errorf(path, "the timeout value must be between 1 and 30 seconds")
+		}
+	}
+	timeoutRange(s.WebhookTimeoutSeconds, "spec.webhookTimeoutSeconds")
+	if w == nil {
+		return
+	}
+	timeoutRange(w.TimeoutSeconds, "spec.webhookConfiguration.timeoutSeconds")
+	if s.WebhookTimeoutSeconds != nil && w.TimeoutSeconds != nil {
+		c.diags.Errorf("spec.webhookTimeoutSeconds", "remove the deprecated field and use spec.webhookConfiguration.timeoutSeconds instead")
+	}
+	if s.FailurePolicy != nil && w.FailurePolicy != nil {
+		c.diags.Errorf("spec.failurePolicy", "remove the deprecated field and use spec.webhookConfiguration.failurePolicy instead")
+	}
+}
+
+// switches checks the fields that turn whole ways of evaluation on and off.
+func (c *checker) switches() {
+	s := c.spec
+	if s.GenerateExistingOnPolicyUpdate != nil {
+		c.diags.Errorf("spec.generateExistingOnPolicyUpdate", "remove the deprecated field and use spec.generate[*].generateExisting instead")
+	}
+	if s.MutateExistingOnPolicyUpdate {
+		for i := range s.Rules {
+			if m := s.Rules[i].Mutation; m != nil && len(m.Targets) == 0 {
+				c.diags.Errorf("spec.mutateExistingOnPolicyUpdate",
+					"Forbidden: rules[%d].mutate.targets has to be specified when mutateExistingOnPolicyUpdate is set", i)
+			}
+		}
+	}
+	if s.Admission == nil || *s.Admission {
+		return
+	}
+	if !c.background {
+		c.diags.Errorf("spec.admission", "disabling both admission and background processing is not allowed")
+	}
+	for i := range s.Rules {
+		if r := &s.Rules[i]; r.Mutation != nil || r.Generation != nil || len(r.VerifyImages) > 0 {
+			c.diags.Errorf("spec.admission", "disabling admission processing is only allowed with validation policies")
+			c.diags.Hint("rule %s is not a validate rule", r.Name)
+			return
+		}
+	}
+}
+
+func (c *checker) annotations() {
+	value, ok := c.policy.Annotations[autogen.ControllersAnnotation]
+	if !ok || value == "none" {
+		return
+	}
+	path := "metadata.annotations." + autogen.ControllersAnnotation
+	for _, name := range strings.Split(value, ",") {
+		switch {
+		case name == "all":
+			c.diags.Errorf(path, "Autogen annotation does not support 'all' anymore, remove the annotation or set it to a valid value")
+		case value != "" && !autogen.IsController(name):
+			c.diags.Warnf(path, "autogen knows no controller %q; the name is ignored", name)
+			if trimmed := strings.TrimSpace(name); autogen.IsController(trimmed) {
+				c.diags.Hint("write %s without blanks around it", trimmed)
+			} else {
+				c.diags.Hint("controllers are %s", strings.Join(autogen.Controllers(), ", "))
+			}
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package classic
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+)
+
+// The values that the CRDs allow; a policy that does not come through the API server is held to them too.
+var (
+	failurePolicies = []string{"Ignore", "Fail"}
+	applyRules      = []string{"All", "One"}
+	anyCaseActions  = []string{"audit", "enforce", "Audit", "Enforce"}
+	failureActions  = []string{"Audit", "Enforce"}
+	operations      = []string{"CREATE", "CONNECT", "UPDATE", "DELETE"}
+)
+
+// oneOf checks an enumeration in the words of the API server. The empty value is an absent one.
+func (c *checker) oneOf(path, got string, allowed []string) {
+	if got == "" || slices.Contains(allowed, got) {
+		return
+	}
+	quoted := make([]string, len(allowed))
+	for i, a := range allowed {
+		quoted[i] = strconv.Quote(a)
+	}
+	c.diags.Errorf(path, "Unsupported value: %q: supported values: %s", got, strings.Join(quoted, ", "))
+}
+
+func (c *checker) enums() {
+	s := c.spec
+	if s.ApplyRules != nil {
+		c.oneOf("spec.applyRules", string(*s.ApplyRules), applyRules)
+	}
+	if s.FailurePolicy != nil {
+		c.oneOf("spec.failurePolicy", string(*s.FailurePolicy), failurePolicies)
+	}
+	if w := s.WebhookConfiguration; w != nil && w.FailurePolicy != nil {
+		c.oneOf("spec.webhookConfiguration.failurePolicy", string(*w.FailurePolicy), failurePolicies)
+	}
+	c.action("spec.validationFailureAction", string(s.ValidationFailureAction))
+	c.overrideEnums(s.ValidationFailureActionOverrides, "spec.validationFailureActionOverrides")
+}
+
+func (c *checker) overrideEnums(in []kyvernov1.ValidationFailureActionOverride, path string) {
+	for i, o := range in {
+		c.action(path+"["+strconv.Itoa(i)+"].action", string(o.Action))
+	}
+}
+
+func (c *checker) action(path, got string) {
+	c.oneOf(path, got, anyCaseActions)
+	if got == "audit" || got == "enforce" {
+		c.diags.Warnf(path, "Validation failure actions enforce/audit are deprecated, use Enforce/Audit instead.")
+	}
+}
+
+func (c *checker) ruleEnums(r *kyvernov1.Rule, path string) {
+	if v := r.Validation; v != nil {
+		if v.FailureAction != nil {
+			c.oneOf(path+".validate.failureAction", string(*v.FailureAction), failureActions)
+		}
+		c.overrideEnums(v.FailureActionOverrides, path+".validate.failureActionOverrides")
+	}
+	for i, v := range r.VerifyImages {
+		if v.FailureAction != nil {
+			c.oneOf(path+".verifyImages["+strconv.Itoa(i)+"].failureAction", string(*v.FailureAction), failureActions)
+		}
+	}
+	for _, f := range filters(r, path) {
+		for i, o := range f.ResourceDescription.Operations {
+			c.oneOf(f.resources()+".operations["+strconv.Itoa(i)+"]", string(o), operations)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package classic
+
+import (
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// overrides checks that no namespace is told both to audit and to enforce.
+func (c *checker) overrides() {
+	if len(c.spec.ValidationFailureActionOverrides) > 0 && namespaced(c.policy) {
+		c.diags.Errorf("spec.validationFailureActionOverrides", "Use of validationFailureActionOverrides is supported only with ClusterPolicy")
+	}
+	c.conflicts(c.spec.ValidationFailureActionOverrides, "spec.validationFailureActionOverrides")
+	for i := range c.spec.Rules {
+		if v := c.spec.Rules[i].Validation; v != nil {
+			c.conflicts(v.FailureActionOverrides, "spec.rules["+strconv.Itoa(i)+"].validate.failureActionOverrides")
+		}
+	}
+}
+
+func (c *checker) conflicts(in []kyvernov1.ValidationFailureActionOverride, path string) {
+	for i, a := range in {
+		for j := i + 1; j < len(in); j++ {
+			b := in[j]
+			if a.Action.IsEnforce() == b.Action.IsEnforce() {
+				continue
+			}
+			at := path + "[" + strconv.Itoa(j) + "].namespaces"
+			for _, n := range a.Namespaces {
+				for _, m := range b.Namespaces {
+					c.conflict(at, n, m)
+				}
+			}
+		}
+	}
+}
+
+// conflict reports two namespace patterns with different actions that can cover the same namespace. Two patterns are
+// taken to conflict when one covers the other's text.
+func (c *checker) conflict(path, a, b string) {
+	prefix := "conflicting namespaces found in path: " + path + ": "
+	switch wildA, wildB := wildcard.Has(a), wildcard.Has(b); {
+	case a == b:
+		c.diags.Errorf(path, "%s%s", prefix, a)
+	case wildA && wildB && (wildcard.Match(a, b) || wildcard.Match(b, a)):
+		c.diags.Errorf(path, "%swildcard pattern '%s' conflicts with the pattern '%s'", prefix, a, b)
+	case wildA && !wildB && wildcard.Match(a, b):
+		c.diags.Errorf(path, "%swildcard pattern '%s' matches with namespace '%s'", prefix, a, b)
+	case wildB && !wildA && wildcard.Match(b, a):
+		c.diags.Errorf(path, "%swildcard pattern '%s' matches with namespace '%s'", prefix, b, a)
+	default:
+		return
+	}
+	c.diags.Hint("one override audits what the other enforces")
+}

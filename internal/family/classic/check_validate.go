@@ -1,0 +1,181 @@
+package classic
+
+import (
+	"regexp"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+const textStringLabels = "labels and annotations supports only string values, \"use double quotes around the non string values\""
+
+// validation checks what concerns the rule's body as a whole (§13.6) and gives the warnings of §13.10.
+func (c *checker) validation(r *kyvernov1.Rule, path string) {
+	if len(r.CELPreconditions) > 0 && (r.Validation == nil || r.Validation.CEL == nil) {
+		c.diags.Errorf(path+".celPreconditions", "celPrecondition can only be used with validate.cel")
+	}
+	if len(r.ImageExtractors) > 0 && len(r.VerifyImages) == 0 {
+		c.diags.Errorf(path+".imageExtractors", "Invalid rule spec for rule '%s', imageExtractors can only be defined for verifyImages rule", r.Name)
+	}
+	if v := r.Validation; v != nil {
+		if v.CEL != nil && len(r.Context) > 0 {
+			c.diags.Errorf(path+".context", "context variables are not supported for CEL expressions in validate rules")
+		}
+		c.stringLabels(v.RawPattern, path+".validate.pattern")
+		c.stringLabels(v.RawAnyPattern, path+".validate.anyPattern")
+	}
+	if m := r.Mutation; m != nil {
+		c.stringLabels(m.RawPatchStrategicMerge, path+".mutate.patchStrategicMerge")
+	}
+	c.subresourceWarnings(r, path)
+}
+
+// stringLabels checks that the labels and annotations of a pattern are text: Kubernetes knows no others.
+func (c *checker) stringLabels(raw *apiextensionsv1.JSON, path string) {
+	v, ok := decodeRaw(raw)
+	if !ok {
+		return
+	}
+	var inMetadata func(v any, path string)
+	inMetadata = func(v any, path string) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				inMetadata(e, path)
+			}
+		case map[string]any:
+			for _, key := range sortedKeys(v) {
+				child := v[key]
+				if bareKey(key) == "metadata" {
+					c.labelsOf(child, path+"."+key)
+				}
+				inMetadata(child, path+"."+key)
+			}
+		}
+	}
+	inMetadata(v, path)
+}
+
+func (c *checker) labelsOf(metadata any, path string) {
+	m, _ := metadata.(map[string]any)
+	for _, key := range sortedKeys(m) {
+		if b := bareKey(key); b != "labels" && b != "annotations" {
+			continue
+		}
+		values, _ := m[key].(map[string]any)
+		for _, name := range sortedKeys(values) {
+			switch values[name].(type) {
+			case bool, int64, float64:
+				c.diags.Errorf(path+"."+key+"."+name, "%s", textStringLabels)
+			}
+		}
+	}
+}
+
+// bareKey takes the anchor off a pattern key.
+func bareKey(key string) string {
+	if i := strings.IndexByte(key, '('); i >= 0 && i <= 1 && strings.HasSuffix(key, ")") {
+		return key[i+1 : len(key)-1]
+	}
+	return key
+}
+
+func onlyMetadataKeys(raw []byte) bool {
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		return true // reported where the pattern is compiled
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if !onlyMetadata(e) {
+				return false
+			}
+		}
+		return true
+	default:
+		return onlyMetadata(v)
+	}
+}
+
+func onlyMetadata(v any) bool {
+	m, _ := v.(map[string]any)
+	for key := range m {
+		if bareKey(key) != "metadata" {
+			return false
+		}
+	}
+	return true
+}
+
+var objectField = regexp.MustCompile(`request\.object\.([A-Za-z0-9_-]+)`)
+
+// metadataConditions reports whether the keys of a legacy list of deny conditions look at metadata only.
+func metadataConditions(raw []byte) bool {
+	v, err := value.DecodeJSON(raw)
+	list, ok := v.([]any)
+	if err != nil || !ok {
+		return true
+	}
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		key, _ := m["key"].(string)
+		for _, found := range objectField.FindAllStringSubmatch(key, -1) {
+			if found[1] != "metadata" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// subresourceWarnings reminds authors that scale and status are written through subresources.
+func (c *checker) subresourceWarnings(r *kyvernov1.Rule, path string) {
+	kinds := ""
+	for _, f := range filters(r, path) {
+		kinds += strings.ToLower(strings.Join(f.ResourceDescription.Kinds, " ")) + " "
+	}
+	replicas, status := false, false
+	look := func(v any) {
+		walk(v, "", func(text, _ string) {
+			replicas = replicas || strings.Contains(text, "replicas")
+			status = status || strings.Contains(text, ".status") || bareKey(text) == "status"
+		})
+	}
+	if v := r.Validation; v != nil {
+		tree, err := ruleTree(&kyvernov1.Rule{Validation: v})
+		if err != nil {
+			return
+		}
+		validate, _ := tree["validate"].(map[string]any)
+		delete(validate, "message")
+		deny := validate["deny"]
+		delete(validate, "deny")
+		look(validate)
+		before := replicas
+		look(deny)
+		replicas = before // conditions may well read the replicas of the whole object
+	}
+	if r.Mutation != nil {
+		if tree, err := ruleTree(&kyvernov1.Rule{Mutation: r.Mutation}); err == nil {
+			look(tree["mutate"])
+		}
+	}
+	if replicas && !strings.Contains(kinds, "scale") {
+		c.diags.Warnf(path, "You are matching on replicas but not including the scale subresource in the policy.")
+	}
+	if status && !strings.Contains(kinds, "status") {
+		c.diags.Warnf(path, "You are matching on status but not including the status subresource in the policy.")
+	}
+}
+
+func decodeRaw(raw *apiextensionsv1.JSON) (any, bool) {
+	if raw == nil {
+		return nil, false
+	}
+	v, err := value.DecodeJSON(raw.Raw)
+	return v, err == nil
+}

@@ -1,0 +1,204 @@
+package classic
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// variable is one `{{ … }}` in a rule: its text without braces, and where it stands.
+type variable struct {
+	text string
+	path string // below the rule: /validate/message
+}
+
+var (
+	// variableText finds innermost variables; multi-select hashes, which contain braces, are left to compilation.
+	variableText = regexp.MustCompile(`(\\?)\{\{-?\s*([^{}]*?)\s*\}\}`)
+	leadingName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*`)
+	userInfoText = regexp.MustCompile(`(^|[^A-Za-z0-9_.])(serviceAccountNamespace|serviceAccountName|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
+	elementText  = regexp.MustCompile(`^element(Index)?\d*$`)
+	insideLoop   = regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`)
+)
+
+// builtins are the names that every rule knows (§8.2).
+var builtins = []string{"request", "serviceAccountName", "serviceAccountNamespace", "images", "image"}
+
+// allowedNames is how the message for an unknown name lists what may be used.
+const allowedNames = `request\.|serviceAccountName|serviceAccountNamespace|element|elementIndex|@|images|images\.|image\.|([a-z_0-9]+\()[^{}]`
+
+// variables checks which data the variables of a rule use, and where variables stand (§13.4).
+func (c *checker) variables(r *kyvernov1.Rule, path string) {
+	tree, err := ruleTree(r)
+	if err != nil {
+		c.diags.Errorf(path, "%v", err)
+		return
+	}
+	for _, block := range []string{"match", "exclude"} {
+		if len(collect(tree[block], "/"+block)) > 0 {
+			c.diags.Errorf(path+"."+block, "policy contains invalid variables: rule %q should not have variables in %s section", r.Name, block)
+		}
+		delete(tree, block)
+	}
+	if len(collect(r.Name, "/name")) > 0 {
+		c.diags.Errorf(path+".name", "policy contains invalid variables: rule %q should not have variables in name section", r.Name)
+	}
+	known := contextNames(tree)
+	restricted := c.background && !mutatesExisting(c.spec)
+	for _, v := range collect(tree, "") {
+		at := path + fieldPath(v.path)
+		if found := userInfoText.FindStringSubmatch(v.text); restricted && found != nil {
+			c.diags.Errorf(at, "%svariable {{%s}} is not allowed ", textBackgroundPrefix, found[2])
+			c.diags.Hint("a background scan does not know who made a request")
+		}
+		c.name(r, v, at, known)
+	}
+	for _, e := range bareExpressions(tree) {
+		if found := userInfoText.FindStringSubmatch(e.text); restricted && found != nil {
+			c.diags.Errorf(path+fieldPath(e.path), "%svariable {{%s}} is not allowed ", textBackgroundPrefix, found[2])
+			c.diags.Hint("a background scan does not know who made a request")
+		}
+	}
+}
+
+// name checks the name with which a variable begins. Function calls, literals and the like may hold any name: what
+// does not exist is null there.
+func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string) {
+	name := leadingName.FindString(v.text)
+	rest := strings.TrimSpace(v.text[len(name):])
+	if name == "" || strings.HasPrefix(rest, "(") {
+		return
+	}
+	switch {
+	case elementText.MatchString(name):
+		if !insideLoop.MatchString(v.path) && !slices.Contains(known, name) {
+			c.diags.Errorf(at, "variable '%s' present outside of foreach at path %s", v.text, v.path)
+		}
+	case slices.Contains(builtins, name), slices.Contains(known, name):
+	case name == "target" && (strings.HasPrefix(v.path, "/mutate/") || mutatesExisting(c.spec)):
+	default:
+		c.diags.Errorf(at, "policy contains invalid variables: variable substitution failed for rule %s: variable %s must match regex \"%s\" or patterns [%s]",
+			r.Name, v.text, allowedNames, strings.Join(known, " "))
+		c.diags.Hint("define %s in the rule's context, or correct the name", name)
+	}
+}
+
+func ruleTree(r *kyvernov1.Rule) (map[string]any, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	return v.(map[string]any), nil
+}
+
+// collect lists the variables in all keys and values below v, in document order with sorted keys.
+func collect(v any, path string) []variable {
+	var out []variable
+	walk(v, path, func(text, path string) {
+		for _, m := range variableText.FindAllStringSubmatch(text, -1) {
+			if m[1] == "" { // not escaped
+				out = append(out, variable{m[2], path})
+			}
+		}
+	})
+	return out
+}
+
+// walk visits every text, keys included.
+func walk(v any, path string, visit func(text, path string)) {
+	switch v := v.(type) {
+	case string:
+		visit(v, path)
+	case []any:
+		for i, e := range v {
+			walk(e, path+"/"+strconv.Itoa(i), visit)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			visit(k, path+"/"+k)
+			walk(v[k], path+"/"+k, visit)
+		}
+	}
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// contextNames are the names that context entries define, anywhere in the rule.
+func contextNames(v any) []string {
+	var out []string
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			out = append(out, contextNames(e)...)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			if list, ok := v[k].([]any); ok && k == "context" {
+				for _, e := range list {
+					m, _ := e.(map[string]any)
+					if name, _ := m["name"].(string); name != "" {
+						out = append(out, name)
+					}
+				}
+			}
+			out = append(out, contextNames(v[k])...)
+		}
+	}
+	return out
+}
+
+// bareExpressions are the JMESPath expressions that are written without braces: foreach lists and jmesPath fields.
+func bareExpressions(tree map[string]any) []variable {
+	var out []variable
+	walkFields(tree, "", func(key, text, path string) {
+		if key == "jmesPath" || key == "list" && insideLoop.MatchString(path) {
+			if !strings.Contains(text, "{{") { // those are variables
+				out = append(out, variable{text, path})
+			}
+		}
+	})
+	return out
+}
+
+func walkFields(v any, path string, visit func(key, text, path string)) {
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			walkFields(e, path+"/"+strconv.Itoa(i), visit)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			if text, ok := v[k].(string); ok {
+				visit(k, text, path+"/"+k)
+				continue
+			}
+			walkFields(v[k], path+"/"+k, visit)
+		}
+	}
+}
+
+var indexStep = regexp.MustCompile(`/(\d+)(/|$)`)
+
+// fieldPath writes /validate/foreach/0/list as .validate.foreach[0].list.
+func fieldPath(slashed string) string {
+	for indexStep.MatchString(slashed) {
+		slashed = indexStep.ReplaceAllString(slashed, "[$1]$2")
+	}
+	return strings.ReplaceAll(slashed, "/", ".")
+}

@@ -1,0 +1,64 @@
+package classic
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/autogen"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rule"
+)
+
+// Compile makes the Program of a policy: its settings, its rules and those that they imply for pod controllers. It
+// always returns a Program; Program.Diags holds the mistakes, and a rule with a mistake is a rule that evaluates to
+// status error. p must not be changed afterwards.
+func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
+	out := &policy.Program{
+		APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name,
+		UID: string(p.UID), Generation: p.Generation, ResourceVersion: p.ResourceVersion,
+		Labels: p.Labels, Annotations: p.Annotations,
+		Settings: settings(p),
+	}
+	if namespaced(p) {
+		out.Namespace = p.Namespace
+		if out.Namespace == "" {
+			out.Namespace = "default" // as kubectl would have put it
+		}
+	}
+	for i := range p.Spec.Rules {
+		addRule(out, p, &p.Spec.Rules[i], i, policy.Origin{})
+	}
+	generated, err := autogen.Expand(p.Spec.Rules, p.Annotations)
+	if err != nil {
+		out.Diags.Errorf("spec.rules", "%v", err)
+	}
+	for i := range generated {
+		addRule(out, p, &generated[i].Rule, generated[i].Parent, generated[i].Origin)
+	}
+	return out
+}
+
+func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule, authored int, origin policy.Origin) {
+	path := "spec.rules[" + strconv.Itoa(authored) + "]"
+	plan, diags := action(&p.Spec, r, path)
+	compiled, more := rule.Compile(r, rule.Input{
+		Namespace: out.Namespace, Path: path, Index: len(out.Rules), Origin: origin, Action: plan,
+	})
+	out.Rules = append(out.Rules, compiled)
+	for _, d := range append(diags, more...) {
+		// A mistake in an authored rule is one in the rules generated from it too, and one in the policy's overrides
+		// is found with every rule: once is enough.
+		if origin.IsAutogen() {
+			if d.Severity == diag.Warning || out.Diags.HasErrors() {
+				continue
+			}
+			d.Summary = fmt.Sprintf("in the generated rule %s: %s", r.Name, d.Summary)
+		}
+		if !slices.Contains(out.Diags, d) {
+			out.Diags.Add(d)
+		}
+	}
+}

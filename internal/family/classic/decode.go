@@ -1,0 +1,55 @@
+package classic
+
+import (
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// Group is the API group of the family.
+const Group = "kyverno.io"
+
+// The kinds of the family.
+const (
+	ClusterPolicy = "ClusterPolicy"
+	Policy        = "Policy"
+)
+
+// versions are the served versions; the first is the hub.
+var versions = []string{"v1", "v2beta1"}
+
+// Owns reports whether the object belongs to the family, whatever its version.
+func Owns(apiVersion, kind string) bool {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	return ok && group == Group && (kind == ClusterPolicy || kind == Policy)
+}
+
+// Decode reads a ClusterPolicy or Policy of any served version into the hub type; its Kind tells which it is. Both
+// kinds have the same fields. Unknown fields and values of the wrong type are diagnostics at their field paths, and
+// everything else is decoded. The status is the controllers' own and is not judged.
+func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
+	p := &kyvernov1.ClusterPolicy{}
+	diags := strict.Decode(object, p)
+	switch _, version, _ := strings.Cut(p.APIVersion, "/"); version {
+	case "v1":
+	case "v2beta1":
+		// The hub has every field of v2beta1, and some that v2beta1 does not have.
+		diags = strict.Decode(object, &kyvernov2beta1.ClusterPolicy{})
+	default:
+		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, p.Kind, Group)
+		diags.Hint("served versions are %s", strings.Join(versions, " and "))
+	}
+	out := diags[:0]
+	for _, d := range diags {
+		if d.Path != "status" && !strings.HasPrefix(d.Path, "status.") {
+			out = append(out, d)
+		}
+	}
+	return p, out
+}
+
+// namespaced reports whether p is a Policy.
+func namespaced(p *kyvernov1.ClusterPolicy) bool { return p.Kind == Policy }

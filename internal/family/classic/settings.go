@@ -1,0 +1,64 @@
+package classic
+
+import (
+	"slices"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Annotations of a policy with behaviour (§1.10); those of autogen are its own.
+const (
+	annotationScored   = "policies.kyverno.io/scored"
+	annotationSeverity = "policies.kyverno.io/severity"
+	annotationCategory = "policies.kyverno.io/category"
+)
+
+var severities = []string{"critical", "high", "medium", "low", "info"}
+
+func settings(p *kyvernov1.ClusterPolicy) policy.Settings {
+	spec := &p.Spec
+	s := policy.Settings{
+		ApplyOne:    spec.ApplyRules != nil && *spec.ApplyRules == kyvernov1.ApplyOne,
+		Admission:   spec.Admission == nil || *spec.Admission,
+		Background:  background(spec),
+		EmitWarning: spec.EmitWarning != nil && *spec.EmitWarning,
+		Scored:      p.Annotations[annotationScored] != "false",
+		Category:    p.Annotations[annotationCategory],
+	}
+	if severity := p.Annotations[annotationSeverity]; slices.Contains(severities, severity) {
+		s.Severity = severity
+	}
+	if failurePolicy(spec) == kyvernov1.Ignore {
+		s.FailurePolicy = policy.Ignore
+	}
+	if t := timeout(spec); t != nil {
+		s.TimeoutSeconds = *t
+	}
+	if w := spec.WebhookConfiguration; w != nil {
+		for _, c := range w.MatchConditions {
+			s.MatchConditions = append(s.MatchConditions, policy.MatchCondition{Name: c.Name, Expression: c.Expression})
+		}
+	}
+	return s
+}
+
+func background(spec *kyvernov1.Spec) bool { return spec.Background == nil || *spec.Background }
+
+// failurePolicy takes the field of webhookConfiguration before the deprecated one.
+func failurePolicy(spec *kyvernov1.Spec) kyvernov1.FailurePolicyType {
+	switch {
+	case spec.WebhookConfiguration != nil && spec.WebhookConfiguration.FailurePolicy != nil:
+		return *spec.WebhookConfiguration.FailurePolicy
+	case spec.FailurePolicy != nil:
+		return *spec.FailurePolicy
+	}
+	return kyvernov1.Fail
+}
+
+func timeout(spec *kyvernov1.Spec) *int32 {
+	if w := spec.WebhookConfiguration; w != nil && w.TimeoutSeconds != nil {
+		return w.TimeoutSeconds
+	}
+	return spec.WebhookTimeoutSeconds
+}

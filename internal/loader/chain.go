@@ -1,0 +1,127 @@
+package loader
+
+import (
+	"slices"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Chain is the compiled context of a rule or of a foreach entry. The nil Chain is empty.
+type Chain struct {
+	entries []entry
+	reads   policy.Reads
+}
+
+type entry struct {
+	name string
+	load func(before *policy.Scope) (any, error)
+}
+
+// Apply returns a scope in which the entries are registered, in order.
+func (c *Chain) Apply(s *policy.Scope) *policy.Scope {
+	if c == nil {
+		return s
+	}
+	for i := range c.entries {
+		s = s.WithLazy(c.entries[i].name, c.entries[i].load)
+	}
+	return s
+}
+
+// Reads are the variables that loading the entries may read, with the Needs that follow; an entry that asks the world
+// sets Needs.Lookups.
+func (c *Chain) Reads() policy.Reads {
+	if c == nil {
+		return policy.Reads{}
+	}
+	return c.reads
+}
+
+// Names are the names that the chain defines.
+func (c *Chain) Names() []string {
+	if c == nil {
+		return nil
+	}
+	var out []string
+	for _, e := range c.entries {
+		out = append(out, e.name)
+	}
+	return out
+}
+
+// input is what a Loader needs to know besides the entry.
+type input struct {
+	policyNamespace string // empty for cluster-scoped policies
+	path            string // of the entry's own field, such as spec.rules[0].context[1].configMap
+}
+
+// compiled is what a Loader makes of one entry.
+type compiled struct {
+	load  func(before *policy.Scope) (any, error)
+	reads policy.Reads
+	diags diag.List
+}
+
+// Names that every rule has already (§8.2); an entry may not take them.
+var reserved = []string{
+	"request", "element", "elementIndex", "image", "images", "serviceAccountName", "serviceAccountNamespace", "target", "@",
+}
+
+// Compile compiles the context entries at the field path. policyNamespace is the namespace of a namespaced policy,
+// empty for a cluster-scoped one. Mistakes are diagnostics, all at once; the Chain is usable in any case, and an
+// entry with a mistake yields an error when it is used.
+func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*Chain, diag.List) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	c := &Chain{}
+	var diags diag.List
+	for i := range entries {
+		e := &entries[i]
+		at := path + "[" + strconv.Itoa(i) + "]"
+		got := compileEntry(e, policyNamespace, at)
+		diags.Add(got.diags...)
+		c.reads.AddReads(got.reads)
+		c.entries = append(c.entries, entry{name: e.Name, load: got.load})
+	}
+	return c, diags
+}
+
+func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compiled {
+	var diags diag.List
+	if e.Name == "" {
+		diags.Errorf(path+".name", "a name is required for context entries")
+	} else if slices.Contains(reserved, e.Name) {
+		diags.Errorf(path+".name", "entry name %s is invalid as it conflicts with a pre-defined variable %s", e.Name, e.Name)
+		diags.Hint("choose another name for the entry")
+	}
+	var owners []Loader
+	for _, l := range loaders {
+		if l.Owns(e) {
+			owners = append(owners, l)
+		}
+	}
+	if len(owners) != 1 {
+		diags.Errorf(path, "exactly one of configMap or apiCall or imageRegistry or variable is required for context entries")
+		return broken(diags)
+	}
+	c := owners[0].compile(e, input{policyNamespace: policyNamespace, path: path + "." + owners[0].Field})
+	c.diags = append(diags, c.diags...)
+	if c.load == nil || diags.HasErrors() {
+		c.load = broken(c.diags).load
+	}
+	return c
+}
+
+// broken is an entry that cannot be loaded; using it is an error with the first diagnostic's text.
+func broken(diags diag.List) compiled {
+	err := brokenEntry{diags.Errors()[0]}
+	return compiled{diags: diags, load: func(*policy.Scope) (any, error) { return nil, err }}
+}
+
+type brokenEntry struct{ d diag.Diagnostic }
+
+func (b brokenEntry) Error() string { return b.d.Summary }

@@ -1,0 +1,85 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var configMap = Loader{
+	Field: "configMap",
+	Doc:   "The data and metadata of a ConfigMap. Values stay text, also when they look like JSON. The namespace defaults to the policy's own, else to `default`.",
+	Example: `name: dictionary
+configMap:
+  name: allowed-registries
+  namespace: platform
+`,
+	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.ConfigMap != nil },
+	compile: compileConfigMap,
+}
+
+func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
+	var c compiled
+	ref, entryName := e.ConfigMap, e.Name
+	if ref.Name == "" {
+		c.diags.Errorf(in.path+".name", "a name is required for configMap context entry")
+		return c
+	}
+	namespace := ref.Namespace
+	if namespace == "" {
+		namespace = in.policyNamespace
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	nameText := template.Compile(ref.Name, template.Options{})
+	namespaceText := template.Compile(namespace, template.Options{})
+	c.diags.Add(at(in.path+".name", nameText)...)
+	c.diags.Add(at(in.path+".namespace", namespaceText)...)
+	c.reads.Add(nameText)
+	c.reads.Add(namespaceText)
+	c.reads.Needs.Lookups = true
+	if ns, static := namespaceText.Static(); static && in.policyNamespace != "" && ns != in.policyNamespace {
+		c.diags.Errorf(in.path+".namespace", "%s", foreignNamespace(entryName, namespace, in.policyNamespace))
+		c.diags.Hint("a namespaced policy reads ConfigMaps of its own namespace only")
+	}
+	c.load = func(before *policy.Scope) (any, error) {
+		name, err := nameText.EvalString(before.Env, before)
+		if err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", entryName, err)
+		}
+		ns, err := namespaceText.EvalString(before.Env, before)
+		if err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", entryName, err)
+		}
+		// Judged again here: a namespace made of variables is only known now.
+		if in.policyNamespace != "" && ns != in.policyNamespace {
+			return nil, foreignNamespace(entryName, ns, in.policyNamespace)
+		}
+		obj, err := getConfigMap(before.Env.Meter.Context(), before.Env.World.Objects, ns, name)
+		if err != nil {
+			return nil, fmt.Errorf("failed to retrieve config map for context entry %s: failed to get configmap %s/%s : %w", entryName, ns, name, err)
+		}
+		data, ok := obj["data"]
+		if !ok || data == nil {
+			data = map[string]any{}
+		}
+		return map[string]any{"data": data, "metadata": obj["metadata"]}, nil
+	}
+	return c
+}
+
+func getConfigMap(ctx context.Context, objects world.Objects, namespace, name string) (map[string]any, error) {
+	if objects == nil {
+		return nil, fmt.Errorf("configmaps are %w", world.ErrUnavailable)
+	}
+	return objects.Get(ctx, "v1", "ConfigMap", namespace, name)
+}
+
+func foreignNamespace(entry, namespace, policyNamespace string) error {
+	return fmt.Errorf("context entry %s: configMap namespace %q is different from policy namespace %q", entry, namespace, policyNamespace)
+}

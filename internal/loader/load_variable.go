@@ -1,0 +1,163 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var variable = Loader{
+	Field: "variable",
+	Doc:   "A value written in the policy, or the result of a JMESPath query over that value or over all variables; a default stands in when the query fails or gives null.",
+	Example: `name: team
+variable:
+  jmesPath: request.object.metadata.labels.team
+  default: nobody
+`,
+	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.Variable != nil },
+	compile: compileVariable,
+}
+
+// variableEntry is a compiled `variable` entry; parts that the author left out are nil.
+type variableEntry struct {
+	name   string
+	value  *template.Template
+	def    *template.Template
+	path   *template.Template // text of the query
+	query  *jmespath.Expr     // the query, where its text holds no variables
+	source string             // text of the query as authored
+}
+
+func compileVariable(e *kyvernov1.ContextEntry, in input) compiled {
+	var c compiled
+	v := e.Variable
+	if v.Value == nil && v.JMESPath == "" {
+		c.diags.Errorf(in.path, "a variable must define a value or a jmesPath expression")
+	}
+	if v.Default != nil && v.JMESPath == "" {
+		c.diags.Errorf(in.path+".default", "a variable must define a default value only when a jmesPath expression is defined")
+	}
+	x := &variableEntry{name: e.Name, source: v.JMESPath}
+	x.value = c.template(v.Value, in.path+".value")
+	x.def = c.template(v.Default, in.path+".default")
+	if v.JMESPath != "" {
+		x.path = template.Compile(v.JMESPath, template.Options{})
+		c.diags.Add(at(in.path+".jmesPath", x.path)...)
+		c.reads.Add(x.path)
+		if text, static := x.path.Static(); static {
+			query, err := jmespath.Compile(text.(string))
+			if err != nil {
+				c.diags.Errorf(in.path+".jmesPath", "failed to parse JMESPath %s: %v", v.JMESPath, err)
+			} else if x.query = query; x.value == nil {
+				c.reads.AddExpr(query)
+			}
+		} else if x.value == nil {
+			c.reads.AddNames("*") // the query is only known at run time
+		}
+	}
+	if !c.diags.HasErrors() {
+		c.load = x.load
+	}
+	return c
+}
+
+// template compiles a part of the entry; nil stays nil.
+func (c *compiled) template(raw *apiextensionsv1.JSON, path string) *template.Template {
+	if raw == nil {
+		return nil
+	}
+	v, err := value.DecodeJSON(raw.Raw)
+	if err != nil {
+		c.diags.Errorf(path, "invalid JSON: %v", err)
+		return nil
+	}
+	t := template.Compile(v, template.Options{})
+	c.diags.Add(at(path, t)...)
+	c.reads.Add(t)
+	return t
+}
+
+// at gives the diagnostics of a template the field path of the entry.
+func at(path string, t *template.Template) diag.List {
+	out := t.Diags()
+	for i := range out {
+		out[i].Path = path
+	}
+	return out
+}
+
+func (x *variableEntry) load(before *policy.Scope) (any, error) {
+	var input any
+	if x.value != nil {
+		v, err := x.value.Eval(before.Env, before)
+		if err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.name, err)
+		}
+		input = v
+	}
+	if x.path == nil {
+		return x.notNil(input)
+	}
+	result, err := x.search(before, input)
+	if stops(err) {
+		return nil, err
+	}
+	if (err != nil || result == nil) && x.def != nil {
+		result, err = x.def.Eval(before.Env, before)
+		if err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.name, err)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.notNil(result)
+}
+
+// stops reports whether the evaluation as a whole is over, so that no default may hide the error.
+func stops(err error) bool {
+	return err != nil && (errors.Is(err, budget.ErrExhausted) || isContext(err))
+}
+
+func (x *variableEntry) search(before *policy.Scope, input any) (any, error) {
+	query, text := x.query, x.source
+	if query == nil {
+		v, err := x.path.Eval(before.Env, before)
+		if err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.name, err)
+		}
+		s, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("jmespath value must be a string %s %s: <nil>", x.name, x.source)
+		}
+		if query, err = jmespath.Compile(s); err != nil {
+			return nil, fmt.Errorf("failed to apply jmespath %s to variable %v: incorrect query %s: %w", s, input, s, err)
+		}
+		text = s
+	}
+	root := input
+	if x.value == nil {
+		root = jmespath.Root(before)
+	}
+	result, err := query.Search(before.Env, root)
+	if err != nil {
+		return nil, fmt.Errorf("failed to apply jmespath %s to variable %v: JMESPath query failed: %w", text, input, err)
+	}
+	return result, nil
+}
+
+func (x *variableEntry) notNil(v any) (any, error) {
+	if v == nil {
+		return nil, fmt.Errorf("failed to add context entry for variable %s since it evaluated to nil", x.name)
+	}
+	return v, nil
+}

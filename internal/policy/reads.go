@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+)
+
+// Expressions is anything compiled that tells which variables it reads; *template.Template is one.
+type Expressions interface {
+	// Roots are the top-level names that may be read; "*" when that cannot be told.
+	Roots() []string
+	// Expressions are the compiled queries.
+	Expressions() []*jmespath.Expr
+}
+
+// Reads collects the free variables of compiled expressions, and the Needs that follow from them. The zero Reads is
+// empty and ready to use.
+type Reads struct {
+	Needs Needs
+	names []string
+	all   bool
+}
+
+// Add adds what e reads.
+func (r *Reads) Add(e Expressions) {
+	r.AddNames(e.Roots()...)
+	for _, x := range e.Expressions() {
+		r.AddExpr(x)
+	}
+}
+
+// AddExpr adds what the query x reads.
+func (r *Reads) AddExpr(x *jmespath.Expr) {
+	r.AddNames(x.Roots()...)
+	for _, p := range x.Paths() {
+		r.addPath(p)
+	}
+}
+
+// AddNames adds top-level names; "*" stands for every name and every part of the request.
+func (r *Reads) AddNames(names ...string) {
+	for _, n := range names {
+		if n == "*" {
+			r.all = true
+			r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true})
+			continue
+		}
+		if !slices.Contains(r.names, n) {
+			r.names = append(r.names, n)
+		}
+		r.addName(n)
+	}
+}
+
+// AddReads adds all that o holds.
+func (r *Reads) AddReads(o Reads) {
+	r.Needs.Merge(o.Needs)
+	r.all = r.all || o.all
+	r.AddNames(o.names...)
+}
+
+// Has reports whether the variable of that name may be read.
+func (r *Reads) Has(name string) bool { return r.all || slices.Contains(r.names, name) }
+
+// Names are the names read, without those hidden behind nested variables.
+func (r *Reads) Names() []string { return r.names }
+
+func (r *Reads) addName(name string) {
+	switch name {
+	case "serviceAccountName", "serviceAccountNamespace":
+		r.Needs.User = true
+	case "images", "image":
+		r.Needs.Images = true
+	}
+}
+
+func (r *Reads) addPath(path []string) {
+	if len(path) == 0 || path[0] != "request" {
+		return
+	}
+	if len(path) == 1 { // the whole request
+		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true})
+		return
+	}
+	switch path[1] {
+	case "userInfo":
+		r.Needs.User = true
+	case "roles", "clusterRoles":
+		r.Needs.User = true
+		r.Needs.Roles = true
+	case "oldObject":
+		r.Needs.OldObject = true
+	case "operation":
+		r.Needs.Operation = true
+	}
+}

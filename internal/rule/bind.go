@@ -1,0 +1,72 @@
+package rule
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// binder defines the variables of a foreach element (§4.8): element and elementIndex, and both with the nesting depth
+// behind their names. Only those that something inside the loop reads are defined, since a loop over containers runs
+// for every Pod.
+type binder struct {
+	elements, indexes []string
+}
+
+func newBinder(reads *policy.Reads, depth int) binder {
+	var b binder
+	n := strconv.Itoa(depth)
+	for _, name := range []string{"element", "element" + n} {
+		if reads.Has(name) {
+			b.elements = append(b.elements, name)
+		}
+	}
+	for _, name := range []string{"elementIndex", "elementIndex" + n} {
+		if reads.Has(name) {
+			b.indexes = append(b.indexes, name)
+		}
+	}
+	return b
+}
+
+func (b *binder) apply(s *policy.Scope, element any, index int) *policy.Scope {
+	for _, name := range b.elements {
+		s = s.With(name, element)
+	}
+	for _, name := range b.indexes {
+		s = s.With(name, float64(index))
+	}
+	return s
+}
+
+// stops reports whether an error ends the whole evaluation, so that no rule of the language may turn it into a skip.
+func stops(err error) bool {
+	return err != nil && (errors.Is(err, budget.ErrExhausted) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// conditionList writes typed conditions as JSON values.
+func conditionList(in []kyvernov1.Condition) []any {
+	out := make([]any, len(in))
+	for i, c := range in {
+		m := map[string]any{}
+		if c.RawKey != nil {
+			m["key"], _ = value.DecodeJSON(c.RawKey.Raw)
+		}
+		if c.Operator != "" {
+			m["operator"] = string(c.Operator)
+		}
+		if c.RawValue != nil {
+			m["value"], _ = value.DecodeJSON(c.RawValue.Raw)
+		}
+		if c.Message != "" {
+			m["message"] = c.Message
+		}
+		out[i] = m
+	}
+	return out
+}

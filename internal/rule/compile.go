@@ -1,0 +1,193 @@
+package rule
+
+import (
+	"context"
+	"errors"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Input is what a rule's compilation needs to know besides the rule.
+type Input struct {
+	Namespace string // of a namespaced policy; empty for cluster-scoped policies
+	Path      string // field path of the authored rule, such as spec.rules[2]
+	Index     int    // position in Program.Rules
+	Origin    policy.Origin
+	Action    policy.ActionPlan
+}
+
+// Compile makes the executable rule. Mistakes are diagnostics, all at once. A rule with an error among them is still a
+// rule: it matches as far as its match block can be read, and evaluates to status error.
+func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
+	c := &compiler{in: in, name: r.Name}
+	out := &policy.Rule{
+		Name: r.Name, Index: in.Index, Path: in.Path, Origin: in.Origin, Action: in.Action,
+		ReportProperties: r.ReportProperties,
+	}
+	matcher, diags := match.Compile(r.MatchResources, r.ExcludeResources, in.Namespace, in.Path)
+	c.diags.Add(diags...)
+	out.Match = matcher.Match
+	out.Targets = matcher.Targets()
+
+	kind := c.kind(r)
+	if kind == nil {
+		out.Kind, out.Stage = "", policy.StageValidate
+		out.Eval = c.broken()
+		if r.Validation != nil && r.Validation.Assert != nil {
+			// Assertion trees were removed from the language; a rule with nothing else yields no result (§4.11).
+			out.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
+		}
+		return out, c.diags
+	}
+	out.Kind, out.Stage = kind.Name, kind.Stage
+	out.SkipOnDelete = kind.skipOnDelete
+	out.AllowExisting = kind.allowExisting && allowsExisting(r)
+
+	chain := c.context(r.Context, in.Path+".context")
+	before := len(c.diags)
+	preconditions := c.conditions(r.Preconditions, in.Path+".preconditions")
+	run := kind.compile(c, r)
+	if c.diags[before:].HasErrors() || run == nil {
+		out.Eval = c.broken()
+	} else {
+		out.Eval = withPrelude(chain, preconditions, run)
+	}
+	out.Needs = c.reads.Needs
+	out.Needs.Merge(matcher.Needs())
+	for _, o := range in.Action.Overrides {
+		out.Needs.NamespaceLabels = out.Needs.NamespaceLabels || o.Selector != nil
+	}
+	return out, c.diags
+}
+
+func allowsExisting(r *kyvernov1.Rule) bool {
+	v := r.Validation
+	return v != nil && (v.AllowExistingViolations == nil || *v.AllowExistingViolations)
+}
+
+// compiler collects what the parts of one rule have in common: mistakes and free variables.
+type compiler struct {
+	in    Input
+	name  string
+	diags diag.List
+	reads policy.Reads
+}
+
+// kind chooses the handler of the rule and reports rules with none or several.
+func (c *compiler) kind(r *kyvernov1.Rule) *Kind {
+	groups := 0
+	for _, has := range []bool{r.Validation != nil, r.Mutation != nil, r.Generation != nil, len(r.VerifyImages) > 0} {
+		if has {
+			groups++
+		}
+	}
+	switch {
+	case groups == 0:
+		c.diags.Errorf(c.in.Path, "No operation defined in the rule '%s'.(supported operations: mutate,validate,generate,verifyImages)", r.Name)
+		return nil
+	case groups > 1:
+		c.diags.Errorf(c.in.Path, "Multiple operations defined in the rule '%s', only one operation (mutate,validate,generate,verifyImages) is allowed per rule", r.Name)
+	}
+	found := kindsOf(r)
+	switch {
+	case len(found) == 0 && r.Validation != nil:
+		c.diags.Errorf(c.in.Path+".validate", "one of pattern, anyPattern, deny, foreach, cel must be specified")
+		return nil
+	case len(found) == 0:
+		c.diags.Errorf(c.in.Path+".mutate", "one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` must be specified")
+		return nil
+	case len(found) > 1 && groups == 1:
+		c.several(found)
+	}
+	return found[0]
+}
+
+func (c *compiler) several(found []*Kind) {
+	switch found[0].group() {
+	case "validate":
+		c.diags.Errorf(c.in.Path+".validate", "only one of pattern, anyPattern, deny, foreach, cel can be specified")
+	case "mutate":
+		c.diags.Errorf(c.in.Path+".mutate", "only one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` is allowed")
+	}
+	c.diags.Hint("split the rule into one rule for each of %s", fields(found))
+}
+
+func fields(ks []*Kind) string {
+	s := ""
+	for i, k := range ks {
+		if i > 0 {
+			s += ", "
+		}
+		s += k.Field()
+	}
+	return s
+}
+
+// broken is the evaluator of a rule with mistakes: an error with the first of them.
+func (c *compiler) broken() func(*policy.Scope) policy.Yield {
+	message := "the rule cannot be evaluated"
+	if errs := c.diags.Errors(); len(errs) > 0 {
+		message = errs[0].Path + ": " + errs[0].Summary
+	}
+	y := policy.Yield{Status: policy.StatusError, Message: message}
+	return func(*policy.Scope) policy.Yield { return y }
+}
+
+func (c *compiler) context(entries []kyvernov1.ContextEntry, path string) *loader.Chain {
+	chain, diags := loader.Compile(entries, c.in.Namespace, path)
+	// An entry that cannot be loaded is an error of the policy, but breaks only what uses it.
+	c.diags.Add(diags...)
+	c.reads.AddReads(chain.Reads())
+	return chain
+}
+
+// conditions compiles an optional block of conditions; nil when there is none.
+func (c *compiler) conditions(raw *apiextensionsv1.JSON, path string) *condition.Set {
+	v, ok := c.decode(raw, path)
+	if !ok || v == nil {
+		return nil
+	}
+	return c.conditionTree(v, path)
+}
+
+func (c *compiler) conditionTree(v any, path string) *condition.Set {
+	set, diags := condition.Compile(v, path)
+	c.diags.Add(diags...)
+	c.reads.AddNames(set.Roots()...)
+	for _, t := range set.Templates() {
+		c.reads.Add(t)
+	}
+	return set
+}
+
+// decode reads a schemaless field; ok is false when it is absent or malformed.
+func (c *compiler) decode(raw *apiextensionsv1.JSON, path string) (v any, ok bool) {
+	if raw == nil {
+		return nil, false
+	}
+	v, err := value.DecodeJSON(raw.Raw)
+	if err != nil {
+		c.diags.Errorf(path, "invalid JSON: %v", err)
+		return nil, false
+	}
+	return v, true
+}
+
+var errNoObject = errors.New("the request carries no object")
+
+// subject is what patterns are checked against.
+func subject(s *policy.Scope) (map[string]any, error) {
+	obj, err := s.Request.Subject()
+	if err == nil && obj == nil {
+		err = errNoObject
+	}
+	return obj, err
+}

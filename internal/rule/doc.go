@@ -1,0 +1,17 @@
+// Package rule compiles the rules of a policy: one file per rule kind declares the API field that it owns, its
+// documentation, and how to compile it.
+//
+//	r, diags := rule.Compile(&authored, rule.Input{Path: "spec.rules[0]", Action: plan})
+//	ok, err := r.Match(ctx, request)
+//	yield := r.Eval(policy.NewScope(env, request, program, r))
+//
+// What every kind shares stands once in prelude.go: context entries are registered, preconditions are judged, then the
+// kind's handler runs (language reference §3.2). Messages are those of §4.1 and §4.6; what does not depend on the
+// request is put together at compile time, so that a rule that passes writes no text.
+//
+// Kinds that this version recognises but cannot run yet are rows in unsupported.go: one clear diagnostic, and an error
+// as result. The package does not know exceptions, effective actions or the treatment of violations that existed
+// before (engine), and does not expand rules for pod controllers (autogen).
+//
+// Floor 2: imports match, loader and what they import.
+package rule

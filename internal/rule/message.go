@@ -1,0 +1,59 @@
+package rule
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+// textNotString stands in for a message whose variables give something else than text (§4.6).
+const textNotString = "the produced message didn't resolve to a string, check your policy definition."
+
+// message is the message of a rule: nothing, a text, or a text with variables.
+type message struct {
+	text    string
+	dynamic *template.Template
+}
+
+// message compiles the authored message. Its variables are evaluated only when a rule fails, and a variable that
+// cannot be resolved changes the text of the failure, not its status; so malformed variables are mistakes to report
+// and not a broken rule.
+func (c *compiler) message(text, path string) message {
+	t := template.Compile(text, template.Options{Path: "/validate/message"})
+	for _, d := range t.Diags() {
+		d.Path = path
+		c.diags.Add(d)
+	}
+	c.reads.Add(t)
+	if v, static := t.Static(); static {
+		return message{text: v.(string)}
+	}
+	return message{dynamic: t}
+}
+
+// empty reports whether the author wrote no message.
+func (m *message) empty() bool { return m.dynamic == nil && m.text == "" }
+
+// resolve is the message with its variables substituted.
+func (m *message) resolve(s *policy.Scope) (string, error) {
+	if m.dynamic == nil {
+		return m.text, nil
+	}
+	v, err := m.dynamic.Eval(s.Env, s)
+	if err != nil {
+		return "", err
+	}
+	if text, ok := v.(string); ok {
+		return text, nil
+	}
+	return textNotString, nil
+}
+
+// sentence adds the full stop that pattern failures put behind a message.
+func sentence(text string) string {
+	if strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}

@@ -1,0 +1,68 @@
+package rule
+
+import (
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Kind is one kind of rule.
+type Kind struct {
+	Name  policy.RuleKind // the API field that the kind owns, such as validate.pattern
+	Stage policy.Stage
+	Doc   string // one or two sentences for the reference documentation
+	// Owns reports whether the rule uses the field.
+	Owns func(*kyvernov1.Rule) bool
+
+	// compile makes the handler. It reports mistakes through the compiler; a nil handler, or a diagnostic of severity
+	// Error, makes the rule a broken one.
+	compile func(*compiler, *kyvernov1.Rule) handler
+	// skipOnDelete: a DELETE request yields no result (§2.6).
+	skipOnDelete bool
+	// allowExisting: violations of the old object may be tolerated (§3.6).
+	allowExisting bool
+}
+
+// Field is the API field below the rule that the kind owns.
+func (k *Kind) Field() string { return string(k.Name) }
+
+// group is the part of the field before the dot: validate, mutate, generate or verifyImages.
+func (k *Kind) group() string {
+	g, _, _ := strings.Cut(string(k.Name), ".")
+	return g
+}
+
+// kinds is the frozen registry. Within a group the order is that in which the reference chooses the handler when a
+// rule has several of the fields (§4).
+var kinds = freeze(
+	validateManifests, validatePodSecurity, validateCEL,
+	validateDeny, validatePattern, validateAnyPattern, validateForeach,
+	mutateStrategicMerge, mutateJSONPatch, mutateForeach,
+	generate, verifyImages,
+)
+
+func freeze(ks ...*Kind) []*Kind {
+	seen := map[policy.RuleKind]bool{}
+	for _, k := range ks {
+		if k.Name == "" || k.Doc == "" || k.Stage == 0 || k.Owns == nil || k.compile == nil || seen[k.Name] {
+			panic("rule: incomplete or duplicate registration of " + string(k.Name))
+		}
+		seen[k.Name] = true
+	}
+	return ks
+}
+
+// Kinds lists every rule kind, supported or not.
+func Kinds() []*Kind { return append([]*Kind(nil), kinds...) }
+
+// kindsOf are the kinds whose field the rule uses, in order of precedence.
+func kindsOf(r *kyvernov1.Rule) []*Kind {
+	var out []*Kind
+	for _, k := range kinds {
+		if k.Owns(r) {
+			out = append(out, k)
+		}
+	}
+	return out
+}

@@ -1,0 +1,42 @@
+package rule
+
+import (
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Kinds that are recognised and refused. A later change replaces a row by a file.
+var (
+	validateManifests = unsupported("validate.manifests", policy.StageValidate,
+		"Verifies the signature of a YAML manifest that was applied.",
+		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Manifests != nil })
+	validatePodSecurity = unsupported("validate.podSecurity", policy.StageValidate,
+		"Judges pods by the controls of the Pod Security Standards.",
+		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.PodSecurity != nil })
+	validateCEL = unsupported("validate.cel", policy.StageValidate,
+		"Judges the resource by CEL expressions, like a ValidatingAdmissionPolicy.",
+		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil })
+	mutateStrategicMerge = unsupported("mutate.patchStrategicMerge", policy.StageMutate,
+		"Merges a patch into the resource.",
+		func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.RawPatchStrategicMerge != nil })
+	mutateJSONPatch = unsupported("mutate.patchesJson6902", policy.StageMutate,
+		"Applies a JSON patch to the resource.",
+		func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.PatchesJSON6902 != "" })
+	mutateForeach = unsupported("mutate.foreach", policy.StageMutate,
+		"Applies patches for every element of a list.",
+		func(r *kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.ForEachMutation) > 0 })
+	generate = unsupported("generate", policy.StageGenerate,
+		"Creates other resources when the matched one appears.",
+		func(r *kyvernov1.Rule) bool { return r.Generation != nil })
+	verifyImages = unsupported("verifyImages", policy.StageVerifyImages,
+		"Verifies signatures and attestations of images.",
+		func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 })
+)
+
+func unsupported(name policy.RuleKind, stage policy.Stage, doc string, owns func(*kyvernov1.Rule) bool) *Kind {
+	return &Kind{Name: name, Stage: stage, Doc: doc, Owns: owns, skipOnDelete: true,
+		compile: func(c *compiler, _ *kyvernov1.Rule) handler {
+			c.diags.Errorf(c.in.Path+"."+string(name), "%s is not supported by this version of Ephor yet", name)
+			return nil
+		}}
+}

@@ -1,0 +1,84 @@
+package rule
+
+import (
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var validateDeny = &Kind{
+	Name:  "validate.deny",
+	Stage: policy.StageValidate,
+	Doc: "The request is denied when the conditions hold. Without conditions it is always denied. " +
+		"Unlike patterns, deny rules also judge DELETE requests.",
+	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Deny != nil },
+	allowExisting: true,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		v := r.Validation
+		return c.deny(v.Deny, c.in.Path+".validate.deny", c.message(v.Message, c.in.Path+".validate.message"))
+	},
+}
+
+// deny compiles a deny block with the message of its rule.
+func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
+	var conditions *condition.Set
+	separator := "; "
+	if v, ok := c.decode(d.RawAnyAllConditions, path+".conditions"); ok && v != nil {
+		conditions = c.conditionTree(v, path+".conditions")
+		if legacyList(v) {
+			separator = ";"
+		}
+	}
+	pass := policy.Yield{Status: policy.StatusPass, Message: "validation rule '" + c.name + "' passed."}
+	silent := "validation error: rule " + c.name + " failed"
+	return func(s *policy.Scope) policy.Yield {
+		var messages []string
+		if conditions != nil {
+			verdict, err := conditions.Eval(s.Env, s)
+			if err != nil {
+				return failed("failed to check deny conditions: ", err)
+			}
+			if !verdict.OK {
+				return pass
+			}
+			messages = verdict.Messages
+		}
+		return policy.Yield{Status: policy.StatusFail, Message: denyMessage(s, &msg, messages, separator, silent)}
+	}
+}
+
+// denyMessage puts the rule's message before those of the conditions that held. A rule message that cannot be
+// resolved is left out, even when nothing else is there (§4.6).
+func denyMessage(s *policy.Scope, msg *message, conditions []string, separator, silent string) string {
+	if msg.empty() && len(conditions) == 0 {
+		return silent
+	}
+	text, err := msg.resolve(s)
+	switch {
+	case err != nil || text == "":
+		return strings.Join(conditions, separator)
+	case len(conditions) == 0:
+		return text
+	}
+	return text + separator + strings.Join(conditions, separator)
+}
+
+// legacyList tells the old form of conditions, a plain list of them, from a list of any/all blocks.
+func legacyList(v any) bool {
+	list, ok := v.([]any)
+	if !ok {
+		return false
+	}
+	for _, e := range list {
+		m, _ := e.(map[string]any)
+		if _, isAny := m["any"]; isAny {
+			return false
+		}
+		if _, isAll := m["all"]; isAll {
+			return false
+		}
+	}
+	return true
+}

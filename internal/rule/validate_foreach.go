@@ -1,0 +1,276 @@
+package rule
+
+import (
+	"errors"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var validateForeach = &Kind{
+	Name:  "validate.foreach",
+	Stage: policy.StageValidate,
+	Doc: "Judges every element of a list by a pattern, by anyPattern, by deny conditions or by a nested foreach. " +
+		"Without any element there is no result.",
+	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && len(r.Validation.ForEachValidation) > 0 },
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		v := r.Validation
+		msg := c.message(v.Message, c.in.Path+".validate.message")
+		loops := c.loops(v.ForEachValidation, c.in.Path+".validate.foreach", 0, msg)
+		return func(s *policy.Scope) policy.Yield {
+			y := evalLoops(loops, s)
+			if y.Status == policy.StatusPass {
+				return yieldForeach
+			}
+			return y
+		}
+	},
+}
+
+// Texts of the language reference §4.1 and §4.8.
+const (
+	textForeachFailure = "validation failure: "
+	textForeachError   = "failed to process foreach: "
+	textListError      = "failed to evaluate list: "
+)
+
+var yieldForeach = policy.Yield{Status: policy.StatusPass, Message: "rule passed"}
+
+// loop is one compiled foreach entry.
+type loop struct {
+	list          *jmespath.Expr
+	elementScope  *bool
+	bind          binder
+	context       *loader.Chain
+	preconditions *condition.Set
+	// One of the two is set: nested loops, or a check of the element (or of the whole resource).
+	nested []*loop
+	check  check
+	// needsResource: the check looks at a document, which deny conditions do not.
+	needsResource bool
+}
+
+// loops compiles the entries of a foreach; depth counts the loops around it.
+func (c *compiler) loops(entries []kyvernov1.ForEachValidation, path string, depth int, msg message) []*loop {
+	if depth > maxLoopDepth {
+		c.diags.Errorf(path, "foreach is nested more than %d levels deep", maxLoopDepth)
+		return nil
+	}
+	out := make([]*loop, len(entries))
+	for i := range entries {
+		out[i] = c.loop(&entries[i], path+"["+strconv.Itoa(i)+"]", depth, msg)
+	}
+	return out
+}
+
+// maxLoopDepth is far beyond what policies use; evaluation is bounded by the budget, not by this.
+const maxLoopDepth = 32
+
+func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, msg message) *loop {
+	l := &loop{elementScope: f.ElementScope}
+	l.list = c.list(f.List, path+".list")
+
+	// What the entry reads decides which of its variables have to be bound for each element.
+	outer := c.reads
+	c.reads = policy.Reads{}
+	l.context = c.context(f.Context, path+".context")
+	if f.AnyAllConditions != nil {
+		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
+	}
+	c.body(l, f, path, depth, msg)
+	if msg.dynamic != nil {
+		c.reads.Add(msg.dynamic)
+	}
+	l.bind = newBinder(&c.reads, depth)
+	inner := c.reads
+	c.reads = outer
+	c.reads.AddReads(inner)
+	return l
+}
+
+func (c *compiler) list(text, path string) *jmespath.Expr {
+	if text == "" {
+		c.diags.Errorf(path, "foreach.list is required")
+		return nil
+	}
+	query, err := jmespath.Compile(text)
+	if err != nil {
+		c.diags.Errorf(path, "%sincorrect query %s: %v", textListError, text, err)
+		c.diags.Hint("list is a bare JMESPath expression, without {{ }}")
+		return nil
+	}
+	c.reads.AddExpr(query)
+	return query
+}
+
+// body compiles what is done with an element.
+func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, depth int, msg message) {
+	has := 0
+	if f.Deny != nil {
+		has++
+		judge := c.deny(f.Deny, path+".deny", msg)
+		l.check = func(s *policy.Scope, _ any) policy.Yield { return judge(s) }
+	}
+	if f.RawPattern != nil {
+		has++
+		l.check, l.needsResource = c.pattern(f.RawPattern, path+".pattern", msg), true
+	}
+	if f.RawAnyPattern != nil {
+		has++
+		l.check, l.needsResource = c.anyPattern(f.RawAnyPattern, path+".anyPattern", msg), true
+	}
+	if len(f.ForEachValidation) > 0 {
+		has++
+		l.nested = c.loops(f.ForEachValidation, path+".foreach", depth+1, msg)
+	}
+	switch {
+	case has == 0:
+		c.diags.Errorf(path, "one of pattern, anyPattern, deny, or a nested foreach must be specified")
+	case has > 1:
+		c.diags.Errorf(path, "only one of pattern, anyPattern, deny, or a nested foreach can be specified")
+		c.diags.Hint("split it into one foreach entry for each")
+	}
+}
+
+// anyAllTree writes typed conditions as the schemaless form, keeping the difference between an absent and an empty
+// block (§4.7).
+func anyAllTree(c *kyvernov1.AnyAllConditions) map[string]any {
+	out := map[string]any{}
+	if c.AnyConditions != nil {
+		out["any"] = conditionList(c.AnyConditions)
+	}
+	if c.AllConditions != nil {
+		out["all"] = conditionList(c.AllConditions)
+	}
+	return out
+}
+
+func evalLoops(loops []*loop, s *policy.Scope) policy.Yield {
+	applied := false
+	for _, l := range loops {
+		y := l.eval(s)
+		switch y.Status {
+		case policy.StatusPass:
+			applied = true
+		case policy.StatusFail, policy.StatusError:
+			return y
+		}
+	}
+	if applied {
+		return policy.Yield{Status: policy.StatusPass}
+	}
+	return policy.Yield{}
+}
+
+// eval judges the elements in order; the first failure or error ends it. Without an applied element the Yield is
+// empty.
+func (l *loop) eval(s *policy.Scope) policy.Yield {
+	elements, err := l.elements(s)
+	if err != nil {
+		return failed(textListError, err)
+	}
+	applied := false
+	for i, element := range elements {
+		if err := s.Env.Meter.Step(1); err != nil {
+			return failed(textForeachError, err)
+		}
+		if element == nil {
+			continue
+		}
+		y := l.element(s, element, i)
+		switch y.Status {
+		case policy.StatusPass:
+			applied = true
+		case policy.StatusFail:
+			y.Message = textForeachFailure + y.Message
+			return y
+		case policy.StatusError:
+			return y
+		}
+	}
+	if applied {
+		return policy.Yield{Status: policy.StatusPass}
+	}
+	return policy.Yield{}
+}
+
+// elements evaluates the list. A missing key means that there are none; anything but a list is one element.
+func (l *loop) elements(s *policy.Scope) ([]any, error) {
+	v, err := l.list.Search(s.Env, s)
+	if err != nil {
+		if unknown := (*jmespath.UnknownKeyError)(nil); errors.As(err, &unknown) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if list, ok := v.([]any); ok {
+		return list, nil
+	}
+	return []any{v}, nil
+}
+
+// element judges one element in a scope of its own.
+func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield {
+	s := l.bind.apply(outer, element, index)
+	inScope, err := l.inScope(element)
+	if err != nil {
+		return failed(textForeachError, err)
+	}
+	s = l.context.Apply(s)
+	if l.preconditions != nil {
+		verdict, err := l.preconditions.Eval(s.Env, s)
+		if stops(err) {
+			return failed(textForeachError, err)
+		}
+		if err != nil || !verdict.OK {
+			return policy.Yield{} // an error skips the element, as documented (§4.8)
+		}
+	}
+	if l.nested != nil {
+		return evalLoops(l.nested, s)
+	}
+	resource := element
+	if l.needsResource && !inScope {
+		object, err := subject(s)
+		if err != nil {
+			return failed(textForeachError, err)
+		}
+		resource = object
+	}
+	y := l.check(s, resource)
+	if y.Status == policy.StatusError {
+		y.Message = textForeachError + y.Message
+	}
+	return y
+}
+
+// inScope decides whether patterns are checked against the element or against the whole resource.
+func (l *loop) inScope(element any) (bool, error) {
+	_, isMap := element.(map[string]any)
+	if l.elementScope == nil {
+		return isMap, nil
+	}
+	if *l.elementScope && !isMap {
+		return false, errors.New("cannot use elementScope=true foreach rules for elements that are not maps, expected type=map got type=" + goType(element))
+	}
+	return *l.elementScope, nil
+}
+
+// goType names the type of an element with the words of the reference.
+func goType(v any) string {
+	switch v.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	case []any:
+		return "[]interface {}"
+	case int64, float64:
+		return "float64" // every number of the JSON context is a float
+	}
+	return "map[string]interface {}"
+}

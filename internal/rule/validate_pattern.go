@@ -1,0 +1,85 @@
+package rule
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/pattern"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var validatePattern = &Kind{
+	Name:  "validate.pattern",
+	Stage: policy.StageValidate,
+	Doc: "The resource has to fit the pattern: a partial document with wildcards, operators and anchors. " +
+		"The result is skip when the anchors say that the pattern is not for this resource.",
+	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.RawPattern != nil },
+	skipOnDelete:  true,
+	allowExisting: true,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		v := r.Validation
+		return onResource(c.pattern(v.RawPattern, c.in.Path+".validate.pattern", c.message(v.Message, c.in.Path+".validate.message")))
+	},
+}
+
+// check judges a value: the resource, or an element of it.
+type check func(s *policy.Scope, resource any) policy.Yield
+
+// onResource makes the handler that checks the resource of the request; nil stays nil.
+func onResource(judge check) handler {
+	if judge == nil {
+		return nil
+	}
+	return func(s *policy.Scope) policy.Yield {
+		object, err := subject(s)
+		if err != nil {
+			return failed("", err)
+		}
+		return judge(s, object)
+	}
+}
+
+// pattern compiles one pattern into a check; nil when the pattern is malformed.
+func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) check {
+	v, ok := c.decode(raw, path)
+	if !ok {
+		return nil
+	}
+	p, diags := pattern.Compile(v, path)
+	c.diags.Add(diags...)
+	for _, t := range p.Templates() {
+		c.reads.Add(t)
+	}
+	pass := policy.Yield{Status: policy.StatusPass, Message: "validation rule '" + c.name + "' passed."}
+	name := c.name
+	return func(s *policy.Scope, resource any) policy.Yield {
+		v, err := p.Match(s.Env, s, resource)
+		if err != nil {
+			return failed("", err)
+		}
+		switch v.Status {
+		case pattern.Pass:
+			return pass
+		case pattern.Skip:
+			return policy.Yield{Status: policy.StatusSkip, Message: v.Message}
+		}
+		return patternFailure(s, &msg, name, v)
+	}
+}
+
+// patternFailure words a mismatch (§4.1). One without a path is an execution error.
+func patternFailure(s *policy.Scope, msg *message, name string, v pattern.Verdict) policy.Yield {
+	text, err := msg.resolve(s)
+	if err != nil {
+		return policy.Yield{Status: policy.StatusFail, Path: v.Path,
+			Message: "validation error: variables substitution error in rule " + name + " execution error: " + v.Message}
+	}
+	out := "validation error: "
+	if text != "" {
+		out += sentence(text) + " "
+	}
+	if v.Status == pattern.Error || v.Path == "" {
+		return policy.Yield{Status: policy.StatusError, Message: out + "rule " + name + " execution error: " + v.Message}
+	}
+	return policy.Yield{Status: policy.StatusFail, Path: v.Path, Message: out + "rule " + name + " failed at path " + v.Path}
+}
