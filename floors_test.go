@@ -88,7 +88,6 @@ var noJSON = []string{
 
 // unit is what the rules look at: one package without its tests.
 type unit struct {
-	path    string            // below the module, such as internal/value
 	imports map[string]string // import path → the file that has it
 	clock   []string          // places that read the clock, as file:line: time.Now
 }
@@ -254,7 +253,7 @@ func readModule(t *testing.T, root string) map[string]*unit {
 		relative = filepath.ToSlash(relative)
 		dir := path.Dir(relative)
 		if units[dir] == nil {
-			units[dir] = &unit{path: dir, imports: map[string]string{}}
+			units[dir] = &unit{imports: map[string]string{}}
 		}
 		return units[dir].add(relative, source)
 	})
@@ -370,7 +369,7 @@ func parse(t *testing.T, files map[string]string) map[string]*unit {
 	for name, source := range files {
 		dir := path.Dir(name)
 		if units[dir] == nil {
-			units[dir] = &unit{path: dir, imports: map[string]string{}}
+			units[dir] = &unit{imports: map[string]string{}}
 		}
 		if err := units[dir].add(name, []byte(source)); err != nil {
 			t.Fatal(err)
