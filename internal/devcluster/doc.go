@@ -8,5 +8,5 @@
 // Forward, which listens on their ClusterIP (a loopback address). It is no production code: nothing but tests, the
 // benchmarks and the demo import it.
 //
-// Beside the floors: imports nothing of ours.
+// Beside the floors: of ours it imports only the manifests in config/.
 package devcluster
