@@ -124,7 +124,11 @@ func (r *Report) yaml(w io.Writer, seconds int64) error {
 	if r.Kind == kindNamespaced {
 		begin = append([]byte(separator), begin...)
 	}
-	parts := append([][]byte{begin, []byte("results:\n")}, r.yamlEntries(seconds)...)
+	key := "results:\n"
+	if len(r.Entries) == 0 {
+		key = "results: []\n"
+	}
+	parts := append([][]byte{begin, []byte(key)}, r.yamlEntries(seconds)...)
 	for _, p := range append(parts, end, []byte(emptyLine)) {
 		if _, err := w.Write(p); err != nil {
 			return err

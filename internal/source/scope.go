@@ -1,6 +1,9 @@
 package source
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // clusterScoped are the kinds of the Kubernetes API that live outside namespaces, by group.
 var clusterScoped = map[string][]string{
@@ -39,4 +42,15 @@ func ClusterScoped(apiVersion, kind string) bool {
 		}
 	}
 	return false
+}
+
+// kubernetesGroups are the API groups of Kubernetes itself beside those of clusterScoped.
+var kubernetesGroups = []string{"apps", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions"}
+
+// KubernetesGroup reports whether the API group is one of Kubernetes itself; "" is the core group.
+func KubernetesGroup(group string) bool {
+	if _, ok := clusterScoped[group]; ok {
+		return true
+	}
+	return slices.Contains(kubernetesGroups, group)
 }

@@ -177,3 +177,6 @@ func jsonEnd(s string) int {
 	}
 	return 0
 }
+
+// Size is the length of the document's text in bytes.
+func (d Document) Size() int { return len(d.text) }

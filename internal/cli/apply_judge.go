@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// judgement is a set of policies and the resources to judge by them.
+type judgement struct {
+	programs []*policy.Program
+	inputs   []source.Input
+	// keepAll keeps every entry; otherwise only those that the text output shows.
+	keepAll  bool
+	entries  report.Options
+	progress *progress
+}
+
+// judged is what the judgement gave, in the order of the input.
+type judged struct {
+	resources int
+	entries   []report.Entry
+	summary   report.Summary
+	diags     diag.List
+}
+
+func (j *judged) add(o judged) {
+	j.resources += o.resources
+	j.entries = append(j.entries, o.entries...)
+	j.diags = append(j.diags, o.diags...)
+	j.summary.Pass += o.summary.Pass
+	j.summary.Fail += o.summary.Fail
+	j.summary.Warn += o.summary.Warn
+	j.summary.Error += o.summary.Error
+	j.summary.Skip += o.summary.Skip
+}
+
+// batch is a run of documents that one worker takes at once; answer gets its result.
+type batch struct {
+	docs   []source.Document
+	bytes  int
+	answer chan judged
+}
+
+// batchBytes makes batches big enough that handing them over costs nothing, and small enough to keep all workers busy.
+const batchBytes = 64 << 10
+
+// judgeAll reads, judges and drops the resources document by document in all processors, so that memory stays bounded
+// by the text of the largest file, and gathers the results in the order of the input.
+func judgeAll(ctx context.Context, j judgement) judged {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	judge := &judge{judgement: j, ctx: ctx, snapshot: catalog.NewStatic(j.programs), root: fixed.New(fixed.Values{})}
+	workers := runtime.GOMAXPROCS(0)
+	work := make(chan *batch, workers)
+	order := make(chan *batch, 4*workers) // batches whose results are due, in order
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for b := range work {
+				b.answer <- judge.batch(b)
+			}
+		}()
+	}
+	go func() {
+		defer close(order)
+		defer close(work)
+		emit := func(b *batch) { order <- b; work <- b }
+		for _, in := range j.inputs {
+			docs, diags := source.Open(in)
+			j.progress.total(len(docs))
+			if len(diags) > 0 {
+				b := &batch{answer: make(chan judged, 1)}
+				b.answer <- judged{diags: diags}
+				order <- b
+			}
+			b := &batch{answer: make(chan judged, 1)}
+			for _, d := range docs {
+				b.docs = append(b.docs, d)
+				if b.bytes += d.Size(); b.bytes >= batchBytes {
+					emit(b)
+					b = &batch{answer: make(chan judged, 1)}
+				}
+			}
+			if len(b.docs) > 0 {
+				emit(b)
+			}
+		}
+	}()
+	var all judged
+	for b := range order {
+		all.add(<-b.answer)
+		j.progress.add(len(b.docs))
+	}
+	wg.Wait()
+	j.progress.end()
+	return all
+}
+
+// judge holds what the workers share.
+type judge struct {
+	judgement
+	ctx      context.Context
+	snapshot *catalog.Snapshot
+	root     world.Root
+}
+
+func (j *judge) batch(b *batch) judged {
+	var out judged
+	for _, d := range b.docs {
+		objects, diags := d.Decode(source.Floats)
+		out.diags = append(out.diags, diags...)
+		j.objects(objects, &out)
+	}
+	return out
+}
+
+// manyObjects is from where the items of one List are worth sharing between processors.
+const manyObjects = 64
+
+func (j *judge) objects(objects []source.Object, out *judged) {
+	workers := runtime.GOMAXPROCS(0)
+	if len(objects) < manyObjects || workers == 1 {
+		for i := range objects {
+			out.add(j.object(objects[i]))
+		}
+		return
+	}
+	parts := make([]judged, workers)
+	share := (len(objects) + workers - 1) / workers
+	var wg sync.WaitGroup
+	for w := range parts {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := w * share; i < min((w+1)*share, len(objects)); i++ {
+				parts[w].add(j.object(objects[i]))
+			}
+		}()
+	}
+	wg.Wait()
+	for _, p := range parts {
+		out.add(p)
+	}
+}
+
+func (j *judge) object(o source.Object) judged {
+	source.Normalise(o.Value)
+	req := requestFor(o.Value)
+	outcome := engine.Eval(j.ctx, engine.Input{
+		Selections: j.snapshot.For(req, catalog.Route{Stages: policy.StageValidate}),
+		Request:    req,
+		Stages:     policy.StageValidate,
+		Root:       j.root,
+	})
+	out := judged{resources: 1}
+	entries := report.Entries(outcome, j.entries)
+	for i := range entries {
+		out.summary.Add(entries[i].Status)
+	}
+	if !j.keepAll {
+		kept := entries[:0]
+		for i := range entries {
+			if shown(entries[i].Status) {
+				kept = append(kept, entries[i])
+			}
+		}
+		if len(kept) == 0 {
+			return out
+		}
+		entries = append([]report.Entry(nil), kept...) // the passes are not kept alive
+	}
+	out.entries = entries
+	return out
+}
+
+// requestFor makes the request by which the command line judges an object: its creation, by nobody in particular.
+func requestFor(o map[string]any) *policy.Request {
+	apiVersion, _ := o["apiVersion"].(string)
+	kind, _ := o["kind"].(string)
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+	return &policy.Request{
+		Origin:     policy.FromCLI,
+		Operation:  policy.Create,
+		GVK:        gvk,
+		RequestGVK: gvk,
+		GVR:        schema.GroupVersionResource{Group: group, Version: version, Resource: plural(kind)},
+		Namespace:  namespace,
+		Name:       name,
+		Object:     value.Of(o),
+	}
+}
+
+// plural guesses the resource of a kind as the API's naming convention has it.
+func plural(kind string) string {
+	s := strings.ToLower(kind)
+	switch {
+	case s == "" || s == "endpoints":
+		return s
+	case strings.HasSuffix(s, "s"), strings.HasSuffix(s, "x"), strings.HasSuffix(s, "ch"), strings.HasSuffix(s, "sh"):
+		return s + "es"
+	case strings.HasSuffix(s, "y") && len(s) > 1 && !strings.ContainsRune("aeiou", rune(s[len(s)-2])):
+		return s[:len(s)-1] + "ies"
+	}
+	return s + "s"
+}

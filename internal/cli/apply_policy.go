@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"io"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// policySet are the policies of one run.
+type policySet struct {
+	programs []*policy.Program
+	refused  []refusal
+	diags    diag.List
+}
+
+// refusal is a policy that is not applied because of a mistake in it.
+type refusal struct{ name, reason string }
+
+// rules counts the rules of all policies, those generated for pod controllers included.
+func (s policySet) rules() int {
+	n := 0
+	for _, p := range s.programs {
+		n += len(p.Rules)
+	}
+	return n
+}
+
+// loadPolicies reads and compiles everything in the paths that is a policy. A policy with a mistake is not applied; the
+// others are.
+func loadPolicies(paths []string, stdin io.Reader) policySet {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	set := policySet{diags: diags}
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		kind := o.Kind()
+		if !compile.Owns(apiVersion, kind) {
+			set.diags.Add(foreign(o, apiVersion, kind))
+			continue
+		}
+		program, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		set.diags.Add(found...)
+		if found.HasErrors() {
+			set.refused = append(set.refused, refusal{o.Name(), summaries(found.Errors())})
+			continue
+		}
+		set.programs = append(set.programs, program)
+	}
+	return set
+}
+
+func summaries(l diag.List) string {
+	out := make([]string, len(l))
+	for i, d := range l {
+		out[i] = d.Summary
+	}
+	return strings.Join(out, "; ")
+}
+
+// foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
+// Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
+func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
+	d := diag.Diagnostic{Pos: o.Pos("kind"), Path: "kind"}
+	group, _, named := strings.Cut(apiVersion, "/")
+	if !named {
+		group = ""
+	}
+	switch {
+	case kind == "PolicyException":
+		d.Severity = diag.Warning
+		d.Summary = "policy exceptions are not supported by this version"
+		d.Hint = "it is not applied"
+	case group == "kyverno.io" || group == "policies.kyverno.io",
+		group == "admissionregistration.k8s.io" && strings.Contains(kind, "AdmissionPolicy"):
+		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
+		d.Hint = "it is not applied"
+	case source.KubernetesGroup(group):
+		d.Summary = "policy type not supported: " + apiVersion + " " + kind
+		d.Hint = "resources are given with --resource"
+	default:
+		d.Severity = diag.Warning
+		d.Summary = apiVersion + " " + kind + " is not a policy"
+		d.Hint = "it is passed over"
+	}
+	return d
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// statusCells are the words and the colours of the table.
+var statusCells = map[policy.Status]struct{ word, color string }{
+	policy.StatusPass:  {"Pass", "32"},
+	policy.StatusFail:  {"Fail", "31"},
+	policy.StatusWarn:  {"Warn", "33"},
+	policy.StatusError: {"Error", "31"},
+	policy.StatusSkip:  {"Skip", "33"},
+}
+
+func (o *applyOptions) printTable(w io.Writer, entries []report.Entry, terminal bool) {
+	t := table{header: []string{"ID", "POLICY", "RULE", "RESOURCE", "RESULT", "REASON"}}
+	if o.detailed {
+		t.header = append(t.header, "MESSAGE")
+	}
+	paint := func(s, color string) string { return s }
+	if !o.removeColor {
+		t.headerColor = "40;32"
+		if terminal {
+			paint = func(s, color string) string { return "\x1b[" + color + "m" + s + "\x1b[0m" }
+		}
+	}
+	if len(entries) > 10 {
+		t.header[0] = "ID (" + strconv.Itoa(len(entries)) + ") "
+	}
+	for i := range entries {
+		e := &entries[i]
+		resource := e.Resource.Kind + "/" + e.Resource.Name
+		if e.Resource.Namespace != "" {
+			resource = e.Resource.Namespace + "/" + resource
+		}
+		cell := statusCells[e.Status]
+		row := []string{strconv.Itoa(i + 1), e.Program.Key(), e.Rule.Name, resource, cell.word, ""}
+		if o.detailed {
+			row = append(row, e.Message)
+		}
+		t.add(row, map[int]string{4: cell.color}, paint)
+	}
+	t.write(w)
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// shown reports whether the text output shows results of that status; the others are only counted.
+func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.StatusWarn }
+
+var dashes = strings.Repeat("-", 70)
+
+// printText prints the banner, what was refused, the failures by policy and resource, and the counters.
+func (o *applyOptions) printText(w io.Writer, set policySet, result judged) {
+	if !o.pipe {
+		fmt.Fprintf(w, "\nApplying %d policy rule(s) to %d resource(s)...\n", set.rules(), result.resources)
+	}
+	printRefused(w, set.refused)
+	entries := result.entries
+	for len(entries) > 0 {
+		n := 1
+		for n < len(entries) && entries[n].Program == entries[0].Program && entries[n].Resource == entries[0].Resource {
+			n++
+		}
+		o.printFailures(w, entries[:n])
+		entries = entries[n:]
+	}
+	s := result.summary
+	fmt.Fprintf(w, "\npass: %d, fail: %d, warn: %d, error: %d, skip: %d \n", s.Pass, s.Fail, s.Warn, s.Error, s.Skip)
+}
+
+// printRefused lists the policies that are not applied. A mistake with an element of a foreach has a list of its own
+// in the reference.
+func printRefused(w io.Writer, refused []refusal) {
+	var skipped, invalid []refusal
+	for _, r := range refused {
+		if strings.HasPrefix(r.reason, "variable 'element.name'") {
+			invalid = append(invalid, r)
+		} else {
+			skipped = append(skipped, r)
+		}
+	}
+	for _, list := range []struct {
+		title    string
+		policies []refusal
+	}{{"Policies Skipped:", skipped}, {"Invalid Policies:", invalid}} {
+		if len(list.policies) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s\n%s\n", dashes, list.title)
+		for i, r := range list.policies {
+			fmt.Fprintf(w, "%d. %s: %s\n", i+1, r.name, r.reason)
+		}
+		fmt.Fprintln(w, dashes)
+	}
+}
+
+// printFailures prints the failures of one policy on one resource.
+func (o *applyOptions) printFailures(w io.Writer, entries []report.Entry) {
+	n := 0
+	audit := o.auditWarn
+	for i := range entries {
+		if shown(entries[i].Status) {
+			n++
+			audit = audit && entries[i].Action == policy.Audit
+		}
+	}
+	if n == 0 {
+		return
+	}
+	verdict := "failed:"
+	if audit {
+		verdict = "failed as audit warning:"
+	}
+	fmt.Fprintf(w, "policy %s -> resource %s %s\n", entries[0].Program.Name, entries[0].Resource, verdict)
+	n = 0
+	for i := range entries {
+		e := &entries[i]
+		if !shown(e.Status) {
+			continue
+		}
+		n++
+		message := e.Message
+		if message == "" {
+			message = "validation failed"
+		}
+		fmt.Fprintf(w, "%d - %s %s\n", n, e.Rule.Name, message)
+	}
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// applyOptions are the flags of apply.
+type applyOptions struct {
+	policies  []string
+	resources []string
+
+	report           bool
+	format           string
+	table            bool
+	detailed         bool
+	output           string
+	pipe             bool
+	removeColor      bool
+	auditWarn        bool
+	warnExitCode     int
+	warnNoPass       bool
+	warningsAsErrors bool
+	continueOnFail   bool
+}
+
+func newApply() *cobra.Command {
+	o := &applyOptions{}
+	cmd := &cobra.Command{
+		Use:   "apply POLICY... --resource FILE...",
+		Short: "Judge resources by policies",
+		Long: "Apply judges resources by policies and says which rules they break.\n\n" +
+			"Policies and resources are files, directories, globs, or - for standard input; YAML with several documents,\n" +
+			"Lists, or JSON. The exit code is 1 when a resource breaks a rule or when some input could not be read.",
+		Example: "  ephor apply policies/ --resource manifests/\n" +
+			"  kustomize build . | ephor apply policies/ -r - --table\n" +
+			"  ephor apply policy.yaml -r pod.yaml --policy-report --output-format json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = args
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	paths := pathList{&o.resources}
+	f.VarP(paths, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.Var(paths, "resources", "the same as --resource")
+	f.BoolVarP(&o.report, "policy-report", "p", false, "print a report instead of text")
+	f.StringVar(&o.format, "output-format", "yaml", "format of the report: json or yaml")
+	f.BoolVarP(&o.table, "table", "t", false, "print a table of all results instead of text")
+	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
+	f.StringVarP(&o.output, "output", "o", "", "file (.yaml, .yml) or directory for mutated and generated objects")
+	f.BoolVarP(&o.pipe, "stdin", "i", false, "leave the banner out, so that the output can be piped")
+	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
+	f.BoolVar(&o.auditWarn, "audit-warn", false, "count failures of auditing rules as warnings")
+	f.IntVar(&o.warnExitCode, "warn-exit-code", 0, "exit code when there are warnings but no failures or errors")
+	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
+	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies give warnings")
+	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be judged (this is always done)")
+	addUnsupported(f)
+	return cmd
+}
+
+// check looks at the flags together, in the reference's order and words.
+func (o *applyOptions) check(cmd *cobra.Command) error {
+	if cmd.Flags().Changed("set") && cmd.Flags().Changed("values-file") {
+		return errors.New("pass the values either using set flag or values_file flag")
+	}
+	if err := refuseUnsupported(cmd.Flags()); err != nil {
+		return err
+	}
+	switch {
+	case len(o.policies) == 0:
+		return errors.New("require policy")
+	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
+		return errors.New("a stdin pipe can be used for either policies or resources, not both")
+	case len(o.resources) == 0:
+		return errors.New("resource file(s) or cluster required")
+	}
+	return nil
+}
+
+// run is walk C of the architecture: load, compile, judge in parallel, print in the order of the input.
+func (o *applyOptions) run(cmd *cobra.Command) error {
+	trace := newTrace(cmd)
+	if o.output != "" {
+		if err := prepareOutput(o.output); err != nil {
+			return err
+		}
+	}
+	stdin := stdinOf(cmd.InOrStdin())
+	set := loadPolicies(o.policies, stdin)
+	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
+
+	inputs, mistakes := source.Find(o.resources, source.Options{Stdin: stdin})
+	result := judgeAll(cmd.Context(), judgement{
+		programs: set.programs,
+		inputs:   inputs,
+		keepAll:  o.report || o.table,
+		entries:  report.Options{AuditWarn: o.auditWarn},
+		progress: newProgress(cmd.ErrOrStderr()),
+	})
+	trace.done("judged %d resources", result.resources)
+
+	diags := slices.Concat(set.diags, mistakes, result.diags)
+	printMistakes(cmd.ErrOrStderr(), diags)
+	for range set.refused {
+		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run
+	}
+	if err := o.print(cmd.OutOrStdout(), set, result); err != nil {
+		return err
+	}
+	trace.done("printed")
+	if n := len(diags.Warnings()); n > 0 && o.warningsAsErrors {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Error: found %d warning(s) and --warnings-as-errors is set\n", n)
+		return quietly(cmd, 1)
+	}
+	if diags.HasErrors() {
+		return quietly(cmd, 1)
+	}
+	return quietly(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
+}
+
+func (o *applyOptions) print(out io.Writer, set policySet, result judged) error {
+	w := newBuffered(out)
+	var err error
+	switch {
+	case o.report:
+		reports := report.Merge(result.entries)
+		if len(reports) == 0 {
+			reports = []report.Report{report.Empty()}
+		}
+		write := report.WriteYAML
+		if o.format == "json" {
+			write = report.WriteJSON
+		}
+		err = write(w, reports, time.Now().Unix())
+	case o.table || o.detailed:
+		o.printTable(w, result.entries, isTerminal(out))
+	default:
+		o.printText(w, set, result)
+	}
+	return errors.Join(err, w.Flush())
+}
+
+// exitCode says how the run ends and prints why when it is for warnings.
+func (o *applyOptions) exitCode(out io.Writer, s report.Summary) int {
+	switch {
+	case s.Fail > 0 || s.Error > 0:
+		return 1
+	case s.Warn > 0 && o.warnExitCode != 0:
+		fmt.Fprintf(out, "exit as warnExitCode is %d", o.warnExitCode)
+		return o.warnExitCode
+	case o.warnNoPass && s.Pass == 0:
+		fmt.Fprintln(out, "exit as no objects satisfied policy")
+		return o.warnExitCode
+	}
+	return 0
+}
+
+// printMistakes prints every diagnostic once, in the order of the input.
+func printMistakes(w io.Writer, diags diag.List) {
+	seen := map[string]bool{}
+	for _, d := range diags {
+		if s := d.String(); !seen[s] {
+			seen[s] = true
+			fmt.Fprintln(w, s)
+		}
+	}
+}
+
+// stdinOf is standard input when something is piped into it, nil when it is a terminal.
+func stdinOf(in io.Reader) io.Reader {
+	if f, ok := in.(*os.File); ok {
+		info, err := f.Stat()
+		if err != nil || info.Mode()&os.ModeCharDevice != 0 {
+			return nil
+		}
+	}
+	return in
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Set by the linker; what the build did not say is shown as the reference command line shows it.
+var (
+	version   = "(devel)"
+	buildTime = "---"
+	commit    = "---"
+)
+
+func newVersion() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  ephor version\n  ephor version -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := cmd.OutOrStdout()
+			switch format {
+			case "":
+				fmt.Fprintf(out, "Version: %s\nTime: %s\nGit commit ID: %s\n", version, buildTime, commit)
+			case "json":
+				fmt.Fprintln(out, value.JSON(map[string]any{"version": version, "time": buildTime, "gitCommitId": commit}))
+			case "yaml":
+				b, err := yaml.Marshal(yaml.MapSlice{{Key: "gitCommitId", Value: commit}, {Key: "time", Value: buildTime}, {Key: "version", Value: version}})
+				if err != nil {
+					return err
+				}
+				_, err = out.Write(b)
+				return err
+			default:
+				return fmt.Errorf("invalid output format %q, expected json or yaml", format)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
+	return cmd
+}

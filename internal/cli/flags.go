@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"encoding/csv"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// pathList is a flag that may be repeated or hold several values separated by commas. Several flags may share one
+// list, which pflag's own slices would replace.
+type pathList struct{ to *[]string }
+
+func (p pathList) String() string {
+	if p.to == nil {
+		return ""
+	}
+	return strings.Join(*p.to, ",")
+}
+
+func (p pathList) Type() string { return "strings" }
+
+func (p pathList) Set(s string) error {
+	if s == "" {
+		return nil
+	}
+	values, err := csv.NewReader(strings.NewReader(s)).Read()
+	if err != nil {
+		return err
+	}
+	*p.to = append(*p.to, values...)
+	return nil
+}
+
+// unsupported are the flags of the reference command line whose feature this version does not have. They are known, so
+// that using one gives a sentence, and hidden.
+var unsupported = []struct {
+	names []string // a one-letter name is the shorthand of the name before it
+	value bool     // takes a value
+	why   string
+}{
+	{[]string{"cluster", "c"}, false, "resources are read from files (--resource)"},
+	{[]string{"namespace", "n"}, true, "it selects resources of a cluster, and resources are read from files"},
+	{[]string{"cluster-wide-resources"}, false, "resources are read from files"},
+	{[]string{"kubeconfig"}, true, "apply does not talk to clusters"},
+	{[]string{"context"}, true, "apply does not talk to clusters"},
+	{[]string{"continue-on-error"}, false, "apply does not talk to clusters"},
+	{[]string{"concurrent"}, true, "apply does not talk to clusters; files are always judged in parallel"},
+	{[]string{"batch-size"}, true, "apply does not talk to clusters"},
+	{[]string{"show-performance"}, false, "use -v 1 to see how long each part takes"},
+	{[]string{"json"}, true, "only Kubernetes objects can be judged"},
+	{[]string{"http-payload", "envoy-payload"}, true, "only Kubernetes objects can be judged"},
+	{[]string{"target-resource", "target-resources"}, true, "policies that mutate existing resources cannot be run"},
+	{[]string{"parameter-resource"}, true, "admission policies with parameters cannot be run"},
+	{[]string{"set", "s"}, true, "values for variables cannot be given"},
+	{[]string{"values-file", "f"}, true, "values for variables cannot be given"},
+	{[]string{"userinfo", "u"}, true, "requests are judged without a user"},
+	{[]string{"context-file"}, true, "CEL policies cannot be run"},
+	{[]string{"exception", "e", "exceptions"}, true, "policy exceptions are not read"},
+	{[]string{"exceptions-within-resources", "exceptions-with-resources", "exceptions-within-policies"}, false, "policy exceptions are not read"},
+	{[]string{"generate-exceptions"}, false, "policy exceptions are not written"},
+	{[]string{"generated-exception-ttl"}, true, "policy exceptions are not written"},
+	{[]string{"registry"}, false, "registries are not asked"},
+	{[]string{"crd-paths", "crd-path"}, true, "kinds outside Kubernetes are taken as namespaced"},
+	{[]string{"git-branch", "b", "username", "password"}, true, "policies are read from files"},
+}
+
+func addUnsupported(f *pflag.FlagSet) {
+	for _, u := range unsupported {
+		for i, name := range u.names {
+			if len(name) == 1 {
+				continue
+			}
+			short := ""
+			if i+1 < len(u.names) && len(u.names[i+1]) == 1 {
+				short = u.names[i+1]
+			}
+			if u.value {
+				f.StringArrayP(name, short, nil, "not supported by this version")
+			} else {
+				f.BoolP(name, short, false, "not supported by this version")
+			}
+			f.Lookup(name).Hidden = true
+		}
+	}
+}
+
+// refuseUnsupported names every flag that was given but means nothing here.
+func refuseUnsupported(f *pflag.FlagSet) error {
+	var given []string
+	for _, u := range unsupported {
+		for _, name := range u.names {
+			if len(name) > 1 && f.Changed(name) {
+				given = append(given, fmt.Sprintf("the flag --%s is not supported by this version: %s", name, u.why))
+			}
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s", strings.Join(given, "\n       "))
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit is an error that only carries the exit code: everything there is to say was printed already.
+type Exit int
+
+func (Exit) Error() string { return "" }
+
+// NewRoot makes the command tree; extra are commands that other packages bring (ephor controller …).
+func NewRoot(extra ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ephor",
+		Short:         "Kubernetes policies: judge, mend and report",
+		Long:          "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: ClusterPolicies and\nPolicies work as they are.",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
+	root.AddCommand(newApply(), newVersion(), newCompletion())
+	root.AddCommand(extra...)
+	return root
+}
+
+// Main runs the command that args (with the program's name first) ask for, and returns the exit code. The program may
+// be called by another name, such as kyverno or kubectl-kyverno: usage texts follow.
+func Main(args []string, root *cobra.Command) int {
+	if len(args) > 0 {
+		name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
+		root.Use = name
+		if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
+			root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + plugin}
+		}
+		root.SetArgs(args[1:])
+	}
+	err := root.Execute()
+	var exit Exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return int(exit)
+	}
+	return 1
+}
+
+// quietly ends the command with an exit code and without another word.
+func quietly(cmd *cobra.Command, code int) error {
+	if code == 0 {
+		return nil
+	}
+	cmd.SilenceErrors = true
+	return Exit(code)
+}
