@@ -1,0 +1,160 @@
+package examples_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/verdicts.txt")
+
+// TestVerdicts judges every manifest by all policies, with numbers as the cluster decodes them and as the command line
+// does, and compares the rules that fail with testdata/verdicts.txt. Whatever the file says, good manifests fail
+// nothing and bad ones fail the policy of their folder.
+func TestVerdicts(t *testing.T) {
+	const golden = "testdata/verdicts.txt"
+	snapshot := compileAll(t)
+	files, err := filepath.Glob(filepath.Join(manifestFolder, "*", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no manifests in %s: %v", manifestFolder, err)
+	}
+	var table strings.Builder
+	for _, file := range files {
+		folder, verdict := filepath.Base(filepath.Dir(file)), filepath.Base(file)
+		failed := judge(t, snapshot, file, value.DecodeJSON)
+		if cli := judge(t, snapshot, file, value.DecodeJSONFloat); strings.Join(failed, " ") != strings.Join(cli, " ") {
+			t.Errorf("%s: the cluster's numbers fail %v, the command line's %v", file, failed, cli)
+		}
+		switch good := strings.HasPrefix(verdict, "good-"); {
+		case good && len(failed) > 0:
+			t.Errorf("%s fails %v", file, failed)
+		case !good && !strings.Contains(strings.Join(failed, " "), folder+"/"):
+			t.Errorf("%s does not fail %s but %v", file, folder, failed)
+		}
+		if len(failed) == 0 {
+			failed = []string{"passes"}
+		}
+		fmt.Fprintf(&table, "%s: %s\n", folder+"/"+verdict, strings.Join(failed, " "))
+	}
+	if *update {
+		if err := os.WriteFile(golden, []byte(table.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.String() != string(want) {
+		t.Errorf("the failing rules are not those of %s (run with -update and read the difference):\n%s", golden, table.String())
+	}
+}
+
+// TestPortRange: a port inside of the range passes disallow-host-ports-range by itself, also beside ports that are no
+// ports of the node.
+func TestPortRange(t *testing.T) {
+	snapshot := compileAll(t)
+	for ports, want := range map[string]bool{
+		"[{containerPort: 80, hostPort: 5000}]":                                    true,
+		"[{containerPort: 80, hostPort: 6000}, {containerPort: 81}]":               true,
+		"[{containerPort: 80, hostPort: 0}, {containerPort: 81, hostPort: 5500}]":  true,
+		"[{containerPort: 80, hostPort: 4999}]":                                    false,
+		"[{containerPort: 80, hostPort: 5500}, {containerPort: 81, hostPort: 80}]": false,
+	} {
+		manifest := "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, spec: {containers: [{name: a, image: a, ports: " + ports + "}]}}"
+		failed := strings.Join(judgeObject(t, snapshot, []byte(manifest), value.DecodeJSON), " ")
+		if got := !strings.Contains(failed, "disallow-host-ports-range/"); got != want {
+			t.Errorf("%s: passes is %v", ports, got)
+		}
+	}
+}
+
+func compileAll(t *testing.T) *catalog.Snapshot {
+	t.Helper()
+	var objects []compile.Object
+	for _, name := range policyNames(t) {
+		content, err := os.ReadFile(filepath.Join(policyFolder, name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, compile.Object{Value: decode(t, content, value.DecodeJSON)})
+	}
+	programs, diags := compile.Compile(objects)
+	for _, d := range diags {
+		t.Errorf("the policies do not compile cleanly: %v", d)
+	}
+	return catalog.NewStatic(programs)
+}
+
+func judge(t *testing.T, snapshot *catalog.Snapshot, file string, decoder func([]byte) (any, error)) []string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judgeObject(t, snapshot, content, decoder)
+}
+
+// judgeObject names the rules that fail, as policy/rule, and demands that every other result is a pass or a skip.
+func judgeObject(t *testing.T, snapshot *catalog.Snapshot, manifest []byte, decoder func([]byte) (any, error)) []string {
+	t.Helper()
+	object := decode(t, manifest, decoder)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
+	metadata["namespace"] = "default"
+	request := &policy.Request{
+		Operation: policy.Create, GVK: gvk, RequestGVK: gvk, Namespace: "default", Name: name,
+		Object: value.Of(object), User: &policy.User{Username: "somebody"},
+	}
+	outcome := engine.Eval(context.Background(), engine.Input{
+		Selections: snapshot.For(request, catalog.Route{Stages: policy.StageValidate}),
+		Request:    request, Stages: policy.StageValidate, Root: fixed.New(fixed.Values{}),
+	})
+	if len(outcome.Results) != 20 {
+		t.Errorf("%s %s: %d results of 20 rules", kind, name, len(outcome.Results))
+	}
+	failed := []string{}
+	for _, r := range outcome.Results {
+		switch r.Status {
+		case policy.StatusFail:
+			failed = append(failed, r.Program.Name+"/"+r.Rule.Name)
+		case policy.StatusPass, policy.StatusSkip:
+		default:
+			t.Errorf("%s %s: %s/%s: %s %s", kind, name, r.Program.Name, r.Rule.Name, r.Status, r.Message)
+		}
+	}
+	if allowed := engine.Decide(&outcome).Allowed; allowed != (len(failed) == 0) {
+		t.Errorf("%s %s: allowed is %v with the failures %v", kind, name, allowed, failed)
+	}
+	return failed
+}
+
+func decode(t *testing.T, content []byte, decoder func([]byte) (any, error)) map[string]any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := decoder(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.(map[string]any)
+}
