@@ -80,6 +80,11 @@ func compareFolder(t *testing.T, dir string) int {
 		if !ok {
 			continue
 		}
+		for _, name := range []string{"labels", "annotations"} { // the CLI loads null as an empty map
+			if v, present := m[name]; present && v == nil {
+				m[name] = map[string]any{}
+			}
+		}
 		key := fmt.Sprint(r["kind"], "/", m["name"])
 		if _, twice := resources[key]; twice {
 			r = nil // the same name in two namespaces

@@ -22,7 +22,7 @@ const (
 	operators textShape = iota
 	emptyText           // ""   only the empty string
 	anyValue            // "*"  whatever is not null, maps and lists too
-	someValue           // "?*" whatever is not null and not the empty string
+	someValue           // "?*" any scalar but null and the empty string
 )
 
 func compileText(p string) *text {
@@ -56,7 +56,11 @@ func (t *text) match(v any) bool {
 	case anyValue:
 		return v != nil
 	case someValue:
-		return v != nil && !(isText && s == "")
+		switch v.(type) {
+		case nil, map[string]any, []any:
+			return false
+		}
+		return !isText || s != ""
 	}
 	if isText && s == t.raw {
 		return true // equality of the raw texts comes before all operators

@@ -122,11 +122,12 @@ func (n *node) isAnyValue() bool {
 }
 
 // actual is the key of m that the wildcard key of e stands for: the first in order that matches, or the wildcard text
-// itself when none does, so that the key counts as absent.
+// itself when none does, so that the key counts as absent. Only keys with text are considered: labels and annotations
+// hold nothing else, and the reference passes over a null among them.
 func (e *entry) actual(m map[string]any) string {
 	best, found := e.key, false
-	for k := range m {
-		if (!found || k < best) && e.match.Match(k) {
+	for k, v := range m {
+		if _, isText := v.(string); isText && (!found || k < best) && e.match.Match(k) {
 			best, found = k, true
 		}
 	}
