@@ -19,7 +19,7 @@ func matchesNothing(m, ex kyvernov1.MatchResources) bool {
 	}
 	taken := func(m kyvernov1.ResourceFilter) bool {
 		for _, e := range excluded {
-			switch c := covers(e, m); {
+			switch c := coversFilter(e, m); {
 			case c && !excludeAll:
 				return true
 			case !c && excludeAll:
@@ -40,9 +40,9 @@ func matchesNothing(m, ex kyvernov1.MatchResources) bool {
 	return !matchAll
 }
 
-// covers reports whether every request that m selects is also selected by e: what e asks for, m asks for at least as
+// coversFilter reports whether every request that m selects is also selected by e: what e asks for, m asks for at least as
 // strictly.
-func covers(e, m kyvernov1.ResourceFilter) bool {
+func coversFilter(e, m kyvernov1.ResourceFilter) bool {
 	d, n := e.ResourceDescription, m.ResourceDescription
 	if d.IsZero() && !asksUser(e.UserInfo) {
 		return false // an empty filter excludes nothing

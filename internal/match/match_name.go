@@ -2,6 +2,7 @@ package match
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -10,6 +11,9 @@ import (
 // matchNames: one of the wildcards matches the object's name, or its generateName while it has no name.
 func matchNames(names []string) test {
 	patterns := compilePatterns(names)
+	if restrictsNothing(patterns) {
+		return always
+	}
 	return func(_ context.Context, r *policy.Request) (bool, error) {
 		name, err := objectName(r)
 		if err != nil {
@@ -17,6 +21,14 @@ func matchNames(names []string) test {
 		}
 		return matchAny(patterns, name), nil
 	}
+}
+
+// always is the test of an attribute that was given but restricts nothing.
+func always(context.Context, *policy.Request) (bool, error) { return true, nil }
+
+// restrictsNothing reports whether one of the patterns is `*`, which matches the empty text too.
+func restrictsNothing(patterns []wildcard.Pattern) bool {
+	return slices.ContainsFunc(patterns, func(p wildcard.Pattern) bool { return p.String() == "*" })
 }
 
 func compilePatterns(texts []string) []wildcard.Pattern {

@@ -9,6 +9,9 @@ import (
 // matchNamespaces: one of the wildcards matches the object's namespace; a Namespace is judged by its own name.
 func matchNamespaces(namespaces []string) test {
 	patterns := compilePatterns(namespaces)
+	if restrictsNothing(patterns) {
+		return always
+	}
 	return func(_ context.Context, r *policy.Request) (bool, error) {
 		if !isNamespace(r) {
 			return matchAny(patterns, r.Namespace), nil

@@ -122,7 +122,7 @@ func TestMatch(t *testing.T) {
 				t.Errorf("diagnostics: %v", diags)
 			}
 			p := &policy.Program{Name: "p", Namespace: rule.PolicyNamespace, Settings: policy.Settings{Admission: true}}
-			p.Rules = []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Match: m.Match, Targets: m.Targets()}}
+			p.Rules = []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()}}
 			index := NewIndex([]*policy.Program{p})
 			for _, c := range cases {
 				r := c.request()

@@ -14,6 +14,7 @@ type Matcher struct {
 	namespace      string // of the policy; empty for cluster-scoped policies
 	match, exclude block
 	targets        []policy.Target
+	excludes       []policy.Target
 	needs          policy.Needs
 }
 
@@ -34,6 +35,7 @@ func Compile(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNam
 		out.exclude = compileBlock(*ex)
 	}
 	out.targets = out.match.targets()
+	out.excludes = out.exclude.certain()
 	for _, b := range []*block{&out.match, &out.exclude} {
 		for i := range b.filters {
 			f := &b.filters[i]
@@ -90,17 +92,25 @@ func compileBlock(m kyvernov1.MatchResources) block {
 // Match reports whether the rule is for the request: it lies in the policy's namespace, the match block selects it and
 // the exclude block does not (language reference §2.4). An error means that it could not be told, because roles or
 // namespace labels could not be found, the object could not be read, or a block is broken; it must not be read as
-// false. What is certain wins over a failed lookup: a filter that is false without it stays false.
+// false. What is certain wins over a failed lookup: what is not selected, or is excluded, without it stays so.
 func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	if m.namespace != "" && objectNamespace(r) != m.namespace {
 		return false, nil
 	}
 	ok, err := m.match.holds(ctx, r, false)
-	if !ok || len(m.exclude.filters) == 0 {
-		return ok, err
+	if !ok && err == nil || m.match.err != nil {
+		return false, err
 	}
-	excluded, err := m.exclude.holds(ctx, r, true)
-	return err == nil && !excluded, err
+	if len(m.exclude.filters) > 0 {
+		excluded, failed := m.exclude.holds(ctx, r, true)
+		if excluded {
+			return false, nil
+		}
+		if err == nil {
+			err = failed
+		}
+	}
+	return err == nil, err
 }
 
 func (b *block) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
@@ -125,6 +135,10 @@ func (b *block) holds(ctx context.Context, r *policy.Request, exclude bool) (boo
 // Targets are the kind selectors of the match block, each with its filter's operations and literal restrictions. They
 // cover every request that Match can accept; the exclude block is not considered. The list is shared: do not change it.
 func (m *Matcher) Targets() []policy.Target { return m.targets }
+
+// Excludes are those filters of the exclude block that can be told from kinds, operations, names, namespaces and literal
+// labels alone: Match accepts no request that one of them covers. The list is shared: do not change it.
+func (m *Matcher) Excludes() []policy.Target { return m.excludes }
 
 // Needs says what Match looks at besides the object: the requester, roles, the labels of the namespace.
 func (m *Matcher) Needs() policy.Needs { return m.needs }
@@ -153,6 +167,24 @@ func (b *block) targets() []policy.Target {
 		case i != first:
 			out = b.filters[i].narrow(out)
 		}
+	}
+	return out
+}
+
+// certain gives the filters of an exclude block that are wholly expressed by a Target.
+func (b *block) certain() []policy.Target {
+	if b.err != nil || b.all && len(b.filters) > 1 {
+		return nil
+	}
+	var out []policy.Target
+	for i := range b.filters {
+		f := &b.filters[i]
+		d := f.description
+		if f.user || len(d.Annotations) > 0 || d.NamespaceSelector != nil || d.Name != "" && len(d.Names) > 0 ||
+			d.Selector != nil && (len(d.Selector.MatchExpressions) > 0 || f.labels == nil) {
+			continue
+		}
+		out = append(out, f.targets()...)
 	}
 	return out
 }

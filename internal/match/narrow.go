@@ -11,38 +11,59 @@ import (
 // candidate is an entry that names, namespaces or labels may exclude.
 type candidate struct {
 	ref
+	restriction
+	policyNamespace string
+	excludes        []restriction
+}
+
+// restriction is what a Target says besides kinds and operations.
+type restriction struct {
 	names, namespaces []wildcard.Pattern // nil: not restricted
 	labels            []pairPattern
-	policyNamespace   string
 }
 
-// newCandidate returns nil when nothing restricts the entry.
-func newCandidate(e entry, key viewKey) *candidate {
-	c := &candidate{ref: ref{e.program, e.rule}, policyNamespace: e.program.Namespace}
-	if e.target.Names != nil {
-		c.names = compilePatterns(e.target.Names)
+func newRestriction(t *policy.Target) (r restriction) {
+	if t.Names != nil {
+		r.names = compilePatterns(t.Names)
 	}
-	if e.target.Namespaces != nil {
-		c.namespaces = compilePatterns(e.target.Namespaces)
+	if t.Namespaces != nil {
+		r.namespaces = compilePatterns(t.Namespaces)
 	}
-	// A rule may set the label that a later one selects by, so labels exclude nothing while objects are being mutated.
-	if !key.query.Stages.Has(policy.StageMutate) {
-		c.labels = compilePairs(e.target.MatchLabels)
+	if restrictsNothing(r.names) {
+		r.names = nil
 	}
-	if restrictsNothing(c.names) {
-		c.names = nil
+	if restrictsNothing(r.namespaces) {
+		r.namespaces = nil
 	}
-	if restrictsNothing(c.namespaces) {
-		c.namespaces = nil
-	}
-	if c.names == nil && c.namespaces == nil && len(c.labels) == 0 && c.policyNamespace == "" {
-		return nil
-	}
-	return c
+	r.labels = compilePairs(t.MatchLabels)
+	return r
 }
 
-func restrictsNothing(patterns []wildcard.Pattern) bool {
-	return slices.ContainsFunc(patterns, func(p wildcard.Pattern) bool { return p.String() == "*" })
+func (r *restriction) isEmpty() bool {
+	return r.names == nil && r.namespaces == nil && len(r.labels) == 0
+}
+
+// newCandidate judges an entry for the view of key. always: nothing restricts the entry. never: it is excluded whatever
+// the object is.
+func newCandidate(e entry, key viewKey) (c *candidate, always, never bool) {
+	c = &candidate{ref: ref{e.program, e.rule}, restriction: newRestriction(e.target), policyNamespace: e.program.Namespace}
+	// A rule may set the label that a later one selects by, so labels decide nothing while objects are being mutated.
+	mutating := key.query.Stages.Has(policy.StageMutate)
+	if mutating {
+		c.labels = nil
+	}
+	for i := range e.rule.Excludes {
+		x := &e.rule.Excludes[i]
+		if !covers(x, key) || mutating && len(x.MatchLabels) > 0 {
+			continue
+		}
+		r := newRestriction(x)
+		if r.isEmpty() {
+			return nil, false, true
+		}
+		c.excludes = append(c.excludes, r)
+	}
+	return c, c.isEmpty() && c.policyNamespace == "" && len(c.excludes) == 0, false
 }
 
 // file puts c where the most telling of its literal restrictions leads to it.
@@ -111,14 +132,26 @@ func (c *candidate) fits(f *facts) bool {
 	if c.policyNamespace != "" && c.policyNamespace != f.objectNamespace {
 		return false
 	}
-	if c.names != nil && !matchAny(c.names, f.name) {
+	if !c.holds(f) {
 		return false
 	}
-	if c.namespaces != nil && !matchAny(c.namespaces, f.namespace) {
+	for i := range c.excludes {
+		if c.excludes[i].holds(f) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *restriction) holds(f *facts) bool {
+	if r.names != nil && !matchAny(r.names, f.name) {
 		return false
 	}
-	for i := range c.labels {
-		if !c.labels[i].in(f.labels) {
+	if r.namespaces != nil && !matchAny(r.namespaces, f.namespace) {
+		return false
+	}
+	for i := range r.labels {
+		if !r.labels[i].in(f.labels) {
 			return false
 		}
 	}

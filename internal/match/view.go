@@ -81,14 +81,17 @@ func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *v
 			if !wanted(e, key) {
 				continue
 			}
-			at := ref{e.program, e.rule}
-			all = append(all, at)
-			c := newCandidate(e, key)
-			if c == nil {
-				always = append(always, at)
+			c, unrestricted, never := newCandidate(e, key)
+			if never {
 				continue
 			}
-			v.file(c)
+			at := ref{e.program, e.rule}
+			all = append(all, at)
+			if unrestricted {
+				always = append(always, at)
+			} else {
+				v.file(c)
+			}
 		}
 	}
 	v.base = group(order, always)
@@ -109,10 +112,15 @@ func wanted(e entry, key viewKey) bool {
 		p.Namespace != "" && key.kind == "Namespace" && key.group == "": // a Namespace lies in no namespace
 		return false
 	}
-	if ops := e.target.Operations; len(ops) > 0 && !slices.Contains(ops, key.operation) {
+	return covers(e.target, key)
+}
+
+// covers compares the target's kind and operations.
+func covers(t *policy.Target, key viewKey) bool {
+	if len(t.Operations) > 0 && !slices.Contains(t.Operations, key.operation) {
 		return false
 	}
-	kind := compileKind(*e.target)
+	kind := compileKind(*t)
 	return kind.matches(key.group, key.version, key.kind, key.sub)
 }
 

@@ -71,6 +71,9 @@ type Rule struct {
 	Needs  Needs
 	// Targets are the kind selectors of the match block, with their operations, for the index and the webhook rules.
 	Targets []Target
+	// Excludes are the filters of exclude.any (or of an exclude block with one filter) that say nothing but what a Target
+	// can say: whatever one of them covers the rule does not match.
+	Excludes []Target
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
 	AllowExisting bool
 	// ReportProperties are copied into the results; templates are already resolved in Result.Properties.
