@@ -40,8 +40,6 @@ type Options struct {
 	TimeoutSeconds int32
 	// AdmissionReports: validation has a side effect, the report.
 	AdmissionReports bool
-	// ForceIgnore makes every policy's failurePolicy Ignore.
-	ForceIgnore bool
 }
 
 // Input is everything that the configurations depend on.
@@ -132,7 +130,7 @@ func (b *builder) add(p *policy.Program) {
 }
 
 func (b *builder) contribute(to *side, base string, p *policy.Program, stages policy.Stage, defaults operations) {
-	h := to.hook(base, p, b.Options)
+	h := to.hook(base, p, b.Options.TimeoutSeconds)
 	for _, r := range p.Rules {
 		ops := defaults
 		switch {
@@ -156,11 +154,8 @@ func (b *builder) contribute(to *side, base string, p *policy.Program, stages po
 }
 
 // hook returns the webhook that serves the Program: the shared one of its failurePolicy, or one of its own.
-func (s *side) hook(base string, p *policy.Program, o Options) *hook {
+func (s *side) hook(base string, p *policy.Program, timeout int32) *hook {
 	fp := p.Settings.FailurePolicy
-	if o.ForceIgnore {
-		fp = policy.Ignore
-	}
 	mode := strings.ToLower(fp.String())
 	name, path := base+".kyverno.svc-"+mode, "/"+base+"/"+mode
 	fine := len(p.Settings.MatchConditions) > 0
@@ -173,7 +168,7 @@ func (s *side) hook(base string, p *policy.Program, o Options) *hook {
 	}
 	h := (*s)[path]
 	if h == nil {
-		h = &hook{name: name, path: path, failurePolicy: fp, timeout: o.TimeoutSeconds, fine: fine, conditions: p.Settings.MatchConditions, rules: ruleSet{}}
+		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, conditions: p.Settings.MatchConditions, rules: ruleSet{}}
 		(*s)[path] = h
 	}
 	return h

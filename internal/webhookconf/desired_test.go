@@ -250,11 +250,9 @@ validate.kyverno.svc-ignore-finegrained-rec-fine /validate/ignore/finegrained/re
 			programs: []*policy.Program{program("a", func(p *policy.Program) { p.Settings.Admission = false }, "Service")},
 		},
 		{
-			name: "Ignore can be forced, and a URL replaces the Service",
-			options: func(in *Input) {
-				in.Options.ForceIgnore, in.Options.ServerIP = true, "10.0.0.1:9443"
-			},
-			programs: []*policy.Program{program("a", nil, "Service@CREATE")},
+			name:     "a URL replaces the Service",
+			options:  func(in *Input) { in.Options.ServerIP = "10.0.0.1:9443" },
+			programs: []*policy.Program{program("a", ignore, "Service@CREATE")},
 			want: `validate.kyverno.svc-ignore https://10.0.0.1:9443/validate/ignore Ignore 10
   "" v1 services Namespaced CREATE
 `,

@@ -1,0 +1,13 @@
+// Package status tells each policy what became of it: the condition Ready, the number of its rules, and the rules that
+// were derived for pod controllers (language reference §1.8).
+//
+//	want := status.Desired(policyObject, notReady, now)     // pure
+//	err := (&status.Writer{Client: c}).Write(ctx, policyObject, want)
+//
+// Only the leader writes, and only after the webhook configurations hold the policy's rules, since users take Ready
+// for "is enforced from now on". A status that is already right is not written.
+//
+// The package does not decide whether a policy is ready; webhookconf does.
+//
+// Floor 7: imports the api types and autogen.
+package status

@@ -1,0 +1,131 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const onePolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p, resourceVersion: "7"}
+spec:
+  rules:
+  - name: check
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate: {message: m, pattern: {metadata: {labels: {team: "?*"}}}}
+  - name: change
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    mutate: {patchStrategicMerge: {metadata: {labels: {a: b}}}}
+`
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	var o unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return &o
+}
+
+func TestDesired(t *testing.T) {
+	now := time.Unix(1000, 0)
+	s, err := Desired(object(t, onePolicy), nil, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Conditions[0]; c.Type != "Ready" || c.Status != metav1.ConditionTrue || c.Reason != "Succeeded" || c.Message != "Ready" || !c.LastTransitionTime.Time.Equal(now) {
+		t.Errorf("%+v", c)
+	}
+	if s.RuleCount.Validate != 1 || s.RuleCount.Mutate != 1 || s.RuleCount.Generate != 0 {
+		t.Errorf("%+v", s.RuleCount)
+	}
+	s, err = Desired(object(t, onePolicy), errors.New("the served resources cannot be listed"), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Failed" || c.Message != "Not Ready" {
+		t.Errorf("%+v", c)
+	}
+	if _, err := Desired(&unstructured.Unstructured{Object: map[string]any{"spec": "text"}}, nil, now); err == nil {
+		t.Error("what cannot be read is an error")
+	}
+}
+
+func TestDerivedRulesAndTransitionTime(t *testing.T) {
+	only := object(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: check
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate: {message: m, pattern: {spec: {hostNetwork: "false"}}}
+`)
+	first, err := Desired(only, nil, time.Unix(1000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Autogen.Rules) != 2 || first.Autogen.Rules[0].Name != "autogen-check" || first.Autogen.Rules[1].Name != "autogen-cronjob-check" {
+		t.Fatalf("%+v", first.Autogen.Rules)
+	}
+	only.Object["status"], _ = runtime.DefaultUnstructuredConverter.ToUnstructured(&first)
+	second, err := Desired(only, nil, time.Unix(2000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !second.Conditions[0].LastTransitionTime.Time.Equal(time.Unix(1000, 0)) {
+		t.Error("the transition time changed without a transition")
+	}
+	// A second pass writes nothing: the client would panic.
+	if written, err := (&Writer{}).Write(context.Background(), only, second); written || err != nil {
+		t.Error(written, err)
+	}
+}
+
+// patchRecorder keeps the patch that a Writer sends.
+type patchRecorder struct {
+	client.Client // not called
+	body          string
+}
+
+func (p *patchRecorder) Status() client.SubResourceWriter { return statusWriter{rec: p} }
+
+type statusWriter struct {
+	client.SubResourceWriter // not called
+	rec                      *patchRecorder
+}
+
+func (w statusWriter) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	b, err := patch.Data(obj)
+	w.rec.body = string(b)
+	return err
+}
+
+func TestPatchNamesWhatHasGone(t *testing.T) {
+	o := object(t, onePolicy)
+	o.Object["status"] = map[string]any{"ready": true, "autogen": map[string]any{"rules": []any{map[string]any{"name": "autogen-old"}}}}
+	s, err := Desired(o, nil, time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Autogen.Rules = nil
+	rec := &patchRecorder{}
+	written, err := (&Writer{Client: rec}).Write(context.Background(), o, s)
+	if err != nil || !written {
+		t.Fatal(written, err)
+	}
+	const want = `{"metadata":{"resourceVersion":"7"},"status":{"autogen":{"rules":null},"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Ready","reason":"Succeeded","status":"True","type":"Ready"}],"ready":null,"rulecount":{"generate":0,"mutate":1,"validate":1,"verifyimages":0},"validatingadmissionpolicy":{"generated":false,"message":""}}}`
+	if rec.body != want {
+		t.Errorf("got  %s\nwant %s", rec.body, want)
+	}
+}
