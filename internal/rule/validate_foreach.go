@@ -243,7 +243,7 @@ func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield
 	}
 	y := l.check(s, resource)
 	if y.Status == policy.StatusError {
-		y.Message = textForeachError + y.Message
+		y.Message = textForeachFailure + y.Message // the reference words it like a failure
 	}
 	return y
 }

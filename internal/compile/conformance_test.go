@@ -1,0 +1,240 @@
+package compile_test
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// TestRecordedResults compiles the policies of the recorded folders, runs them on their resources and compares status
+// and message with what the reference answered. Policies that use something that this version refuses are counted by
+// what they miss. A folder listed in whole has to agree in whole.
+func TestRecordedResults(t *testing.T) {
+	data := os.Getenv("EPHOR_CONFORMANCE")
+	if data == "" || data == "none" {
+		t.Skip("EPHOR_CONFORMANCE names no data folder: the recorded results are not compared")
+	}
+	var files []string
+	err := filepath.WalkDir(filepath.Join(data, "differential"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "expected.json" {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded results below %s: %v", data, err)
+	}
+	missing := map[string]int{}
+	total, agreed := 0, 0
+	for _, f := range files {
+		dir := filepath.Dir(f)
+		name, _ := filepath.Rel(filepath.Join(data, "differential"), dir)
+		t.Run(name, func(t *testing.T) {
+			n, ok := compareFolder(t, dir, missing)
+			total += n
+			agreed += ok
+		})
+	}
+	t.Logf("%d of %d recorded results agree", agreed, total)
+	for _, k := range sortedKeys(missing) {
+		t.Logf("not run: %4d policies: %s", missing[k], k)
+	}
+	if total < 10000 {
+		t.Errorf("only %d results were compared", total)
+	}
+}
+
+type recorded struct {
+	Policy, Rule, Kind, Namespace, Name, Result string
+	Message                                     *string
+}
+
+func (r recorded) key() string {
+	return strings.Join([]string{r.Policy, r.Rule, r.Kind, r.Namespace, r.Name}, " ")
+}
+
+// compareFolder returns how many results could be compared and how many agree.
+func compareFolder(t *testing.T, dir string, missing map[string]int) (total, agreed int) {
+	var expected struct{ Results []recorded }
+	read(t, filepath.Join(dir, "expected.json"), func(b []byte) error { return json.Unmarshal(b, &expected) })
+	want := map[string][]recorded{}
+	withResults := map[string]bool{}
+	for _, r := range expected.Results {
+		want[r.key()] = append(want[r.key()], r)
+		withResults[r.Policy] = true
+	}
+	var resources []map[string]any
+	for _, o := range objects(t, filepath.Join(dir, "resources.yaml")) {
+		source.Normalise(o.Value)
+		resources = append(resources, o.Value)
+	}
+	mismatches := 0
+	report := func(format string, args ...any) {
+		if mismatches++; mismatches <= 8 {
+			t.Errorf(format, args...)
+		}
+	}
+	for _, o := range objects(t, filepath.Join(dir, "policy.yaml")) {
+		program, diags := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		if program == nil {
+			continue
+		}
+		if why := unsupported(program); why != "" {
+			missing[why]++
+			continue
+		}
+		if diags.HasErrors() {
+			if withResults[program.Name] {
+				report("policy %s is refused: %v", program.Name, diags.Errors())
+			}
+			continue
+		}
+		if !withResults[program.Name] && strings.HasPrefix(filepath.Base(dir), "semantics") {
+			got := 0
+			for _, r := range resources {
+				got += len(run(t, program, r))
+			}
+			if got > 0 {
+				report("policy %s has no results in the reference, here %d", program.Name, got)
+			}
+			continue
+		}
+		for _, r := range resources {
+			for _, got := range run(t, program, r) {
+				total++
+				exp := want[got.key()]
+				if len(exp) == 0 {
+					report("unexpected: %s: %s %q", got.key(), got.Result, *got.Message)
+					continue
+				}
+				i := slices.IndexFunc(exp, func(e recorded) bool {
+					return e.Result == got.Result && (e.Message == nil || *e.Message == *got.Message)
+				})
+				if i < 0 {
+					report("%s:\ngot  %s %q\nwant %s %q", got.key(), got.Result, *got.Message, exp[0].Result, text(exp[0].Message))
+					i = 0
+				} else {
+					agreed++
+				}
+				want[got.key()] = slices.Delete(slices.Clone(exp), i, i+1)
+			}
+		}
+		for key, rest := range want {
+			if len(rest) > 0 && rest[0].Policy == program.Name {
+				total += len(rest)
+				report("missing: %s: %s %q", key, rest[0].Result, text(rest[0].Message))
+			}
+		}
+	}
+	if mismatches > 0 {
+		t.Logf("%d mismatches", mismatches)
+	}
+	return total, agreed
+}
+
+func text(s *string) string {
+	if s == nil {
+		return "(any)"
+	}
+	return *s
+}
+
+// unsupported says which feature of the program this version refuses.
+func unsupported(p *policy.Program) string {
+	for _, d := range p.Diags {
+		if _, what, ok := strings.Cut(d.Summary, " supported by this version of Ephor"); ok {
+			_ = what
+			return d.Summary
+		}
+	}
+	return ""
+}
+
+// run evaluates the rules of a program on a created resource, as the command line does.
+func run(t *testing.T, p *policy.Program, object map[string]any) []recorded {
+	t.Helper()
+	req := created(object)
+	var out []recorded
+	for _, r := range p.Rules {
+		ok, err := r.Match(context.Background(), req)
+		if err != nil {
+			t.Errorf("policy %s rule %s: %v", p.Name, r.Name, err)
+		}
+		if !ok || err != nil {
+			continue
+		}
+		env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+		y := r.Eval(policy.NewScope(env, req, p, r))
+		if y.Status == policy.StatusNone {
+			continue
+		}
+		status := y.Status
+		if status == policy.StatusFail && !p.Settings.Scored {
+			status = policy.StatusWarn
+		}
+		message := y.Message
+		out = append(out, recorded{p.Name, r.Name, req.GVK.Kind, req.Namespace, req.Name, status.String(), &message})
+		if p.Settings.ApplyOne && (y.Status == policy.StatusPass || y.Status == policy.StatusFail) {
+			break
+		}
+	}
+	return out
+}
+
+func created(object map[string]any) *policy.Request {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
+	return &policy.Request{
+		Origin: policy.FromCLI, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
+		Namespace: namespace, Name: name, Object: value.Of(object),
+	}
+}
+
+// objects reads a file as the command line reads it: every number a float64.
+func objects(t *testing.T, path string) []source.Object {
+	t.Helper()
+	out, diags := source.Load([]string{path}, source.Options{Numbers: source.Floats})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return out
+}
+
+func read(t *testing.T, path string, parse func([]byte) error) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = parse(b)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func sortedKeys(m map[string]int) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
