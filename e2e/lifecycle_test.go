@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const requireTeam = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: require-team}
+spec:
+  rules:
+  - name: team
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default]}}]}
+    validate:
+      failureAction: %s
+      message: "the label team is required"
+      pattern: {metadata: {labels: {team: "?*"}}}
+`
+
+func configMap(name string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: default}\n"
+}
+
+// A policy switched to Audit admits, and the result is recorded in the log.
+func TestAuditAdmitsAndRecords(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	eventually(t, func() error {
+		if _, ok := refused(second(kubectl(t, configMap("audited"), "create", "--dry-run=server", "-f", "-"))); !ok {
+			return errAdmitted
+		}
+		return nil
+	})
+	must(t, fmt.Sprintf(requireTeam, "Audit"), "apply", "-f", "-")
+	eventually(t, func() error {
+		_, err := kubectl(t, configMap("audited"), "create", "-f", "-")
+		return err
+	})
+	t.Cleanup(func() { kubectl(t, "", "delete", "configmap", "audited", "--ignore-not-found") })
+	eventually(t, func() error {
+		for _, line := range strings.Split(replica.Tail(200), "\n") {
+			if strings.Contains(line, "require-team") && strings.Contains(line, "audited") && strings.Contains(line, "the label team is required") {
+				return nil
+			}
+		}
+		return errors.New("the log does not hold the audit result:\n" + replica.Tail(10))
+	})
+}
+
+func second(_ string, err error) error { return err }
+
+// The webhook configurations follow the policies: deleting the last one empties their rules, and reconciling what is
+// already there writes nothing.
+func TestWebhookConfigurationsFollowThePolicies(t *testing.T) {
+	webhooks := func() (kinds []string, resourceVersion string) {
+		var cfg struct {
+			Metadata struct{ ResourceVersion string }
+			Webhooks []struct {
+				Name  string
+				Rules []struct{ Resources, Operations []string }
+			}
+		}
+		out := must(t, "", "get", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &cfg); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range cfg.Webhooks {
+			for _, r := range w.Rules {
+				kinds = append(kinds, fmt.Sprint(w.Name, r.Resources, r.Operations))
+			}
+		}
+		return kinds, cfg.Metadata.ResourceVersion
+	}
+	path := policyFile(t, fmt.Sprintf(requireTeam, "Enforce"))
+	applyPolicies(t, path)
+	want := "validate.kyverno.svc-fail[configmaps] [CONNECT CREATE DELETE UPDATE]"
+	var version string
+	eventually(t, func() error {
+		var got []string
+		got, version = webhooks()
+		if len(got) != 1 || got[0] != want {
+			return fmt.Errorf("rules %q, want %q", got, want)
+		}
+		return nil
+	})
+	// A change of a label of the policy makes the controllers look again; nothing about the rules changes.
+	must(t, "", "label", "clusterpolicy", "require-team", "touched=yes")
+	time.Sleep(2 * time.Second)
+	if _, now := webhooks(); now != version {
+		t.Errorf("the configuration was written again (resourceVersion %s, then %s) although nothing changed", version, now)
+	}
+	must(t, "", "delete", "-f", path)
+	eventually(t, func() error {
+		if got, _ := webhooks(); len(got) != 0 {
+			return fmt.Errorf("rules %q are left after the last policy went", got)
+		}
+		return nil
+	})
+}
+
+// kill -9 under load: while the process is down the API server refuses what it cannot ask about (failurePolicy Fail),
+// so no violating object gets in, neither then nor while the process comes back.
+func TestKillUnderLoadAdmitsNothing(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	eventually(t, func() error {
+		if _, ok := refused(second(kubectl(t, configMap("probe"), "create", "--dry-run=server", "-f", "-"))); !ok {
+			return errAdmitted
+		}
+		return nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var asked, admitted atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil && i < 2000; i++ {
+				name := fmt.Sprintf("violating-%d-%d", worker, i)
+				if _, err := cluster.Kubectl(ctx, []byte(configMap(name)), "create", "-f", "-"); err == nil {
+					admitted.Add(1)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	time.Sleep(2 * time.Second)
+	before := asked.Load()
+	replica.Kill()
+	time.Sleep(2 * time.Second)
+	during := asked.Load()
+	r, err := ephor.StartAdmission(t.Context())
+	if err != nil {
+		stop()
+		wg.Wait()
+		t.Fatal(err)
+	}
+	replica = r
+	time.Sleep(2 * time.Second)
+	stop()
+	wg.Wait()
+	if admitted.Load() > 0 {
+		t.Errorf("%d of %d violating objects were admitted", admitted.Load(), asked.Load())
+	}
+	if before == 0 || during == before {
+		t.Errorf("no load before (%d) or during (%d) the outage: the test proves nothing", before, during)
+	}
+	// The restarted process decides by itself again.
+	_, err = kubectl(t, configMap("after"), "create", "--dry-run=server", "-f", "-")
+	if text, ok := refused(err); !ok || !strings.Contains(text, "the label team is required") {
+		t.Errorf("after the restart: %v", err)
+	}
+	t.Logf("%d creations were tried, %d of them while the process was down", asked.Load(), during-before)
+}
+
+// SIGTERM drains: no request that the API server sends during a rolling change fails.
+func TestDrainLosesNoRequest(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	old := replica
+	ctx, stop := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	var failures sync.Map
+	var wg sync.WaitGroup
+	good := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: drained, namespace: default, labels: {team: a}}\n"
+	for range 2 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := cluster.Kubectl(context.Background(), []byte(good), "create", "--dry-run=server", "-f", "-"); err != nil {
+					failures.Store(err.Error(), true)
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	r, err := ephor.StartAdmission(t.Context())
+	if err == nil {
+		replica = r
+		err = old.Stop(40 * time.Second)
+	}
+	time.Sleep(time.Second)
+	stop()
+	wg.Wait()
+	if err != nil {
+		t.Errorf("the old process did not end by itself: %v", err)
+	}
+	failures.Range(func(k, _ any) bool { t.Errorf("a request failed: %v", k); return true })
+	if asked.Load() == 0 {
+		t.Error("no request was made: the test proves nothing")
+	}
+}
