@@ -36,8 +36,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// referenceFolder is where EPHOR_REFERENCE points, by default ../shared/reference beside the repository. The test is
-// skipped when the conformance data are switched off.
+// referenceFolder is where EPHOR_REFERENCE points, by default ../shared/reference; both are meant from the root of the
+// repository. The test is skipped when the conformance data are switched off.
 func referenceFolder(t *testing.T) string {
 	t.Helper()
 	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
@@ -45,7 +45,10 @@ func referenceFolder(t *testing.T) string {
 	}
 	folder := os.Getenv("EPHOR_REFERENCE")
 	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "reference")
+		folder = filepath.Join("..", "shared", "reference")
+	}
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join("..", "..", folder)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "crds")); err != nil {
 		t.Fatalf("there is no folder %s with the reference CRDs: set EPHOR_REFERENCE to the folder that holds crds/, "+
