@@ -1,0 +1,178 @@
+package condition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+// Set is the conditions of one place of a policy, compiled. It is immutable and safe for all goroutines.
+type Set struct {
+	blocks     []block
+	list       bool // written as a plain list of conditions, the old form
+	templates  []*template.Template
+	deprecated diag.List
+}
+
+// block is `any` and `all`; both must hold. An absent `any` holds, an empty one does not.
+type block struct {
+	any, all []condition
+	hasAny   bool
+}
+
+type condition struct {
+	op         *Operator
+	key, value *template.Template
+	operand    operand            // the value, prepared, when it is constant
+	message    *template.Template // nil when there is none
+	broken     error              // why the condition cannot be judged
+}
+
+// Verdict is the outcome of an evaluation.
+type Verdict struct {
+	OK bool
+	// Messages are those of the conditions that held when OK, else those of the conditions that did not.
+	Messages []string
+
+	list bool
+}
+
+// Message joins the messages as the reference prints them: with "; ", in the old list form with ";".
+func (v Verdict) Message() string {
+	if v.list {
+		return strings.Join(v.Messages, ";")
+	}
+	return strings.Join(v.Messages, "; ")
+}
+
+// Templates are the keys, values and messages that hold variables, in document order, for the analysis of what the
+// conditions read.
+func (s *Set) Templates() []*template.Template { return s.templates }
+
+// Roots lists the top-level names that the conditions may read, sorted; see template.Template.Roots.
+func (s *Set) Roots() []string {
+	var out []string
+	for _, t := range s.templates {
+		out = append(out, t.Roots()...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Deprecated warns of the deprecated operators. The reference warns of them in deny rules, foreach and attestations,
+// not in the preconditions of a rule, so the caller decides.
+func (s *Set) Deprecated() diag.List { return s.deprecated }
+
+// Eval judges the conditions. Keys and values are substituted only as far as the verdict needs them. An error says
+// that a variable could not be resolved (`failed to substitute variables in condition key: …`), or wraps
+// budget.ErrExhausted or the context's error; then there is no verdict.
+func (s *Set) Eval(env *jmespath.Env, root jmespath.Root) (Verdict, error) {
+	v := Verdict{OK: true, list: s.list}
+	for i := range s.blocks {
+		ok, messages, err := s.blocks[i].eval(env, root, v.Messages)
+		if err != nil {
+			return Verdict{}, err
+		}
+		if !ok {
+			return Verdict{Messages: messages, list: s.list}, nil
+		}
+		v.Messages = messages
+	}
+	return v, nil
+}
+
+// eval judges one block. held are the messages of the blocks before; a block that holds appends its own, a block that
+// does not returns only its own.
+func (b *block) eval(env *jmespath.Env, root jmespath.Root, held []string) (bool, []string, error) {
+	if b.hasAny {
+		var failed []string
+		found := false
+		for i := range b.any {
+			c := &b.any[i]
+			ok, err := c.eval(env, root)
+			if err != nil {
+				return false, nil, err
+			}
+			if ok {
+				held = c.say(held, env, root)
+				found = true
+				break
+			}
+			failed = c.say(failed, env, root)
+		}
+		if !found {
+			return false, failed, nil
+		}
+	}
+	for i := range b.all {
+		c := &b.all[i]
+		ok, err := c.eval(env, root)
+		if err != nil {
+			return false, nil, err
+		}
+		if !ok {
+			return false, c.say(nil, env, root), nil
+		}
+		held = c.say(held, env, root)
+	}
+	return true, held, nil
+}
+
+func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
+	if c.broken != nil {
+		return false, c.broken
+	}
+	key, err := c.key.Eval(env, root)
+	if err != nil {
+		return false, &SubstitutionError{Side: "key", Err: err}
+	}
+	right := c.operand
+	if right == nil {
+		value, err := c.value.Eval(env, root)
+		if err != nil {
+			return false, &SubstitutionError{Side: "value", Err: err}
+		}
+		right = c.op.prepare(value, true)
+	}
+	if env == nil {
+		return right.holds(nil, key)
+	}
+	return right.holds(env.Meter, key)
+}
+
+// say appends the condition's message. A message whose variables cannot be resolved stays as it was written: it must
+// not change the verdict.
+func (c *condition) say(messages []string, env *jmespath.Env, root jmespath.Root) []string {
+	if c.message == nil {
+		return messages
+	}
+	text, err := c.message.EvalString(env, root)
+	if err != nil {
+		var other *template.NotStringError
+		if errors.As(err, &other) {
+			text = fmt.Sprint(other.Value)
+		} else {
+			text = fmt.Sprint(c.message.Source())
+		}
+	}
+	return append(messages, text)
+}
+
+// SubstitutionError says that the key or the value of a condition has a variable that could not be resolved. It
+// unwraps to the template's error.
+type SubstitutionError struct {
+	Side string // key or value
+	Err  error
+}
+
+func (e *SubstitutionError) Error() string {
+	return "failed to substitute variables in condition " + e.Side + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *SubstitutionError) Unwrap() error { return e.Err }

@@ -1,0 +1,153 @@
+package condition
+
+import (
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/measure"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// quantifier says which elements of the key must be where: AnyIn, AllIn, AnyNotIn and AllNotIn are one operation with
+// different signs.
+type quantifier struct {
+	all bool // every element, not just some element
+	not bool // must be outside of the value, not in it
+}
+
+// judge folds the memberships of n elements. has(i) tells whether element i is in the value.
+func (q quantifier) judge(n int, has func(i int) (bool, error)) (bool, error) {
+	for i := range n {
+		in, err := has(i)
+		if err != nil {
+			return false, err
+		}
+		if (in != q.not) != q.all {
+			return !q.all, nil
+		}
+	}
+	return q.all, nil
+}
+
+// prepare reads the value of an operator of the AnyIn family.
+func (q quantifier) prepare(v any, once bool) operand {
+	switch v := v.(type) {
+	case []any:
+		if once {
+			return &member{q, plainTexts(v)}
+		}
+		return &member{q, textsOf(v)}
+	case string:
+		if r, ok := measure.ParseRange(v); ok {
+			return &within{q, r}
+		}
+		switch list, kind := parseList(v); kind {
+		case jsonList:
+			return &member{q, textsOf(list)}
+		case jsonOther:
+			return &member1{q, newTexts(v)}
+		}
+		return &member{q, newTexts(v)}
+	case bool:
+		return listsOnly(q, v)
+	}
+	if _, ok := value.Float(v); ok {
+		return listsOnly(q, v)
+	}
+	return never{}
+}
+
+type jsonKind uint8
+
+const (
+	notJSON jsonKind = iota
+	jsonList
+	jsonOther
+)
+
+// parseList reads a text that holds a JSON list. Most texts are no JSON at all, which their first letter tells.
+func parseList(s string) ([]any, jsonKind) {
+	v, err := value.DecodeJSONFloat([]byte(s))
+	if err != nil {
+		return nil, notJSON
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, jsonOther
+	}
+	return list, jsonList
+}
+
+// member looks for the key in a list of texts.
+type member struct {
+	quantifier
+	list textList
+}
+
+func (o *member) holds(m *budget.Meter, key any) (bool, error) {
+	if keys, ok := key.([]any); ok {
+		return o.judge(len(keys), func(i int) (bool, error) { return o.list.matches(m, textOf(keys[i])) })
+	}
+	text, ok := scalarText(key)
+	if !ok {
+		return false, nil
+	}
+	in, err := o.list.matches(m, text)
+	return in != o.not, err
+}
+
+// member1 is a text that is valid JSON but no list, such as "5" or "true". A scalar key can be equal to it; for every
+// other key the value has the wrong type, and the operator does not hold, whichever it is.
+type member1 struct {
+	quantifier
+	list *texts
+}
+
+func (o *member1) holds(m *budget.Meter, key any) (bool, error) {
+	text, ok := scalarText(key)
+	if !ok {
+		return false, nil
+	}
+	in, err := o.list.matches(m, text)
+	return in && !o.not, err
+}
+
+// listsOnly is a number or bool as the value: AnyIn and AnyNotIn compare the elements of a list with it, everything
+// else does not hold.
+func listsOnly(q quantifier, v any) operand {
+	if q.all {
+		return never{}
+	}
+	return &ofList{member{q, newTexts(textOf(v))}}
+}
+
+type ofList struct{ member }
+
+func (o *ofList) holds(m *budget.Meter, key any) (bool, error) {
+	if _, ok := key.([]any); !ok {
+		return false, nil
+	}
+	return o.member.holds(m, key)
+}
+
+// within tests each key against a range, `1-5` or `1Mi!-1Gi`.
+type within struct {
+	quantifier
+	r measure.Range
+}
+
+func (o *within) holds(m *budget.Meter, key any) (bool, error) {
+	if keys, ok := key.([]any); ok {
+		return o.judge(len(keys), func(i int) (bool, error) { return o.has(keys[i]), m.Step(1) })
+	}
+	if _, ok := scalarText(key); !ok {
+		return false, nil
+	}
+	return o.has(key) != o.not, m.Step(1)
+}
+
+func (o *within) has(key any) bool {
+	if f, ok := value.Float(key); ok {
+		return o.r.ContainsFloat(f)
+	}
+	s, ok := key.(string)
+	return ok && o.r.Contains(s)
+}

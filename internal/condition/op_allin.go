@@ -1,0 +1,19 @@
+package condition
+
+var allIn = &Operator{
+	Name: "AllIn",
+	Doc:  "Every element of the key is in the value, which is as for AnyIn.",
+	Examples: []Example{
+		{[]any{"a", "b"}, []any{"b", "a", "c"}, true},
+		{[]any{"a", "d"}, []any{"a", "b"}, false},
+		{[]any{"nginx", "node"}, "n*", true},
+		{[]any{1.0, 5.0}, "1-5", true},
+		{[]any{1.0, 6.0}, "1-5", false},
+		{[]any{}, []any{"a"}, true},
+		{"a", []any{}, false},
+		{1.0, []any{1.0, 80.0}, true},
+		{[]any{5.0}, 5.0, false},
+		{map[string]any{}, []any{"a"}, false},
+	},
+	prepare: quantifier{all: true, not: false}.prepare,
+}

@@ -1,0 +1,17 @@
+package condition
+
+var allNotIn = &Operator{
+	Name: "AllNotIn",
+	Doc:  "No element of the key is in the value, which is as for AnyIn.",
+	Examples: []Example{
+		{[]any{"a", "b"}, []any{"c", "d"}, true},
+		{[]any{"a", "b"}, []any{"b"}, false},
+		{"default", []any{"kyverno", "def*"}, false},
+		{[]any{6.0, 7.0}, "1-5", true},
+		{[]any{}, []any{"a"}, true},
+		{[]any{"a"}, []any{}, true},
+		{[]any{6.0}, 5.0, false},
+		{"a", true, false},
+	},
+	prepare: quantifier{all: true, not: true}.prepare,
+}

@@ -1,0 +1,22 @@
+package condition
+
+var anyIn = &Operator{
+	Name: "AnyIn",
+	Doc:  "Some element of the key is in the value. The value is a list of texts with wildcards, one such text, a JSON list in a text, or a range such as 1-10 or 1Gi!-2Gi.",
+	Examples: []Example{
+		{"nginx", []any{"ng*", "apache"}, true},
+		{[]any{"a", "b"}, []any{"b", "c"}, true},
+		{[]any{"a", "b"}, []any{"c"}, false},
+		{"n*", []any{"nginx"}, true}, // wildcards count in either direction
+		{"b", `["a","b"]`, true},
+		{5.0, "1-10", true},
+		{"2Gi", "100Mi!-1Gi", true},
+		{[]any{}, []any{"a"}, false},
+		{"a", []any{}, false},
+		{true, []any{false, true}, true},
+		{5.0, 5.0, false}, // a number is a valid value for list keys only
+		{[]any{5.0, 6.0}, 5.0, true},
+		{nil, []any{"a"}, false},
+	},
+	prepare: quantifier{all: false, not: false}.prepare,
+}

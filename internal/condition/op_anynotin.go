@@ -1,0 +1,19 @@
+package condition
+
+var anyNotIn = &Operator{
+	Name: "AnyNotIn",
+	Doc:  "Some element of the key is not in the value, which is as for AnyIn.",
+	Examples: []Example{
+		{[]any{"a", "b"}, []any{"b"}, true},
+		{[]any{"a"}, []any{"a", "b"}, false},
+		{"c", []any{"a", "b"}, true},
+		{"abc", "a*", false},
+		{[]any{1.0, 6.0}, "1-5", true},
+		{[]any{5.0, 6.0}, 5.0, true},
+		{[]any{}, []any{"a"}, false},
+		{"a", []any{}, true},
+		{"a", 5.0, false},
+		{nil, []any{"a"}, false},
+	},
+	prepare: quantifier{all: false, not: true}.prepare,
+}

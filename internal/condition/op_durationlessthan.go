@@ -1,0 +1,20 @@
+package condition
+
+var durationLessThan = &Operator{
+	Name:       "DurationLessThan",
+	Deprecated: true,
+	Doc:        "The key is less than the value, both durations or numbers of seconds. LessThan does the same.",
+	Examples: []Example{
+		{"2h", "1h", false},
+		{"60m", "1h", false},
+		{"30s", 60.0, true},
+		{3600.0, "1h", false},
+		{0.5, "1s", true},
+		{"0", "0", false},
+		{"60", "1h", false},
+		{"1Gi", "1h", false},
+		{[]any{"2h"}, "1h", false},
+		{nil, "1h", false},
+	},
+	prepare: order{less: true}.prepareDuration,
+}

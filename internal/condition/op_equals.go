@@ -1,0 +1,156 @@
+package condition
+
+import (
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/measure"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+var equals = &Operator{
+	Name:    "Equals",
+	Aliases: []string{"Equal"},
+	Doc:     "The key equals the value: durations and quantities by what they mean, other text with the wildcards of the value, lists and maps element by element.",
+	Examples: []Example{
+		{"str", "s*", true},
+		{"s*", "str", false},
+		{"1h", "60m", true},
+		{"3600s", 3600.0, true},
+		{"3600", "1h", false},
+		{"0s", 0.0, true},
+		{"1Gi", "1024Mi", true},
+		{"100m", "0.1", true},
+		{"100m", 0.1, false},
+		{5.0, "5", true},
+		{5.0, int64(5), true},
+		{3600.0, "1h", false},
+		{true, true, true},
+		{true, "true", false},
+		{[]any{"a", 1.0}, []any{"a", int64(1)}, true},
+		{[]any{"a", "b"}, []any{"b", "a"}, false},
+		{map[string]any{"a": 1.0}, map[string]any{"a": 1.0}, true},
+		{map[string]any{}, []any{}, false},
+		{nil, nil, false},
+	},
+	prepare: func(v any, _ bool) operand { return newEquality(v, false) },
+}
+
+var notEquals = &Operator{
+	Name:    "NotEquals",
+	Aliases: []string{"NotEqual"},
+	Doc:     "The key does not equal the value, as Equals compares them. A key that is null neither equals nor differs.",
+	Examples: []Example{
+		{"str", "s*", false},
+		{"str", "x*", true},
+		{"1h", "61m", true},
+		{5.0, "6", true},
+		{true, "true", true},
+		{[]any{"a"}, "a", true},
+		{nil, "a", false},
+		{nil, nil, false},
+	},
+	prepare: func(v any, _ bool) operand { return newEquality(v, true) },
+}
+
+// equality is a value read once in all the ways in which a key may be compared with it.
+type equality struct {
+	value   any
+	not     bool
+	number  float64 // of a number or of a numeric text
+	numeric bool
+	text    textValue
+}
+
+// textValue is what a key of type string is compared with.
+type textValue struct {
+	pattern    wildcard.Pattern
+	isText     bool
+	duration   time.Duration // of a text, or the number as seconds
+	isDuration bool
+	spelled    bool // the duration is a text other than "0"
+	quantity   measure.Quantity
+	isQuantity bool
+}
+
+func newEquality(v any, not bool) operand {
+	e := &equality{value: v, not: not}
+	e.number, e.numeric = number(v)
+	switch v := v.(type) {
+	case string:
+		e.text.isText = true
+		e.text.pattern = wildcard.Compile(v)
+		e.text.duration, e.text.isDuration = measure.Duration(v)
+		e.text.spelled = e.text.isDuration && v != "0"
+		e.text.quantity, e.text.isQuantity = measure.ParseQuantity(v)
+	default:
+		if f, ok := value.Float(v); ok {
+			e.text.duration, e.text.isDuration = seconds(f)
+		}
+	}
+	return e
+}
+
+// number is v as a number: a number, or a text that is one.
+func number(v any) (float64, bool) {
+	if s, ok := v.(string); ok {
+		return measure.Number(s)
+	}
+	return value.Float(v)
+}
+
+// seconds is a number of seconds as a duration; ok is false when it does not fit.
+func seconds(f float64) (time.Duration, bool) {
+	ns := f * float64(time.Second)
+	if !(ns > -1<<63 && ns < 1<<63) {
+		return 0, false
+	}
+	return time.Duration(ns), true
+}
+
+func (e *equality) holds(m *budget.Meter, key any) (bool, error) {
+	var same bool
+	switch k := key.(type) {
+	case nil:
+		return false, nil
+	case string:
+		same = e.text.equals(k)
+	case bool:
+		v, ok := e.value.(bool)
+		same = ok && v == k
+	case []any:
+		if err := m.Step(1 + len(k)); err != nil {
+			return false, err
+		}
+		v, ok := e.value.([]any)
+		same = ok && value.Equal(k, v)
+	case map[string]any:
+		if err := m.Step(1 + len(k)); err != nil {
+			return false, err
+		}
+		v, ok := e.value.(map[string]any)
+		same = ok && value.Equal(k, v)
+	default:
+		f, ok := value.Float(k)
+		same = ok && e.numeric && f == e.number
+	}
+	return same != e.not, nil
+}
+
+func (v *textValue) equals(key string) bool {
+	if v.isDuration {
+		if d, ok := measure.Duration(key); ok && (v.spelled || key != "0") {
+			return d == v.duration
+		}
+	}
+	if !v.isText {
+		return false
+	}
+	if v.isQuantity {
+		if q, ok := measure.ParseQuantity(key); ok {
+			return q.Cmp(v.quantity) == 0
+		}
+	}
+	return v.pattern.Match(key)
+}

@@ -1,0 +1,27 @@
+package condition
+
+var greaterThan = &Operator{
+	Name: "GreaterThan",
+	Doc:  "The key is greater than the value, both read as durations, quantities, numbers or semantic versions, whichever fits first.",
+	Examples: []Example{
+		{10.0, 5.0, true},
+		{5.0, 5.0, false},
+		{"5", 10.0, false},
+		{5.0, "10", false},
+		{"1h", "59m", true},
+		{"1h", 60.0, true},
+		{3600.0, "1h", false},
+		{"1Gi", "1024Mi", false},
+		{"100m", "1", false},
+		{"1.10.0", "1.9.0", true},
+		{"1.2", "1.10", true}, // quantities, not versions
+		{"v1.10.0", "v1.9.0", false},
+		{"1Gi", 500.0, false},
+		{[]any{10.0}, 5.0, false},
+		{"a", "b", false},
+		{nil, 1.0, false},
+		{true, 0.0, false},
+		{10.0, []any{5.0}, false},
+	},
+	prepare: order{greater: true}.prepare,
+}

@@ -1,0 +1,99 @@
+package condition
+
+import (
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+var in = &Operator{
+	Name:         "In",
+	Deprecated:   true,
+	Replacements: []string{"AllIn", "AnyIn"},
+	Doc:          "Every element of the key is in the value, a list or a JSON list in a text. Elements of list keys are compared letter by letter, scalar keys with wildcards.",
+	Examples: []Example{
+		{"a", []any{"a", "b"}, true},
+		{"abc", []any{"a*"}, true},
+		{[]any{"a", "b"}, []any{"b", "a"}, true},
+		{[]any{"abc"}, []any{"a*"}, false},
+		{[]any{"a"}, `["a","b"]`, true},
+		{[]any{}, []any{"a"}, true},
+		{[]any{"a"}, "a", false},
+		{"abc", "a*", true},
+		{"*", "60", false}, // wildcards of the key count against lists only
+		{"a", 5.0, false},
+		{nil, []any{"a"}, false},
+	},
+	prepare: func(v any, once bool) operand { return prepareIn(v, once, false) },
+}
+
+var notIn = &Operator{
+	Name:         "NotIn",
+	Deprecated:   true,
+	Replacements: []string{"AllNotIn", "AnyNotIn"},
+	Doc:          "Some element of the key is not in the value, which is as for In.",
+	Examples: []Example{
+		{"c", []any{"a", "b"}, true},
+		{"abc", []any{"a*"}, false},
+		{[]any{"a", "b"}, []any{"a"}, true},
+		{[]any{"a"}, []any{"a", "b"}, false},
+		{[]any{"abc"}, []any{"a*"}, true},
+		{[]any{}, []any{"a"}, false},
+		{[]any{"b"}, "a", false}, // a text that is no JSON list is no valid value
+		{"b", "a", false},
+		{5.0, 1.5, false},
+	},
+	prepare: func(v any, once bool) operand { return prepareIn(v, once, true) },
+}
+
+func prepareIn(v any, once, not bool) operand {
+	o := &oldMember{not: not}
+	switch v := v.(type) {
+	case []any:
+		o.list = plainTexts(v)
+		if !once {
+			o.list = textsOf(v)
+		}
+	case string:
+		list, kind := parseList(v)
+		if kind != jsonList {
+			return &oldText{wildcard.Compile(v), not}
+		}
+		o.list = textsOf(list)
+	default:
+		return never{}
+	}
+	return o
+}
+
+// oldText is a text that is no JSON list. A scalar key can match it; for every other key the value is invalid and the
+// operator does not hold, whichever it is.
+type oldText struct {
+	pattern wildcard.Pattern
+	not     bool
+}
+
+func (o *oldText) holds(m *budget.Meter, key any) (bool, error) {
+	text, ok := scalarText(key)
+	return ok && !o.not && o.pattern.Match(text), m.Step(1)
+}
+
+// oldMember is the membership of In and NotIn: list keys as sets of exact texts.
+type oldMember struct {
+	list textList
+	not  bool
+}
+
+func (o *oldMember) holds(m *budget.Meter, key any) (bool, error) {
+	if keys, ok := key.([]any); ok {
+		all, err := quantifier{all: true}.judge(len(keys), func(i int) (bool, error) {
+			return o.list.contains(m, textOf(keys[i]))
+		})
+		return all != o.not, err
+	}
+	text, ok := scalarText(key)
+	if !ok {
+		return false, nil
+	}
+	in, err := o.list.matches(m, text)
+	return in != o.not, err
+}

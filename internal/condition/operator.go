@@ -1,0 +1,89 @@
+package condition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+)
+
+// Operator is one way to compare a key with a value.
+type Operator struct {
+	// Name is the operator as policies write it; Aliases are other spellings of it.
+	Name    string
+	Aliases []string
+	// Replacements are the operators to use instead of a deprecated one whose use is warned of. Deprecated tells that
+	// the operator is kept for old policies only.
+	Deprecated   bool
+	Replacements []string
+	// Doc tells in a sentence when the operator holds.
+	Doc string
+	// Examples are run as tests.
+	Examples []Example
+
+	// prepare reads a value. It never fails: a value of a type that the operator does not know makes an operand that
+	// never holds. once tells that the operand is for a single key, so that looking up the value fast does not pay.
+	prepare func(value any, once bool) operand
+}
+
+// Example is one judgement of an operator.
+type Example struct {
+	Key, Value any
+	Want       bool
+}
+
+// operand is the right side of a condition, ready to judge keys. It is immutable.
+type operand interface {
+	holds(m *budget.Meter, key any) (bool, error)
+}
+
+// never is the operand of a value that the operator cannot compare with.
+type never struct{}
+
+func (never) holds(*budget.Meter, any) (bool, error) { return false, nil }
+
+// registry is the fixed set of operators, in the order in which documentation lists them.
+var registry = newRegistry(
+	equals, notEquals,
+	anyIn, allIn, anyNotIn, allNotIn,
+	in, notIn,
+	greaterThan, greaterThanOrEquals, lessThan, lessThanOrEquals,
+	durationGreaterThan, durationGreaterThanOrEquals, durationLessThan, durationLessThanOrEquals,
+)
+
+type operators struct {
+	list   []*Operator
+	names  []string             // names and aliases in order
+	byName map[string]*Operator // by exact name
+	folded map[string]*Operator // by lower-case name
+}
+
+// newRegistry panics on a name that occurs twice: that is a mistake in this package, found by any test.
+func newRegistry(list ...*Operator) *operators {
+	r := &operators{list: list, byName: map[string]*Operator{}, folded: map[string]*Operator{}}
+	for _, op := range list {
+		for _, name := range append([]string{op.Name}, op.Aliases...) {
+			if r.folded[strings.ToLower(name)] != nil {
+				panic("condition: operator " + name + " is declared twice")
+			}
+			r.names = append(r.names, name)
+			r.byName[name] = op
+			r.folded[strings.ToLower(name)] = op
+		}
+	}
+	return r
+}
+
+// Operators returns all operators in the order in which documentation lists them.
+func Operators() []*Operator { return registry.list }
+
+// Holds applies the operator to constants, without variables.
+func (op *Operator) Holds(key, value any) bool {
+	ok, _ := op.prepare(value, true).holds(nil, key)
+	return ok
+}
+
+// invalidOperator is the reference's text for an operator that does not exist.
+func invalidOperator() string {
+	return fmt.Sprintf("entered value of `operator` is invalid. valid values: %q", registry.names)
+}

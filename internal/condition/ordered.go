@@ -1,0 +1,132 @@
+package condition
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/measure"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// order says which results of a comparison satisfy an operator.
+type order struct{ less, equal, greater bool }
+
+func (o order) accepts(sign int) bool {
+	switch {
+	case sign < 0:
+		return o.less
+	case sign > 0:
+		return o.greater
+	}
+	return o.equal
+}
+
+// prepare reads the value of GreaterThan and its kin once, in all the ways in which a key may be compared with it.
+func (o order) prepare(v any, _ bool) operand {
+	b := &bound{order: o}
+	switch v := v.(type) {
+	case string:
+		b.isText = true
+		b.duration, b.isDuration = measure.Duration(v)
+		b.spelled = b.isDuration && v != "0"
+		b.quantity, b.isQuantity = measure.ParseQuantity(v)
+		b.version, b.isVersion = measure.ParseVersion(v)
+	default:
+		f, ok := value.Float(v)
+		if !ok {
+			return never{}
+		}
+		b.duration, b.isDuration = seconds(f)
+	}
+	b.number, b.numeric = number(v)
+	return b
+}
+
+// bound is the value of an ordered operator.
+type bound struct {
+	order
+	isText     bool
+	duration   time.Duration // of a text, or the number as seconds
+	isDuration bool
+	spelled    bool // the duration is a text other than "0"
+	quantity   measure.Quantity
+	isQuantity bool
+	number     float64
+	numeric    bool
+	version    measure.Version
+	isVersion  bool
+}
+
+func (b *bound) holds(m *budget.Meter, key any) (bool, error) {
+	if s, ok := key.(string); ok {
+		sign, ok := b.compareText(s)
+		return ok && b.accepts(sign), m.Step(1)
+	}
+	f, ok := value.Float(key)
+	if !ok {
+		return false, m.Step(1)
+	}
+	if b.spelled {
+		if d, ok := seconds(f); ok {
+			return b.accepts(cmp.Compare(d, b.duration)), m.Step(1)
+		}
+	}
+	return b.numeric && b.accepts(cmp.Compare(f, b.number)), m.Step(1)
+}
+
+// compareText tries durations, quantities (texts on both sides), numbers and versions, in this order.
+func (b *bound) compareText(key string) (sign int, ok bool) {
+	if b.isDuration {
+		if d, ok := measure.Duration(key); ok && (b.spelled || key != "0") {
+			return cmp.Compare(d, b.duration), true
+		}
+	}
+	if b.isQuantity {
+		if q, ok := measure.ParseQuantity(key); ok {
+			return q.Cmp(b.quantity), true
+		}
+	}
+	if b.numeric {
+		if f, ok := measure.Number(key); ok {
+			return cmp.Compare(f, b.number), true
+		}
+	}
+	if b.isVersion {
+		if v, ok := measure.ParseVersion(key); ok {
+			return v.Cmp(b.version), true
+		}
+	}
+	return 0, false
+}
+
+// prepareDuration reads the value of DurationGreaterThan and its kin.
+func (o order) prepareDuration(v any, _ bool) operand {
+	d, ok := durationOf(v)
+	if !ok {
+		return never{}
+	}
+	return &durationBound{o, d}
+}
+
+// durationOf is a text as a Go duration, or a number of seconds.
+func durationOf(v any) (time.Duration, bool) {
+	if s, ok := v.(string); ok {
+		return measure.Duration(s)
+	}
+	f, ok := value.Float(v)
+	if !ok {
+		return 0, false
+	}
+	return seconds(f)
+}
+
+type durationBound struct {
+	order
+	duration time.Duration
+}
+
+func (b *durationBound) holds(m *budget.Meter, key any) (bool, error) {
+	d, ok := durationOf(key)
+	return ok && b.accepts(cmp.Compare(d, b.duration)), m.Step(1)
+}

@@ -1,0 +1,135 @@
+package condition
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// textOf is v as the In family compares it: numbers are float64 and print with an exponent from 1e+06 on.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case nil:
+		return "<nil>"
+	}
+	if f, ok := value.Float(v); ok {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// scalarText is the text of a string, number or bool; ok is false for everything else.
+func scalarText(v any) (text string, ok bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	}
+	if f, ok := value.Float(v); ok {
+		return strconv.FormatFloat(f, 'g', -1, 64), true
+	}
+	return "", false
+}
+
+// textList is a list of texts in which a key is looked for.
+type textList interface {
+	// contains reports whether key is one of the texts, letter by letter.
+	contains(m *budget.Meter, key string) (bool, error)
+	// matches is contains with wildcards in either direction: those of the texts, and those of the key.
+	matches(m *budget.Meter, key string) (bool, error)
+}
+
+// plainTexts is a list as it came from a variable, used once.
+type plainTexts []any
+
+func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
+	for _, v := range t {
+		if textOf(v) == key {
+			return true, nil
+		}
+	}
+	return false, m.Step(1 + len(t))
+}
+
+func (t plainTexts) matches(m *budget.Meter, key string) (bool, error) {
+	keyIsWild := wildcard.Has(key)
+	for i, v := range t {
+		s := textOf(v)
+		if wildcard.Match(s, key) || keyIsWild && wildcard.Match(key, s) {
+			return true, m.Step(1 + i)
+		}
+	}
+	return false, m.Step(1 + len(t))
+}
+
+// texts is a list that was read once for many keys.
+type texts struct {
+	exact map[string]struct{} // all texts, for lists so long that a map is faster
+	items []wildcard.Pattern
+	wild  bool // some item has a wildcard
+}
+
+// long is the length from which a map beats comparing one by one.
+const long = 8
+
+func newTexts(list ...string) *texts {
+	t := &texts{items: make([]wildcard.Pattern, len(list))}
+	for i, s := range list {
+		t.items[i] = wildcard.Compile(s)
+		t.wild = t.wild || wildcard.Has(s)
+	}
+	if len(list) >= long {
+		t.exact = make(map[string]struct{}, len(list))
+		for _, s := range list {
+			t.exact[s] = struct{}{}
+		}
+	}
+	return t
+}
+
+func textsOf(list []any) *texts {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = textOf(v)
+	}
+	return newTexts(out...)
+}
+
+func (t *texts) contains(m *budget.Meter, key string) (bool, error) {
+	if t.exact != nil {
+		_, ok := t.exact[key]
+		return ok, m.Step(1)
+	}
+	for i := range t.items {
+		if t.items[i].String() == key {
+			return true, nil
+		}
+	}
+	return false, m.Step(1 + len(t.items))
+}
+
+func (t *texts) matches(m *budget.Meter, key string) (bool, error) {
+	if t.exact != nil {
+		if _, ok := t.exact[key]; ok {
+			return true, nil
+		}
+	}
+	keyIsWild := wildcard.Has(key)
+	if t.exact != nil && !t.wild && !keyIsWild {
+		return false, m.Step(1)
+	}
+	for i := range t.items {
+		if t.items[i].Match(key) || keyIsWild && wildcard.Match(key, t.items[i].String()) {
+			return true, m.Step(1 + i)
+		}
+	}
+	return false, m.Step(1 + len(t.items))
+}

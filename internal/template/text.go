@@ -1,0 +1,175 @@
+package template
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// text compiles a string; the result is nil when it stays as it is.
+func (c *compiler) text(s string, at place) node {
+	if !strings.Contains(s, "{{") {
+		return nil
+	}
+	tokens := scan(s, nil)
+	if len(tokens) == 0 {
+		if plain := unescape(s, nil); plain != s {
+			return constant{plain}
+		}
+		return nil
+	}
+	variables := make([]variable, len(tokens))
+	for i, t := range tokens {
+		variables[i] = newVariable(t, at)
+		v := &variables[i]
+		if v.err != nil {
+			c.t.diags.Errorf(at.path, "failed to resolve %s at path %s: %s", v.source, at.path, v.err)
+			continue
+		}
+		c.note(v.expr)
+		if v.target != nil {
+			c.note(v.target)
+		}
+	}
+	if len(tokens) == 1 && tokens[0].span == (span{0, len(s)}) {
+		return &variables[0]
+	}
+	t := &text{at: at, parts: make([]part, 0, 2*len(tokens)+1)}
+	rest := 0
+	for i, tok := range tokens {
+		if tok.from > rest {
+			t.parts = append(t.parts, part{literal: s[rest:tok.from]})
+		}
+		t.parts = append(t.parts, part{variable: &variables[i]})
+		rest = tok.to
+	}
+	if rest < len(s) {
+		t.parts = append(t.parts, part{literal: s[rest:]})
+	}
+	c.foresee(s, tokens)
+	return t
+}
+
+// foresee tells what the outer expressions of nested variables will read, by compiling them with a stand-in for the
+// inner ones. The value of an inner variable can make another expression of it, which then finds at most what happens
+// to be loaded.
+func (c *compiler) foresee(s string, tokens []token) {
+	for range maxRounds {
+		var b strings.Builder
+		rest := 0
+		for _, t := range tokens {
+			b.WriteString(s[rest:t.from])
+			b.WriteByte('x')
+			rest = t.to
+		}
+		b.WriteString(s[rest:])
+		s = b.String()
+		if tokens = scan(s, nil); len(tokens) == 0 {
+			return
+		}
+		for _, t := range tokens {
+			e, err := compile(t.expr)
+			if err != nil {
+				c.noteRoot("*")
+				continue
+			}
+			c.note(e)
+		}
+	}
+}
+
+// eval makes a variable a node: the whole string is one variable, so its typed value replaces it.
+func (v *variable) eval(r run) (any, error) {
+	if err := r.meter().Step(1); err != nil {
+		return nil, err
+	}
+	return v.resolve(r.env, r.root)
+}
+
+// constant is a string that only had escapes.
+type constant struct{ s string }
+
+func (c constant) eval(run) (any, error) { return c.s, nil }
+
+// text is a string of literals and variables.
+type text struct {
+	at    place
+	parts []part
+}
+
+type part struct {
+	literal  string
+	variable *variable // nil for a literal
+}
+
+func (t *text) eval(r run) (any, error) {
+	var b strings.Builder
+	var frozen []span
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.variable == nil {
+			b.WriteString(p.literal)
+			continue
+		}
+		if err := r.meter().Step(1); err != nil {
+			return nil, err
+		}
+		v, err := p.variable.resolve(r.env, r.root)
+		if err != nil {
+			return nil, err
+		}
+		from := b.Len()
+		if err := p.variable.embed(&b, v); err != nil {
+			return nil, err
+		}
+		if p.variable.shallow {
+			frozen = append(frozen, span{from, b.Len()})
+		}
+	}
+	s := b.String()
+	if err := r.meter().Bytes(len(s)); err != nil {
+		return nil, err
+	}
+	if !strings.Contains(s, "{{") {
+		return s, nil
+	}
+	return rescan(r, s, frozen, t.at)
+}
+
+// errShallowValue is the answer where the reference program ends in a panic.
+var errShallowValue = errors.New("the value of a {{- }} variable inside text must be a string")
+
+// embed writes the value of the variable into text.
+func (v *variable) embed(b *strings.Builder, val any) error {
+	s, ok := val.(string)
+	if !ok && v.shallow {
+		return &ResolveError{Variable: v.source, Path: v.path, Err: errShallowValue}
+	}
+	if !ok {
+		s = textOf(val)
+	}
+	b.WriteString(s)
+	return nil
+}
+
+// textOf is v as it appears inside text: strings raw, numbers without exponent, everything else as JSON.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		if !math.IsInf(v, 0) && !math.IsNaN(v) {
+			return strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	case nil:
+		return "null"
+	}
+	return value.JSON(v)
+}

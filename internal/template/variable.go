@@ -1,0 +1,115 @@
+package template
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+)
+
+// variable is one `{{ … }}` with its compiled expression.
+type variable struct {
+	source  string // the expression, as error messages quote it
+	path    string // where the variable stands, as error messages quote it
+	shallow bool
+	expr    *jmespath.Expr
+	target  *jmespath.Expr // for `@`: the same path in `target`, which goes first when target exists
+	err     error          // why the expression does not compile
+}
+
+// errEmptyQuery is the error of `{{ }}`.
+var errEmptyQuery = errors.New("invalid query (nil)")
+
+func newVariable(t token, at place) variable {
+	v := variable{source: t.expr, path: at.path, shallow: t.shallow}
+	if v.source == "@" {
+		v.source = "request.object" + at.query
+		v.target, _ = jmespath.Compile("target" + at.query)
+	}
+	v.expr, v.err = compile(v.source)
+	return v
+}
+
+func compile(source string) (*jmespath.Expr, error) {
+	if source == "" {
+		return nil, errEmptyQuery
+	}
+	e, err := jmespath.Compile(source)
+	if err != nil {
+		return nil, &QueryError{Query: source, Err: err}
+	}
+	return e, nil
+}
+
+// resolve evaluates the variable.
+func (v *variable) resolve(env *jmespath.Env, root jmespath.Root) (any, error) {
+	if v.err != nil {
+		return nil, &ResolveError{Variable: v.source, Path: v.path, Err: v.err}
+	}
+	expr, source := v.expr, v.source
+	if v.target != nil && root != nil {
+		if _, ok, err := root.Field("target"); ok || err != nil {
+			expr, source = v.target, "target"+strings.TrimPrefix(v.source, "request.object")
+		}
+	}
+	got, err := expr.Search(env, root)
+	if err != nil {
+		return nil, &ResolveError{Variable: source, Path: v.path, Err: err, query: !outsideQuery(err, expr, root)}
+	}
+	return got, nil
+}
+
+// outsideQuery reports whether err is not the expression's own: a name could not be loaded, or the evaluation has to
+// end. Asking the root again is cheap, since it loads every name at most once.
+func outsideQuery(err error, expr *jmespath.Expr, root jmespath.Root) bool {
+	if errors.Is(err, budget.ErrExhausted) {
+		return true
+	}
+	if root == nil {
+		return false
+	}
+	for _, name := range expr.Roots() {
+		if name == "*" {
+			if _, load := root.Value(); load != nil && errors.Is(err, load) {
+				return true
+			}
+			continue
+		}
+		if _, _, load := root.Field(name); load != nil && errors.Is(err, load) {
+			return true
+		}
+	}
+	return false
+}
+
+// ResolveError says that a variable has no value. It unwraps to the cause, so that errors.As finds a
+// *jmespath.UnknownKeyError and errors.Is finds budget.ErrExhausted or the context's error.
+type ResolveError struct {
+	Variable string // the expression without braces
+	Path     string // place of the variable in the substituted document; empty for a plain string
+	Err      error
+	query    bool
+}
+
+func (e *ResolveError) Error() string {
+	s := "failed to resolve " + e.Variable + " at path " + e.Path + ": "
+	if e.query {
+		s += "JMESPath query failed: "
+	}
+	return s + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ResolveError) Unwrap() error { return e.Err }
+
+// QueryError says that an expression does not compile.
+type QueryError struct {
+	Query string
+	Err   error
+}
+
+func (e *QueryError) Error() string { return "incorrect query " + e.Query + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *QueryError) Unwrap() error { return e.Err }
