@@ -61,8 +61,7 @@ func objectLabels(r *policy.Request) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	labels, _ := meta["labels"].(map[string]any)
-	return labels, nil
+	return textMap(meta["labels"]), nil
 }
 
 // objectAnnotations are the object's annotations, nil when it has none.
@@ -71,6 +70,17 @@ func objectAnnotations(r *policy.Request) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	annotations, _ := meta["annotations"].(map[string]any)
-	return annotations, nil
+	return textMap(meta["annotations"]), nil
+}
+
+// textMap reads a map of text. A value that is not text makes the map unreadable as a whole: the reference then sees no
+// labels at all. Only files can hold such a map; the API server refuses it.
+func textMap(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	for _, e := range m {
+		if _, ok := e.(string); !ok {
+			return nil
+		}
+	}
+	return m
 }
