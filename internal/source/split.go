@@ -180,3 +180,6 @@ func jsonEnd(s string) int {
 
 // Size is the length of the document's text in bytes.
 func (d Document) Size() int { return len(d.text) }
+
+// Text is the document as it was written, with its marker line.
+func (d Document) Text() string { return d.text }

@@ -1,0 +1,109 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"sort"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/cli"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// result is one result of a report.
+type result struct {
+	Policy    string  `json:"policy"`
+	Rule      string  `json:"rule"`
+	Kind      string  `json:"kind"`
+	Namespace string  `json:"namespace"`
+	Name      string  `json:"name"`
+	Result    string  `json:"result"`
+	Message   *string `json:"message"`
+}
+
+// key identifies what the result is about.
+func (r result) key() string {
+	return r.Policy + " | " + r.Rule + " | " + r.Namespace + "/" + r.Kind + "/" + r.Name
+}
+
+// applied is what `ephor apply` gave.
+type applied struct {
+	exitCode int
+	results  []result
+	stderr   string
+}
+
+// apply runs the command line in this process.
+func apply(args ...string) (applied, error) {
+	var stdout, stderr bytes.Buffer
+	root := cli.NewRoot()
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	root.SetIn(strings.NewReader(""))
+	code := cli.Main(append([]string{"ephor", "apply", "--policy-report", "--output-format", "json", "--remove-color"}, args...), root)
+	a := applied{exitCode: code, stderr: stderr.String()}
+	dec := json.NewDecoder(bytes.NewReader(bytes.ReplaceAll(stdout.Bytes(), []byte("\n---\n"), []byte("\n"))))
+	for dec.More() {
+		var report struct {
+			Results []struct {
+				result
+				Resources []struct{ Kind, Namespace, Name string }
+			}
+		}
+		if err := dec.Decode(&report); err != nil {
+			return a, fmt.Errorf("the report is not JSON: %w\n%s\n%s", err, stdout.String(), a.stderr)
+		}
+		for _, r := range report.Results {
+			for _, on := range r.Resources {
+				r.Kind, r.Namespace, r.Name = on.Kind, on.Namespace, on.Name
+				a.results = append(a.results, r.result)
+			}
+		}
+	}
+	return a, nil
+}
+
+// needs is what the policies of a case need and Ephor does not have, by policy name.
+type needs map[string][]string
+
+var unsupportedText = regexp.MustCompile(`^(?:.*: )?(.+?) (?:is|are) not supported by this version`)
+
+// inspect compiles the policies and says which are in the paths and what they miss.
+func inspect(paths []string) (policies []string, missing needs) {
+	missing = needs{}
+	objects, _ := source.Load(paths, source.Options{Recursive: true})
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		policies = append(policies, o.Name())
+		if !compile.Owns(apiVersion, o.Kind()) {
+			missing[o.Name()] = append(missing[o.Name()], "policies of kind "+o.Kind())
+			continue
+		}
+		_, diags := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		for _, d := range diags {
+			if m := unsupportedText.FindStringSubmatch(d.Summary); m != nil {
+				missing[o.Name()] = append(missing[o.Name()], m[1])
+			}
+		}
+	}
+	return policies, missing
+}
+
+// features lists what is missing, each once.
+func (n needs) features() []string {
+	seen := map[string]bool{}
+	for _, list := range n {
+		for _, f := range list {
+			seen[f] = true
+		}
+	}
+	out := make([]string, 0, len(seen))
+	for f := range seen {
+		out = append(out, f)
+	}
+	sort.Strings(out)
+	return out
+}

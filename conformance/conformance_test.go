@@ -1,0 +1,61 @@
+package conformance
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxShown bounds how many differences of one case are printed.
+const maxShown = 10
+
+func TestConformance(t *testing.T) {
+	dir, ok, err := folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		fmt.Println("conformance: NOT RUN")
+		return
+	}
+	for _, set := range []struct {
+		name, folder, file string
+		run                func(dir string) verdict
+	}{
+		{"policies", "policies", suiteFile, runSuite},
+		{"differential", "differential", "expected.json", differential},
+	} {
+		t.Run(set.name, func(t *testing.T) {
+			root := filepath.Join(dir, set.folder)
+			cases, err := find(root, set.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(cases) == 0 {
+				t.Fatalf("no %s below %s: is %s the folder of the data?", set.file, root, envData)
+			}
+			verdicts := make([]verdict, len(cases))
+			t.Run("case", func(t *testing.T) {
+				for i, c := range cases {
+					name, _ := filepath.Rel(root, c)
+					name = strings.TrimSuffix(filepath.ToSlash(name), "/.kyverno-test")
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						v := set.run(c)
+						v.name = name
+						verdicts[i] = v
+						for k, f := range v.failures {
+							if k == maxShown {
+								t.Errorf("and %d more", len(v.failures)-k)
+								break
+							}
+							t.Error(f)
+						}
+					})
+				}
+			})
+			fmt.Print(summary(set.name, verdicts))
+		})
+	}
+}

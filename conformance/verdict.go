@@ -1,0 +1,77 @@
+package conformance
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// suiteFile is the name of the Test files.
+const suiteFile = "kyverno-test.yaml"
+
+// verdict is what running one case gave.
+type verdict struct {
+	name     string
+	policies int      // in the case
+	run      int      // of them, those that need nothing that is missing
+	results  int      // compared
+	missing  []string // features
+	failures []string
+}
+
+func (v *verdict) add(o verdict) {
+	v.policies += o.policies
+	v.run += max(o.run, 0)
+	v.results += o.results
+	v.missing = append(v.missing, o.missing...)
+	v.failures = append(v.failures, o.failures...)
+}
+
+// summary says how many of how many, and what the rest waits for.
+func summary(title string, verdicts []verdict) string {
+	var b strings.Builder
+	passed, partly, failed, results := 0, 0, 0, 0
+	waiting := map[string][]string{}
+	for _, v := range verdicts {
+		results += v.results
+		switch {
+		case len(v.failures) > 0:
+			failed++
+		case v.run > 0:
+			passed++
+			if len(v.missing) > 0 {
+				partly++
+			}
+		}
+		if v.run <= 0 && len(v.failures) == 0 || len(v.missing) > 0 {
+			waiting[strings.Join(unique(v.missing), " + ")] = append(waiting[strings.Join(unique(v.missing), " + ")], v.name)
+		}
+	}
+	fmt.Fprintf(&b, "%s: %d of %d cases pass (%d failed, %d of those that pass are run in part), %d results compared\n",
+		title, passed, len(verdicts), failed, partly, results)
+	features := make([]string, 0, len(waiting))
+	for f := range waiting {
+		features = append(features, f)
+	}
+	sort.Slice(features, func(i, j int) bool {
+		if a, b := len(waiting[features[i]]), len(waiting[features[j]]); a != b {
+			return a > b
+		}
+		return features[i] < features[j]
+	})
+	for _, f := range features {
+		fmt.Fprintf(&b, "  %3d wait for %s: %s\n", len(waiting[f]), f, strings.Join(waiting[f], " "))
+	}
+	return b.String()
+}
+
+func unique(list []string) []string {
+	sort.Strings(list)
+	out := list[:0:0]
+	for i, s := range list {
+		if i == 0 || s != list[i-1] {
+			out = append(out, s)
+		}
+	}
+	return out
+}
