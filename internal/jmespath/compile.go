@@ -1,0 +1,353 @@
+package jmespath
+
+import (
+	"sort"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// eval evaluates one node on a value. Values are the input's own: they are shared, never changed.
+type eval func(env *Env, v any) (any, error)
+
+// Expr is a compiled expression. It is immutable and safe for use by several goroutines.
+type Expr struct {
+	src   string
+	run   eval
+	paths [][]string
+}
+
+// Compile parses an expression and compiles it to closures. The error is a *SyntaxError. An unknown function or a wrong
+// number of arguments is no error of Compile but of the evaluation that reaches it.
+func Compile(src string) (*Expr, error) {
+	n, err := parse(src)
+	if err != nil {
+		return nil, err
+	}
+	return &Expr{src: src, run: compile(n), paths: findPaths(n)}, nil
+}
+
+// MustCompile is Compile for expressions that are written in the code; it panics on a syntax error.
+func MustCompile(src string) *Expr {
+	e, err := Compile(src)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}
+
+// String returns the text of the expression.
+func (e *Expr) String() string { return e.src }
+
+// Search evaluates the expression on root, any JSON value or a Root. Every number of the result is a float64; the result
+// shares structure with the input and must not be changed. A missing key is an *UnknownKeyError; a function that needs what
+// env.World does not offer gives an error wrapping world.ErrUnavailable; a passed limit one wrapping budget.ErrExhausted.
+func (e *Expr) Search(env *Env, root any) (any, error) {
+	if env == nil {
+		env = &Env{}
+	}
+	v, err := e.run(env, root)
+	if err != nil {
+		return nil, err
+	}
+	if s, ok := v.(string); ok {
+		return s, nil
+	}
+	if v, err = whole(v); err != nil {
+		return nil, err
+	}
+	return floats(v), nil
+}
+
+// whole replaces a Root, whose fields are looked up one by one, by the whole document.
+func whole(v any) (any, error) {
+	if r, ok := v.(Root); ok {
+		return r.Value()
+	}
+	return v, nil
+}
+
+func compile(n *node) eval {
+	switch n.kind {
+	case nCurrent:
+		return func(_ *Env, v any) (any, error) { return v, nil }
+	case nField:
+		return compileField(n.name)
+	case nLiteral:
+		literal := n.literal
+		return func(*Env, any) (any, error) { return literal, nil }
+	case nSub:
+		return compileSub(n)
+	case nPipe:
+		left, right := tolerant(compile(n.left)), tolerant(compile(n.right))
+		return func(env *Env, v any) (any, error) {
+			v, err := left(env, v)
+			if err != nil {
+				return nil, err
+			}
+			return right(env, v)
+		}
+	case nIndex:
+		return compileIndex(n)
+	case nSlice:
+		return compileSlice(n)
+	case nFlatten:
+		return compileFlatten(n)
+	case nProject:
+		return compileProject(n)
+	case nValues:
+		return compileValues(n)
+	case nFilter:
+		return compileFilter(n)
+	case nList:
+		return compileList(n)
+	case nHash:
+		return compileHash(n)
+	case nCall:
+		return compileCall(n)
+	case nExpref:
+		ref := &expref{run: compile(n.left)}
+		return func(*Env, any) (any, error) { return ref, nil }
+	case nOr, nAnd:
+		left, right, or := tolerant(compile(n.left)), tolerant(compile(n.right)), n.kind == nOr
+		return func(env *Env, v any) (any, error) {
+			l, err := left(env, v)
+			if err != nil || isFalse(l) != or {
+				return l, err
+			}
+			return right(env, v)
+		}
+	case nNot:
+		operand := compile(n.left)
+		return func(env *Env, v any) (any, error) {
+			v, err := operand(env, v)
+			if err != nil {
+				return nil, err
+			}
+			return isFalse(v), nil
+		}
+	}
+	return compileComparison(n)
+}
+
+// expref is the value of &expression, an argument of sort_by and its like.
+type expref struct{ run eval }
+
+// on evaluates the expression on one element; a missing key is null.
+func (r *expref) on(env *Env, v any) (any, error) {
+	if err := env.step(1); err != nil {
+		return nil, err
+	}
+	out, err := r.run(env, v)
+	if err != nil && isUnknownKey(err) {
+		return nil, nil
+	}
+	return out, err
+}
+
+// tolerant makes null of a missing key.
+func tolerant(e eval) eval {
+	return func(env *Env, v any) (any, error) {
+		out, err := e(env, v)
+		if err != nil && isUnknownKey(err) {
+			return nil, nil
+		}
+		return out, err
+	}
+}
+
+func compileField(name string) eval {
+	missing := &UnknownKeyError{Key: name} // made once: missing keys are everyday, and mostly tolerated
+	return func(_ *Env, v any) (any, error) {
+		return field(v, name, missing)
+	}
+}
+
+// field looks a key up. Only an object can lack a key: a field of anything else is null.
+func field(v any, name string, missing *UnknownKeyError) (any, error) {
+	switch m := v.(type) {
+	case map[string]any:
+		if out, ok := m[name]; ok {
+			return out, nil
+		}
+		return nil, missing
+	case Root:
+		out, ok, err := m.Field(name)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, missing
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+// compileSub compiles a.b; a chain of fields such as request.object.spec becomes one loop.
+func compileSub(n *node) eval {
+	if n.left.kind == nCurrent {
+		return compile(n.right)
+	}
+	if names := chain(n); len(names) > 0 {
+		missing := make([]*UnknownKeyError, len(names))
+		for i, name := range names {
+			missing[i] = &UnknownKeyError{Key: name}
+		}
+		return func(_ *Env, v any) (any, error) {
+			for i, name := range names {
+				m, ok := v.(map[string]any)
+				if !ok {
+					var err error
+					if v, err = field(v, name, missing[i]); err != nil || v == nil {
+						return nil, err
+					}
+					continue
+				}
+				if v, ok = m[name]; !ok {
+					return nil, missing[i]
+				}
+			}
+			return v, nil
+		}
+	}
+	left, right := compile(n.left), compile(n.right)
+	return func(env *Env, v any) (any, error) {
+		v, err := left(env, v)
+		if err != nil {
+			return nil, err
+		}
+		return right(env, v)
+	}
+}
+
+// chain returns the names of a chain of fields, nil for any other node.
+func chain(n *node) []string {
+	switch {
+	case n.kind == nField:
+		return []string{n.name}
+	case n.kind == nSub && n.right.kind == nField:
+		if n.left.kind == nCurrent {
+			return []string{n.right.name}
+		}
+		if left := chain(n.left); left != nil {
+			return append(left, n.right.name)
+		}
+	}
+	return nil
+}
+
+func compileList(n *node) eval {
+	items := compileAll(n.items)
+	return func(env *Env, v any) (any, error) {
+		if v == nil {
+			return nil, nil
+		}
+		out := make([]any, len(items))
+		for i, item := range items {
+			var err error
+			if out[i], err = item(env, v); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+}
+
+func compileHash(n *node) eval {
+	keys, items := n.keys, compileAll(n.items)
+	return func(env *Env, v any) (any, error) {
+		if v == nil {
+			return nil, nil
+		}
+		out := make(map[string]any, len(keys))
+		for i, item := range items {
+			r, err := item(env, v)
+			if err != nil {
+				return nil, err
+			}
+			out[keys[i]] = r
+		}
+		return out, nil
+	}
+}
+
+// compileAll compiles operands whose missing keys are null and whose result is kept: never a Root.
+func compileAll(nodes []*node) []eval {
+	out := make([]eval, len(nodes))
+	for i, n := range nodes {
+		e := compile(n)
+		out[i] = func(env *Env, v any) (any, error) {
+			r, err := e(env, v)
+			if err != nil {
+				if isUnknownKey(err) {
+					return nil, nil
+				}
+				return nil, err
+			}
+			return whole(r)
+		}
+	}
+	return out
+}
+
+func compileComparison(n *node) eval {
+	operands := compileAll([]*node{n.left, n.right})
+	left, right, op := operands[0], operands[1], n.operator
+	return func(env *Env, v any) (any, error) {
+		l, err := left(env, v)
+		if err != nil {
+			return nil, err
+		}
+		r, err := right(env, v)
+		if err != nil {
+			return nil, err
+		}
+		if op == tEQ || op == tNE {
+			if err := env.step(size(l)); err != nil {
+				return nil, err
+			}
+			return value.Equal(l, r) == (op == tEQ), nil
+		}
+		a, ok := value.Float(l)
+		b, ok2 := value.Float(r)
+		if !ok || !ok2 {
+			return nil, nil // only numbers have an order
+		}
+		switch op {
+		case tLT:
+			return a < b, nil
+		case tLTE:
+			return a <= b, nil
+		case tGT:
+			return a > b, nil
+		}
+		return a >= b, nil
+	}
+}
+
+// isFalse tells what counts as false: false, null, and the empty string, list and object. Numbers are true.
+func isFalse(v any) bool {
+	switch x := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !x
+	case string:
+		return x == ""
+	case []any:
+		return len(x) == 0
+	case map[string]any:
+		return len(x) == 0
+	}
+	return false
+}
+
+// sortedKeys gives objects an order, so that equal inputs have equal results.
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

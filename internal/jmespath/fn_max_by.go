@@ -1,0 +1,26 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "max_by", Args: one(Array, Expression), Returns: []Type{Any}, Builtin: true,
+		Doc:      "The item of a list for which the expression gives the greatest number or string; null for an empty list.",
+		Examples: []Example{{Expression: "max_by(@, &n).name", Input: `[{"name": "a", "n": 1}, {"name": "b", "n": 2}]`, Result: `"b"`}},
+		call: func(env *Env, args []any) (any, error) {
+			return bestBy(env, args[0].([]any), args[1].(*expref), 1)
+		},
+	})
+}
+
+func bestBy(env *Env, list []any, by *expref, sign int) (any, error) {
+	keys, err := sortKeys(env, list, by)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	found := 0
+	for i := range list {
+		if sign*order(keys[i], keys[found]) > 0 {
+			found = i
+		}
+	}
+	return list[found], nil
+}

@@ -1,0 +1,32 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "merge", Args: one(Object), Variadic: true, Returns: []Type{Object}, Builtin: true,
+		Doc: "One object with the keys of all arguments; of equal keys the last one counts.",
+		Examples: []Example{
+			{Expression: "merge(`{\"a\": 1, \"b\": 2}`, `{\"b\": 3}`)", Result: `{"a": 1, "b": 3}`},
+			{Expression: "merge(`{}`, 'x')", Error: `Invalid type for: x, expected: []jmespath.JpType{"object"}`},
+		},
+		call: func(env *Env, args []any) (any, error) {
+			total := 0
+			for _, arg := range args {
+				m, ok := arg.(map[string]any)
+				if !ok {
+					return nil, typeError(arg, []Type{Object})
+				}
+				total += len(m)
+			}
+			if err := env.bytes(total * 32); err != nil {
+				return nil, err
+			}
+			out := make(map[string]any, total)
+			for _, arg := range args {
+				for k, v := range arg.(map[string]any) {
+					out[k] = v
+				}
+			}
+			return out, nil
+		},
+	})
+}

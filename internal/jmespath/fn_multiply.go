@@ -1,0 +1,15 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "multiply", Args: one(Any, Any), Returns: []Type{Any},
+		Doc: "The product of two numbers, or of a number and a quantity or duration.",
+		Examples: []Example{
+			{Expression: "multiply(`2`, `2.5`)", Result: `5`},
+			{Expression: "multiply('1Gi', `6`)", Result: `"6Gi"`},
+			{Expression: "multiply(`-2`, '1h')", Result: `"-2h0m0s"`},
+			{Expression: "multiply('1Gi', '1Gi')", Error: `JMESPath function 'multiply': Types mismatch`},
+		},
+		call: func(_ *Env, args []any) (any, error) { return arithmetic("multiply", multiply, args[0], args[1]) },
+	})
+}

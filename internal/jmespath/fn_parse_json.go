@@ -1,0 +1,21 @@
+package jmespath
+
+import "github.com/ephor-dev/ephor/internal/value"
+
+func init() {
+	register(Function{
+		Name: "parse_json", Args: one(String), Returns: []Type{Any},
+		Doc: "The value that a JSON text writes.",
+		Examples: []Example{
+			{Expression: "parse_json('{\"a\": [1, true]}')", Result: `{"a": [1, true]}`},
+			{Expression: "parse_json('{')", Error: `unexpected end of JSON input`},
+		},
+		call: func(env *Env, args []any) (any, error) {
+			s := args[0].(string)
+			if err := env.bytes(4 * len(s)); err != nil {
+				return nil, err
+			}
+			return value.DecodeJSONFloat([]byte(s))
+		},
+	})
+}

@@ -1,0 +1,40 @@
+package jmespath
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// maxYAML bounds what is handed to the YAML parser: four times the size of a ConfigMap would be 4 MiB, none needs that.
+const maxYAML = 1 << 20
+
+func init() {
+	register(Function{
+		Name: "parse_yaml", Args: one(String), Returns: []Type{Any},
+		Doc: "The value that a YAML text writes, with the booleans of YAML 1.1 (yes, no, on, off, y, n).",
+		Examples: []Example{
+			{Expression: "parse_yaml('a: [1, yes]')", Result: `{"a": [1, true]}`},
+			{Expression: "parse_yaml('{')", Error: `yaml: line 1: did not find expected node content`},
+		},
+		call: func(env *Env, args []any) (any, error) {
+			s := args[0].(string)
+			if len(s) > maxYAML {
+				return nil, functionError("parse_yaml", "%w: %d bytes", ErrTooLarge, len(s))
+			}
+			if err := env.bytes(8 * len(s)); err != nil {
+				return nil, err
+			}
+			raw, err := yaml.YAMLToJSON([]byte(s))
+			if err != nil {
+				return nil, err
+			}
+			if err := env.bytes(4 * len(raw)); err != nil {
+				return nil, fmt.Errorf("parse_yaml: %w", err)
+			}
+			return value.DecodeJSONFloat(raw)
+		},
+	})
+}

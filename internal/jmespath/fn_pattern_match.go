@@ -1,0 +1,22 @@
+package jmespath
+
+import "github.com/ephor-dev/ephor/internal/wildcard"
+
+func init() {
+	register(Function{
+		Name: "pattern_match", Args: [][]Type{{String}, {String, Number}}, Returns: []Type{Boolean},
+		Doc: "Whether a wildcard pattern (* any text, ? one character) covers a string or the text of a number.",
+		Examples: []Example{
+			{Expression: "pattern_match('prefix-*', 'prefix-foo')", Result: `true`},
+			{Expression: "pattern_match('12*', `123`)", Result: `true`},
+		},
+		call: func(env *Env, args []any) (any, error) {
+			pattern, s := args[0].(string), text(args[1])
+			// A star may have to be tried at every place of the text.
+			if err := env.step(1 + len(pattern)*len(s)/256); err != nil {
+				return nil, err
+			}
+			return wildcard.Match(pattern, s), nil
+		},
+	})
+}

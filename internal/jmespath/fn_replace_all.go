@@ -1,0 +1,26 @@
+package jmespath
+
+import "strings"
+
+func init() {
+	register(Function{
+		Name: "replace_all", Args: one(String, String, String), Returns: []Type{String},
+		Doc:      "A string in which the second argument is replaced by the third everywhere.",
+		Examples: []Example{{Expression: "replace_all('a.b.c', '.', '-')", Result: `"a-b-c"`}},
+		call: func(env *Env, args []any) (any, error) {
+			return replace(env, args[0].(string), args[1].(string), args[2].(string), -1)
+		},
+	})
+}
+
+// replace counts the size of the result before it makes it: repeated replacing can grow a text without end.
+func replace(env *Env, s, old, new string, n int) (any, error) {
+	count := strings.Count(s, old)
+	if n >= 0 {
+		count = min(count, n)
+	}
+	if err := env.bytes(len(s) + count*len(new)); err != nil {
+		return nil, err
+	}
+	return strings.Replace(s, old, new, n), nil
+}

@@ -1,0 +1,33 @@
+package jmespath
+
+import "github.com/blang/semver/v4"
+
+// maxVersion bounds a version and a range of versions.
+const maxVersion = 4096
+
+func init() {
+	register(Function{
+		Name: "semver_compare", Args: one(String, String), Returns: []Type{Boolean},
+		Doc: "Whether a version is in a range such as >=1.0.0 <2.0.0, 1.2.x or <1.0.0 || >2.0.0. A first argument that is not of the form x.y.z counts as 0.0.0.",
+		Examples: []Example{
+			{Expression: "semver_compare('1.2.3', '>=1.0.0 <2.0.0')", Result: `true`},
+			{Expression: "semver_compare('v1.2.3', '>=1.0.0')", Result: `false`},
+			{Expression: "semver_compare('1.2.3', 'foo')", Error: `Could not get version from string: "foo"`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			version, versions := args[0].(string), args[1].(string)
+			if len(version) > maxVersion || len(versions) > maxVersion {
+				return nil, functionError("semver_compare", "%w", ErrTooLarge)
+			}
+			v, err := semver.Parse(version)
+			if err != nil {
+				v = semver.Version{}
+			}
+			in, err := semver.ParseRange(versions)
+			if err != nil {
+				return nil, err
+			}
+			return in(v), nil
+		},
+	})
+}

@@ -1,0 +1,32 @@
+package jmespath
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+func init() {
+	register(Function{
+		Name: "sort", Args: [][]Type{{ArrayString, ArrayNumber}}, Returns: []Type{Array}, Builtin: true,
+		Doc: "A list of strings or of numbers, sorted.",
+		Examples: []Example{
+			{Expression: "sort(`[3, 1, 2]`)", Result: `[1, 2, 3]`},
+			{Expression: "sort(`[\"b\", \"a\"]`)", Result: `["a", "b"]`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			out := slices.Clone(args[0].([]any))
+			slices.SortStableFunc(out, order)
+			return out, nil
+		},
+	})
+}
+
+// order compares two strings or two numbers.
+func order(a, b any) int {
+	if s, ok := a.(string); ok {
+		t, _ := b.(string)
+		return strings.Compare(s, t)
+	}
+	return cmp.Compare(number(a), number(b))
+}

@@ -1,0 +1,14 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "subtract", Args: one(Any, Any), Returns: []Type{Any},
+		Doc: "The difference of two numbers, two quantities or two durations.",
+		Examples: []Example{
+			{Expression: "subtract(`1`, `2.5`)", Result: `-1.5`},
+			{Expression: "subtract('1Gi', '512Mi')", Result: `"512Mi"`},
+			{Expression: "subtract('90s', '1h')", Result: `"-58m30s"`},
+		},
+		call: func(_ *Env, args []any) (any, error) { return arithmetic("subtract", subtract, args[0], args[1]) },
+	})
+}

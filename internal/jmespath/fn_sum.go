@@ -1,0 +1,27 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "sum", Args: one(Array), Returns: []Type{Any},
+		Doc: "The sum of a list of numbers, of quantities or of durations.",
+		Examples: []Example{
+			{Expression: "sum(`[1, 2, 3]`)", Result: `6`},
+			{Expression: "sum(`[\"1Mi\", \"2Mi\"]`)", Result: `"3Mi"`},
+			{Expression: "sum(`[]`)", Error: `JMESPath function 'sum': at least one element in the array is required`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			list := args[0].([]any)
+			if len(list) == 0 {
+				return nil, functionError("sum", "at least one element in the array is required")
+			}
+			out := floats(list[0])
+			for _, item := range list[1:] {
+				var err error
+				if out, err = arithmetic("sum", add, out, item); err != nil {
+					return nil, err
+				}
+			}
+			return out, nil
+		},
+	})
+}

@@ -1,0 +1,24 @@
+package jmespath
+
+import "strings"
+
+func init() {
+	register(Function{
+		Name: "to_boolean", Args: one(String), Returns: []Type{Boolean},
+		Doc: "The boolean that the words true and false, in any case of letters, write.",
+		Examples: []Example{
+			{Expression: "to_boolean('True')", Result: `true`},
+			{Expression: "to_boolean('yes')", Error: `JMESPath function 'to_boolean': lowercase argument must be 'true' or 'false' (provided: 'yes')`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			s := args[0].(string)
+			switch strings.ToLower(s) {
+			case "true":
+				return true, nil
+			case "false":
+				return false, nil
+			}
+			return nil, functionError("to_boolean", "lowercase argument must be 'true' or 'false' (provided: '%s')", s)
+		},
+	})
+}

@@ -1,0 +1,30 @@
+package jmespath
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func init() {
+	register(Function{
+		Name: "to_number", Args: one(Any), Returns: []Type{Number}, Builtin: true,
+		Doc: "The number that a string writes; a number as it is; null for everything else.",
+		Examples: []Example{
+			{Expression: "to_number('1.5')", Result: `1.5`},
+			{Expression: "to_number('12a')", Result: `null`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			if f, ok := value.Float(args[0]); ok {
+				return f, nil
+			}
+			s, _ := args[0].(string)
+			f, err := strconv.ParseFloat(s, 64)
+			if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+				return nil, nil // JSON has no such number
+			}
+			return f, nil
+		},
+	})
+}

@@ -1,0 +1,35 @@
+package jmespath
+
+import (
+	"bytes"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func init() {
+	register(Function{
+		Name: "to_string", Args: one(Any), Returns: []Type{String}, Builtin: true,
+		Doc: "A string as it is; anything else as JSON text.",
+		Examples: []Example{
+			{Expression: "to_string('a')", Result: `"a"`},
+			{Expression: "to_string(`[1, 2.5]`)", Result: `"[1,2.5]"`},
+			{Expression: "to_string(missing)", Input: `{}`, Result: `"null"`},
+		},
+		call: func(env *Env, args []any) (any, error) {
+			if s, ok := args[0].(string); ok {
+				return s, nil
+			}
+			return env.text(string(htmlSafe(value.AppendJSON(nil, floats(args[0])))))
+		},
+	})
+}
+
+// htmlSafe escapes the three characters that encoding/json escapes, since the reference does: texts are compared.
+func htmlSafe(b []byte) []byte {
+	if !bytes.ContainsAny(b, "<>&") {
+		return b
+	}
+	b = bytes.ReplaceAll(b, []byte("<"), []byte(`\u003c`))
+	b = bytes.ReplaceAll(b, []byte(">"), []byte(`\u003e`))
+	return bytes.ReplaceAll(b, []byte("&"), []byte(`\u0026`))
+}

@@ -1,0 +1,12 @@
+package jmespath
+
+import "strings"
+
+func init() {
+	register(Function{
+		Name: "to_upper", Args: one(String), Returns: []Type{String},
+		Doc:      "A string in upper case.",
+		Examples: []Example{{Expression: "to_upper('Abc')", Result: `"ABC"`}},
+		call:     func(env *Env, args []any) (any, error) { return env.text(strings.ToUpper(args[0].(string))) },
+	})
+}

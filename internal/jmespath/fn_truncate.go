@@ -1,0 +1,21 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "truncate", Args: one(String, Number), Returns: []Type{String},
+		Doc: "The first characters of a string, as many as the second argument says.",
+		Examples: []Example{
+			{Expression: "truncate('Grüße', `3`)", Result: `"Grü"`},
+			{Expression: "truncate('abc', `-1`)", Result: `""`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			s, left := args[0].(string), number(args[1])
+			for i := range s {
+				if left--; left < 0 {
+					return s[:i], nil
+				}
+			}
+			return s, nil
+		},
+	})
+}

@@ -1,0 +1,258 @@
+package jmespath
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Type is a type of a function's argument or result.
+type Type string
+
+// The types of the language. Null is what a missing argument becomes; no type but Any takes it.
+const (
+	Any         Type = "any"
+	Number      Type = "number"
+	String      Type = "string"
+	Boolean     Type = "boolean"
+	Array       Type = "array"
+	Object      Type = "object"
+	ArrayNumber Type = "array[number]"
+	ArrayString Type = "array[string]"
+	Expression  Type = "expref"
+)
+
+// Function declares one function of the language: everything that documentation, `jp function` and the evaluator need.
+type Function struct {
+	Name string
+	// Args holds the types that each argument may have.
+	Args [][]Type
+	// Variadic functions take any number of further arguments, and do their own checks.
+	Variadic bool
+	Returns  []Type
+	// Builtin marks the functions of standard JMESPath.
+	Builtin bool
+	// Doc says in one or a few sentences what the function does; Note is the short remark that `jp function` prints.
+	Doc, Note string
+	Examples  []Example
+
+	call callFunc
+	// prepare, when set, may make a better call from the arguments that are literals.
+	prepare func(args []literalArg) callFunc
+}
+
+// Example is one use of a function. Examples run as tests.
+type Example struct {
+	Expression string
+	// Input is the document, as JSON; none is null.
+	Input string
+	// Result is the result as JSON, Error the text of the error that is due instead.
+	Result, Error string
+}
+
+type callFunc func(env *Env, args []any) (any, error)
+
+// literalArg is an argument at compile time: known only when it is a literal.
+type literalArg struct {
+	value any
+	known bool
+}
+
+// Signature is the function's name with the types of its arguments and of its result: lookup(object|array, string|number) any.
+func (f *Function) Signature() string {
+	args := make([]string, len(f.Args))
+	for i, types := range f.Args {
+		args[i] = joinTypes(types)
+	}
+	if f.Variadic {
+		args[len(args)-1] += "..."
+	}
+	return fmt.Sprintf("%s(%s) %s", f.Name, strings.Join(args, ", "), joinTypes(f.Returns))
+}
+
+func joinTypes(types []Type) string {
+	s := make([]string, len(types))
+	for i, t := range types {
+		s[i] = string(t)
+	}
+	return strings.Join(s, "|")
+}
+
+// Functions returns the functions of the language, sorted by name.
+func Functions() []Function {
+	out := make([]Function, 0, len(registry))
+	for _, f := range registry {
+		out = append(out, *f)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+var registry = map[string]*Function{}
+
+// register adds a function. Each fn_*.go calls it once, from its init.
+func register(f Function) {
+	if registry[f.Name] != nil || f.call == nil {
+		panic("jmespath: function " + f.Name + " is declared twice or not at all")
+	}
+	registry[f.Name] = &f
+}
+
+func compileCall(n *node) eval {
+	f := registry[n.name]
+	args := compileAll(n.items)
+	if f == nil {
+		unknown := errors.New("unknown function: " + n.name)
+		return func(env *Env, v any) (any, error) {
+			// The arguments come first: their errors are the more telling ones.
+			if _, err := evalArgs(env, args, v); err != nil {
+				return nil, err
+			}
+			return nil, unknown
+		}
+	}
+	call := f.call
+	if f.prepare != nil && len(n.items) == len(f.Args) {
+		literals := make([]literalArg, len(n.items))
+		for i, item := range n.items {
+			literals[i] = literalArg{item.literal, item.kind == nLiteral}
+		}
+		if prepared := f.prepare(literals); prepared != nil {
+			call = prepared
+		}
+	}
+	return func(env *Env, v any) (any, error) {
+		values, err := evalArgs(env, args, v)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.check(values); err != nil {
+			return nil, err
+		}
+		return call(env, values)
+	}
+}
+
+func evalArgs(env *Env, args []eval, v any) ([]any, error) {
+	steps := 1
+	values := make([]any, len(args))
+	for i, arg := range args {
+		var err error
+		if values[i], err = arg(env, v); err != nil {
+			return nil, err
+		}
+		steps += size(values[i])
+	}
+	return values, env.step(steps)
+}
+
+var (
+	errArgs  = errors.New("incorrect number of args")
+	errArity = errors.New("Invalid arity.") //nolint:staticcheck // worded as the reference
+)
+
+// check tests the number and the types of arguments. Errors name the type as the reference prints it.
+func (f *Function) check(values []any) error {
+	if f.Variadic {
+		if len(values) < len(f.Args) {
+			return errArity
+		}
+		for _, v := range values {
+			if !is(v, Any) {
+				return typeError(v, f.Args[0])
+			}
+		}
+		return nil
+	}
+	if len(f.Args) == 0 {
+		return nil // the reference looks at nothing here: time_now('x') is accepted
+	}
+	if len(values) != len(f.Args) {
+		return errArgs
+	}
+	for i, v := range values {
+		if !slices.ContainsFunc(f.Args[i], func(t Type) bool { return is(v, t) }) {
+			return typeError(v, f.Args[i])
+		}
+	}
+	return nil
+}
+
+// maxShown is how much of a value an error message shows.
+const maxShown = 4096
+
+func typeError(v any, want []Type) error {
+	quoted := make([]string, len(want))
+	for i, t := range want {
+		quoted[i] = fmt.Sprintf("%q", string(t))
+	}
+	if _, ok := v.(*expref); ok {
+		v = "&expression"
+	}
+	shown := fmt.Sprint(floats(v))
+	if len(shown) > maxShown {
+		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
+	}
+	return fmt.Errorf("Invalid type for: %s, expected: []jmespath.JpType{%s}", shown, strings.Join(quoted, ", ")) //nolint:staticcheck // worded as the reference
+}
+
+func is(v any, t Type) bool {
+	switch t {
+	case Any:
+		_, ref := v.(*expref) // an expression is no value: only functions that ask for one take it
+		return !ref
+	case Number:
+		_, ok := value.Float(v)
+		return ok
+	case String:
+		_, ok := v.(string)
+		return ok
+	case Boolean:
+		_, ok := v.(bool)
+		return ok
+	case Array:
+		_, ok := v.([]any)
+		return ok
+	case Object:
+		_, ok := v.(map[string]any)
+		return ok
+	case Expression:
+		_, ok := v.(*expref)
+		return ok
+	case ArrayNumber:
+		return all(v, Number)
+	}
+	return all(v, String)
+}
+
+func all(v any, t Type) bool {
+	list, ok := v.([]any)
+	if !ok {
+		return false
+	}
+	for _, item := range list {
+		if !is(item, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// one makes a list of argument types in which each argument has one type.
+func one(types ...Type) [][]Type {
+	out := make([][]Type, len(types))
+	for i, t := range types {
+		out[i] = []Type{t}
+	}
+	return out
+}
+
+// number reads an argument whose type was checked.
+func number(v any) float64 {
+	f, _ := value.Float(v)
+	return f
+}

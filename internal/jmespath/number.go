@@ -1,0 +1,92 @@
+package jmespath
+
+import (
+	"errors"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+)
+
+var errZeroStep = errors.New("Invalid slice, step cannot be 0") //nolint:staticcheck // worded as the reference
+
+// step counts n steps of the evaluation's budget.
+func (env *Env) step(n int) error { return env.Meter.Step(n) }
+
+// bytes counts n bytes of newly made data.
+func (env *Env) bytes(n int) error { return env.Meter.Bytes(n) }
+
+// text counts a newly made string and returns it as a result.
+func (env *Env) text(s string) (any, error) {
+	if err := env.bytes(len(s)); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// floats returns v with every number as a float64: the language knows no others. Only what holds another number is copied.
+func floats(v any) any {
+	out, _ := asFloats(v, 0)
+	return out
+}
+
+func asFloats(v any, depth int) (out any, changed bool) {
+	switch x := v.(type) {
+	case int64:
+		return float64(x), true
+	case int:
+		return float64(x), true
+	case int32:
+		return float64(x), true
+	case []any:
+		if depth > budget.MaxDepth {
+			return v, false
+		}
+		var list []any
+		for i, item := range x {
+			f, changed := asFloats(item, depth+1)
+			if changed && list == nil {
+				list = append(make([]any, 0, len(x)), x[:i]...)
+			}
+			if list != nil {
+				list = append(list, f)
+			}
+		}
+		if list != nil {
+			return list, true
+		}
+	case map[string]any:
+		if depth > budget.MaxDepth {
+			return v, false
+		}
+		var m map[string]any
+		for k, item := range x {
+			f, changed := asFloats(item, depth+1)
+			if !changed {
+				continue
+			}
+			if m == nil {
+				m = make(map[string]any, len(x))
+				for k, item := range x {
+					m[k] = item
+				}
+			}
+			m[k] = f
+		}
+		if m != nil {
+			return m, true
+		}
+	}
+	return v, false
+}
+
+// size estimates the work of walking over a value from the size of its top.
+func size(v any) int {
+	switch x := v.(type) {
+	case string:
+		return 1 + len(x)/64
+	case []any:
+		return 1 + len(x)
+	case map[string]any:
+		return 1 + len(x)
+	}
+	return 1
+}

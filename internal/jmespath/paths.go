@@ -1,0 +1,93 @@
+package jmespath
+
+import "slices"
+
+// Roots returns the names at the top of the document that the expression may read, sorted; "*" when it may read all of it.
+func (e *Expr) Roots() []string {
+	var out []string
+	for _, p := range e.paths {
+		name := "*"
+		if len(p) > 0 {
+			name = p[0]
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Paths returns the places of the document that the expression may read, each as the longest chain of literal field names
+// from the top: request.object.spec for request.object.spec.containers[].image is [request object spec containers]. Everything
+// below a path may be read. An empty path is the whole document.
+func (e *Expr) Paths() [][]string { return e.paths }
+
+// findPaths walks the tree and follows which part of the document each node is evaluated on.
+func findPaths(n *node) [][]string {
+	w := &pathWalk{}
+	w.read(w.walk(n, place{known: true}))
+	return w.paths
+}
+
+// place is a part of the document, or some value that is computed.
+type place struct {
+	known bool
+	path  []string
+}
+
+type pathWalk struct{ paths [][]string }
+
+// read notes that a place is used.
+func (w *pathWalk) read(p place) {
+	if !p.known || slices.ContainsFunc(w.paths, func(q []string) bool { return slices.Equal(p.path, q) }) {
+		return
+	}
+	w.paths = append(w.paths, p.path)
+}
+
+// walk returns the place that n evaluates to when it is evaluated on at; what n reads on the way is noted.
+func (w *pathWalk) walk(n *node, at place) place {
+	switch n.kind {
+	case nCurrent:
+		return at
+	case nField:
+		if !at.known {
+			return place{}
+		}
+		return place{known: true, path: append(slices.Clip(at.path), n.name)}
+	case nLiteral:
+		return place{}
+	case nSub, nPipe:
+		left, before := w.walk(n.left, at), len(w.paths)
+		out := w.walk(n.right, left)
+		if !out.known && len(w.paths) == before {
+			w.read(left) // its absence is seen, even where its content is not
+		}
+		return out
+	case nList, nHash, nCall:
+		for _, item := range n.items {
+			w.read(w.walk(item, at))
+		}
+		return place{}
+	case nOr, nAnd, nComparison:
+		w.read(w.walk(n.left, at))
+		w.read(w.walk(n.right, at))
+		return place{}
+	case nNot:
+		w.read(w.walk(n.left, at))
+		return place{}
+	case nExpref:
+		// It is evaluated on the items of another argument.
+		w.read(w.walk(n.left, place{}))
+		return place{}
+	}
+	// Indexes, slices and projections: the list is read, and what comes behind works on its items.
+	w.read(w.walk(n.left, at))
+	for _, c := range []*node{n.right, n.cond} {
+		if c != nil {
+			w.read(w.walk(c, place{}))
+		}
+	}
+	return place{}
+}
