@@ -10,6 +10,7 @@ var greaterThan = &Operator{
 		{5.0, "10", false},
 		{"1h", "59m", true},
 		{"1h", 60.0, true},
+		{"3600", "59m", true}, // a numeric text counts as seconds
 		{3600.0, "1h", false},
 		{"1Gi", "1024Mi", false},
 		{"100m", "1", false},

@@ -10,6 +10,7 @@ var lessThan = &Operator{
 		{5.0, "10", true},
 		{"1h", "59m", false},
 		{"1h", 60.0, false},
+		{"3600", "59m", false}, // a numeric text counts as seconds
 		{3600.0, "1h", false},
 		{"1Gi", "1024Mi", false},
 		{"100m", "1", true},

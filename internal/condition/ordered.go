@@ -67,12 +67,18 @@ func (b *bound) holds(m *budget.Meter, key any) (bool, error) {
 	if !ok {
 		return false, m.Step(1)
 	}
+	sign, ok := b.compareNumber(f)
+	return ok && b.accepts(sign), m.Step(1)
+}
+
+// compareNumber compares a number of seconds with a duration, or a number with a number.
+func (b *bound) compareNumber(key float64) (sign int, ok bool) {
 	if b.spelled {
-		if d, ok := seconds(f); ok {
-			return b.accepts(cmp.Compare(d, b.duration)), m.Step(1)
+		if d, ok := seconds(key); ok {
+			return cmp.Compare(d, b.duration), true
 		}
 	}
-	return b.numeric && b.accepts(cmp.Compare(f, b.number)), m.Step(1)
+	return cmp.Compare(key, b.number), b.numeric
 }
 
 // compareText tries durations, quantities (texts on both sides), numbers and versions, in this order.
@@ -87,10 +93,8 @@ func (b *bound) compareText(key string) (sign int, ok bool) {
 			return q.Cmp(b.quantity), true
 		}
 	}
-	if b.numeric {
-		if f, ok := measure.Number(key); ok {
-			return cmp.Compare(f, b.number), true
-		}
+	if f, ok := measure.Number(key); ok {
+		return b.compareNumber(f) // a numeric text, too, can be seconds
 	}
 	if b.isVersion {
 		if v, ok := measure.ParseVersion(key); ok {
