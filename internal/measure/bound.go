@@ -40,14 +40,38 @@ func (b Bound) Quantity() (Quantity, bool) { return b.quantity, b.isQuantity }
 // Compare is -1, 0 or 1 as the text s is less than, equal to or greater than the bound: as durations when both are,
 // else as quantities when both are (language reference §4.3). ok is false when they do not compare.
 func (b *Bound) Compare(s string) (sign int, ok bool) {
+	r := reading{text: s}
+	return b.compare(&r)
+}
+
+// reading is a text that is read as a duration or quantity when a bound asks for it, each at most once.
+type reading struct {
+	text         string
+	duration     time.Duration
+	quantity     Quantity
+	asDuration   bool
+	asQuantity   bool
+	durationRead bool
+	quantityRead bool
+}
+
+func (b *Bound) compare(r *reading) (sign int, ok bool) {
 	if b.isDuration {
-		if d, ok := Duration(s); ok {
-			return cmp.Compare(d, b.duration), true
+		if !r.durationRead {
+			r.duration, r.asDuration = Duration(r.text)
+			r.durationRead = true
+		}
+		if r.asDuration {
+			return cmp.Compare(r.duration, b.duration), true
 		}
 	}
 	if b.isQuantity {
-		if q, ok := ParseQuantity(s); ok {
-			return q.Cmp(b.quantity), true
+		if !r.quantityRead {
+			r.quantity, r.asQuantity = ParseQuantity(r.text)
+			r.quantityRead = true
+		}
+		if r.asQuantity {
+			return r.quantity.Cmp(b.quantity), true
 		}
 	}
 	return 0, false

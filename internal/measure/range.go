@@ -62,8 +62,9 @@ func digit(c byte) bool { return c >= '0' && c <= '9' }
 // Contains reports whether the text s lies in the range. Text that does not compare with an end is not on its side of
 // it, so text that is no measure lies in no range.
 func (r *Range) Contains(s string) bool {
-	low, okLow := r.Low.Compare(s)
-	high, okHigh := r.High.Compare(s)
+	read := reading{text: s}
+	low, okLow := r.Low.compare(&read)
+	high, okHigh := r.High.compare(&read)
 	return r.judge(low, okLow, high, okHigh)
 }
 
