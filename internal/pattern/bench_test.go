@@ -63,6 +63,25 @@ func securityPatterns() map[string]any {
 	}
 }
 
+// TestPassAllocatesNothing: judging a resource that fits leaves nothing to the garbage collector.
+func TestPassAllocatesNothing(t *testing.T) {
+	pod := benchPod(false)
+	for name, raw := range securityPatterns() {
+		p, diags := Compile(raw, "pattern")
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		allocs := testing.AllocsPerRun(100, func() {
+			if v, err := p.Match(nil, nil, pod); v.Status != Pass || err != nil {
+				t.Errorf("%s: %v %v", name, v, err)
+			}
+		})
+		if allocs != 0 {
+			t.Errorf("%s: %v allocations", name, allocs)
+		}
+	}
+}
+
 func BenchmarkPass(b *testing.B) {
 	pod := benchPod(false)
 	for _, name := range sortedKeys(securityPatterns()) {

@@ -2,7 +2,6 @@ package pattern
 
 import (
 	"sort"
-	"strings"
 
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -108,14 +107,4 @@ func sortedKeys(m map[string]any) []string {
 	}
 	sort.Strings(keys)
 	return keys
-}
-
-// childPath appends a component to a path that ends with a slash.
-func childPath(path, key string) string {
-	var b strings.Builder
-	b.Grow(len(path) + len(key) + 1)
-	b.WriteString(path)
-	b.WriteString(key)
-	b.WriteByte('/')
-	return b.String()
 }

@@ -2,7 +2,9 @@ package pattern
 
 import (
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,8 +12,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxReferences bounds the references that one reference may lead to, and so ends a circle.
-const maxReferences = 32
+// Bounds of the references of one document: how many one of them may lead through (which also ends a circle), and how
+// much text they may make together (which ends a document that doubles itself at each step).
+const (
+	maxHops = 32
+	maxText = 1 << 20
+)
 
 // ResolveReferences replaces every $(path) in the strings of document v by what the document holds at that path
 // (language reference §4.5). A path that begins with a slash counts from the top of v; any other counts from the place
@@ -23,93 +29,65 @@ const maxReferences = 32
 // v is not changed; what has no references is shared with the result. The errors are those of the language reference.
 func ResolveReferences(v any) (any, error) {
 	r := resolver{document: v}
-	return r.value(v, "/", 0)
+	out, _, err := r.value(v, "/", 0)
+	return out, err
 }
 
 type resolver struct {
 	document any
-	hops     int
+	hops     int // references that are being followed
+	made     int // bytes of text made so far
 }
 
-func (r *resolver) value(v any, at string, depth int) (any, error) {
+// value resolves what is at place at; changed tells whether anything in it was a reference.
+func (r *resolver) value(v any, at string, depth int) (out any, changed bool, err error) {
 	if depth > budget.MaxDepth {
-		return nil, fmt.Errorf("the pattern is nested more than %d levels deep", budget.MaxDepth)
+		return nil, false, fmt.Errorf("the pattern is nested more than %d levels deep", budget.MaxDepth)
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		return r.object(v, at, depth)
-	case []any:
-		return r.list(v, at, depth)
-	case string:
-		if strings.Contains(v, "$(") {
-			return r.text(v, at)
-		}
-	}
-	return v, nil
-}
-
-func (r *resolver) object(m map[string]any, at string, depth int) (any, error) {
-	var out map[string]any
-	for _, k := range sortedKeys(m) {
-		x, err := r.value(m[k], path.Join(at, k), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if out == nil && !same(x, m[k]) {
-			out = make(map[string]any, len(m))
-			for k, v := range m {
-				out[k] = v
+		var out map[string]any
+		for _, k := range sortedKeys(v) {
+			x, changed, err := r.value(v[k], path.Join(at, k), depth+1)
+			if err != nil {
+				return nil, false, err
 			}
-		}
-		if out != nil {
+			if !changed {
+				continue
+			}
+			if out == nil {
+				out = maps.Clone(v)
+			}
 			out[k] = x
 		}
-	}
-	if out == nil {
-		return m, nil
-	}
-	return out, nil
-}
-
-func (r *resolver) list(l []any, at string, depth int) (any, error) {
-	var out []any
-	for i, e := range l {
-		x, err := r.value(e, path.Join(at, strconv.Itoa(i)), depth+1)
-		if err != nil {
-			return nil, err
-		}
-		if out == nil && !same(x, e) {
-			out = append([]any(nil), l...)
-		}
 		if out != nil {
+			return out, true, nil
+		}
+	case []any:
+		var out []any
+		for i, e := range v {
+			x, changed, err := r.value(e, path.Join(at, strconv.Itoa(i)), depth+1)
+			if err != nil {
+				return nil, false, err
+			}
+			if !changed {
+				continue
+			}
+			if out == nil {
+				out = slices.Clone(v)
+			}
 			out[i] = x
 		}
-	}
-	if out == nil {
-		return l, nil
-	}
-	return out, nil
-}
-
-// same reports whether resolving left a value as it was. Maps and lists are compared by identity, which value and list
-// preserve when nothing below them changed.
-func same(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && len(a) == len(b) && fmt.Sprintf("%p", a) == fmt.Sprintf("%p", b)
-	case []any:
-		b, ok := b.([]any)
-		return ok && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+		if out != nil {
+			return out, true, nil
+		}
 	case string:
-		b, ok := b.(string)
-		return ok && a == b
+		if strings.Contains(v, "$(") {
+			out, err := r.text(v, at)
+			return out, err == nil, err
+		}
 	}
-	switch b.(type) {
-	case map[string]any, []any, string:
-		return false
-	}
-	return true
+	return v, false, nil
 }
 
 // text resolves the references in s, a string at place at.
@@ -142,8 +120,10 @@ func (r *resolver) text(s, at string) (any, error) {
 			if ref == s {
 				return v, nil
 			}
+			text := plain(v)
+			r.made += len(text) + 1
 			b.WriteString(rest[:i])
-			b.WriteString(plain(v))
+			b.WriteString(text)
 		}
 		rest = rest[i+end:]
 	}
@@ -168,7 +148,7 @@ func closing(s string) int {
 
 // reference finds what ref, written $(…) at place at, stands for.
 func (r *resolver) reference(ref, at string) (any, error) {
-	if r.hops++; r.hops > maxReferences {
+	if r.hops++; r.hops > maxHops || r.made > maxText {
 		return nil, fmt.Errorf("NotResolvedReferenceErr,reference %s not resolved at path %s", ref, at)
 	}
 	defer func() { r.hops-- }()

@@ -3,6 +3,7 @@ package pattern
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -115,6 +116,18 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 		if err == nil || err.Error() != want || !diags.HasErrors() {
 			t.Errorf("%s\n got %v\nwant %s", pattern, err, want)
 		}
+	}
+}
+
+// TestReferencesThatDouble: each text holds the next one twice, so that resolving them all would fill the memory.
+func TestReferencesThatDouble(t *testing.T) {
+	doc := map[string]any{"k30": "xxxxxxxx"}
+	for i := range 30 {
+		next := fmt.Sprintf("$(/k%d)", i+1)
+		doc[fmt.Sprintf("k%d", i)] = next + next
+	}
+	if _, err := ResolveReferences(doc); err == nil || !strings.HasPrefix(err.Error(), "NotResolvedReferenceErr") {
+		t.Errorf("%v", err)
 	}
 }
 

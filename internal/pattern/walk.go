@@ -1,11 +1,6 @@
 package pattern
 
-import (
-	"fmt"
-	"strconv"
-
-	"github.com/ephor-dev/ephor/internal/budget"
-)
+import "github.com/ephor-dev/ephor/internal/budget"
 
 // outcome is a set of flags; the empty set is a match.
 type outcome uint8
@@ -21,12 +16,6 @@ const (
 // skips reports whether the mismatch means "not applicable".
 func (o outcome) skips() bool { return o&(conditionOff|globalOff) != 0 }
 
-// fault says why and where something does not fit. Faults are made only while explaining.
-type fault struct {
-	text string
-	path string
-}
-
 // walk is one run over a pattern and a resource.
 type walk struct {
 	meter   *budget.Meter
@@ -35,24 +24,6 @@ type walk struct {
 	late    *lateNodes // what variables gave before
 	explain bool
 	seen    map[string]bool // tracked anchor keys: whether some resource map had them
-}
-
-func (w *walk) fail(o outcome, path, format string, args ...any) (outcome, *fault) {
-	return o, &fault{path: path, text: fmt.Sprintf(format, args...)}
-}
-
-func (w *walk) child(path, key string) string {
-	if !w.explain {
-		return ""
-	}
-	return childPath(path, key)
-}
-
-func (w *walk) index(path string, i int) string {
-	if !w.explain {
-		return ""
-	}
-	return childPath(path, strconv.Itoa(i))
 }
 
 // count charges n steps to the budget; the first refusal ends the walk.
@@ -111,42 +82,4 @@ func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 		return mismatch, nil
 	}
 	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", v, n.scalar.raw, path)
-}
-
-// note remembers for each tracked key of n whether any resource map had it.
-func (w *walk) note(n *node, m map[string]any) {
-	if !w.explain {
-		return
-	}
-	for _, e := range n.tracks {
-		if w.seen == nil {
-			w.seen = map[string]bool{}
-		}
-		if w.seen[e.full] {
-			continue
-		}
-		key := e.key
-		if e.glob {
-			key = e.actual(m)
-		}
-		_, w.seen[e.full] = m[key]
-	}
-}
-
-func (w *walk) verdict(o outcome, f *fault) Verdict {
-	if o.skips() {
-		return Verdict{Status: Skip, Message: f.text}
-	}
-	if o&forbidden != 0 {
-		return Verdict{Status: Fail, Path: f.path, Message: f.text}
-	}
-	for _, present := range w.seen {
-		if !present {
-			return Verdict{Status: Error, Message: f.text}
-		}
-	}
-	if f.path == "" {
-		return Verdict{Status: Error, Message: f.text}
-	}
-	return Verdict{Status: Fail, Path: f.path, Message: f.text}
 }

@@ -33,7 +33,7 @@ func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
 	var (
 		skipped outcome
-		texts   *fault
+		reasons reasons
 		applied bool
 	)
 	for i, v := range l {
@@ -43,13 +43,13 @@ func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
 			applied = true
 		case o.skips():
 			skipped |= o
-			texts = w.join(texts, f)
+			reasons.add(f)
 		default:
 			return o, f
 		}
 	}
 	if skipped != 0 && !applied {
-		return skipped, texts
+		return skipped, w.join(&reasons)
 	}
 	return matched, nil
 }

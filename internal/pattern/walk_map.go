@@ -5,9 +5,9 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 	w.note(n, m)
 	var (
 		skipped outcome
-		texts   *fault
-		applied bool
-		off     bool
+		reasons reasons
+		applied bool // some key of the first phase fits
+		off     bool // a condition of this map does not hold
 	)
 	for i := range n.first {
 		e := &n.first[i]
@@ -18,14 +18,14 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 		case o.skips():
 			off = off || e.anchor == condition
 			skipped |= o
-			texts = w.join(texts, f)
+			reasons.add(f)
 		case off:
 		default:
 			return o, f
 		}
 	}
 	if off || skipped != 0 && !applied {
-		return skipped, texts
+		return skipped, w.join(&reasons)
 	}
 	for i := range n.second {
 		e := &n.second[i]
@@ -34,18 +34,6 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 		}
 	}
 	return matched, nil
-}
-
-// join adds the text of f to that of all.
-func (w *walk) join(all, f *fault) *fault {
-	if f == nil {
-		return all
-	}
-	if all == nil {
-		return &fault{path: f.path, text: f.text}
-	}
-	all.text += "; " + f.text
-	return all
 }
 
 // anchored judges one entry of a map pattern.
@@ -107,13 +95,6 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 		return w.fail(mismatch, path, "%s/%s not found", path, key)
 	}
 	return w.element(n, v, w.child(path, key))
-}
-
-func (w *walk) prefix(text string, f *fault) *fault {
-	if f == nil {
-		return nil
-	}
-	return &fault{path: f.path, text: text + f.text}
 }
 
 // isAnyValue reports whether n is the pattern "*".

@@ -1,0 +1,111 @@
+package pattern
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// fault says why and where something does not fit. Faults, paths and texts are made only by a walk that explains; the
+// first walk passes nil and "" in their place.
+type fault struct {
+	text string
+	path string
+}
+
+// fail makes a fault, charging its text to the budget.
+func (w *walk) fail(o outcome, path, format string, args ...any) (outcome, *fault) {
+	return o, w.fault(path, fmt.Sprintf(format, args...))
+}
+
+func (w *walk) fault(path, text string) *fault {
+	if err := w.meter.Bytes(len(text)); err != nil && w.err == nil {
+		w.err = err
+	}
+	return &fault{path: path, text: text}
+}
+
+// prefix puts text before that of f.
+func (w *walk) prefix(text string, f *fault) *fault {
+	if f == nil {
+		return nil
+	}
+	return w.fault(f.path, text+f.text)
+}
+
+// reasons collects why parts of a map or list are not applicable.
+type reasons []*fault
+
+func (r *reasons) add(f *fault) {
+	if f != nil {
+		*r = append(*r, f)
+	}
+}
+
+// join makes one fault of all reasons, at the place of the first.
+func (w *walk) join(r *reasons) *fault {
+	if len(*r) == 0 {
+		return nil
+	}
+	texts := make([]string, len(*r))
+	for i, f := range *r {
+		texts[i] = f.text
+	}
+	return w.fault((*r)[0].path, strings.Join(texts, "; "))
+}
+
+// child is the path of key in the map at path; paths end with a slash.
+func (w *walk) child(path, key string) string {
+	if !w.explain {
+		return ""
+	}
+	return path + key + "/"
+}
+
+// index is the path of element i in the list at path.
+func (w *walk) index(path string, i int) string {
+	if !w.explain {
+		return ""
+	}
+	return path + strconv.Itoa(i) + "/"
+}
+
+// note remembers for each tracked key of n whether any resource map had it.
+func (w *walk) note(n *node, m map[string]any) {
+	if !w.explain {
+		return
+	}
+	for _, e := range n.tracks {
+		if w.seen == nil {
+			w.seen = map[string]bool{}
+		}
+		if w.seen[e.full] {
+			continue
+		}
+		key := e.key
+		if e.glob {
+			key = e.actual(m)
+		}
+		_, w.seen[e.full] = m[key]
+	}
+}
+
+// verdict words the outcome of a resource that does not fit. A key that a condition or existence anchor names and that
+// no map had turns a failure into an error without a path; only a forbidden key keeps its path.
+func (w *walk) verdict(o outcome, f *fault) Verdict {
+	if o.skips() {
+		return Verdict{Status: Skip, Message: f.text}
+	}
+	if o&forbidden != 0 {
+		return Verdict{Status: Fail, Path: f.path, Message: f.text}
+	}
+	for _, present := range w.seen {
+		if !present {
+			return Verdict{Status: Error, Message: f.text}
+		}
+	}
+	if f.path == "" {
+		return Verdict{Status: Error, Message: f.text}
+	}
+	return Verdict{Status: Fail, Path: f.path, Message: f.text}
+}
