@@ -1,0 +1,108 @@
+package admission
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// auditTimeout is the time for the auditing rules of one request.
+const auditTimeout = 30 * time.Second
+
+// audit is a request that was let through and whose auditing rules are still to be judged.
+type audit struct {
+	req        *policy.Request
+	selections []policy.Selection
+	stages     policy.Stage
+}
+
+// auditor judges auditing rules after the answer: a fixed number of workers on a bounded queue. When the queue is full
+// the request is dropped and counted, since admission must not wait for bookkeeping.
+type auditor struct {
+	server  *Server
+	workers int
+	queue   chan audit
+	dropped atomic.Uint64
+	running sync.WaitGroup
+	// closing guards queue against additions after it was closed.
+	closing sync.RWMutex
+	closed  bool
+}
+
+func newAuditor(s *Server, workers, capacity int) *auditor {
+	return &auditor{server: s, workers: workers, queue: make(chan audit, capacity)}
+}
+
+func (a *auditor) start() {
+	for range a.workers {
+		a.running.Go(func() {
+			for job := range a.queue {
+				a.judge(job)
+			}
+		})
+	}
+}
+
+func (a *auditor) add(job audit) {
+	a.closing.RLock()
+	defer a.closing.RUnlock()
+	if a.closed {
+		a.dropped.Add(1)
+		return
+	}
+	select {
+	case a.queue <- job:
+	default:
+		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen, too few to hurt
+			a.server.Log.Warn("the audit queue is full: auditing rules were not judged", "dropped", n)
+		}
+	}
+}
+
+// stop lets the workers finish what is queued, as long as ctx allows.
+func (a *auditor) stop(ctx context.Context) {
+	a.closing.Lock()
+	a.closed = true
+	close(a.queue)
+	a.closing.Unlock()
+	done := make(chan struct{})
+	go func() { a.running.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		a.server.Log.Warn("stopped with audits in the queue", "left", len(a.queue))
+	}
+}
+
+func (a *auditor) judge(job audit) {
+	defer func() {
+		if v := recover(); v != nil {
+			a.server.Log.Error("an audit panicked", "panic", v)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	defer cancel()
+	out := engine.Eval(ctx, engine.Input{
+		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,
+	})
+	for i := range out.Results {
+		r := &out.Results[i]
+		if r.Status == policy.StatusFail || r.Status == policy.StatusError || r.Status == policy.StatusWarn {
+			logResult(ctx, a.server.Log, job.req, r)
+		}
+	}
+}
+
+// logResult records a result that nobody was told about.
+func logResult(ctx context.Context, log *slog.Logger, req *policy.Request, r *policy.Result) {
+	log.LogAttrs(ctx, slog.LevelWarn, "policy violation",
+		slog.String("policy", r.Program.Key()), slog.String("rule", r.Rule.Name), slog.String("status", r.Status.String()),
+		slog.String("action", r.Action.String()), slog.String("operation", string(req.Operation)),
+		slog.String("kind", req.GVK.Kind), slog.String("namespace", req.Namespace), slog.String("name", req.Name),
+		slog.String("message", r.Message))
+}

@@ -1,0 +1,165 @@
+package admission
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// errNoRequest is the error for a review without a request.
+var errNoRequest = errors.New("the AdmissionReview has no request")
+
+// The only version that we offer to the API server.
+const (
+	reviewAPIVersion = "admission.k8s.io/v1"
+	reviewKind       = "AdmissionReview"
+)
+
+// decodeReview reads an AdmissionReview in one pass. The object is decoded in place; the old object, which few rules
+// look at, when it is first asked for. Nothing of the result refers to body, which may be reused.
+func decodeReview(body []byte) (*policy.Request, error) {
+	r := value.NewReader(body)
+	d := &decoder{r: r, req: &policy.Request{Origin: policy.FromAdmission}}
+	if err := r.Object(d.envelope); err != nil {
+		return nil, err
+	}
+	if err := r.End(); err != nil {
+		return nil, err
+	}
+	if d.apiVersion != reviewAPIVersion || d.kind != reviewKind {
+		return nil, fmt.Errorf("expected %s %s, got %q %q", reviewAPIVersion, reviewKind, d.apiVersion, d.kind)
+	}
+	if !d.found {
+		return nil, errNoRequest
+	}
+	d.req.RequestGVK = d.req.GVK
+	return d.req, nil
+}
+
+type decoder struct {
+	r                *value.Reader
+	req              *policy.Request
+	apiVersion, kind string
+	found            bool
+}
+
+func (d *decoder) envelope(key string) (err error) {
+	switch key {
+	case "apiVersion":
+		d.apiVersion, err = d.r.String()
+	case "kind":
+		d.kind, err = d.r.String()
+	case "request":
+		if d.r.Null() {
+			return nil
+		}
+		d.found = true
+		err = d.r.Object(d.request)
+	}
+	return err
+}
+
+func (d *decoder) request(key string) (err error) {
+	r, req := d.r, d.req
+	switch key {
+	case "uid":
+		req.UID, err = r.String()
+	case "kind":
+		err = r.Object(func(key string) error { return d.part(key, "kind", &req.GVK.Group, &req.GVK.Version, &req.GVK.Kind) })
+	case "resource":
+		err = r.Object(func(key string) error {
+			return d.part(key, "resource", &req.GVR.Group, &req.GVR.Version, &req.GVR.Resource)
+		})
+	case "subResource":
+		req.Subresource, err = r.String()
+	case "name":
+		req.Name, err = r.String()
+	case "namespace":
+		req.Namespace, err = r.String()
+	case "operation":
+		var op string
+		op, err = r.String()
+		req.Operation = policy.Operation(op)
+	case "userInfo":
+		req.User = &policy.User{}
+		err = r.Object(d.user)
+	case "object":
+		req.Object, err = d.document()
+	case "oldObject":
+		if r.Null() {
+			return nil
+		}
+		var raw []byte
+		if raw, err = r.Raw(); err == nil {
+			req.OldObject = value.FromJSON(bytes.Clone(raw))
+		}
+	case "dryRun":
+		req.DryRun, err = r.Bool()
+	case "options":
+		req.Options, err = r.Any()
+	}
+	return err
+}
+
+// part reads one member of a group-version-kind or group-version-resource.
+func (d *decoder) part(key, last string, group, version, name *string) (err error) {
+	switch key {
+	case "group":
+		*group, err = d.r.String()
+	case "version":
+		*version, err = d.r.String()
+	case last:
+		*name, err = d.r.String()
+	}
+	return err
+}
+
+func (d *decoder) document() (*value.Doc, error) {
+	if d.r.Null() {
+		return nil, nil
+	}
+	v, err := d.r.Any()
+	if err != nil {
+		return nil, err
+	}
+	return value.Of(v), nil
+}
+
+func (d *decoder) user(key string) (err error) {
+	u := d.req.User
+	switch key {
+	case "username":
+		u.Username, err = d.r.String()
+	case "uid":
+		u.UID, err = d.r.String()
+	case "groups":
+		u.Groups, err = d.strings()
+	case "extra":
+		err = d.r.Object(func(key string) error {
+			values, err := d.strings()
+			if u.Extra == nil {
+				u.Extra = map[string][]string{}
+			}
+			u.Extra[key] = values
+			return err
+		})
+	}
+	return err
+}
+
+func (d *decoder) strings() (out []string, err error) {
+	err = d.r.Array(func(int) error {
+		s, err := d.r.String()
+		out = append(out, s)
+		return err
+	})
+	return out, err
+}
+
+// coreNamespace is the kind whose objects are their own namespace.
+var coreNamespace = schema.GroupKind{Kind: "Namespace"}

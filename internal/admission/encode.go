@@ -1,0 +1,46 @@
+package admission
+
+import (
+	"encoding/base64"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// response is the answer to a review. The zero response with a UID refuses without a message.
+type response struct {
+	uid      string
+	allowed  bool
+	message  string
+	patch    []byte // JSON patch; nil for none
+	warnings []string
+}
+
+// append writes the AdmissionReview that carries the answer, in the layout that encoding/json gives the typed one.
+func (r *response) append(b []byte) []byte {
+	b = append(b, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":`...)
+	b = value.AppendJSON(b, r.uid)
+	if r.allowed {
+		b = append(b, `,"allowed":true`...)
+	} else {
+		b = append(b, `,"allowed":false,"status":{"metadata":{},"status":"Failure","message":`...)
+		b = value.AppendJSON(b, r.message)
+		b = append(b, '}')
+	}
+	if r.patch != nil {
+		b = append(b, `,"patch":"`...)
+		b = base64.StdEncoding.AppendEncode(b, r.patch)
+		b = append(b, `","patchType":"JSONPatch"`...)
+	}
+	for i, w := range r.warnings {
+		if i == 0 {
+			b = append(b, `,"warnings":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = value.AppendJSON(b, w)
+	}
+	if len(r.warnings) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, `}}`...)
+}

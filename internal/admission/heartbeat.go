@@ -1,0 +1,37 @@
+package admission
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// The heartbeat lease, and the annotation that proves that an update of it passed through this server (§3.8).
+const (
+	HeartbeatLease      = "kyverno-health"
+	HeartbeatAnnotation = "kyverno.io/last-request-time"
+)
+
+// heartbeat writes the time into the heartbeat lease on its way to the API server; other leases pass untouched.
+func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ *route) (response, error) {
+	res := response{allowed: true}
+	if req.Name != HeartbeatLease || req.Namespace != s.Namespace || req.Object == nil {
+		return res, nil
+	}
+	lease, err := req.Object.Map()
+	if err != nil {
+		return res, err
+	}
+	meta, _ := lease["metadata"].(map[string]any)
+	now := s.Now().UTC().Format(time.RFC3339)
+	op := map[string]any{"op": "add", "path": "/metadata/annotations", "value": map[string]any{HeartbeatAnnotation: now}}
+	if annotations, ok := meta["annotations"].(map[string]any); ok && len(annotations) > 0 {
+		// `~1` is `/` in a JSON pointer; add replaces what is there.
+		op = map[string]any{"op": "add", "path": "/metadata/annotations/" + strings.ReplaceAll(HeartbeatAnnotation, "/", "~1"), "value": now}
+	}
+	res.patch = value.AppendJSON(nil, []any{op})
+	return res, nil
+}

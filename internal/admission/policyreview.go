@@ -1,0 +1,107 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// reviewPolicy accepts a policy when it compiles: what runs later is what was checked now (§11.1). A refusal opens with
+// the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to mend it and
+// what else is wrong.
+func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) (response, error) {
+	if req.Subresource != "" || req.Operation == policy.Delete {
+		return response{allowed: true}, nil
+	}
+	object, err := req.Object.Map()
+	if err != nil {
+		return response{message: "the policy cannot be read: " + err.Error()}, nil
+	}
+	if beingDeleted(object) {
+		return response{allowed: true}, nil // only finalizers change now, and they must not get stuck
+	}
+	program, diags := compile.One(compile.Object{Value: object})
+	if !diags.HasErrors() {
+		diags.Add(s.checkKinds(program)...)
+	}
+	if diags.HasErrors() {
+		return response{message: refusal(diags.Errors())}, nil
+	}
+	res := response{allowed: true}
+	for _, d := range diags.Warnings() {
+		res.warnings = append(res.warnings, d.Summary)
+	}
+	return res, nil
+}
+
+func beingDeleted(object map[string]any) bool {
+	meta, _ := object["metadata"].(map[string]any)
+	return meta["deletionTimestamp"] != nil
+}
+
+// refusal words the mistakes.
+func refusal(mistakes diag.List) string {
+	var b strings.Builder
+	for i, d := range mistakes {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(d.Summary)
+		if d.Path != "" {
+			b.WriteString("\n  at " + d.Path)
+		}
+		if d.Hint != "" {
+			b.WriteString("\n  " + d.Hint)
+		}
+	}
+	return b.String()
+}
+
+// checkKinds compares the kinds that the policy names with what the API server serves. A kind that is not served is
+// only a warning, since its definition may come later.
+func (s *Server) checkKinds(p *policy.Program) diag.List {
+	var diags diag.List
+	warned := map[string]bool{}
+	for _, r := range p.Rules {
+		if r.Origin.IsAutogen() {
+			continue
+		}
+		for _, t := range r.Targets {
+			if t.Kind == "*" {
+				continue
+			}
+			served, namespaced, err := s.cluster.Serves(t)
+			name := kindText(t)
+			switch {
+			case err != nil:
+				s.Log.Warn("the kind of a policy could not be looked up", "policy", p.Key(), "kind", name, "error", err)
+			case !served && !warned[name]:
+				warned[name] = true
+				diags.Warnf(r.Path, "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds %s", name)
+			case served && !namespaced && p.Namespace != "":
+				diags.Errorf(r.Path+".match", "Cluster wide resource '%s' not allowed in namespaced policy", t.Kind)
+				diags.Hint("a Policy sees the resources of its own namespace only; use a ClusterPolicy")
+			}
+		}
+	}
+	return diags
+}
+
+// kindText is the selector as a user would write it.
+func kindText(t policy.Target) string {
+	text := t.Kind
+	switch {
+	case t.Group != "*":
+		text = fmt.Sprintf("%s/%s/%s", t.Group, t.Version, t.Kind)
+	case t.Version != "*":
+		text = t.Version + "/" + t.Kind
+	}
+	if t.Subresource != "" {
+		text += "/" + t.Subresource
+	}
+	return text
+}

@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// reviewResource judges a request by the policies of the row (§5.1, §5.4).
+func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *route) (response, error) {
+	if !row.judges(req.Operation) {
+		return response{allowed: true}, nil
+	}
+	if req.Subresource != "" {
+		// Policies name the main resource's kind; the object of a subresource has one of its own.
+		gvk, err := s.cluster.KindFor(req.GVR)
+		if err != nil {
+			return response{message: "failed to find the kind of the resource: " + err.Error()}, nil
+		}
+		req.GVK = gvk
+	}
+	s.attach(req)
+	skip, err := s.filtered(ctx, req)
+	if err != nil {
+		return response{}, err
+	}
+	if skip {
+		return response{allowed: true}, nil
+	}
+	selections := s.snapshot().For(req, row.Route)
+	plan := planOf(selections)
+	decision := policy.Decision{Allowed: true}
+	if plan.enforce {
+		out := engine.Eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages, Root: s.root, Select: enforcing})
+		decision = engine.Decide(&out)
+	}
+	if !decision.Allowed {
+		return response{message: decision.Message}, nil
+	}
+	res := response{allowed: true, warnings: decision.Warnings}
+	if len(plan.warn) > 0 {
+		// These cannot refuse; they are judged now only for the sake of the warnings.
+		out := engine.Eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: row.Stages, Root: s.root, Select: auditing})
+		out.FailurePolicy = policy.Ignore
+		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
+	}
+	if plan.audit && !req.DryRun {
+		s.audits.add(audit{req: req, selections: selections, stages: row.Stages})
+	}
+	return res, nil
+}
+
+func enforcing(_ *policy.Rule, a policy.Action) bool { return a == policy.Enforce }
+func auditing(_ *policy.Rule, a policy.Action) bool  { return a == policy.Audit }
+
+// plan says which evaluations the selected rules call for.
+type plan struct {
+	enforce, audit bool
+	warn           []policy.Selection // auditing rules whose policy wants warnings
+}
+
+func planOf(selections []policy.Selection) plan {
+	var p plan
+	for i := range selections {
+		sel := &selections[i]
+		audit := false
+		for _, r := range sel.Rules {
+			p.enforce = p.enforce || r.Action.MayEnforce()
+			audit = audit || mayAudit(r.Action)
+		}
+		p.audit = p.audit || audit
+		if audit && sel.Program.Settings.EmitWarning {
+			p.warn = append(p.warn, *sel)
+		}
+	}
+	return p
+}
+
+func mayAudit(a policy.ActionPlan) bool {
+	if a.Default == policy.Audit {
+		return true
+	}
+	for _, o := range a.Overrides {
+		if o.Action == policy.Audit {
+			return true
+		}
+	}
+	return false
+}
+
+// attach gives the request the means to find out what the review does not say.
+func (s *Server) attach(req *policy.Request) {
+	req.ResolveRoles = func(ctx context.Context) (policy.Roles, error) {
+		if req.User == nil {
+			return policy.Roles{}, nil
+		}
+		return s.cluster.Roles(ctx, req.User, req.Namespace)
+	}
+	if req.GVK.GroupKind() == coreNamespace {
+		return // it lies in no namespace, and while it is created it has no labels to be looked up
+	}
+	req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
+		return s.cluster.NamespaceLabels(ctx, req.Namespace)
+	}
+}
+
+// filtered reports whether the settings keep the request from all policies.
+func (s *Server) filtered(ctx context.Context, req *policy.Request) (bool, error) {
+	conf := s.settings.Load()
+	if req.User != nil {
+		excluded, err := conf.Excluded(req.User.Username, req.User.Groups, func() ([]string, []string, error) {
+			r, err := req.Roles(ctx)
+			return r.Roles, r.ClusterRoles, err
+		})
+		if err != nil {
+			return false, fmt.Errorf("find the requester's roles for the exclude lists: %w", err)
+		}
+		if excluded {
+			return true, nil
+		}
+	}
+	return conf.Filtered(req.GVK, req.Subresource, req.Namespace, req.Name), nil
+}
+
+// allow lets everything through.
+func (s *Server) allow(context.Context, *policy.Request, *route) (response, error) {
+	return response{allowed: true}, nil
+}

@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// handler answers one review. An error becomes an HTTP error, so that the webhook's failurePolicy decides.
+type handler func(s *Server, ctx context.Context, req *policy.Request, row *route) (response, error)
+
+// route is a row of the table of paths.
+type route struct {
+	handle handler
+	catalog.Route
+	// operations that are judged; others are let through untouched. nil for all.
+	operations []policy.Operation
+}
+
+func (r *route) judges(op policy.Operation) bool {
+	return r.operations == nil || slices.Contains(r.operations, op)
+}
+
+var (
+	fail   = policy.Fail
+	ignore = policy.Ignore
+
+	// changing are the operations that carry an object which could still be changed.
+	changing = []policy.Operation{policy.Create, policy.Update, policy.Connect}
+)
+
+// The stages of the two kinds of resource webhooks.
+const (
+	validateStages = policy.StageValidate
+	mutateStages   = policy.StageMutate | policy.StageVerifyImages
+)
+
+// routes is the table: every path of a POST that does not name a policy.
+var routes = map[string]*route{
+	"/validate":        {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages}},
+	"/validate/fail":   {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
+	"/validate/ignore": {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
+	"/mutate":          {handle: (*Server).reviewResource, Route: catalog.Route{Stages: mutateStages}, operations: changing},
+	"/mutate/fail":     {handle: (*Server).reviewResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &fail}, operations: changing},
+	"/mutate/ignore":   {handle: (*Server).reviewResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &ignore}, operations: changing},
+	"/policyvalidate":  {handle: (*Server).reviewPolicy},
+	"/policymutate":    {handle: (*Server).allow},
+	"/verifymutate":    {handle: (*Server).heartbeat},
+}
+
+// finegrained separates the shared part of a path from the key of the one policy that the webhook is for.
+const finegrained = "/finegrained/"
+
+// find returns the row for a path, nil when there is none.
+func find(path string) *route {
+	if row := routes[path]; row != nil {
+		return row
+	}
+	base, key, ok := strings.Cut(path, finegrained)
+	row := routes[base]
+	if !ok || row == nil || row.FailurePolicy == nil || key == "" || strings.Count(key, "/") > 1 {
+		return nil
+	}
+	own := *row
+	own.Policy = key
+	return &own
+}

@@ -1,0 +1,252 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Cluster answers what a review does not say. All methods are safe for all goroutines; an error means that it could not
+// be found out, which is never to be read as "none".
+type Cluster interface {
+	// Roles are the roles and cluster roles that the user has for requests in namespace.
+	Roles(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
+	// NamespaceLabels are the labels of a namespace.
+	NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error)
+	// KindFor is the kind of a main resource.
+	KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error)
+	// Serves reports whether the API server serves what the selector names, and whether all of it is namespaced.
+	Serves(policy.Target) (served, namespaced bool, err error)
+}
+
+// Options are the limits and names of a Server.
+type Options struct {
+	// Namespace is the one the process runs in.
+	Namespace string
+	// Timeout is the time for a review whose URL names none.
+	Timeout time.Duration
+	// AuditWorkers and AuditCapacity bound the work after the answers; values below 1 count as 1.
+	AuditWorkers, AuditCapacity int
+	// DrainDelay is how long the server goes on answering after it was told to stop, while load balancers notice that
+	// it is no longer ready.
+	DrainDelay time.Duration
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Server answers reviews.
+type Server struct {
+	Options
+	snapshot func() *catalog.Snapshot
+	settings *settings.Store
+	root     world.Root
+	cluster  Cluster
+	audits   *auditor
+
+	ready    func() error
+	draining atomic.Bool
+}
+
+// New returns a Server. ready tells why this process cannot serve yet, nil when it can.
+func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root world.Root, cluster Cluster, ready func() error) *Server {
+	srv := &Server{Options: o, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
+	return srv
+}
+
+// AuditsDropped is the number of requests whose audit rules were not judged because the queue was full.
+func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
+
+// Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay, finishes the
+// requests in flight and the audit queue, and returns.
+func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
+	server := &http.Server{
+		Handler: s,
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: getCertificate,
+			CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 cannot be chosen
+				tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+				tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+				tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,
+			},
+		},
+		ReadHeaderTimeout: 30 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      40 * time.Second, // above the longest timeout of a webhook
+		IdleTimeout:       5 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // failed handshakes of port scanners
+	}
+	s.audits.start()
+	served := make(chan error, 1)
+	go func() { served <- server.ServeTLS(l, "", "") }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("admission server: %w", err)
+	case <-ctx.Done():
+	}
+	s.draining.Store(true)
+	s.Log.Info("draining", "delay", s.DrainDelay)
+	time.Sleep(s.DrainDelay)
+	stop, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := server.Shutdown(stop)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("requests were still in flight: %w", err), server.Close())
+	}
+	s.audits.stop(stop)
+	return err
+}
+
+// maxBody is the longest review that is read. The API server takes objects of 3 MB, and a review holds two of them.
+const maxBody = 16 << 20
+
+// buffers holds bodies and responses; nothing that outlives a request may refer to one.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
+
+// jsonType is the Content-Type of every answer, shared since a header is a list.
+var jsonType = []string{"application/json; charset=utf-8"}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		s.serveHealth(w, r)
+		return
+	}
+	row := find(r.URL.Path)
+	switch {
+	case row == nil:
+		http.NotFound(w, r)
+		return
+	case r.Method != http.MethodPost:
+		http.Error(w, "reviews are posted", http.StatusMethodNotAllowed)
+		return
+	case r.Header.Get("Content-Type") != "application/json":
+		http.Error(w, "the Content-Type is not application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	buf := buffers.Get().(*[]byte)
+	defer func() {
+		if cap(*buf) <= 1<<20 { // one large review must not stay in memory for good
+			buffers.Put(buf)
+		}
+		if v := recover(); v != nil {
+			s.Log.Error("a review panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+			http.Error(w, "internal error", http.StatusInternalServerError)
+		}
+	}()
+	body, status, err := readBody((*buf)[:0], r)
+	*buf = body
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	req, err := decodeReview(body)
+	switch {
+	case errors.Is(err, errNoRequest):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	case err != nil:
+		http.Error(w, "the AdmissionReview cannot be read: "+err.Error(), http.StatusExpectationFailed)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
+	defer cancel()
+	res, err := row.handle(s, ctx, req, row)
+	if err != nil {
+		s.Log.Error("a review could not be answered", "path", r.URL.Path, "error", err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	res.uid = req.UID
+	*buf = res.append((*buf)[:0])
+	w.Header()["Content-Type"] = jsonType
+	_, _ = w.Write(*buf)
+}
+
+// readBody reads the whole body into b; the status tells what is wrong with it.
+func readBody(b []byte, r *http.Request) (_ []byte, status int, err error) {
+	switch n := r.ContentLength; {
+	case n > maxBody:
+		return b, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is longer than %d bytes", maxBody)
+	case n > 0:
+		if int64(cap(b)) < n {
+			b = make([]byte, 0, n+n/4)
+		}
+		b = b[:n]
+		if _, err := io.ReadFull(r.Body, b); err != nil {
+			return b, http.StatusBadRequest, err
+		}
+		return b, 0, nil
+	}
+	for body := http.MaxBytesReader(nil, r.Body, maxBody); ; {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch tooLong := (*http.MaxBytesError)(nil); {
+		case err == io.EOF && len(b) == 0:
+			return b, http.StatusBadRequest, errors.New("the body is empty")
+		case err == io.EOF:
+			return b, 0, nil
+		case errors.As(err, &tooLong):
+			return b, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is longer than %d bytes", maxBody)
+		case err != nil:
+			return b, http.StatusBadRequest, err
+		}
+	}
+}
+
+// timeLeft is the time for a review: what the API server grants in the URL (`timeout=10s`), less a margin for the way
+// back, since an answer after the timeout counts as none.
+func timeLeft(query string, otherwise time.Duration) time.Duration {
+	t := otherwise
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		if v, ok := strings.CutPrefix(pair, "timeout="); ok {
+			if d, err := time.ParseDuration(v); err == nil && d > 0 {
+				t = d
+			}
+		}
+	}
+	return t - min(max(t/10, 50*time.Millisecond), 500*time.Millisecond, t/2)
+}
+
+// Ready tells why this process should get no reviews, nil when it should.
+func (s *Server) Ready() error {
+	if s.draining.Load() {
+		return errors.New("the process is stopping")
+	}
+	return s.ready()
+}
+
+func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/health/liveness":
+	case "/health/readiness":
+		if err := s.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+}

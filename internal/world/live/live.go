@@ -1,0 +1,89 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Root makes the Worlds of a cluster.
+type Root struct {
+	// Reader reads objects as unstructured data.
+	Reader client.Reader
+	// Labels gives the labels of a namespace; an error when it cannot be told.
+	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+}
+
+// For implements world.Root.
+func (r *Root) For(reach world.Reach) world.World {
+	return world.World{
+		Objects: objects{r.Reader, reach}, Namespaces: namespaces{r.Labels, reach},
+		Names: names{}, Clock: clock{}, Rand: random{},
+	}
+}
+
+// OutOfReachError says that a policy asked for an object outside of its namespace.
+type OutOfReachError struct{ Kind, Namespace, Name, Reach string }
+
+func (e *OutOfReachError) Error() string {
+	return fmt.Sprintf("%s %s/%s is out of reach: the policy sees only the namespace %s", e.Kind, e.Namespace, e.Name, e.Reach)
+}
+
+type objects struct {
+	reader client.Reader
+	reach  world.Reach
+}
+
+// Get implements world.Objects.
+func (o objects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	if !o.reach.Allows(namespace) {
+		return nil, &OutOfReachError{kind, namespace, name, o.reach.Namespace()}
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	var u unstructured.Unstructured
+	u.SetGroupVersionKind(gv.WithKind(kind))
+	if err := o.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &u); err != nil {
+		return nil, err
+	}
+	return u.Object, nil
+}
+
+type namespaces struct {
+	labels func(context.Context, string) (map[string]string, error)
+	reach  world.Reach
+}
+
+// Labels implements world.Namespaces.
+func (n namespaces) Labels(ctx context.Context, namespace string) (map[string]string, error) {
+	if !n.reach.Allows(namespace) {
+		return nil, &OutOfReachError{"Namespace", "", namespace, n.reach.Namespace()}
+	}
+	return n.labels(ctx, namespace)
+}
+
+type names struct{}
+
+// LookupHost implements world.Names.
+func (names) LookupHost(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+}
+
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Now() }
+
+type random struct{}
+
+func (random) Intn(n int) int { return rand.IntN(n) }
