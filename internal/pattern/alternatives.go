@@ -15,7 +15,7 @@ type Alternatives struct {
 }
 
 // Choice is the outcome of matching Alternatives. Status is Pass, Fail or Skip; Passed is the index of the first
-// alternative that fits, -1 when none does; Verdicts are those of the alternatives up to that one.
+// alternative that fits, -1 when none does; Verdicts are those of all alternatives when none fits.
 type Choice struct {
 	Status   Status
 	Passed   int
@@ -52,7 +52,7 @@ func describe(v any) string {
 // Match tries the alternatives in order until one fits. As the reference substitutes all alternatives before it looks
 // at the first, a variable that cannot be resolved in any of them is an error even when an earlier one fits.
 func (a *Alternatives) Match(env *jmespath.Env, root jmespath.Root, resource any) (Choice, error) {
-	values := make([][]any, 0, 4)
+	values := make([][]any, 0, 8) // of the variables; on the stack for the usual few alternatives
 	for _, p := range a.patterns {
 		v, err := p.resolve(env, root)
 		if err != nil {
@@ -60,17 +60,22 @@ func (a *Alternatives) Match(env *jmespath.Env, root jmespath.Root, resource any
 		}
 		values = append(values, v)
 	}
-	c := Choice{Status: Skip, Passed: -1}
 	for i, p := range a.patterns {
-		v, err := p.match(env, values[i], resource)
+		ok, err := p.fits(env, values[i], resource)
 		if err != nil {
 			return Choice{}, err
 		}
-		switch v.Status {
-		case Pass:
-			c.Status, c.Passed = Pass, i
-			return c, nil
-		case Fail, Error:
+		if ok {
+			return Choice{Status: Pass, Passed: i}, nil
+		}
+	}
+	c := Choice{Status: Skip, Passed: -1}
+	for i, p := range a.patterns {
+		v, err := p.explain(env, values[i], resource)
+		if err != nil {
+			return Choice{}, err
+		}
+		if v.Status != Skip {
 			c.Status = Fail
 		}
 		c.Verdicts = append(c.Verdicts, v)

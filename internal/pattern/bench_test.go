@@ -97,6 +97,41 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
+func anyNonRoot(b testing.TB) *Alternatives {
+	b.Helper()
+	raw := []any{
+		map[string]any{"spec": map[string]any{"securityContext": map[string]any{"runAsUser": ">0"}}},
+		map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"securityContext": map[string]any{"runAsNonRoot": true}}}}},
+	}
+	a, diags := CompileAlternatives(raw, "anyPattern")
+	if diags.HasErrors() {
+		b.Fatal(diags)
+	}
+	return a
+}
+
+func TestAlternativesAllocateNothing(t *testing.T) {
+	a, pod := anyNonRoot(t), benchPod(false)
+	allocs := testing.AllocsPerRun(100, func() {
+		if c, err := a.Match(nil, nil, pod); c.Passed != 1 || err != nil {
+			t.Error(c, err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+func BenchmarkAlternatives(b *testing.B) {
+	a, pod := anyNonRoot(b), benchPod(false)
+	b.ReportAllocs()
+	for b.Loop() {
+		if c, err := a.Match(nil, nil, pod); c.Passed != 1 || err != nil {
+			b.Fatal(c, err)
+		}
+	}
+}
+
 func BenchmarkFail(b *testing.B) {
 	pod := benchPod(true)
 	p, _ := Compile(securityPatterns()["privileged"], "pattern")

@@ -93,6 +93,9 @@ func (w *walk) note(n *node, m map[string]any) {
 // verdict words the outcome of a resource that does not fit. A key that a condition or existence anchor names and that
 // no map had turns a failure into an error without a path; only a forbidden key keeps its path.
 func (w *walk) verdict(o outcome, f *fault) Verdict {
+	if o == matched {
+		return Verdict{}
+	}
 	if o.skips() {
 		return Verdict{Status: Skip, Message: f.text}
 	}

@@ -1,6 +1,7 @@
 package pattern
 
 import (
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
@@ -82,26 +83,36 @@ func (p *Pattern) Match(env *jmespath.Env, root jmespath.Root, resource any) (Ve
 	return p.match(env, values, resource)
 }
 
+// match walks twice at most. The first walk only finds out whether the resource fits and remembers nothing, so that it
+// need not allocate; the second says why it does not fit.
 func (p *Pattern) match(env *jmespath.Env, values []any, resource any) (Verdict, error) {
-	w := walk{values: values, late: p.late}
-	if env != nil {
-		w.meter = env.Meter
+	if ok, err := p.fits(env, values, resource); ok || err != nil {
+		return Verdict{}, err
 	}
+	return p.explain(env, values, resource)
+}
+
+func (p *Pattern) fits(env *jmespath.Env, values []any, resource any) (bool, error) {
+	w := walk{values: values, late: p.late, meter: meter(env)}
 	out, _ := w.element(p.root, resource, "")
-	if w.err != nil {
-		return Verdict{}, w.err
-	}
-	if out == matched {
-		return Verdict{}, nil
-	}
-	// The first walk only finds out whether the resource fits and remembers nothing, so that it need not allocate.
-	// The second says why it does not.
-	w.explain = true
+	return out == matched && w.err == nil, w.err
+}
+
+// explain says why a resource that does not fit does not.
+func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdict, error) {
+	w := walk{values: values, late: p.late, meter: meter(env), explain: true}
 	out, f := w.element(p.root, resource, "/")
 	if w.err != nil {
 		return Verdict{}, w.err
 	}
 	return w.verdict(out, f), nil
+}
+
+func meter(env *jmespath.Env) *budget.Meter {
+	if env == nil {
+		return nil
+	}
+	return env.Meter
 }
 
 // Templates returns the templates of the variables, in document order.
