@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/budget"
@@ -215,4 +216,23 @@ func TestLateNodesAreBounded(t *testing.T) {
 	if n := len(p.late.nodes); n > maxLateNodes {
 		t.Errorf("%d nodes", n)
 	}
+}
+
+// TestOnePatternForManyGoroutines is for the race detector: a pattern is shared by all requests.
+func TestOnePatternForManyGoroutines(t *testing.T) {
+	p, _ := Compile(decode(t, `{"a":"{{ v }}","b":"<=1e3","=(c)":[{"(n)":"x","v":"0.5-1.5"}]}`), "p")
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			for i := range 200 {
+				v := fmt.Sprintf("x%d", (g+i)%100)
+				resource := map[string]any{"a": v, "b": "999.5", "c": []any{map[string]any{"n": "x", "v": "1.25"}}}
+				if got, err := p.Match(nil, data{"v": v}, resource); err != nil || got.Status != Pass {
+					t.Error(got, err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
 }

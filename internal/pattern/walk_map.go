@@ -1,6 +1,10 @@
 package pattern
 
 // object judges the map m by the map pattern n, first phase before second.
+//
+// In the first phase a mismatch ends the walk, a skip is remembered. A condition () of this map that does not hold makes
+// the map not applicable whatever the other keys say, even mismatches of theirs; skips from below, such as a list whose
+// elements are all skipped, do so only when no other key of the phase fits. All reasons are listed.
 func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) {
 	w.note(n, m)
 	var (
@@ -19,7 +23,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 			off = off || e.anchor == condition
 			skipped |= o
 			reasons.add(f)
-		case off:
+		case off: // the mismatch of a map that is not applicable anyway
 		default:
 			return o, f
 		}
