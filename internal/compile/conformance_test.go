@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // TestRecordedResults compiles the policies of the recorded folders, runs them on their resources and compares status
@@ -178,7 +180,10 @@ func run(t *testing.T, p *policy.Program, object map[string]any) []recorded {
 		if !ok || err != nil {
 			continue
 		}
-		env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+		env := &jmespath.Env{
+			Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes),
+			World: world.World{Clock: noon{}},
+		}
 		y := r.Eval(policy.NewScope(env, req, p, r))
 		if y.Status == policy.StatusNone {
 			continue
@@ -195,6 +200,11 @@ func run(t *testing.T, p *policy.Program, object map[string]any) []recorded {
 	}
 	return out
 }
+
+// noon is when the recorded policies about working hours find that it is working time, as when they were recorded.
+type noon struct{}
+
+func (noon) Now() time.Time { return time.Date(2026, 8, 12, 12, 0, 0, 0, time.UTC) }
 
 func created(object map[string]any) *policy.Request {
 	apiVersion, _ := object["apiVersion"].(string)

@@ -65,9 +65,10 @@ type compiled struct {
 	diags diag.List
 }
 
-// Names that every rule has already (§8.2); an entry may not take them.
+// Names that every rule has already (§8.2); an entry may not take them. `image`, which only image verification knows,
+// may be taken.
 var reserved = []string{
-	"request", "element", "elementIndex", "image", "images", "serviceAccountName", "serviceAccountNamespace", "target", "@",
+	"request", "element", "elementIndex", "images", "serviceAccountName", "serviceAccountNamespace", "target", "@",
 }
 
 // Compile compiles the context entries at the field path. policyNamespace is the namespace of a namespaced policy,

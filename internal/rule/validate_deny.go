@@ -27,6 +27,7 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 	separator := "; "
 	if v, ok := c.decode(d.RawAnyAllConditions, path+".conditions"); ok && v != nil {
 		conditions = c.conditionTree(v, path+".conditions")
+		c.diags.Add(conditions.Deprecated()...)
 		if legacyList(v) {
 			separator = ";"
 		}

@@ -80,6 +80,7 @@ func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, 
 	l.context = c.context(f.Context, path+".context")
 	if f.AnyAllConditions != nil {
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
+		c.diags.Add(l.preconditions.Deprecated()...)
 	}
 	c.body(l, f, path, depth, msg)
 	if msg.dynamic != nil {
@@ -171,7 +172,7 @@ func evalLoops(loops []*loop, s *policy.Scope) policy.Yield {
 func (l *loop) eval(s *policy.Scope) policy.Yield {
 	elements, err := l.elements(s)
 	if err != nil {
-		return failed(textListError, err)
+		return failed(textListError+"JMESPath query failed: ", err)
 	}
 	applied := false
 	for i, element := range elements {

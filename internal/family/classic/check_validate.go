@@ -2,11 +2,13 @@ package classic
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/autogen"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -31,6 +33,33 @@ func (c *checker) validation(r *kyvernov1.Rule, path string) {
 		c.stringLabels(m.RawPatchStrategicMerge, path+".mutate.patchStrategicMerge")
 	}
 	c.subresourceWarnings(r, path)
+	c.podWarnings(r, path)
+}
+
+// Warnings of §13.10 about Pods that belong to controllers.
+const (
+	textMutatedPods = "Pods managed by workload controllers should not be directly mutated using policies. " +
+		"Use the autogen feature or write policies that match Pod controllers."
+	textExcludedControllers = "Policies that match Pods apply to all Pods including those created and managed by controllers " +
+		"excluded from autogen. Use preconditions to exclude the Pods managed by controllers which are excluded from autogen. " +
+		"Refer to https://kyverno.io/docs/policy-types/cluster-policy/autogen/ for details."
+)
+
+func (c *checker) podWarnings(r *kyvernov1.Rule, path string) {
+	pods := false
+	for _, f := range blockFilters(&r.MatchResources, path+".match") {
+		pods = pods || slices.Contains(f.ResourceDescription.Kinds, "Pod")
+	}
+	if !pods {
+		return
+	}
+	if r.Mutation != nil && r.Mutation.PatchesJSON6902 != "" {
+		c.diags.Warnf(path, "%s", textMutatedPods)
+	}
+	controllers, set := c.policy.Annotations[autogen.ControllersAnnotation]
+	if set && controllers != "" && controllers != "none" && len(strings.Split(controllers, ",")) < len(autogen.Controllers()) {
+		c.diags.Warnf(path, "%s", textExcludedControllers)
+	}
 }
 
 // stringLabels checks that the labels and annotations of a pattern are text: Kubernetes knows no others.

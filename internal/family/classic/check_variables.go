@@ -23,6 +23,7 @@ var (
 	leadingName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*`)
 	userInfoText = regexp.MustCompile(`(^|[^A-Za-z0-9_.])(serviceAccountNamespace|serviceAccountName|request\.userInfo|request\.roles|request\.clusterRoles)\b`)
 	elementText  = regexp.MustCompile(`^element(Index)?\d*$`)
+	attestation  = regexp.MustCompile(`^/verifyImages/\d+/(attestations|validate)/`)
 	insideLoop   = regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`)
 )
 
@@ -80,6 +81,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 			c.diags.Errorf(at, "variable '%s' present outside of foreach at path %s", v.text, v.path)
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
+	case attestation.MatchString(v.path): // the names are those of the attested statement
 	case name == "target" && (strings.HasPrefix(v.path, "/mutate/") || mutatesExisting(c.spec)):
 	default:
 		c.diags.Errorf(at, "policy contains invalid variables: variable substitution failed for rule %s: variable %s must match regex \"%s\" or patterns [%s]",

@@ -1,0 +1,172 @@
+package rule_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rule"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var update = flag.Bool("update", false, "rewrite the want sections of testdata")
+
+// TestData runs testdata/*/*.txtar: rule.yaml is one rule, requests.yaml a list of requests {name, operation, object,
+// oldObject, user}, want the diagnostics of the rule and, per request, `name: status: message` or `name: no result`.
+func TestData(t *testing.T) {
+	files, err := filepath.Glob("testdata/*/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no test data", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(f, "testdata/"), ".txtar"), func(t *testing.T) { runFile(t, f) })
+	}
+}
+
+func runFile(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(strings.TrimSpace(string(archive.Comment))) == 0 {
+		t.Error("the file does not say which behaviour it shows")
+	}
+	sections := map[string][]byte{}
+	for _, f := range archive.Files {
+		sections[f.Name] = f.Data
+	}
+	var got strings.Builder
+	r := compileRule(t, sections["rule.yaml"], &got)
+	var requests []map[string]any
+	list, _ := decodeYAML(t, sections["requests.yaml"]).([]any)
+	for _, e := range list {
+		requests = append(requests, e.(map[string]any))
+	}
+	for _, in := range requests {
+		fmt.Fprintf(&got, "%s: %s\n", in["name"], evaluate(t, r, in))
+	}
+	if *update {
+		for i := range archive.Files {
+			if archive.Files[i].Name == "want" {
+				archive.Files[i].Data = []byte(got.String())
+			}
+		}
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want := string(sections["want"]); got.String() != want {
+		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}
+
+func compileRule(t testing.TB, text []byte, diags *strings.Builder) *policy.Rule {
+	t.Helper()
+	var authored kyvernov1.Rule
+	list := strict.Decode(decodeYAML(t, text).(map[string]any), &authored)
+	r, more := rule.Compile(&authored, rule.Input{Path: "rules[0]"})
+	for _, d := range append(list, more...) {
+		if diags != nil {
+			fmt.Fprintln(diags, "diagnostic:", d)
+		} else {
+			t.Fatal(d)
+		}
+	}
+	return r
+}
+
+func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
+	req := request(in)
+	if r.SkipOnDelete && req.Operation == policy.Delete {
+		return "no result"
+	}
+	ok, err := r.Match(context.Background(), req)
+	if err != nil {
+		return "match error: " + err.Error()
+	}
+	if !ok {
+		return "not matched"
+	}
+	y := r.Eval(scope(req, r))
+	if y.Status == policy.StatusNone {
+		return "no result"
+	}
+	if y.Status == policy.StatusPass && y.Path != "" {
+		t.Errorf("a pass has the path %s", y.Path)
+	}
+	return y.Status.String() + ": " + y.Message
+}
+
+func request(in map[string]any) *policy.Request {
+	req := &policy.Request{Operation: policy.Create}
+	if op, ok := in["operation"].(string); ok {
+		req.Operation = policy.Operation(op)
+	}
+	about := in["object"]
+	if object, ok := in["object"]; ok {
+		req.Object = value.Of(object)
+	}
+	if old, ok := in["oldObject"]; ok {
+		req.OldObject = value.Of(old)
+		if about == nil {
+			about = old
+		}
+	}
+	if name, ok := in["user"].(string); ok {
+		req.User = &policy.User{Username: name}
+	}
+	object, _ := about.(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	req.GVK = schema.FromAPIVersionAndKind(apiVersion, kind)
+	req.RequestGVK = req.GVK
+	req.Name, _ = metadata["name"].(string)
+	req.Namespace, _ = metadata["namespace"].(string)
+	return req
+}
+
+func scope(req *policy.Request, r *policy.Rule) *policy.Scope {
+	env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+	return policy.NewScope(env, req, &policy.Program{Name: "p"}, r)
+}
+
+func decodeYAML(t testing.TB, text []byte) any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestEveryKindIsDocumentedAndTested holds the registry to what a contributor has to provide with a kind.
+func TestEveryKindIsDocumentedAndTested(t *testing.T) {
+	for _, k := range rule.Kinds() {
+		if !strings.HasSuffix(k.Doc, ".") || len(k.Doc) < 20 {
+			t.Errorf("%s: the documentation is no sentence: %q", k.Name, k.Doc)
+		}
+		dir := "testdata/" + strings.ToLower(strings.ReplaceAll(k.Field(), ".", "_"))
+		if files, _ := filepath.Glob(dir + "/*.txtar"); len(files) == 0 {
+			t.Errorf("%s: no test data in %s", k.Name, dir)
+		}
+	}
+}
