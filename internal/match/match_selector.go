@@ -77,7 +77,7 @@ type labelSet interface {
 	any(func(key, value string) bool) bool
 }
 
-// objectMap reads labels in a decoded object without copying them. A value that is not text is no label.
+// objectMap reads labels in a decoded object without copying them.
 type objectMap map[string]any
 
 // Has reports whether key is there.

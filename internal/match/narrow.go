@@ -68,6 +68,7 @@ func newCandidate(e entry, key viewKey) (c *candidate, always, never bool) {
 
 // file puts c where the most telling of its literal restrictions leads to it.
 func (v *view) file(c *candidate) {
+	v.asksLabels = v.asksLabels || len(c.labels) > 0 || slices.ContainsFunc(c.excludes, func(r restriction) bool { return len(r.labels) > 0 })
 	put := func(m *map[string][]*candidate, keys []string) {
 		if *m == nil {
 			*m = map[string][]*candidate{}
@@ -174,11 +175,13 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 	if isNamespace(r) {
 		f.namespace = f.name
 	}
-	labels, err := objectLabels(r)
-	if err != nil {
-		return v.all
+	if v.asksLabels { // else the object need not even be decoded
+		labels, err := objectLabels(r)
+		if err != nil {
+			return v.all
+		}
+		f.labels = labels
 	}
-	f.labels = labels
 
 	list := refLists.Get().(*[]ref)
 	hits := (*list)[:0]
@@ -191,14 +194,14 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 	}
 	visit(v.byName[f.name])
 	visit(v.byNamespace[f.namespace])
-	if len(v.byLabel) <= len(labels) {
+	if len(v.byLabel) <= len(f.labels) {
 		for key, values := range v.byLabel {
 			if value, ok := f.labels.Lookup(key); ok {
 				visit(values[value])
 			}
 		}
 	} else {
-		for key, value := range labels {
+		for key, value := range f.labels {
 			if s, ok := value.(string); ok {
 				visit(v.byLabel[key][s])
 			}

@@ -70,7 +70,8 @@ type view struct {
 	byName      map[string][]*candidate
 	byNamespace map[string][]*candidate
 	byLabel     map[string]map[string][]*candidate // key, value
-	filtered    []*candidate                       // restricted by wildcards: tested one by one
+	filtered    []*candidate                       // restricted by wildcards or excludes: tested one by one
+	asksLabels  bool                               // a candidate is restricted by labels
 }
 
 func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *view {
