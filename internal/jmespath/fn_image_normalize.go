@@ -1,0 +1,20 @@
+package jmespath
+
+func init() {
+	register(Function{
+		Name: "image_normalize", Args: one(String), Returns: []Type{String},
+		Doc: "An image reference with its registry and, when it has no digest, its tag.",
+		Examples: []Example{
+			{Expression: "image_normalize('nginx')", Result: `"docker.io/nginx:latest"`},
+			{Expression: "image_normalize('ghcr.io/x/y:1')", Result: `"ghcr.io/x/y:1"`},
+			{Expression: "image_normalize('')", Error: `JMESPath function 'image_normalize': bad image: docker.io/, defaultRegistry: docker.io, enableDefaultRegistryMutation: true: invalid reference format`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			out, err := normalizeImage(args[0].(string))
+			if err != nil {
+				return nil, functionError("image_normalize", "%w", err)
+			}
+			return out, nil
+		},
+	})
+}

@@ -1,0 +1,18 @@
+package jmespath
+
+import "regexp"
+
+func init() {
+	register(withRegex(Function{
+		Name: "regex_match", Args: [][]Type{{String}, {String, Number}}, Returns: []Type{Boolean},
+		Doc: "Whether a regular expression (RE2) is found in a string or in the text of a number; ^ and $ bind it to the ends.",
+		Examples: []Example{
+			{Expression: "regex_match('^[a-z]+$', 'abc')", Result: `true`},
+			{Expression: "regex_match('^1', `12`)", Result: `true`},
+			{Expression: "regex_match('(', 'abc')", Error: "error parsing regexp: missing closing ): `(`"},
+		},
+	}, func(env *Env, re *regexp.Regexp, args []any) (any, error) {
+		s := text(args[1])
+		return re.MatchString(s), regexSteps(env, re, s)
+	}, func(err error) error { return err }))
+}

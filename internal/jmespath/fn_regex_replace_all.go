@@ -1,0 +1,17 @@
+package jmespath
+
+import "regexp"
+
+func init() {
+	register(withRegex(Function{
+		Name: "regex_replace_all", Args: [][]Type{{String}, {String, Number}, {String, Number}}, Returns: []Type{String},
+		Doc: "The second argument with every match of the regular expression (RE2) replaced by the third, in which $1 and ${name} stand for what groups matched.",
+		Examples: []Example{
+			{Expression: "regex_replace_all('([a-z])([0-9])', 'a1 b2', '$2$1')", Result: `"1a 2b"`},
+			{Expression: "regex_replace_all('^(.*)/', 'docker.io/nginx', '${1}.mirror/')", Result: `"docker.io.mirror/nginx"`},
+		},
+	}, func(env *Env, re *regexp.Regexp, args []any) (any, error) {
+		s, template := text(args[1]), text(args[2])
+		return replaceRegex(env, re, s, func(dst []byte, match []int) []byte { return re.ExpandString(dst, template, s, match) })
+	}, func(err error) error { return functionError("regex_replace_all", "%w", err) }))
+}

@@ -1,0 +1,25 @@
+package jmespath
+
+import "time"
+
+func init() {
+	register(Function{
+		Name: "time_add", Args: one(String, String), Returns: []Type{String},
+		Doc: "A time (RFC 3339) moved by a duration, which may be negative; the zone stays.",
+		Examples: []Example{
+			{Expression: "time_add('2021-01-02T15:04:05-07:00', '90m')", Result: `"2021-01-02T16:34:05-07:00"`},
+			{Expression: "time_add('x', '1h')", Error: `parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"`},
+		},
+		call: func(_ *Env, args []any) (any, error) {
+			t, err := parseTimes(args[0])
+			if err != nil {
+				return nil, err
+			}
+			d, err := time.ParseDuration(args[1].(string))
+			if err != nil {
+				return nil, err
+			}
+			return t[0].Add(d).Format(time.RFC3339), nil
+		},
+	})
+}

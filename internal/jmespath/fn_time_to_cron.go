@@ -1,0 +1,18 @@
+package jmespath
+
+import "fmt"
+
+func init() {
+	register(Function{
+		Name: "time_to_cron", Args: one(String), Returns: []Type{String},
+		Doc:      "The cron expression (minute, hour, day, month, weekday) of a time, as it is written in its own zone.",
+		Examples: []Example{{Expression: "time_to_cron('2022-04-11T03:14:05-07:00')", Result: `"14 3 11 4 1"`}},
+		call: func(_ *Env, args []any) (any, error) {
+			t, err := parseTimes(args...)
+			if err != nil {
+				return nil, err
+			}
+			return fmt.Sprintf("%d %d %d %d %d", t[0].Minute(), t[0].Hour(), t[0].Day(), t[0].Month(), t[0].Weekday()), nil
+		},
+	})
+}
