@@ -10,6 +10,7 @@ var allIn = &Operator{
 		{[]any{1.0, 5.0}, "1-5", true},
 		{[]any{1.0, 6.0}, "1-5", false},
 		{[]any{}, []any{"a"}, true},
+		{[]any{}, true, false},
 		{"a", []any{}, false},
 		{1.0, []any{1.0, 80.0}, true},
 		{[]any{5.0}, 5.0, false},

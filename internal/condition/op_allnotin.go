@@ -7,6 +7,8 @@ var allNotIn = &Operator{
 		{[]any{"a", "b"}, []any{"c", "d"}, true},
 		{[]any{"a", "b"}, []any{"b"}, false},
 		{"default", []any{"kyverno", "def*"}, false},
+		{"abc", "true", false}, // valid JSON, but no list
+		{"abc", "truth", true},
 		{[]any{6.0, 7.0}, "1-5", true},
 		{[]any{}, []any{"a"}, true},
 		{[]any{"a"}, []any{}, true},

@@ -9,6 +9,9 @@ var anyIn = &Operator{
 		{[]any{"a", "b"}, []any{"c"}, false},
 		{"n*", []any{"nginx"}, true}, // wildcards count in either direction
 		{"b", `["a","b"]`, true},
+		{1000000.0, []any{"1e+06"}, true}, // how numbers print
+		{5.0, "5", true},
+		{[]any{"5"}, "5", false}, // valid JSON, but no list
 		{5.0, "1-10", true},
 		{"2Gi", "100Mi!-1Gi", true},
 		{[]any{}, []any{"a"}, false},

@@ -8,6 +8,8 @@ var anyNotIn = &Operator{
 		{[]any{"a"}, []any{"a", "b"}, false},
 		{"c", []any{"a", "b"}, true},
 		{"abc", "a*", false},
+		{[]any{"nginx"}, "1.5", false}, // valid JSON, but no list
+		{[]any{"a-b"}, "2!-4", true},   // a word lies in no range
 		{[]any{1.0, 6.0}, "1-5", true},
 		{[]any{5.0, 6.0}, 5.0, true},
 		{[]any{}, []any{"a"}, false},

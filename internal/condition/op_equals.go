@@ -44,6 +44,9 @@ var notEquals = &Operator{
 	Examples: []Example{
 		{"str", "s*", false},
 		{"str", "x*", true},
+		{3600.0, "1h", true}, // a number is compared with numbers only
+		{true, "x", true},
+		{map[string]any{"a": 1.0}, map[string]any{"a": 2.0}, true},
 		{"1h", "61m", true},
 		{5.0, "6", true},
 		{true, "true", true},

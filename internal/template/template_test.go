@@ -3,6 +3,7 @@ package template
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/budget"
@@ -294,6 +295,23 @@ func TestCacheIsBounded(t *testing.T) {
 	if _, err := c.compile(strings.Repeat("b", 11)); err != nil || c.entries[strings.Repeat("b", 11)] != nil {
 		t.Error("a long expression is compiled but not kept")
 	}
+}
+
+// TestManyGoroutines is for the race detector: templates and the cache of late expressions are shared.
+func TestManyGoroutines(t *testing.T) {
+	tmpl := Compile(`{{ images.containers."{{element.name}}".tag }}`, Options{})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 200 {
+				if v, err := tmpl.Eval(nil, testRoot(t)); err != nil || v != "v1" {
+					t.Error(v, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func FuzzTemplate(f *testing.F) {

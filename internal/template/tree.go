@@ -98,7 +98,7 @@ type member struct {
 }
 
 func (o *object) eval(r run) (any, error) {
-	if err := r.meter().Step(1 + len(o.members)); err != nil {
+	if err := r.meter().Step(1 + len(o.source)); err != nil {
 		return nil, err
 	}
 	out := maps.Clone(o.source)
@@ -141,7 +141,7 @@ type item struct {
 }
 
 func (l *list) eval(r run) (any, error) {
-	if err := r.meter().Step(1 + len(l.items)); err != nil {
+	if err := r.meter().Step(1 + len(l.source)); err != nil {
 		return nil, err
 	}
 	out := slices.Clone(l.source)
