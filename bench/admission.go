@@ -69,5 +69,3 @@ func (b *bench) rest() error {
 	b.row("rest", "MB", mb, 80)
 	return nil
 }
-
-func (b *bench) policies() error { return nil }

@@ -77,6 +77,9 @@ func benchmarks(args []string) error {
 	if _, err := os.Stat(b.ephor); err != nil {
 		return fmt.Errorf("%w: run `make build` first", err)
 	}
+	if len(args) == 2 && args[0] == serveCommand {
+		return serveStatic(args[1])
+	}
 	if len(args) > 0 && args[0] == "compare" {
 		if len(args) != 2 || args[1] == "" {
 			return fmt.Errorf("usage: make bench-compare PEER=/path/to/kyverno")

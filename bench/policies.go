@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+const (
+	pairs          = 7
+	policyRequests = 6000 // per round
+	otherKind      = 999
+	sameKind       = 300
+)
+
+// policies measures one review of a Pod with one policy that matches, and the same with many more that do not: three
+// servers with our handler and static policies, asked in turns. (One control plane serves one set of policies; three
+// of them would measure each other.)
+func (b *bench) policies() error {
+	body := review(pod("shop", false))
+	sets := []struct {
+		name   string
+		more   func(int) object
+		count  int
+		target float64
+	}{
+		{"one policy", nil, 0, 0},
+		{fmt.Sprintf("%d more on another kind", otherKind), onOtherKind, otherKind, 1.05},
+		{fmt.Sprintf("%d more on Pod, excluded by name, namespace or label", sameKind), excluded, sameKind, 1.3},
+	}
+	servers := make([]*server, len(sets))
+	for i, set := range sets {
+		file := filepath.Join(b.dir, fmt.Sprintf("policies-%d.json", i))
+		all := []object{onPods("base", nil)}
+		for n := range set.count {
+			all = append(all, set.more(n))
+		}
+		if err := os.WriteFile(file, mustJSON(all), 0o600); err != nil {
+			return err
+		}
+		s, stop, err := startStatic(file)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		servers[i] = s
+	}
+	ratios := make([][]float64, len(sets))
+	cpu := make([][]time.Duration, len(sets))
+	for round := range pairs + 1 {
+		for i, s := range servers {
+			r, err := s.round(policyRequests, body, true)
+			if err != nil {
+				return err
+			}
+			if round > 0 { // the first round only warms up
+				cpu[i] = append(cpu[i], r.cpu)
+			}
+		}
+		if round > 0 {
+			for i := range servers {
+				ratios[i] = append(ratios[i], float64(cpu[i][round-1])/float64(cpu[0][round-1]))
+			}
+		}
+	}
+	for i, set := range sets {
+		fmt.Printf("%-55s CPU %5.0f µs per request\n", set.name, float64(median(cpu[i]).Nanoseconds())/1000)
+	}
+	other, same := median(ratios[1]), median(ratios[2])
+	b.row("policies-other-kind", "x", other, sets[1].target)
+	b.row("policies-same-kind", "x", same, sets[2].target)
+	fmt.Printf("policies ratio: other kind %.2f same kind %.2f\n", other, same)
+	return nil
+}
+
+// onPods is a policy that judges Pods; resources narrows what it matches.
+func onPods(name string, resources object) object {
+	match := object{"kinds": []any{"Pod"}}
+	for k, v := range resources {
+		match[k] = v
+	}
+	return object{
+		"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": object{"name": name},
+		"spec": object{"rules": []any{object{
+			"name": "privileged", "match": object{"any": []any{object{"resources": match}}},
+			"validate": object{"failureAction": "Enforce", "message": "privileged containers are not allowed",
+				"pattern": object{"spec": object{"containers": []any{object{"=(securityContext)": object{"=(privileged)": "false"}}}}}},
+		}}},
+	}
+}
+
+func onOtherKind(n int) object {
+	p := onPods(fmt.Sprintf("other-%d", n), nil)
+	rule := p["spec"].(object)["rules"].([]any)[0].(object)
+	rule["match"] = object{"any": []any{object{"resources": object{"kinds": []any{"Service"}}}}}
+	return p
+}
+
+func excluded(n int) object {
+	narrow := []object{
+		{"names": []any{fmt.Sprintf("other-%d", n)}},
+		{"namespaces": []any{fmt.Sprintf("other-%d", n)}},
+		{"selector": object{"matchLabels": object{"team": fmt.Sprintf("other-%d", n)}}},
+	}
+	return onPods(fmt.Sprintf("excluded-%d", n), narrow[n%len(narrow)])
+}
+
+// startStatic runs this program again as a server with the policies of the file.
+func startStatic(file string) (*server, func(), error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.Command(self, serveCommand, file)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	stop := func() { cmd.Process.Kill(); cmd.Wait() }
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("the server with %s did not start: %w", file, err)
+	}
+	return newServer("https://"+strings.TrimSpace(addr)+"/validate/fail?timeout=10s", cmd.Process.Pid), stop, nil
+}
+
+// serveCommand is the argument with which the program is a server.
+const serveCommand = "serve-static"
+
+// serveStatic is our admission server with static policies; it prints its address.
+func serveStatic(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var values []map[string]any
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	objects := make([]compile.Object, len(values))
+	for i, v := range values {
+		objects[i].Value = v
+	}
+	programs, diags := compile.Compile(objects)
+	if err := diags.Err(); err != nil {
+		return err
+	}
+	cert, err := selfSigned()
+	if err != nil {
+		return err
+	}
+	snapshot := catalog.NewStatic(programs)
+	s := admission.New(admission.Options{Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler), Now: time.Now},
+		func() *catalog.Snapshot { return snapshot }, new(settings.Store),
+		world.RootFunc(func(world.Reach) world.World { return world.World{} }), noCluster{}, func() error { return nil })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return s.Run(ctx, l, cert)
+}
+
+// noCluster knows nothing; the policies of this measurement ask for nothing.
+type noCluster struct{}
+
+func (noCluster) Roles(context.Context, *policy.User, string) (policy.Roles, error) {
+	return policy.Roles{}, world.ErrUnavailable
+}
+func (noCluster) NamespaceLabels(context.Context, string) (map[string]string, error) {
+	return nil, world.ErrUnavailable
+}
+func (noCluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return schema.GroupVersionKind{}, world.ErrUnavailable
+}
+func (noCluster) Serves(policy.Target) (served, namespaced bool, err error) {
+	return false, false, world.ErrUnavailable
+}
