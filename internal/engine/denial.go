@@ -25,7 +25,10 @@ func denialText(req *policy.Request, results []policy.Result) string {
 	b = append(b, "\n\nresource "...)
 	b = append(b, req.GVK.Kind...)
 	b = append(b, '/')
-	b = append(b, req.Namespace...)
+	if req.GVK.Kind != "Namespace" || req.GVK.Group != "" {
+		// The API server sends a Namespace's own name as its namespace; the text has none there.
+		b = append(b, req.Namespace...)
+	}
 	b = append(b, '/')
 	b = append(b, req.Name...)
 	b = append(b, " was blocked due to the following policies \n\n"...)

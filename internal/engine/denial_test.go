@@ -138,3 +138,12 @@ func BenchmarkDenialText(b *testing.B) {
 		denialText(req, results)
 	}
 }
+
+// The API server sends a Namespace's own name as the request's namespace; the text is `Namespace//foo` all the same.
+func TestDenialOfANamespace(t *testing.T) {
+	r := request(policy.Create)
+	r.GVK.Kind, r.Namespace, r.Name = "Namespace", "foo", "foo"
+	if got := denialText(r, nil); !strings.HasPrefix(got, "\n\nresource Namespace//foo was blocked ") {
+		t.Errorf("got %q", got)
+	}
+}

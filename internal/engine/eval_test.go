@@ -157,7 +157,7 @@ func TestActionNeedsNamespaceLabels(t *testing.T) {
 	}{
 		{func(context.Context) (map[string]string, error) { return map[string]string{"env": "prod"}, nil }, policy.StatusFail, policy.Enforce},
 		{func(context.Context) (map[string]string, error) { return nil, nil }, policy.StatusFail, policy.Audit},
-		{func(context.Context) (map[string]string, error) { return nil, errors.New("gone") }, policy.StatusError, policy.Audit},
+		{func(context.Context) (map[string]string, error) { return nil, errors.New("gone") }, policy.StatusError, policy.Enforce},
 	} {
 		req := request(policy.Create)
 		req.ResolveNamespace = c.resolve

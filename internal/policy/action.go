@@ -50,7 +50,8 @@ func (p ActionPlan) MayEnforce() bool {
 }
 
 // ActionFor is the effective action of the rule for an object in namespace ns. labels gives the namespace's labels and
-// is called only when an override asks for them; its error is returned.
+// is called only when an override asks for them; its error is returned, with the strictest action that the plan may
+// yield, so that what could not be found out is judged before the answer and not after it.
 func ActionFor(r *Rule, ns string, labels func() (map[string]string, error)) (Action, error) {
 	for _, o := range r.Action.Overrides {
 		if len(o.Namespaces) > 0 && !wildcard.MatchAny(o.Namespaces, ns) {
@@ -59,7 +60,10 @@ func ActionFor(r *Rule, ns string, labels func() (map[string]string, error)) (Ac
 		if o.Selector != nil {
 			l, err := labels()
 			if err != nil {
-				return r.Action.Default, err
+				if r.Action.MayEnforce() {
+					return Enforce, err
+				}
+				return Audit, err
 			}
 			if !o.Selector(l) {
 				continue

@@ -92,7 +92,7 @@ func TestActionFor(t *testing.T) {
 		{"dev", labels(nil, errors.New("must not be asked")), Audit, false},
 		{"prod-1", labels(map[string]string{"x": "y"}, nil), Enforce, false},
 		{"prod-1", labels(nil, nil), Audit, false},
-		{"prod-1", labels(nil, errors.New("gone")), Audit, true},
+		{"prod-1", labels(nil, errors.New("gone")), Enforce, true}, // unknown: the strictest
 		{"always", labels(nil, errors.New("must not be asked")), Enforce, false},
 	} {
 		got, err := ActionFor(r, c.ns, c.labels)
