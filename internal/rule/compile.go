@@ -36,6 +36,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	c.diags.Add(diags...)
 	out.Match = matcher.Match
 	out.Targets = matcher.Targets()
+	out.Excludes = matcher.Excludes()
 
 	kind := c.kind(r)
 	if kind == nil {
