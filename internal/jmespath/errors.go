@@ -33,6 +33,11 @@ func isUnknownKey(err error) bool {
 	return ok
 }
 
+// argumentError says that a function got an argument of a type that it does not take, in the words of the reference.
+type argumentError struct{ msg string }
+
+func (e *argumentError) Error() string { return e.msg }
+
 // ErrTooLarge is wrapped by the error for an input that a library of another's making would have to digest whole (YAML,
 // certificates, regular expressions) and that is larger than any honest policy needs.
 var ErrTooLarge = errors.New("input is too large")

@@ -197,7 +197,7 @@ func typeError(v any, want []Type) error {
 	if len(shown) > maxShown {
 		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
 	}
-	return fmt.Errorf("Invalid type for: %s, expected: []jmespath.JpType{%s}", shown, strings.Join(quoted, ", ")) //nolint:staticcheck // worded as the reference
+	return &argumentError{fmt.Sprintf("Invalid type for: %s, expected: []jmespath.JpType{%s}", shown, strings.Join(quoted, ", "))}
 }
 
 func is(v any, t Type) bool {

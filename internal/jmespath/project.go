@@ -122,12 +122,17 @@ func compileValues(n *node) eval {
 	}
 }
 
-// compileFlatten compiles left[]: the items of the items that are lists, and the others as they are.
+// compileFlatten compiles left[]: the items of the items that are lists, and the others as they are. As in the reference,
+// a function on the left that does not take its argument makes the whole null (containers[].resources.keys(@)[] where
+// one container is null); other errors stay errors.
 func compileFlatten(n *node) eval {
 	left := tolerant(compile(n.left))
 	return func(env *Env, v any) (any, error) {
 		v, err := left(env, v)
 		if err != nil {
+			if _, ok := err.(*argumentError); ok {
+				return nil, nil
+			}
 			return nil, err
 		}
 		list, ok := v.([]any)
