@@ -38,8 +38,9 @@ func MustCompile(src string) *Expr {
 // String returns the text of the expression.
 func (e *Expr) String() string { return e.src }
 
-// Search evaluates the expression on root, any JSON value or a Root. Every number of the result is a float64; the result
-// shares structure with the input and must not be changed. A missing key is an *UnknownKeyError; a function that needs what
+// Search evaluates the expression on root, any JSON value or a Root. A result that is a number, or a list with numbers in
+// it, holds them as float64; objects, and lists of lists, are handed out as they are in the input, int64 included, so
+// that nothing is copied and no large number is rounded on its way into a patch. The result must not be changed. A missing key is an *UnknownKeyError; a function that needs what
 // env.World does not offer gives an error wrapping world.ErrUnavailable; a passed limit one wrapping budget.ErrExhausted.
 func (e *Expr) Search(env *Env, root any) (any, error) {
 	if env == nil {
@@ -49,13 +50,10 @@ func (e *Expr) Search(env *Env, root any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s, ok := v.(string); ok {
-		return s, nil
-	}
 	if v, err = whole(v); err != nil {
 		return nil, err
 	}
-	return floats(v), nil
+	return topFloats(v), nil
 }
 
 // whole replaces a Root, whose fields are looked up one by one, by the whole document.

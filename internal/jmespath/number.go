@@ -22,6 +22,28 @@ func (env *Env) text(s string) (any, error) {
 	return s, nil
 }
 
+// topFloats returns a number as a float64, and a list with its numbers as float64. What lies deeper stays.
+func topFloats(v any) any {
+	switch x := v.(type) {
+	case int64:
+		return float64(x)
+	case []any:
+		for i, item := range x {
+			if _, ok := item.(int64); ok {
+				out := append(make([]any, 0, len(x)), x[:i]...)
+				for _, item := range x[i:] {
+					if n, ok := item.(int64); ok {
+						item = float64(n)
+					}
+					out = append(out, item)
+				}
+				return out
+			}
+		}
+	}
+	return v
+}
+
 // floats returns v with every number as a float64: the language knows no others. Only what holds another number is copied.
 func floats(v any) any {
 	out, _ := asFloats(v, 0)
