@@ -71,18 +71,21 @@ type needs map[string][]string
 
 var unsupportedText = regexp.MustCompile(`^(?:.*: )?(.+?) (?:is|are) not supported by this version`)
 
-// inspect compiles the policies and says which are in the paths and what they miss.
-func inspect(paths []string) (policies []string, missing needs) {
-	missing = needs{}
+// inspect compiles the policies and says which are in the paths, with the names of their rules, and what they miss.
+func inspect(paths []string) (policies map[string][]string, missing needs) {
+	policies, missing = map[string][]string{}, needs{}
 	objects, _ := source.Load(paths, source.Options{Recursive: true})
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
-		policies = append(policies, o.Name())
+		policies[o.Name()] = nil
 		if !compile.Owns(apiVersion, o.Kind()) {
 			missing[o.Name()] = append(missing[o.Name()], "policies of kind "+o.Kind())
 			continue
 		}
-		_, diags := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		program, diags := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		for _, r := range program.Rules {
+			policies[o.Name()] = append(policies[o.Name()], r.Name)
+		}
 		for _, d := range diags {
 			if m := unsupportedText.FindStringSubmatch(d.Summary); m != nil {
 				missing[o.Name()] = append(missing[o.Name()], m[1])

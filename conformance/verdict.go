@@ -15,6 +15,7 @@ type verdict struct {
 	policies int      // in the case
 	run      int      // of them, those that need nothing that is missing
 	results  int      // compared
+	excluded int      // expectations of rules that do not exist, which the reference lets pass
 	missing  []string // features
 	failures []string
 }
@@ -23,6 +24,7 @@ func (v *verdict) add(o verdict) {
 	v.policies += o.policies
 	v.run += max(o.run, 0)
 	v.results += o.results
+	v.excluded += o.excluded
 	v.missing = append(v.missing, o.missing...)
 	v.failures = append(v.failures, o.failures...)
 }
@@ -30,10 +32,11 @@ func (v *verdict) add(o verdict) {
 // summary says how many of how many, and what the rest waits for.
 func summary(title string, verdicts []verdict) string {
 	var b strings.Builder
-	passed, partly, failed, results := 0, 0, 0, 0
+	passed, partly, failed, results, excluded := 0, 0, 0, 0, 0
 	waiting := map[string][]string{}
 	for _, v := range verdicts {
 		results += v.results
+		excluded += v.excluded
 		switch {
 		case len(v.failures) > 0:
 			failed++
@@ -47,8 +50,12 @@ func summary(title string, verdicts []verdict) string {
 			waiting[strings.Join(unique(v.missing), " + ")] = append(waiting[strings.Join(unique(v.missing), " + ")], v.name)
 		}
 	}
-	fmt.Fprintf(&b, "%s: %d of %d cases pass (%d failed, %d of those that pass are run in part), %d results compared\n",
+	fmt.Fprintf(&b, "%s: %d of %d cases pass (%d failed, %d of those that pass are run in part), %d results compared",
 		title, passed, len(verdicts), failed, partly, results)
+	if excluded > 0 {
+		fmt.Fprintf(&b, ", %d expectations name a rule that does not exist", excluded)
+	}
+	b.WriteByte('\n')
 	features := make([]string, 0, len(waiting))
 	for f := range waiting {
 		features = append(features, f)

@@ -18,7 +18,28 @@ type policySet struct {
 }
 
 // refusal is a policy that is not applied because of a mistake in it.
-type refusal struct{ name, reason string }
+type refusal struct {
+	name   string
+	errors diag.List
+}
+
+// reason is all that is wrong with the policy, on one line.
+func (r refusal) reason() string {
+	out := make([]string, len(r.errors))
+	for i, d := range r.errors {
+		out[i] = d.Summary
+		if d.Path != "" {
+			out[i] = d.Path + ": " + d.Summary
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// elementOnly reports whether the first mistake is a use of foreach's element elsewhere; the reference lists these
+// policies apart.
+func (r refusal) elementOnly() bool {
+	return strings.HasPrefix(r.errors[0].Summary, "variable 'element.name'")
+}
 
 // rules counts the rules of all policies, those generated for pod controllers included.
 func (s policySet) rules() int {
@@ -44,7 +65,7 @@ func loadPolicies(paths []string, stdin io.Reader) policySet {
 		program, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
 		set.diags.Add(found...)
 		if found.HasErrors() {
-			set.refused = append(set.refused, refusal{o.Name(), summaries(found.Errors())})
+			set.refused = append(set.refused, refusal{o.Name(), found.Errors()})
 			continue
 		}
 		set.programs = append(set.programs, program)
@@ -52,18 +73,10 @@ func loadPolicies(paths []string, stdin io.Reader) policySet {
 	return set
 }
 
-func summaries(l diag.List) string {
-	out := make([]string, len(l))
-	for i, d := range l {
-		out[i] = d.Summary
-	}
-	return strings.Join(out, "; ")
-}
-
 // foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
 func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
-	d := diag.Diagnostic{Pos: o.Pos("kind"), Path: "kind"}
+	d := diag.Diagnostic{Pos: o.Pos("kind")}
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
 		group = ""

@@ -33,12 +33,11 @@ func (o *applyOptions) printText(w io.Writer, set policySet, result judged) {
 	fmt.Fprintf(w, "\npass: %d, fail: %d, warn: %d, error: %d, skip: %d \n", s.Pass, s.Fail, s.Warn, s.Error, s.Skip)
 }
 
-// printRefused lists the policies that are not applied. A mistake with an element of a foreach has a list of its own
-// in the reference.
+// printRefused lists the policies that are not applied.
 func printRefused(w io.Writer, refused []refusal) {
 	var skipped, invalid []refusal
 	for _, r := range refused {
-		if strings.HasPrefix(r.reason, "variable 'element.name'") {
+		if r.elementOnly() {
 			invalid = append(invalid, r)
 		} else {
 			skipped = append(skipped, r)
@@ -53,7 +52,7 @@ func printRefused(w io.Writer, refused []refusal) {
 		}
 		fmt.Fprintf(w, "%s\n%s\n", dashes, list.title)
 		for i, r := range list.policies {
-			fmt.Fprintf(w, "%d. %s: %s\n", i+1, r.name, r.reason)
+			fmt.Fprintf(w, "%d. %s: %s\n", i+1, r.name, r.reason())
 		}
 		fmt.Fprintln(w, dashes)
 	}

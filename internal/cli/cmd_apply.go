@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -171,10 +172,20 @@ func (o *applyOptions) exitCode(out io.Writer, s report.Summary) int {
 	return 0
 }
 
-// printMistakes prints every diagnostic once, in the order of the input.
+// printMistakes prints every diagnostic once: file by file in the order of the input, line by line.
 func printMistakes(w io.Writer, diags diag.List) {
-	seen := map[string]bool{}
+	file := map[string]int{}
 	for _, d := range diags {
+		if _, known := file[d.Pos.File]; !known {
+			file[d.Pos.File] = len(file)
+		}
+	}
+	sorted := slices.Clone(diags)
+	slices.SortStableFunc(sorted, func(a, b diag.Diagnostic) int {
+		return cmp.Or(file[a.Pos.File]-file[b.Pos.File], a.Pos.Line-b.Pos.Line)
+	})
+	seen := map[string]bool{}
+	for _, d := range sorted {
 		if s := d.String(); !seen[s] {
 			seen[s] = true
 			fmt.Fprintln(w, s)

@@ -16,12 +16,11 @@ func (Exit) Error() string { return "" }
 // NewRoot makes the command tree; extra are commands that other packages bring (ephor controller …).
 func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "ephor",
-		Short:         "Kubernetes policies: judge, mend and report",
-		Long:          "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: ClusterPolicies and\nPolicies work as they are.",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:          "ephor",
+		Short:        "Kubernetes policies: judge, mend and report",
+		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: ClusterPolicies and\nPolicies work as they are.",
+		SilenceUsage: true,
+		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
@@ -39,6 +38,7 @@ func Main(args []string, root *cobra.Command) int {
 		if plugin, ok := strings.CutPrefix(name, "kubectl-"); ok {
 			root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + plugin}
 		}
+		renameExamples(root)
 		root.SetArgs(args[1:])
 	}
 	err := root.Execute()
@@ -50,6 +50,14 @@ func Main(args []string, root *cobra.Command) int {
 		return int(exit)
 	}
 	return 1
+}
+
+// renameExamples makes the examples work under the name by which the program was called.
+func renameExamples(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		c.Example = strings.ReplaceAll(c.Example, "ephor ", c.Root().DisplayName()+" ")
+		renameExamples(c)
+	}
 }
 
 // quietly ends the command with an exit code and without another word.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -107,6 +108,9 @@ func (f *finder) glob(pattern string) {
 	if err != nil {
 		f.fail(pattern, "close the bracket, or quote it with a backslash", "this is not a valid glob pattern")
 		return
+	}
+	if !strings.HasPrefix(filepath.Base(pattern), ".") { // as in a shell, * does not match hidden names
+		matches = slices.DeleteFunc(matches, func(m string) bool { return strings.HasPrefix(filepath.Base(m), ".") })
 	}
 	if len(matches) == 0 {
 		f.fail(pattern, "check the pattern and the directory it is read from", "no file matches")

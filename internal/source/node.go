@@ -2,9 +2,6 @@ package source
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -14,7 +11,7 @@ import (
 
 // maxExpanded bounds what aliases may expand a document to. Aliased values are shared and cost no memory here, but
 // whoever walks the result walks every occurrence.
-const maxExpanded = 5_000_000
+const maxExpanded = 1_000_000
 
 // nodes reads one document with the complete parser.
 func nodes(text string) (*yaml.Node, error) {
@@ -38,46 +35,6 @@ func unmarshal(text string, root *yaml.Node) (err error) {
 	return yaml.Unmarshal([]byte(text), root)
 }
 
-var yamlLine = regexp.MustCompile(`^line (\d+): `)
-
-// yamlMistake turns an error of the parser into a diagnostic; base is the line before the document's first.
-func yamlMistake(err error, file string, base int) diag.Diagnostic {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	line := 1
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		text = text[len(m[0]):]
-	}
-	return diag.Diagnostic{
-		Pos:     diag.Position{File: file, Line: base + line},
-		Summary: "broken YAML: " + text,
-		Hint:    yamlHint(text),
-	}
-}
-
-// yamlHint says how the parser's most frequent complaints are mended.
-func yamlHint(text string) string {
-	switch {
-	case strings.Contains(text, "tab"):
-		return "indent with spaces, not tabs"
-	case strings.Contains(text, "mapping values are not allowed"):
-		return "check the indentation, and quote a value that contains `: `"
-	case strings.Contains(text, "did not find expected key"), strings.Contains(text, "did not find expected '-' indicator"):
-		return "check the indentation of this line and of the one before"
-	case strings.Contains(text, "could not find expected ':'"):
-		return "a key needs a colon and a space after it"
-	case strings.Contains(text, "unknown anchor"):
-		return "define the anchor with & in the same document before it is used, or quote a value that begins with *"
-	case strings.Contains(text, "unexpected end of stream"), strings.Contains(text, "unexpected document indicator"):
-		return "a quote or bracket is not closed"
-	case strings.Contains(text, "did not find expected alphabetic or numeric character"):
-		return "quote a value that begins with * or &"
-	case strings.Contains(text, "cannot start any token"):
-		return "quote a value that begins with this character"
-	}
-	return "mend the document; the others are used"
-}
-
 // builder makes a value of a node tree.
 type builder struct {
 	numbers Numbers
@@ -86,7 +43,8 @@ type builder struct {
 	diags   diag.List
 	shared  map[*yaml.Node]sharedValue
 	active  map[*yaml.Node]bool
-	size    int
+	size    int // nodes of the document with its aliases written out
+	aliased int // of them, those that aliases brought
 }
 
 type sharedValue struct {
@@ -106,9 +64,7 @@ func (b *builder) build(n *yaml.Node, depth int) (any, error) {
 	if depth > budget.MaxDepth {
 		return nil, b.errorf(n, "", "nested more than %d levels deep", budget.MaxDepth)
 	}
-	if b.size++; b.size > maxExpanded {
-		return nil, b.errorf(n, "write the repeated parts out or shorten them", "document contains excessive aliasing")
-	}
+	b.size++
 	switch n.Kind {
 	case yaml.ScalarNode:
 		return b.scalar(n)
@@ -156,7 +112,7 @@ func (b *builder) alias(n *yaml.Node, depth int) (any, error) {
 	target := n.Alias
 	if s, ok := b.shared[target]; ok {
 		b.size += s.size
-		return s.v, nil
+		return s.v, b.expand(n, s.size)
 	}
 	if b.active[target] {
 		return nil, b.errorf(n, "", "anchor '%s' value contains itself", n.Value)
@@ -169,10 +125,20 @@ func (b *builder) alias(n *yaml.Node, depth int) (any, error) {
 	before := b.size
 	v, err := b.build(target, depth+1)
 	delete(b.active, target)
-	if err == nil {
-		b.shared[target] = sharedValue{v, b.size - before}
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	s := sharedValue{v, b.size - before}
+	b.shared[target] = s
+	return v, b.expand(n, s.size)
+}
+
+// expand counts what an alias stands for.
+func (b *builder) expand(n *yaml.Node, size int) error {
+	if b.aliased += size; b.aliased > maxExpanded {
+		return b.errorf(n, "write the repeated parts out or shorten them", "document contains excessive aliasing")
+	}
+	return nil
 }
 
 func (b *builder) mapping(n *yaml.Node, depth int) (any, error) {

@@ -59,7 +59,7 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 	}
 	root, err := nodes(d.text)
 	if err != nil {
-		return nil, diag.List{yamlMistake(err, d.File, d.base)}
+		return nil, diag.List{d.yamlMistake(err)}
 	}
 	if root == nil {
 		return nil, nil
@@ -116,11 +116,11 @@ func (d Document) expand(m map[string]any, path string, out []Object) ([]Object,
 	kind, _ := m["kind"].(string)
 	apiVersion, _ := m["apiVersion"].(string)
 	if kind == "" || apiVersion == "" {
-		missing := "kind"
+		missing := "Kind"
 		if kind != "" {
 			missing = "apiVersion"
 		}
-		return out, diag.List{{Pos: o.Pos(""), Summary: fmt.Sprintf("Object '%s' is missing", strings.ToUpper(missing[:1])+missing[1:]),
+		return out, diag.List{{Pos: o.Pos(""), Summary: fmt.Sprintf("Object '%s' is missing", missing),
 			Hint: "every object begins with apiVersion and kind"}}
 	}
 	items, isList := m["items"].([]any)

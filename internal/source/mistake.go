@@ -1,0 +1,97 @@
+package source
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	yamlv2 "go.yaml.in/yaml/v2"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// yamlMistake says what the parser did not like in the document, and on which line.
+func (d Document) yamlMistake(err error) diag.Diagnostic {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindString(text); m != "" {
+		text = text[len(m):]
+	}
+	return diag.Diagnostic{
+		Pos:     diag.Position{File: d.File, Line: d.base + mistakeLine(d.text, text)},
+		Summary: "broken YAML: " + text,
+		Hint:    yamlHint(text),
+	}
+}
+
+var (
+	yamlLine   = regexp.MustCompile(`^line (\d+): `)
+	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
+)
+
+// mistakeLine finds the line of a mistake. The parser is of two minds about which line to name: its third version names
+// where the thing began that went wrong, which is right for what is not closed, and its second where it was noticed,
+// which is right for the rest. Neither counts the first line, so an empty one is put before the text.
+func mistakeLine(text, mistake string) int {
+	if m := yamlAnchor.FindStringSubmatch(mistake); m != nil {
+		return lineOf(text, strings.Index(text, "*"+m[1]))
+	}
+	if strings.HasPrefix(mistake, "control characters") {
+		return lineOf(text, strings.IndexFunc(text, func(r rune) bool {
+			return r < 0x20 && r != '\n' && r != '\t' && r != '\r' || r >= 0x7f && r < 0xa0 && r != 0x85
+		}))
+	}
+	_, err := nodes("\n" + text)
+	line := lineIn(err)
+	if noticed := strings.HasPrefix(mistake, "did not find expected ") || strings.Contains(mistake, "tab"); noticed {
+		var v any
+		if at := lineIn(yamlv2.Unmarshal([]byte("\n"+text), &v)); at > 0 {
+			line = at
+			if strings.HasPrefix(mistake, "did not find") {
+				line++ // these count from zero
+			}
+		}
+	}
+	return min(max(line-1, 1), strings.Count(text, "\n")+1)
+}
+
+func lineIn(err error) int {
+	if err == nil {
+		return 0
+	}
+	m := yamlLine.FindStringSubmatch(strings.TrimPrefix(err.Error(), "yaml: "))
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+// lineOf is the line of a byte of the text, the first when there is no such byte.
+func lineOf(text string, i int) int {
+	return strings.Count(text[:max(i, 0)], "\n") + 1
+}
+
+// yamlHint says how the parser's most frequent complaints are mended.
+func yamlHint(text string) string {
+	switch {
+	case strings.Contains(text, "tab"):
+		return "indent with spaces, not tabs"
+	case strings.Contains(text, "mapping values are not allowed"):
+		return "check the indentation, and quote a value that contains `: `"
+	case strings.Contains(text, "did not find expected key"), strings.Contains(text, "did not find expected '-' indicator"):
+		return "check the indentation of this line and of the one before"
+	case strings.Contains(text, "could not find expected ':'"):
+		return "a key needs a colon and a space after it"
+	case strings.Contains(text, "unknown anchor"):
+		return "define the anchor with & in the same document before it is used, or quote a value that begins with *"
+	case strings.Contains(text, "unexpected end of stream"), strings.Contains(text, "unexpected document indicator"):
+		return "a quote or bracket is not closed"
+	case strings.Contains(text, "did not find expected alphabetic or numeric character"):
+		return "quote a value that begins with * or &"
+	case strings.Contains(text, "control characters"), strings.Contains(text, "invalid leading UTF-8"):
+		return "save the file as UTF-8 text"
+	case strings.Contains(text, "cannot start any token"):
+		return "quote a value that begins with this character"
+	}
+	return "mend the document; the others are used"
+}
