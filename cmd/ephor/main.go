@@ -4,7 +4,8 @@ package main
 import (
 	"os"
 
+	"github.com/ephor-dev/ephor/internal/app"
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args, cli.NewRoot())) }
+func main() { os.Exit(cli.Main(os.Args, cli.NewRoot(app.NewControllerCommand()))) }

@@ -1,0 +1,297 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/status"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// lease is the name of the admission controller's lease.
+const lease = "kyverno"
+
+// drainDelay is how long the server goes on after SIGTERM while the endpoints' watchers notice.
+const drainDelay = 3 * time.Second
+
+// runAdmission is the admission controller. It returns when ctx is done and everything was finished in order: lease
+// and tasks first, then the server with its open requests, the cache last.
+func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
+	log := newLogger(f.loggingFormat, f.verbosity)
+	tuneMemory()
+	cfg, err := restConfig(f.kubeconfig, f.qps, f.burst)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	m, err := newManager(cfg, f, e, log)
+	if err != nil {
+		return err
+	}
+	resources, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, m.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	p := &process{
+		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{}, keeper: &certs.Keeper{},
+		discovery: webhookconf.NewDiscovery(resources, time.Now),
+		wakeCerts: newTrigger(), wakeBindings: newTrigger(),
+	}
+	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
+	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
+
+	// The cache outlives ctx: requests that are finished during the drain still ask it.
+	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCache()
+	cacheDone := make(chan error, 1)
+	go func() { cacheDone <- m.Start(cacheCtx) }()
+
+	server := admission.New(admission.Options{
+		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
+		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
+	}, p.catalog.Snapshot, p.settings, &live.Root{Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels}, p.cluster, p.ready)
+
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	var running sync.WaitGroup
+	var failures = make(chan error, 3)
+	running.Go(func() {
+		failures <- server.Run(run, listener, p.certificate)
+		stop()
+	})
+	running.Go(func() {
+		if err := p.watch(run); err != nil && run.Err() == nil {
+			failures <- err
+			stop()
+			return
+		}
+		log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
+		p.every(run, &running)
+		if err := lead(run, cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), log); err != nil {
+			failures <- err
+			stop()
+		}
+	})
+	select {
+	case err = <-cacheDone:
+		stop()
+	case <-run.Done():
+	}
+	running.Wait()
+	close(failures)
+	for failure := range failures {
+		err = errors.Join(err, failure)
+	}
+	return err
+}
+
+// process is the state of the admission controller.
+type process struct {
+	flags     *admissionFlags
+	env       env
+	log       *slog.Logger
+	manager   manager.Manager
+	catalog   *catalog.Catalog
+	settings  *settings.Store
+	keeper    *certs.Keeper
+	policies  *policies
+	discovery *webhookconf.Discovery
+	cluster   *cluster
+
+	wakeCerts, wakeBindings trigger
+	filled                  atomic.Bool // caches are filled and all policies compiled
+	rolesWanted             atomic.Bool // some policy asks for roles
+	rolesKnown              atomic.Bool // the bindings are indexed
+}
+
+func (p *process) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return p.keeper.GetCertificate(hello)
+}
+
+// ready tells why this replica cannot serve yet. It is a matter of this replica alone.
+func (p *process) ready() error {
+	if err := p.keeper.Verify(time.Now()); err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	if !p.filled.Load() {
+		return errors.New("the policies have not been read yet")
+	}
+	if p.rolesWanted.Load() && !p.rolesKnown.Load() {
+		return errors.New("the role bindings have not been read yet")
+	}
+	return nil
+}
+
+// watch starts the informers with their handlers and waits until everything that exists has been taken in.
+func (p *process) watch(ctx context.Context) error {
+	secrets := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.wakeCerts.fire(); p.loadCertificate(ctx) },
+		UpdateFunc: func(any, any) { p.wakeCerts.fire(); p.loadCertificate(ctx) },
+		DeleteFunc: func(any) { p.wakeCerts.fire() },
+	}
+	config := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    p.loadSettings,
+		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
+		DeleteFunc: func(any) { p.settings.Set(nil); p.policies.changed.fire() },
+	}
+	drift := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.policies.changed.fire() },
+		UpdateFunc: func(any, any) { p.policies.changed.fire() },
+		DeleteFunc: func(any) { p.policies.changed.fire() },
+	}
+	none := toolscache.ResourceEventHandlerFuncs{}
+	var synced []toolscache.InformerSynced
+	for _, w := range []struct {
+		object  client.Object
+		handler toolscache.ResourceEventHandler
+	}{
+		{&corev1.Secret{}, secrets}, {&corev1.ConfigMap{}, config}, {namespaceObject(), none},
+		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
+		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
+	} {
+		informer, err := p.manager.GetCache().GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", w.object, err)
+		}
+		registration, err := informer.AddEventHandler(w.handler)
+		if err != nil {
+			return err
+		}
+		synced = append(synced, registration.HasSynced) // true once the handler has seen the first list
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return ctx.Err()
+	}
+	p.filled.Store(true)
+	return nil
+}
+
+func (p *process) secretKey(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: p.env.namespace, Name: name}
+}
+
+// loadCertificate takes over the certificate from the cache, and lets the webhook configurations follow the CA.
+func (p *process) loadCertificate(ctx context.Context) {
+	var ca, pair corev1.Secret
+	err := errors.Join(
+		p.manager.GetCache().Get(ctx, p.secretKey(p.flags.caSecret), &ca),
+		p.manager.GetCache().Get(ctx, p.secretKey(p.flags.tlsSecret), &pair),
+	)
+	if err == nil {
+		err = p.keeper.Load(&ca, &pair)
+	}
+	if err != nil {
+		p.log.Debug("no certificate to serve yet", "error", err)
+	}
+	p.policies.changed.fire()
+}
+
+func (p *process) loadSettings(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok || cm.Name != p.env.configMap {
+		return
+	}
+	s, diags := settings.Parse(cm.Data)
+	for _, d := range diags {
+		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
+	}
+	p.settings.Set(s)
+	p.wakeBindings.fire()
+	p.policies.changed.fire()
+}
+
+// every starts what runs in each replica.
+func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
+	changed, cancel := p.catalog.Subscribe()
+	running.Go(func() {
+		defer cancel()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+				p.wakeBindings.fire()
+			}
+		}
+	})
+	for _, t := range []task{
+		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
+	} {
+		running.Go(func() { t.run(ctx, p.log) })
+	}
+}
+
+// watchBindings begins to cache role bindings as soon as a policy or the settings ask for roles.
+func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
+	if p.rolesKnown.Load() {
+		return 0, nil
+	}
+	wanted := p.settings.Load().NeedsRoles()
+	for _, program := range p.catalog.Snapshot().Programs() {
+		for _, r := range program.Rules {
+			wanted = wanted || r.Needs.Roles
+		}
+	}
+	if !wanted {
+		return 0, nil
+	}
+	p.rolesWanted.Store(true)
+	if err := p.cluster.indexBindings(ctx); err != nil {
+		return 0, fmt.Errorf("watch role bindings: %w", err)
+	}
+	p.rolesKnown.Store(true)
+	return 0, nil
+}
+
+// leaderTasks are the controllers that only one replica runs.
+func (p *process) leaderTasks() []task {
+	f, e, m := p.flags, p.env, p.manager
+	follow := &follow{
+		catalog: p.catalog, policies: p.policies, settings: p.settings, resources: p.discovery, reader: m.GetCache(),
+		caSecret: p.secretKey(f.caSecret),
+		options: webhookconf.Options{
+			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,
+			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports,
+		},
+		apply:  &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log},
+		status: &status.Writer{Client: m.GetClient()},
+		log:    p.log,
+	}
+	tasks := []task{{name: "webhooks", wake: p.policies.changed, once: follow.once}}
+	if !f.unmanagedCerts {
+		issue := &certs.Reconciler{
+			Config: certs.Config{
+				Namespace: e.namespace, CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
+				Names: certs.ServiceNames(e.service, e.namespace, f.serverIP), RenewBefore: f.renewBefore,
+			},
+			Client: m.GetClient(), Reader: m.GetAPIReader(), Now: time.Now, Log: p.log,
+		}
+		tasks = append(tasks, task{name: "certificates", wake: p.wakeCerts, once: issue.Reconcile})
+	}
+	return tasks
+}

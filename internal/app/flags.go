@@ -1,0 +1,169 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/certs"
+)
+
+// admissionFlags are the flags of the admission controller (control plane reference §1.5).
+type admissionFlags struct {
+	kubeconfig         string
+	qps                float32
+	burst              int
+	resyncPeriod       time.Duration
+	verbosity          int
+	loggingFormat      string
+	leaderRetryPeriod  time.Duration
+	caSecret           string
+	tlsSecret          string
+	keyAlgorithm       string
+	algorithm          certs.Algorithm // from keyAlgorithm
+	renewBefore        time.Duration
+	unmanagedCerts     bool
+	serverIP           string
+	servicePort        int32
+	host               string
+	port               int
+	webhookTimeout     int32
+	admissionReports   bool
+	auditWorkers       int
+	auditCapacity      int
+	forceIgnore        bool
+	registrationUnused time.Duration
+}
+
+// envForceIgnore is the environment's form of --forceFailurePolicyIgnore; the flag wins.
+const envForceIgnore = "FLAG_FORCE_FAILURE_POLICY_IGNORE"
+
+func (f *admissionFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "file that tells how to reach the API server; empty inside a cluster")
+	fs.Float32Var(&f.qps, "clientRateLimitQPS", 100, "requests per second to the API server; 0 or less for no limit")
+	fs.IntVar(&f.burst, "clientRateLimitBurst", 200, "requests to the API server that may come at once")
+	fs.DurationVar(&f.resyncPeriod, "resyncPeriod", 15*time.Minute, "how often everything is looked at without news")
+	fs.IntVarP(&f.verbosity, "v", "v", 2, "how much to log; 4 and more for debugging")
+	fs.StringVar(&f.loggingFormat, "loggingFormat", "text", "text or json")
+	fs.DurationVar(&f.leaderRetryPeriod, "leaderElectionRetryPeriod", 2*time.Second, "how often the lease is tried or renewed")
+	fs.StringVar(&f.caSecret, "caSecretName", "", "Secret of the certificate authority (required)")
+	fs.StringVar(&f.tlsSecret, "tlsSecretName", "", "Secret of the serving certificate (required)")
+	fs.StringVar(&f.keyAlgorithm, "tlsKeyAlgorithm", "RSA", "algorithm of new keys: RSA, ECDSA or Ed25519")
+	fs.DurationVar(&f.renewBefore, "renewBefore", 15*24*time.Hour, "how long before its end a certificate is renewed")
+	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "leave the certificates to somebody else, such as cert-manager")
+	fs.StringVar(&f.serverIP, "serverIP", "", "address at which the API server reaches a process outside of the cluster")
+	fs.Int32Var(&f.servicePort, "servicePort", 443, "port of the Service, as written into the webhook configurations")
+	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
+	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
+	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
+	fs.BoolVar(&f.admissionReports, "admissionReports", true, "whether validation may have the side effect of a report")
+	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that judge auditing rules after the answer")
+	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests that may wait for them")
+	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
+	fs.DurationVar(&f.registrationUnused, "webhookRegistrationTimeout", 2*time.Minute, "accepted for compatibility, without effect")
+	_ = fs.MarkHidden("webhookRegistrationTimeout")
+	registerMissing(fs)
+}
+
+// complete checks what cannot be seen flag by flag.
+func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var errs []error
+	if f.caSecret == "" || f.tlsSecret == "" {
+		errs = append(errs, errors.New("--caSecretName and --tlsSecretName are required"))
+	}
+	var err error
+	if f.algorithm, err = certs.ParseAlgorithm(f.keyAlgorithm); err != nil {
+		errs = append(errs, fmt.Errorf("--tlsKeyAlgorithm: %w", err))
+	}
+	if f.loggingFormat != "text" && f.loggingFormat != "json" {
+		errs = append(errs, fmt.Errorf("--loggingFormat: %q is neither text nor json", f.loggingFormat))
+	}
+	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {
+		errs = append(errs, fmt.Errorf("--webhookTimeout: %d is not within 1 and 30 seconds", f.webhookTimeout))
+	}
+	if f.leaderRetryPeriod <= 0 {
+		errs = append(errs, errors.New("--leaderElectionRetryPeriod must be positive"))
+	}
+	if v, ok := lookup(envForceIgnore); ok && v != "" && !fs.Changed("forceFailurePolicyIgnore") {
+		if f.forceIgnore, err = strconv.ParseBool(v); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// missing are Kyverno's flags for features that do not exist here. A value that asks for nothing is accepted, so that
+// charts which write defaults work; any other is refused at start rather than ignored.
+var missing = []struct {
+	flag, feature string
+	harmless      []string
+}{
+	{"enablePolicyException", "policy exceptions", []string{"false"}},
+	{"exceptionNamespace", "policy exceptions", []string{""}},
+	{"autoUpdateWebhooks", "static webhook configurations", []string{"true"}},
+	{"excludeBootstrapResources", "the exclusion of bootstrap resources", []string{"false"}},
+	{"protectManagedResources", "protection of managed resources", []string{"", "false"}},
+	{"generateValidatingAdmissionPolicy", "generated ValidatingAdmissionPolicies", []string{"", "false"}},
+	{"generateMutatingAdmissionPolicy", "generated MutatingAdmissionPolicies", []string{"", "false"}},
+	{"enableDeferredLoading", "eager loading of context entries", []string{"", "true"}},
+	{"enableConfigMapCaching", "reading ConfigMaps from a cache", []string{"false"}},
+	{"crdWatcher", "watching CustomResourceDefinitions", []string{"false"}},
+	{"disableMetrics", "metrics", []string{"true"}},
+	{"metricsPort", "metrics", nil},
+	{"otelConfig", "metrics", nil},
+	{"enableTracing", "tracing", []string{"false"}},
+	{"profile", "profiling", []string{"false"}},
+	{"imagePullSecrets", "image registries", []string{""}},
+	{"registryCredentialHelpers", "image registries", []string{""}},
+	{"allowInsecureRegistry", "image registries", []string{"false"}},
+	{"enableTuf", "image verification", []string{"false"}},
+	{"enableReporting", "reports", []string{""}},
+	{"omitEvents", "events", nil},
+	{"maxQueuedEvents", "events", []string{"0"}},
+	{"maxAdmissionReports", "reports", nil},
+	{"openreportsEnabled", "reports", []string{"false"}},
+	{"backgroundServiceAccountName", "generate and mutate-existing rules", []string{""}},
+	{"reportsServiceAccountName", "reports", []string{""}},
+	{"maxAPICallResponseLength", "API calls in context entries", nil},
+	{"apiCallTimeout", "API calls in context entries", nil},
+	{"maxGlobalContextEntries", "global context entries", []string{"0"}},
+	{"dumpPayload", "payload dumps", []string{"false"}},
+	{"dumpPatches", "patch dumps", []string{"", "false"}},
+}
+
+func registerMissing(fs *pflag.FlagSet) {
+	for _, m := range missing {
+		fs.Var(&missingFlag{flag: m.flag, feature: m.feature, harmless: m.harmless}, m.flag, "not available: "+m.feature)
+		_ = fs.MarkHidden(m.flag)
+		if slices.Contains(m.harmless, "false") || slices.Contains(m.harmless, "true") {
+			fs.Lookup(m.flag).NoOptDefVal = "true"
+		}
+	}
+}
+
+// missingFlag is a flag whose feature is missing.
+type missingFlag struct {
+	flag, feature, value string
+	harmless             []string
+}
+
+func (m *missingFlag) String() string { return m.value }
+func (m *missingFlag) Type() string   { return "string" }
+
+// Set accepts the values that ask for nothing.
+func (m *missingFlag) Set(v string) error {
+	if slices.Contains(m.harmless, v) {
+		m.value = v
+		return nil
+	}
+	text := "this version has no " + m.feature + "; leave the flag out"
+	if values := slices.DeleteFunc(slices.Clone(m.harmless), func(s string) bool { return s == "" }); len(values) > 0 {
+		text += " or set it to " + strings.Join(values, " or ")
+	}
+	return errors.New(text)
+}

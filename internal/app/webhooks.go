@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/status"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// follow makes the webhook configurations and then the policies' status follow the catalog.
+type follow struct {
+	catalog   *catalog.Catalog
+	policies  *policies
+	settings  *settings.Store
+	resources webhookconf.Resources
+	options   webhookconf.Options
+	reader    client.Reader // cached
+	caSecret  client.ObjectKey
+	apply     *webhookconf.Reconciler
+	status    *status.Writer
+	log       *slog.Logger
+}
+
+// retryUnknown is how soon a kind is looked up again that the API server did not serve, retryConflict how soon a write
+// is tried again that was refused because the object had changed.
+const (
+	retryUnknown  = 30 * time.Second
+	retryConflict = 100 * time.Millisecond
+)
+
+// once is one round. The objects are taken before the snapshot, so that a status is never written for a policy whose
+// Program is older than the object.
+func (f *follow) once(ctx context.Context) (time.Duration, error) {
+	objects, broken := f.policies.all()
+	programs := f.catalog.Snapshot().Programs()
+	var ca corev1.Secret
+	if err := f.reader.Get(ctx, f.caSecret, &ca); client.IgnoreNotFound(err) != nil {
+		return 0, err
+	}
+	bundle := certs.Bundle(&ca)
+	if bundle == nil {
+		f.log.Info("waiting for the certificate authority", "secret", f.caSecret.String())
+		return 0, nil // its arrival is news
+	}
+	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
+		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.resources, Options: f.options,
+	})
+	if err != nil {
+		return 0, err
+	}
+	switch _, err := f.apply.Apply(ctx, want); {
+	case apierrors.IsConflict(err):
+		return retryConflict, nil // the cache lags behind a write, mostly our own
+	case err != nil:
+		return 0, err
+	}
+	var failed error
+	for key, object := range objects {
+		notReady, known := ready[key]
+		if err := broken[key]; err != nil {
+			notReady = err
+		} else if !known {
+			continue // its Program comes in a moment, and with it the next round
+		}
+		if notReady != nil {
+			f.log.Warn("policy is not ready", "policy", key, "error", notReady)
+		}
+		s, err := status.Desired(object, notReady, time.Now())
+		if err != nil {
+			f.log.Error("no status can be written", "policy", key, "error", err)
+			continue
+		}
+		if _, err := f.status.Write(ctx, object, s); err != nil {
+			failed = err // the other policies need theirs, too
+		}
+	}
+	if unknown > 0 {
+		return retryUnknown, failed
+	}
+	return 0, failed
+}
