@@ -110,7 +110,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	result := judgeAll(cmd.Context(), judgement{
 		programs: set.programs,
 		inputs:   inputs,
-		keepAll:  o.report || o.table,
+		keepAll:  o.report || o.table || o.detailed,
 		entries:  report.Options{AuditWarn: o.auditWarn},
 		progress: newProgress(cmd.ErrOrStderr()),
 	})

@@ -16,11 +16,25 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	if m := yamlLine.FindString(text); m != "" {
 		text = text[len(m):]
 	}
-	return diag.Diagnostic{
-		Pos:     diag.Position{File: d.File, Line: d.base + mistakeLine(d.text, text)},
-		Summary: "broken YAML: " + text,
-		Hint:    yamlHint(text),
+	line := mistakeLine(d.text, text)
+	hint := yamlHint(text)
+	if indentedByTab(d.text, line) {
+		hint = "indent with spaces, not tabs"
 	}
+	return diag.Diagnostic{
+		Pos:     diag.Position{File: d.File, Line: d.base + line},
+		Summary: "broken YAML: " + text,
+		Hint:    hint,
+	}
+}
+
+func indentedByTab(text string, line int) bool {
+	lines := strings.SplitAfterN(text, "\n", line+1)
+	if line > len(lines) {
+		return false
+	}
+	l := lines[line-1]
+	return strings.ContainsRune(l[:len(l)-len(strings.TrimLeft(l, " \t"))], '\t')
 }
 
 var (

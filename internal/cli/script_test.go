@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// The scripts of testdata run these programs: the command line under its three names.
+func TestMain(m *testing.M) {
+	run := func() { os.Exit(Main(os.Args, NewRoot())) }
+	testscript.Main(m, map[string]func(){"ephor": run, "kyverno": run, "kubectl-kyverno": run})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
