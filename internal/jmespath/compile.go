@@ -240,6 +240,9 @@ func compileList(n *node) eval {
 		if v == nil {
 			return nil, nil
 		}
+		if err := env.items(len(items)); err != nil {
+			return nil, err
+		}
 		out := make([]any, len(items))
 		for i, item := range items {
 			var err error
@@ -256,6 +259,9 @@ func compileHash(n *node) eval {
 	return func(env *Env, v any) (any, error) {
 		if v == nil {
 			return nil, nil
+		}
+		if err := env.items(16 + 2*len(keys)); err != nil { // the size of a small map
+			return nil, err
 		}
 		out := make(map[string]any, len(keys))
 		for i, item := range items {

@@ -5,13 +5,13 @@ func init() {
 		Name: "keys", Args: one(Object), Returns: []Type{Array}, Builtin: true,
 		Doc:      "The keys of an object, sorted.",
 		Examples: []Example{{Expression: "keys(@)", Input: `{"b": 1, "a": 2}`, Result: `["a", "b"]`}},
-		call: func(_ *Env, args []any) (any, error) {
+		call: func(env *Env, args []any) (any, error) {
 			keys := sortedKeys(args[0].(map[string]any))
 			out := make([]any, len(keys))
 			for i, k := range keys {
 				out[i] = k
 			}
-			return out, nil
+			return out, env.items(2 * len(keys))
 		},
 	})
 }

@@ -7,6 +7,9 @@ func init() {
 		Examples: []Example{{Expression: "map(&a, @)", Input: `[{"a": 1}, {}]`, Result: `[1, null]`}},
 		call: func(env *Env, args []any) (any, error) {
 			ref, list := args[0].(*expref), args[1].([]any)
+			if err := env.items(len(list)); err != nil {
+				return nil, err
+			}
 			out := make([]any, len(list))
 			for i, item := range list {
 				r, err := ref.on(env, item)

@@ -52,8 +52,9 @@ func init() {
 }
 
 type generator struct {
-	env *Env
-	out []byte
+	env  *Env
+	out  []byte
+	done int
 }
 
 func (g *generator) pick(n int) int { return g.env.World.Rand.Intn(n) }
@@ -63,7 +64,8 @@ func (g *generator) write(re *syntax.Regexp) error {
 	if err := g.env.step(1); err != nil {
 		return err
 	}
-	if len(g.out) > maxRandom {
+	// Nested repetitions of nothing make no text and yet never end.
+	if g.done++; len(g.out) > maxRandom || g.done > 16*maxRandom {
 		return errRandomTooLarge
 	}
 	switch re.Op {

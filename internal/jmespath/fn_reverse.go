@@ -18,7 +18,7 @@ func init() {
 			}
 			out := slices.Clone(args[0].([]any))
 			slices.Reverse(out)
-			return out, nil
+			return out, env.items(len(out))
 		},
 	})
 }

@@ -14,8 +14,12 @@ func init() {
 			{Expression: "sort(`[3, 1, 2]`)", Result: `[1, 2, 3]`},
 			{Expression: "sort(`[\"b\", \"a\"]`)", Result: `["a", "b"]`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
-			out := slices.Clone(args[0].([]any))
+		call: func(env *Env, args []any) (any, error) {
+			list := args[0].([]any)
+			if err := env.items(len(list)); err != nil {
+				return nil, err
+			}
+			out := slices.Clone(list)
 			slices.SortStableFunc(out, order)
 			return out, nil
 		},

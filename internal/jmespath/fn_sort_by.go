@@ -37,6 +37,9 @@ var errMixedKeys = errors.New("the expression must give strings only or numbers 
 
 // sortKeys evaluates the expression on each item; the results must be all strings or all numbers.
 func sortKeys(env *Env, list []any, by *expref) ([]any, error) {
+	if err := env.items(3 * len(list)); err != nil {
+		return nil, err
+	}
 	keys := make([]any, len(list))
 	for i, item := range list {
 		var err error

@@ -14,6 +14,14 @@ func (env *Env) step(n int) error { return env.Meter.Step(n) }
 // bytes counts n bytes of newly made data.
 func (env *Env) bytes(n int) error { return env.Meter.Bytes(n) }
 
+// items counts a walk over n items whose results are kept in a new list.
+func (env *Env) items(n int) error {
+	if err := env.step(n); err != nil {
+		return err
+	}
+	return env.bytes(n * 16)
+}
+
 // text counts a newly made string and returns it as a result.
 func (env *Env) text(s string) (any, error) {
 	if err := env.bytes(len(s)); err != nil {

@@ -16,7 +16,7 @@ func compileProject(n *node) eval {
 		if !ok {
 			return nil, nil
 		}
-		if err := env.step(len(list)); err != nil {
+		if err := env.items(len(list)); err != nil {
 			return nil, err
 		}
 		if right == nil {
@@ -74,7 +74,7 @@ func compileFilter(n *node) eval {
 		if !ok {
 			return nil, nil
 		}
-		if err := env.step(len(list)); err != nil {
+		if err := env.items(len(list)); err != nil {
 			return nil, err
 		}
 		out := []any{}
@@ -109,7 +109,7 @@ func compileValues(n *node) eval {
 		if !ok {
 			return nil, nil
 		}
-		if err := env.step(len(m)); err != nil {
+		if err := env.items(len(m)); err != nil {
 			return nil, err
 		}
 		out := make([]any, 0, len(m))
@@ -148,7 +148,7 @@ func compileFlatten(n *node) eval {
 				total++
 			}
 		}
-		if err := env.step(total); err != nil {
+		if err := env.items(total); err != nil {
 			return nil, err
 		}
 		if !nested {
@@ -199,6 +199,9 @@ func compileSlice(n *node) eval {
 		}
 		start, stop, step, err := bounds(slice, len(list))
 		if err != nil {
+			return nil, err
+		}
+		if err := env.items(len(list)); err != nil {
 			return nil, err
 		}
 		out := []any{}

@@ -375,7 +375,7 @@ func TestBudget(t *testing.T) {
 	for _, expression := range []string{
 		"l" + strings.Repeat("[].[@, @][]", 7), "map(&length(to_string($)), l)", "l[?contains(to_string($), 'b')]", "join(to_string(l), l)", "replace_all(to_string(l), 'a', to_string(l))",
 		"regex_replace_all('a', to_string(l), to_string(l))", "l[].split(to_string($), '')", "l[].base64_encode(to_string($))", "l[].reverse(to_string($))", "l[].parse_json(to_string($))", "l[].regex_match('(a|b)*c', to_string($))",
-		"l[].parse_yaml(to_string($))",
+		"l[].parse_yaml(to_string($))", "l[].keys(`{\"a\": 1, \"b\": 2}`)[].keys(`{\"a\": 1}`)[].[@, @, @, @][].{a: @, b: @, c: @, d: @}.[a, b, c, d][].{a: @}[].values(@)",
 	} {
 		expression = strings.ReplaceAll(expression, "$", "`"+value.JSON(many)+"`")
 		env := &Env{Meter: budget.New(context.Background(), 100_000, 1<<22)}
@@ -393,7 +393,7 @@ func TestBudget(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	large := strings.Repeat("a", 2<<20)
-	for _, expression := range []string{"parse_yaml(@)", "x509_decode(@)", "regex_match(@, 'a')", "random(@)", "semver_compare(@, '1.0.0')", "random('(((a{100}){100}){100}){100}')"} {
+	for _, expression := range []string{"parse_yaml(@)", "x509_decode(@)", "regex_match(@, 'a')", "random(@)", "semver_compare(@, '1.0.0')", "random('(((a{100}){100}){100}){100}')", "random('((((((((((((((((a?)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+')"} {
 		e, err := Compile(expression)
 		if err != nil {
 			t.Fatal(err)
