@@ -39,13 +39,17 @@ func init() {
 				if err != nil {
 					return nil, err
 				}
-				return certificateFields(c, c.PublicKey, c.RawSubjectPublicKeyInfo)
+				key := c.PublicKey
+				c.PublicKey = nil // its modulus is no number of JSON
+				return certificateFields(c, key, c.RawSubjectPublicKeyInfo)
 			case "CERTIFICATE REQUEST":
 				c, err := x509.ParseCertificateRequest(block.Bytes)
 				if err != nil {
 					return nil, err
 				}
-				return certificateFields(c, c.PublicKey, c.RawSubjectPublicKeyInfo)
+				key := c.PublicKey
+				c.PublicKey = nil
+				return certificateFields(c, key, c.RawSubjectPublicKeyInfo)
 			}
 			return nil, errors.New("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
 		},
@@ -53,7 +57,7 @@ func init() {
 }
 
 // certificateFields makes a value of the parsed certificate by way of its JSON form. The modulus of the key is written as
-// decimal text, since a float64 would lose most of it.
+// decimal text: no float64 holds it.
 func certificateFields(c, key any, keyInfo []byte) (any, error) {
 	public, ok := key.(*rsa.PublicKey)
 	if !ok {
