@@ -16,7 +16,7 @@ spec:
   - name: first
     match: {any: [{resources: {kinds: [Pod]}}]}
     validate:
-      message: no
+      message: "no"
       pattern: {spec: {+(hostNetwork): false}}
   - name: second
     match: {any: [{resources: {kinds: [Pod]}}]}
