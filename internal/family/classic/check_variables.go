@@ -106,6 +106,9 @@ func ruleTree(r *kyvernov1.Rule) (map[string]any, error) {
 func collect(v any, path string) []variable {
 	var out []variable
 	walk(v, path, func(text, path string) {
+		if !strings.Contains(text, "{{") {
+			return // nearly every text: spare the regular expression
+		}
 		for _, m := range variableText.FindAllStringSubmatch(text, -1) {
 			if m[1] == "" { // not escaped
 				out = append(out, variable{m[2], path})

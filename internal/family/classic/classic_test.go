@@ -1,0 +1,132 @@
+package classic_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var update = flag.Bool("update", false, "rewrite the want sections of testdata")
+
+// TestMistakes runs testdata/check/*.txtar: for each policy the diagnostics of Decode, Check and Compile, in the order
+// in which an author reads them.
+func TestMistakes(t *testing.T) {
+	each(t, "testdata/check/*.txtar", func(t *testing.T, object map[string]any) string {
+		p, diags := classic.Decode(object)
+		diags.Add(classic.Check(p)...)
+		diags.Add(classic.Compile(p).Diags...)
+		return lines(diags)
+	})
+}
+
+// TestPrograms runs testdata/compile/*.txtar: settings, rules and what they need.
+func TestPrograms(t *testing.T) {
+	each(t, "testdata/compile/*.txtar", func(t *testing.T, object map[string]any) string {
+		p, diags := classic.Decode(object)
+		program := classic.Compile(p)
+		return lines(append(diags, program.Diags...)) + describe(program)
+	})
+}
+
+// each runs the policies of txtar files: every file policy*.yaml, then want.
+func each(t *testing.T, glob string, run func(*testing.T, map[string]any) string) {
+	files, err := filepath.Glob(glob)
+	if err != nil || len(files) == 0 {
+		t.Fatal("no test data", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(strings.TrimSpace(string(archive.Comment))) == 0 {
+				t.Error("the file does not say which behaviour it shows")
+			}
+			got := ""
+			last := len(archive.Files) - 1
+			for _, in := range archive.Files[:last] {
+				if last > 1 {
+					got += "# " + in.Name + "\n"
+				}
+				got += run(t, decodeYAML(t, in.Data))
+			}
+			if *update {
+				archive.Files[last].Data = []byte(got)
+				if err := os.WriteFile(f, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := string(archive.Files[last].Data); got != want {
+				t.Errorf("got\n%swant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func decodeYAML(t *testing.T, text []byte) map[string]any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.(map[string]any)
+}
+
+func lines(diags diag.List) string {
+	out := ""
+	for _, d := range diags {
+		out += d.String() + "\n"
+	}
+	return out
+}
+
+func describe(p *policy.Program) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s\n%+v\n", p.APIVersion, p.Kind, p.Key(), p.Settings)
+	for _, r := range p.Rules {
+		fmt.Fprintf(&b, "%d %s %s at %s", r.Index, r.Name, r.Kind, r.Path)
+		if r.Origin.IsAutogen() {
+			fmt.Fprintf(&b, ", %s of %s", r.Origin.Controllers, r.Origin.Parent)
+		}
+		fmt.Fprintf(&b, "\n  %s", r.Action.Default)
+		for _, o := range r.Action.Overrides {
+			fmt.Fprintf(&b, ", %s in %v (selector %t)", o.Action, o.Namespaces, o.Selector != nil)
+		}
+		fmt.Fprintf(&b, "; existing %t, delete %t\n  %+v\n", r.AllowExisting, !r.SkipOnDelete, r.Needs)
+	}
+	return b.String()
+}
+
+func TestOwns(t *testing.T) {
+	for in, want := range map[[2]string]bool{
+		{"kyverno.io/v1", "ClusterPolicy"}:         true,
+		{"kyverno.io/v2beta1", "Policy"}:           true,
+		{"kyverno.io/v9", "Policy"}:                true, // Decode says that there is no such version
+		{"kyverno.io/v2", "CleanupPolicy"}:         false,
+		{"policies.kyverno.io/v1", "Policy"}:       false,
+		{"v1", "Policy"}:                           false,
+		{"example.com/v1", "ClusterPolicy"}:        false,
+		{"kyverno.io.example/v1", "ClusterPolicy"}: false,
+	} {
+		if got := classic.Owns(in[0], in[1]); got != want {
+			t.Errorf("%v: %t", in, got)
+		}
+	}
+}
