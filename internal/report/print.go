@@ -2,9 +2,6 @@ package report
 
 import (
 	"io"
-	"runtime"
-	"sort"
-	"sync"
 
 	"go.yaml.in/yaml/v2"
 
@@ -52,7 +49,7 @@ func (r *Report) summary() map[string]any {
 	}
 }
 
-// result is the entry as the report shows it.
+// result is the entry as the report shows it. The YAML writer (yaml.go) writes the same without the maps.
 func (e *Entry) result(seconds int64) map[string]any {
 	res := map[string]any{"apiVersion": e.Resource.APIVersion, "kind": e.Resource.Kind, "name": e.Resource.Name}
 	if e.Resource.Namespace != "" {
@@ -135,51 +132,4 @@ func (r *Report) yaml(w io.Writer, seconds int64) error {
 		}
 	}
 	return nil
-}
-
-// yamlEntries encodes the entries in parallel: the encoder takes longer than judging did.
-func (r *Report) yamlEntries(seconds int64) [][]byte {
-	const chunk = 64
-	out := make([][]byte, (len(r.Entries)+chunk-1)/chunk)
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range out {
-		slots <- struct{}{}
-		wg.Add(1)
-		go func() {
-			defer func() { <-slots; wg.Done() }()
-			part := r.Entries[i*chunk : min((i+1)*chunk, len(r.Entries))]
-			list := make([]yaml.MapSlice, len(part))
-			for j, e := range part {
-				list[j] = sorted(e.result(seconds)).(yaml.MapSlice)
-			}
-			out[i], _ = yaml.Marshal(list) // strings, numbers, maps and lists always have a YAML form
-		}()
-	}
-	wg.Wait()
-	return out
-}
-
-// sorted orders the keys of all maps bytewise, as JSON does; the YAML encoder's own order puts x10 after x9.
-func sorted(v any) any {
-	switch x := v.(type) {
-	case map[string]any:
-		keys := make([]string, 0, len(x))
-		for k := range x {
-			keys = append(keys, k)
-		}
-		sort.Strings(keys)
-		out := make(yaml.MapSlice, len(keys))
-		for i, k := range keys {
-			out[i] = yaml.MapItem{Key: k, Value: sorted(x[k])}
-		}
-		return out
-	case []any:
-		out := make([]any, len(x))
-		for i, c := range x {
-			out[i] = sorted(c)
-		}
-		return out
-	}
-	return v
 }
