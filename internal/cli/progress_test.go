@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		done, all int64
+		want      string
+	}{
+		{0, 0, "[" + strings.Repeat(" ", 30) + "] 0 of 0 resources judged"},
+		{5, 10, "[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 resources judged"},
+		{10, 10, "[" + strings.Repeat("=", 30) + "] 10 of 10 resources judged"},
+	} {
+		if got := bar(c.done, c.all); got != c.want {
+			t.Errorf("bar(%d, %d) = %q, want %q", c.done, c.all, got, c.want)
+		}
+	}
+}
+
+// locked is a writer that a test may read while another goroutine writes.
+type locked struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// The bar appears when the work takes long, follows it, and is gone in the end.
+func TestProgress(t *testing.T) {
+	var w locked
+	p := startProgress(&w, time.Millisecond)
+	p.total(4)
+	p.add(1)
+	deadline := time.Now().Add(10 * time.Second)
+	for !strings.Contains(w.String(), "1 of 4 resources judged") {
+		if time.Now().After(deadline) {
+			t.Fatalf("no bar: %q", w.String())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.end()
+	if s := w.String(); !strings.HasSuffix(s, "\r\x1b[K") {
+		t.Errorf("the bar is still there: %q", s)
+	}
+}
+
+// Short work draws nothing, and nothing is drawn where nobody looks.
+func TestProgressQuiet(t *testing.T) {
+	var w locked
+	p := startProgress(&w, time.Hour)
+	p.total(4)
+	p.add(4)
+	p.end()
+	if w.String() != "" {
+		t.Errorf("drew %q", w.String())
+	}
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if newProgress(f) != nil {
+		t.Error("a progress bar in a file")
+	}
+	var none *progress
+	none.total(1)
+	none.add(1)
+	none.end()
+}
