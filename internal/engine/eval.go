@@ -26,17 +26,19 @@ type Input struct {
 	Select func(*policy.Rule, policy.Action) bool
 }
 
-// Eval runs the rules of in.Selections that match in.Request, in order, and returns their results. It never panics and
-// returns soon after ctx is done: what was not evaluated by then has status error.
+// Eval runs the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the
+// object as the rules before it left it; a Program with an error among its results changes nothing. Eval never panics
+// and returns soon after ctx is done: what was not evaluated by then has status error.
 func Eval(ctx context.Context, in Input) policy.Outcome {
-	out := policy.Outcome{Request: in.Request, Object: in.Request.Object, FailurePolicy: policy.Ignore}
+	out := policy.Outcome{Request: in.Request, FailurePolicy: policy.Ignore}
 	run := runs.Get().(*runner)
 	defer runs.Put(run)
-	run.ctx, run.in = ctx, in
+	run.ctx, run.in, run.req = ctx, in, in.Request
 	for i := range in.Selections {
 		run.program(&out, &in.Selections[i])
 	}
-	run.ctx, run.in, run.env = nil, Input{}, jmespath.Env{}
+	out.Object = run.req.Object
+	run.ctx, run.in, run.req, run.env = nil, Input{}, nil, jmespath.Env{}
 	return out
 }
 
@@ -44,6 +46,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 type runner struct {
 	ctx   context.Context
 	in    Input
+	req   *policy.Request // with the object as mutated so far
 	env   jmespath.Env
 	meter budget.Meter
 }
@@ -51,9 +54,10 @@ type runner struct {
 var runs = sync.Pool{New: func() any { return new(runner) }}
 
 func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
-	p, req := s.Program, r.in.Request
-	haveWorld := false
+	p, before := s.Program, r.req
+	haveWorld, broken := false, false
 	for _, rule := range s.Rules {
+		req := r.req
 		if !r.in.Stages.Has(rule.Stage) || (rule.SkipOnDelete && req.Operation == policy.Delete) {
 			continue
 		}
@@ -81,6 +85,13 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			yield = r.preExisting(yield, p, rule)
 		}
 		out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action})
+		out.Work = append(out.Work, yield.Work...)
+		switch {
+		case yield.Status == policy.StatusError:
+			r.req, broken = before, true
+		case yield.Object != nil && !broken:
+			r.req = req.WithObject(yield.Object)
+		}
 		if p.Settings.FailurePolicy == policy.Fail {
 			out.FailurePolicy = policy.Fail
 		}
@@ -122,7 +133,7 @@ const (
 // preExisting judges a violation of an update: what the old object already violated does not block. The old object is
 // judged as if a user whom nothing matches had just created it.
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
-	switch r.rule(r.in.Request.CreationOfOld(), p, rule).Status {
+	switch r.rule(r.req.CreationOfOld(), p, rule).Status {
 	case policy.StatusFail:
 		return policy.Yield{Status: policy.StatusSkip, Message: textPreExisting}
 	case policy.StatusError:

@@ -123,6 +123,26 @@ func TestPreExistingViolations(t *testing.T) {
 	}
 }
 
+// Each rule sees what the rules before it made of the object; a policy with an error changes nothing.
+func TestMutationIsThreaded(t *testing.T) {
+	appends := func(suffix string, status policy.Status) *policy.Rule {
+		return rule(suffix, func(s *policy.Scope) policy.Yield {
+			obj, _ := s.Request.Object.Map()
+			return policy.Yield{Status: status, Object: value.Of(map[string]any{"v": obj["v"].(string) + suffix})}
+		})
+	}
+	out := eval(request(policy.Create), program(appends("-a", policy.StatusPass), appends("-b", policy.StatusPass)),
+		program(appends("-c", policy.StatusPass), appends("-broken", policy.StatusError), appends("-d", policy.StatusPass)),
+		program(appends("-e", policy.StatusPass)))
+	obj, err := out.Object.Map()
+	if err != nil || obj["v"] != "new-a-b-e" {
+		t.Errorf("got %v %v", obj, err)
+	}
+	if got, _ := out.Request.Object.Map(); got["v"] != "new" {
+		t.Errorf("the request was changed to %v", got)
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()

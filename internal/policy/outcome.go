@@ -27,6 +27,10 @@ type Yield struct {
 	Message    string
 	Path       string // where in the object a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
+	// Object is what a mutate rule made of the request's object; nil when it changed nothing.
+	Object *value.Doc
+	// Work is the deferred change that a generate or mutate-existing rule asks for.
+	Work []Work
 }
 
 // Result is the verdict of one rule on one request.

@@ -108,6 +108,17 @@ func (r *Request) CreationOfOld() *Request {
 	}
 }
 
+// WithObject is the same request with another object: what a mutation made of it. What was resolved stays resolved.
+func (r *Request) WithObject(object *value.Doc) *Request {
+	return &Request{
+		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
+		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
+		Namespace: r.Namespace, Name: r.Name,
+		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options,
+		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels,
+	}
+}
+
 // Roles returns the requester's roles, resolved at most once.
 func (r *Request) Roles(ctx context.Context) (Roles, error) {
 	return r.roles.get(func() (Roles, error) {
