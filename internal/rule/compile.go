@@ -52,15 +52,19 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	out.SkipOnDelete = kind.skipOnDelete
 	out.AllowExisting = kind.allowExisting && allowsExisting(r)
 
-	chain := c.context(r.Context, in.Path+".context")
-	before := len(c.diags)
-	preconditions := c.conditions(r.Preconditions, in.Path+".preconditions")
+	pre := prelude{
+		context:    c.context(r.Context, in.Path+".context"),
+		properties: c.properties(r.ReportProperties, in.Path+".reportProperties"),
+	}
+	before := len(c.diags) // what was found so far breaks at most what uses it
+	pre.preconditions = c.conditions(r.Preconditions, in.Path+".preconditions")
 	run := kind.compile(c, r)
 	if c.diags[before:].HasErrors() || run == nil {
 		out.Eval = c.broken()
 	} else {
-		out.Eval = withPrelude(chain, preconditions, run)
+		out.Eval = pre.around(run)
 	}
+	c.diags.Add(c.harmless...)
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())
 	for _, o := range in.Action.Overrides {
@@ -76,10 +80,11 @@ func allowsExisting(r *kyvernov1.Rule) bool {
 
 // compiler collects what the parts of one rule have in common: mistakes and free variables.
 type compiler struct {
-	in    Input
-	name  string
-	diags diag.List
-	reads policy.Reads
+	in       Input
+	name     string
+	diags    diag.List
+	harmless diag.List // mistakes that the rule can be run with
+	reads    policy.Reads
 }
 
 // kind chooses the handler of the rule and reports rules with none or several.

@@ -23,7 +23,7 @@ func (c *compiler) message(text, path string) message {
 	t := template.Compile(text, template.Options{Path: "/validate/message"})
 	for _, d := range t.Diags() {
 		d.Path = path
-		c.diags.Add(d)
+		c.harmless.Add(d)
 	}
 	c.reads.Add(t)
 	if v, static := t.Static(); static {
@@ -44,8 +44,8 @@ func (m *message) resolve(s *policy.Scope) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if text, ok := v.(string); ok {
-		return text, nil
+	if s, ok := v.(string); ok {
+		return s, nil
 	}
 	return textNotString, nil
 }

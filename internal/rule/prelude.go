@@ -13,30 +13,52 @@ type handler func(*policy.Scope) policy.Yield
 
 const textPreconditions = "preconditions not met"
 
-// withPrelude puts before a handler what every rule does first (§3.2): context entries are registered, not loaded;
-// preconditions are judged.
-func withPrelude(chain *loader.Chain, preconditions *condition.Set, run handler) func(*policy.Scope) policy.Yield {
-	if preconditions == nil {
-		if chain == nil {
-			return run
+// prelude is what every rule does before and after its handler (§3.2): context entries are registered, not loaded;
+// preconditions are judged; the result gets the rule's report properties.
+type prelude struct {
+	context       *loader.Chain
+	preconditions *condition.Set // nil when there are none
+	properties    *properties    // nil when there are none
+}
+
+// around makes the evaluator of a rule. What a rule does not have costs nothing.
+func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
+	eval := run
+	if p.preconditions != nil {
+		eval = func(s *policy.Scope) policy.Yield {
+			if y := judge(p.preconditions, s); y.Status != policy.StatusNone {
+				return y
+			}
+			return run(s)
 		}
-		return func(s *policy.Scope) policy.Yield { return run(chain.Apply(s)) }
+	}
+	if p.context == nil && p.properties == nil {
+		return eval
 	}
 	return func(s *policy.Scope) policy.Yield {
-		s = chain.Apply(s)
-		verdict, err := preconditions.Eval(s.Env, s)
-		if err != nil {
-			return failed("failed to evaluate preconditions: ", err)
+		s = p.context.Apply(s)
+		y := eval(s)
+		if y.Status != policy.StatusNone {
+			y.Properties = p.properties.resolve(s)
 		}
-		if !verdict.OK {
-			message := textPreconditions
-			if len(verdict.Messages) > 0 {
-				message += "; " + strings.Join(verdict.Messages, "; ")
-			}
-			return policy.Yield{Status: policy.StatusSkip, Message: message}
-		}
-		return run(s)
+		return y
 	}
+}
+
+// judge evaluates preconditions: no result when they hold, else a skip or an error.
+func judge(preconditions *condition.Set, s *policy.Scope) policy.Yield {
+	verdict, err := preconditions.Eval(s.Env, s)
+	if err != nil {
+		return failed("failed to evaluate preconditions: ", err)
+	}
+	if verdict.OK {
+		return policy.Yield{}
+	}
+	message := textPreconditions
+	if len(verdict.Messages) > 0 {
+		message += "; " + strings.Join(verdict.Messages, "; ")
+	}
+	return policy.Yield{Status: policy.StatusSkip, Message: message}
 }
 
 // failed is a result of status error.

@@ -108,7 +108,19 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	if y.Status == policy.StatusPass && y.Path != "" {
 		t.Errorf("a pass has the path %s", y.Path)
 	}
-	return y.Status.String() + ": " + y.Message
+	out := y.Status.String() + ": " + y.Message
+	if len(y.Properties) > 0 {
+		out += " " + value.JSON(anyMap(y.Properties))
+	}
+	return out
+}
+
+func anyMap(in map[string]string) map[string]any {
+	out := map[string]any{}
+	for k, v := range in {
+		out[k] = v
+	}
+	return out
 }
 
 func request(in map[string]any) *policy.Request {

@@ -1,0 +1,65 @@
+package compile_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// refused are the public policies that hold mistakes.
+var refused = map[string]string{
+	"cost-optimization/schedule-based-quotas": "uses fields that no version of the API has",
+}
+
+// TestPublicPoliciesAreAccepted: every public policy compiles, apart from what this version says that it cannot run. A
+// check that is stricter than the reference would lock such policies out of clusters.
+func TestPublicPoliciesAreAccepted(t *testing.T) {
+	data := os.Getenv("EPHOR_CONFORMANCE")
+	if data == "" || data == "none" {
+		t.Skip("EPHOR_CONFORMANCE names no data folder: the public policies are not compiled")
+	}
+	root := filepath.Join(data, "policies")
+	accepted := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		loaded, _ := source.Load([]string{path}, source.Options{})
+		for _, o := range loaded {
+			if apiVersion, _ := o.Value["apiVersion"].(string); !compile.Owns(apiVersion, o.Kind()) {
+				continue
+			}
+			folder, _ := filepath.Rel(root, filepath.Dir(path))
+			_, diags := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+			mistakes := 0
+			for _, d := range diags.Errors() {
+				if strings.Contains(d.Summary, "not supported by this version of Ephor") {
+					continue
+				}
+				mistakes++
+				if refused[folder] == "" {
+					t.Error(d)
+				}
+			}
+			switch {
+			case mistakes == 0 && refused[folder] != "":
+				t.Errorf("%s is accepted, though it %s", folder, refused[folder])
+			case mistakes == 0:
+				accepted++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d policies accepted", accepted)
+	if accepted < 300 {
+		t.Errorf("only %d policies were found below %s", accepted, root)
+	}
+}

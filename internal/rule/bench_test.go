@@ -1,0 +1,96 @@
+package rule_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Rules as policies on Pods have them, one per kind, with Pods that pass and that fail.
+var benchRules = []struct{ name, rule string }{
+	{"pattern", `
+validate:
+  message: Host namespaces are not allowed.
+  pattern:
+    spec:
+      =(hostPID): "false"
+      =(hostIPC): "false"
+      =(hostNetwork): "false"
+      containers:
+      - =(securityContext): {=(privileged): "false"}
+`},
+	{"pattern-fail", `
+validate:
+  message: "{{ request.object.metadata.name }} needs an owner"
+  pattern: {metadata: {annotations: {owner: "?*"}}}
+`},
+	{"anyPattern", `
+validate:
+  message: Running as root is not allowed.
+  anyPattern:
+  - spec: {securityContext: {runAsNonRoot: "true"}, containers: [{=(securityContext): {=(runAsNonRoot): "true"}}]}
+  - spec: {containers: [{image: "?*"}]}
+`},
+	{"deny", `
+validate:
+  message: No default namespace.
+  deny:
+    conditions:
+      any:
+      - {key: "{{ request.object.spec.hostNetwork || ` + "`false`" + ` }}", operator: Equals, value: true}
+      - {key: "{{ request.namespace }}", operator: AnyIn, value: [kube-system, "forbidden-*"]}
+`},
+	{"foreach-pattern", `
+validate:
+  message: An image tag is required.
+  foreach:
+  - list: request.object.spec.containers
+    pattern: {image: "*"}
+`},
+	{"foreach-deny", `
+preconditions:
+  all:
+  - {key: "{{ request.operation || 'BACKGROUND' }}", operator: NotEquals, value: DELETE}
+validate:
+  message: All capabilities are to be dropped.
+  foreach:
+  - list: request.object.spec.[ephemeralContainers, initContainers, containers][]
+    deny:
+      conditions:
+        all:
+        - {key: NOTHING, operator: AnyIn, value: "{{ element.securityContext.capabilities.drop[] || ` + "`[]`" + ` }}"}
+`},
+}
+
+func BenchmarkEval(b *testing.B) {
+	raw, err := os.ReadFile("../value/testdata/pod.json")
+	if err != nil {
+		b.Fatal(err)
+	}
+	pod, err := value.DecodeJSON(raw)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, in := range benchRules {
+		b.Run(in.name, func(b *testing.B) {
+			r := compileRule(b, []byte("name: rule\nmatch: {any: [{resources: {kinds: [Pod]}}]}\n"+in.rule), nil)
+			req := request(map[string]any{"object": pod})
+			env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+			program := &policy.Program{Name: "p"}
+			y := r.Eval(policy.NewScope(env, req, program, r))
+			if y.Status == policy.StatusError || y.Status == policy.StatusNone {
+				b.Fatal(y)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				env.Meter.Reset(context.Background(), budget.DefaultSteps, budget.DefaultBytes)
+				r.Eval(policy.NewScope(env, req, program, r))
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package rule
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// properties are the reportProperties of a rule, compiled.
+type properties struct {
+	static  map[string]string // shared by all results; not to be changed
+	dynamic []property
+}
+
+type property struct {
+	name, text string
+	template   *template.Template
+}
+
+// properties compiles reportProperties. A value whose variables cannot be resolved is reported as it was written: what a
+// report says besides the result must not change the result.
+func (c *compiler) properties(in map[string]string, path string) *properties {
+	if len(in) == 0 {
+		return nil
+	}
+	p := &properties{static: in}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		t := template.Compile(in[name], template.Options{})
+		for _, d := range t.Diags() {
+			d.Path = path + "." + name
+			c.diags.Add(d)
+		}
+		c.reads.Add(t)
+		if _, static := t.Static(); !static {
+			p.dynamic = append(p.dynamic, property{name, in[name], t})
+		}
+	}
+	return p
+}
+
+// resolve gives the properties of one result.
+func (p *properties) resolve(s *policy.Scope) map[string]string {
+	if p == nil {
+		return nil
+	}
+	if len(p.dynamic) == 0 {
+		return p.static
+	}
+	out := maps.Clone(p.static)
+	for _, d := range p.dynamic {
+		out[d.name] = d.text
+		if v, err := d.template.Eval(s.Env, s); err == nil {
+			out[d.name] = text(v)
+		}
+	}
+	return out
+}
+
+// text writes a value as a variable inside a larger text would be written: strings as they are, others as JSON.
+func text(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return value.JSON(v)
+}
