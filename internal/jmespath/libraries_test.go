@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ephor-dev/ephor/internal/imageref"
 )
 
 // Replacing in steps gives what the library's own replacing gives.
@@ -96,8 +98,8 @@ func TestImageNormalize(t *testing.T) {
 		}
 	}
 	for image, want := range map[string]error{
-		"": errReference, "Nginx": errUppercase, "nginx:": errReference, "nginx:" + strings.Repeat("a", 129): errReference, "a//b": errReference, "nginx@sha256:abc": errReference, "-a": errReference, "a b": errReference, "/a": errReference,
-		strings.Repeat("a/", 140) + "b": errLongName,
+		"": imageref.ErrFormat, "Nginx": imageref.ErrUppercase, "nginx:": imageref.ErrFormat, "nginx:" + strings.Repeat("a", 129): imageref.ErrFormat, "a//b": imageref.ErrFormat, "nginx@sha256:abc": imageref.ErrFormat, "-a": imageref.ErrFormat, "a b": imageref.ErrFormat, "/a": imageref.ErrFormat,
+		strings.Repeat("a/", 140) + "b": imageref.ErrLongName,
 	} {
 		if got, err := normalizeImage(image); err == nil || !strings.HasSuffix(err.Error(), want.Error()) || !strings.HasPrefix(err.Error(), "bad image: docker.io/") {
 			t.Errorf("%s is %s, %v", image, got, err)

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -71,6 +72,7 @@ type Request struct {
 	namespace onceResult[map[string]string]
 	document  onceResult[map[string]any]
 	withRoles onceResult[map[string]any]
+	images    onceResult[map[string]any]
 }
 
 type onceResult[T any] struct {
@@ -174,6 +176,17 @@ func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, err
 		doc["roles"] = stringList(rr.Roles)
 		doc["clusterRoles"] = stringList(rr.ClusterRoles)
 		return doc, nil
+	})
+}
+
+// Images is the value of the variable `images` (§7.7), read from the object at most once.
+func (r *Request) Images() (map[string]any, error) {
+	return r.images.get(func() (map[string]any, error) {
+		object, err := r.Subject()
+		if err != nil {
+			return nil, err
+		}
+		return imageref.Of(r.GVK.Kind, object)
 	})
 }
 

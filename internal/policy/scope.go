@@ -75,6 +75,9 @@ func (s *Scope) builtin(name string) (any, bool, error) {
 	case "serviceAccountNamespace":
 		ns, _ := s.Request.ServiceAccount()
 		return ns, s.Request.User != nil, nil
+	case "images":
+		images, err := s.Request.Images()
+		return images, err == nil, err
 	}
 	return nil, false, nil
 }
@@ -84,7 +87,7 @@ func (s *Scope) Value() (any, error) {
 	out := map[string]any{}
 	for n := s; n != nil; n = n.parent {
 		if n.parent == nil {
-			for _, name := range []string{"request", "serviceAccountName", "serviceAccountNamespace"} {
+			for _, name := range []string{"request", "images", "serviceAccountName", "serviceAccountNamespace"} {
 				v, ok, err := n.builtin(name)
 				if err != nil {
 					return nil, err

@@ -1,0 +1,95 @@
+package imageref_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestParse(t *testing.T) {
+	for image, want := range map[string]imageref.Reference{
+		"nginx":                        {Registry: "docker.io", Path: "nginx", Name: "nginx", Tag: "latest"},
+		"nginx:1.2":                    {Registry: "docker.io", Path: "nginx", Name: "nginx", Tag: "1.2"},
+		"team/app":                     {Registry: "docker.io", Path: "team/app", Name: "app", Tag: "latest"},
+		"ghcr.io/team/app:1":           {Registry: "ghcr.io", Path: "team/app", Name: "app", Tag: "1"},
+		"localhost/app":                {Registry: "localhost", Path: "app", Name: "app", Tag: "latest"},
+		"reg:5000/a/b/c@" + digest:     {Registry: "reg:5000", Path: "a/b/c", Name: "c", Digest: digest},
+		"ghcr.io/team/app:1@" + digest: {Registry: "ghcr.io", Path: "team/app", Name: "app", Tag: "1", Digest: digest},
+	} {
+		got, err := imageref.Parse(image)
+		if err != nil || got != want {
+			t.Errorf("%s: %+v, %v", image, got, err)
+		}
+	}
+	for image, want := range map[string]error{
+		"": imageref.ErrFormat, "a b": imageref.ErrFormat, "nginx:": imageref.ErrFormat, "a//b": imageref.ErrFormat, "*": imageref.ErrFormat,
+		"nginx@sha256:abc": imageref.ErrFormat, "docker.io/Nginx": imageref.ErrUppercase,
+		strings.Repeat("a/", 200) + "a": imageref.ErrLongName, strings.Repeat("a", 5000): imageref.ErrFormat,
+	} {
+		if got, err := imageref.Parse(image); !errors.Is(err, want) {
+			t.Errorf("%.40s: %+v, %v", image, got, err)
+		}
+	}
+}
+
+func TestOf(t *testing.T) {
+	spec := map[string]any{
+		"containers": []any{
+			map[string]any{"name": "c", "image": "ghcr.io/team/app:1@" + digest}, nil,
+			map[string]any{"name": "d", "image": "nginx"}, map[string]any{"name": "no image"},
+		},
+		"initContainers": []any{},
+	}
+	const want = `{"containers":{"c":{"digest":"` + digest + `","jsonPointer":"/POINTER/containers/0/image","name":"app","path":"team/app",` +
+		`"reference":"ghcr.io/team/app@` + digest + `","referenceWithTag":"ghcr.io/team/app:1","registry":"ghcr.io","tag":"1"},` +
+		`"d":{"digest":"","jsonPointer":"/POINTER/containers/2/image","name":"nginx","path":"nginx","reference":"docker.io/nginx:latest",` +
+		`"referenceWithTag":"docker.io/nginx:latest","registry":"docker.io","tag":"latest"}}}`
+	under := func(steps ...string) map[string]any {
+		var v any = spec
+		for i := len(steps) - 1; i >= 0; i-- {
+			v = map[string]any{steps[i]: v}
+		}
+		return v.(map[string]any)
+	}
+	for kind, steps := range map[string][]string{
+		"Pod": {"spec"}, "Deployment": {"spec", "template", "spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
+	} {
+		got, err := imageref.Of(kind, under(steps...))
+		if wanted := strings.ReplaceAll(want, "POINTER", strings.Join(steps, "/")); err != nil || value.JSON(got) != wanted {
+			t.Errorf("%s:\n got %s, %v\nwant %s", kind, value.JSON(got), err, wanted)
+		}
+	}
+	for _, object := range []map[string]any{nil, {}, {"spec": nil}, {"spec": map[string]any{"containers": "text"}}} {
+		if got, err := imageref.Of("Pod", object); err != nil || len(got) > 0 {
+			t.Errorf("%v: %v, %v", object, got, err)
+		}
+	}
+	if got, err := imageref.Of("Service", under("spec")); err != nil || len(got) > 0 {
+		t.Errorf("a kind without pod template: %v, %v", got, err)
+	}
+	spec["containers"] = []any{map[string]any{"name": "c", "image": "a b"}}
+	if _, err := imageref.Of("Pod", under("spec")); !errors.Is(err, imageref.ErrFormat) {
+		t.Errorf("a bad image: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"nginx", "ghcr.io/team/app:1@" + digest, "a b", "[::1]:5000/x", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, image string) {
+		r, err := imageref.Parse(image)
+		if err != nil {
+			return
+		}
+		again, err := imageref.Parse(r.String())
+		if err != nil || again != r {
+			t.Errorf("%q gives %+v, and %q gives %+v, %v", image, r, r.String(), again, err)
+		}
+	})
+}
