@@ -45,7 +45,7 @@ func recorded(exit, results string) string {
 }
 
 // The runner of recordings notices every kind of difference.
-func TestDifferentialNotices(t *testing.T) {
+func TestConformanceDifferentialNotices(t *testing.T) {
 	for _, c := range []struct {
 		name, policy, expected string
 		run, missing           int
@@ -81,7 +81,7 @@ func verify(t *testing.T, v verdict, run, missing int, failure string) {
 }
 
 // So does the runner of Test files.
-func TestSuiteNotices(t *testing.T) {
+func TestConformanceSuiteNotices(t *testing.T) {
 	header := "apiVersion: cli.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: x}\npolicies: [../policy.yaml]\nresources: [pods.yaml]\n"
 	expect := func(policy, rule, resources, result string) string {
 		return "- {policy: " + policy + ", rule: " + rule + ", resources: [" + resources + "], kind: Pod, result: " + result + "}\n"
@@ -107,7 +107,7 @@ func TestSuiteNotices(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
+func TestConformanceSummary(t *testing.T) {
 	got := summary("all", []verdict{
 		{name: "a", run: 1, policies: 1, results: 3},
 		{name: "b", policies: 1, missing: []string{"mutate.foreach", "generate", "generate"}},
@@ -121,7 +121,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestFolder(t *testing.T) {
+func TestConformanceFolder(t *testing.T) {
 	t.Setenv(envData, none)
 	if _, ok, err := folder(); ok || err != nil {
 		t.Errorf("none: %v, %v", ok, err)
