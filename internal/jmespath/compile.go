@@ -153,6 +153,17 @@ func tolerant(e eval) eval {
 	}
 }
 
+// lenient makes null of a missing key and of every other misfit.
+func lenient(e eval) eval {
+	return func(env *Env, v any) (any, error) {
+		out, err := e(env, v)
+		if err != nil && misfits(err) {
+			return nil, nil
+		}
+		return out, err
+	}
+}
+
 func compileField(name string) eval {
 	missing := &UnknownKeyError{Key: name} // made once: missing keys are everyday, and mostly tolerated
 	return func(_ *Env, v any) (any, error) {

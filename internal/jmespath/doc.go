@@ -9,7 +9,9 @@
 // key that an object lacks is an error, *UnknownKeyError, where the standard has null. These constructs tolerate it and go on
 // with null: both sides of ||, && and |, comparisons, arguments of functions, members of [a, b] and {k: a}, the left side of
 // every projection ([], [*], .*, [?…], [1:2]), whose result is null then, and its right side, where the item is left out. A
-// field of what is no object, and an index that is out of range, are null as in the standard.
+// field of what is no object, and an index that is out of range, are null as in the standard. The left sides of [], .* and
+// [?…] make null of a function's failure too, when it comes of the data: containers[].keys(resources)[] is null where a
+// container has no resources.
 //
 // Each function stands in a file fn_⟨name⟩.go with its signature, documentation and examples, which run as tests.
 //

@@ -1,8 +1,12 @@
 package jmespath
 
 import (
+	"context"
 	"errors"
 	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // UnknownKeyError says that an object lacks a key. In this dialect that is an error where standard JMESPath yields null;
@@ -17,9 +21,16 @@ type SyntaxError struct {
 	Expression string
 	Offset     int
 	msg        string
+	literal    bool
 }
 
-func (e *SyntaxError) Error() string { return "SyntaxError: " + e.msg }
+// Error words the mistake as the reference does, which prints a mistake inside a JSON literal as it is.
+func (e *SyntaxError) Error() string {
+	if e.literal {
+		return e.msg
+	}
+	return "SyntaxError: " + e.msg
+}
 
 // Highlight returns the expression with a caret under the place of the mistake, on two lines.
 func (e *SyntaxError) Highlight() string {
@@ -37,6 +48,46 @@ func isUnknownKey(err error) bool {
 type argumentError struct{ msg string }
 
 func (e *argumentError) Error() string { return e.msg }
+
+// callError is what went wrong inside a function: data that it could not digest.
+type callError struct{ err error }
+
+func (e *callError) Error() string { return e.err.Error() }
+func (e *callError) Unwrap() error { return e.err }
+
+// worldError is the failure of something outside, such as a name that cannot be resolved.
+type worldError struct{ err error }
+
+func (e *worldError) Error() string { return e.err.Error() }
+func (e *worldError) Unwrap() error { return e.err }
+
+// misfits reports whether an error says that the data do not fit the expression: what the left side of a flatten, a filter
+// and .* makes null of, as in the reference. A spent budget, the world failing, data that could not be loaded and mistakes
+// of the author (an unknown function) stay errors there too: missing information is never an empty result.
+func misfits(err error) bool {
+	switch err.(type) {
+	case *UnknownKeyError, *argumentError, *callError:
+		return true
+	}
+	return false
+}
+
+// failedCall sorts the error of a function's body.
+func failedCall(err error) error {
+	if misfits(err) {
+		return err
+	}
+	var outside *worldError
+	for _, other := range []error{budget.ErrExhausted, world.ErrUnavailable, ErrTooLarge, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, other) {
+			return err
+		}
+	}
+	if errors.As(err, &outside) {
+		return err
+	}
+	return &callError{err}
+}
 
 // ErrTooLarge is wrapped by the error for an input that a library of another's making would have to digest whole (YAML,
 // certificates, regular expressions) and that is larger than any honest policy needs.

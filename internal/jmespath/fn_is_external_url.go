@@ -31,7 +31,7 @@ func init() {
 			}
 			addresses, err := env.World.Names.LookupHost(env.Meter.Context(), host)
 			if err != nil {
-				return nil, err
+				return nil, &worldError{err}
 			}
 			for _, ip := range addresses {
 				if !isExternal(ip) {

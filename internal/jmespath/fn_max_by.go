@@ -12,8 +12,14 @@ func init() {
 }
 
 func bestBy(env *Env, list []any, by *expref, sign int) (any, error) {
+	switch len(list) {
+	case 0:
+		return nil, nil
+	case 1:
+		return list[0], nil // nothing to compare it with
+	}
 	keys, err := sortKeys(env, list, by)
-	if err != nil || len(list) == 0 {
+	if err != nil {
 		return nil, err
 	}
 	found := 0

@@ -15,6 +15,9 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			list := args[0].([]any)
+			if len(list) < 2 {
+				return list, nil
+			}
 			keys, err := sortKeys(env, list, args[1].(*expref))
 			if err != nil {
 				return nil, functionError("sort_by", "%w", err)

@@ -133,7 +133,11 @@ func compileCall(n *node) eval {
 		if err := f.check(values); err != nil {
 			return nil, err
 		}
-		return call(env, values)
+		out, err := call(env, values)
+		if err != nil {
+			return nil, failedCall(err)
+		}
+		return out, nil
 	}
 }
 

@@ -123,8 +123,7 @@ func (l *lexer) next() (token, error) {
 		l.pos += 2
 	case c == '\'':
 		t.kind = tStringLiteral
-		t.text, err = l.until('\'')
-		t.text = strings.ReplaceAll(t.text, `\'`, `'`)
+		t.text, err = l.readString()
 	case c == '"':
 		t.kind = tQuotedIdentifier
 		t.text, err = l.readQuoted()
@@ -133,7 +132,7 @@ func (l *lexer) next() (token, error) {
 		t.value, err = l.readJSON()
 	default:
 		r, _ := utf8.DecodeRuneInString(l.src[l.pos:])
-		err = l.errorf(t.pos, "Unknown char: %s", strconv.QuoteRune(r))
+		err = l.errorf(t.pos, "Unknown char: %s", strconv.QuoteRuneToASCII(r))
 	}
 	return t, err
 }
@@ -168,6 +167,18 @@ func (l *lexer) until(delimiter byte) (string, error) {
 	return "", l.errorf(len(l.src), "Unclosed delimiter: %c", delimiter)
 }
 
+// readString reads '…'. Only \' is an escape: every other backslash stands for itself, also one before another.
+func (l *lexer) readString() (string, error) {
+	start := l.pos + 1
+	for i := start; i < len(l.src); i++ {
+		if l.src[i] == '\'' && l.src[i-1] != '\\' {
+			l.pos = i + 1
+			return strings.ReplaceAll(l.src[start:i], `\'`, `'`), nil
+		}
+	}
+	return "", l.errorf(len(l.src), "Unclosed delimiter: '")
+}
+
 func (l *lexer) readQuoted() (string, error) {
 	start := l.pos
 	if _, err := l.until('"'); err != nil {
@@ -175,7 +186,7 @@ func (l *lexer) readQuoted() (string, error) {
 	}
 	v, err := value.DecodeJSON([]byte(l.src[start:l.pos]))
 	if err != nil {
-		return "", l.errorf(start, "%v", err)
+		return "", l.badLiteral(start, err)
 	}
 	s, _ := v.(string)
 	return s, nil
@@ -189,9 +200,13 @@ func (l *lexer) readJSON() (any, error) {
 	}
 	v, err := value.DecodeJSONFloat([]byte(strings.ReplaceAll(text, "\\`", "`")))
 	if err != nil {
-		return nil, l.errorf(start, "%v", err)
+		return nil, l.badLiteral(start, err)
 	}
 	return v, nil
+}
+
+func (l *lexer) badLiteral(pos int, err error) error {
+	return &SyntaxError{Expression: l.src, Offset: pos, msg: err.Error(), literal: true}
 }
 
 func (l *lexer) readNumber() (int, error) {

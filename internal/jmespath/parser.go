@@ -300,7 +300,7 @@ func (p *parser) hash() (*node, error) {
 	for {
 		key := p.take()
 		if key.kind != tUnquotedIdentifier && key.kind != tQuotedIdentifier {
-			return nil, p.errorf("Expected tQuotedIdentifier or tUnquotedIdentifier, received: %s", key.kind)
+			return nil, p.errorf("Expected tQuotedIdentifier or tUnquotedIdentifier")
 		}
 		if err := p.match(tColon); err != nil {
 			return nil, err

@@ -64,7 +64,7 @@ func withoutNull(list []any) []any {
 }
 
 func compileFilter(n *node) eval {
-	left, right, cond := tolerant(compile(n.left)), compile(n.right), tolerant(compile(n.cond))
+	left, right, cond := lenient(compile(n.left)), compile(n.right), tolerant(compile(n.cond))
 	return func(env *Env, v any) (any, error) {
 		v, err := left(env, v)
 		if err != nil {
@@ -96,7 +96,7 @@ func compileFilter(n *node) eval {
 
 // compileValues compiles left.*, in the order of the keys.
 func compileValues(n *node) eval {
-	left, right := tolerant(compile(n.left)), compile(n.right)
+	left, right := lenient(compile(n.left)), compile(n.right)
 	return func(env *Env, v any) (any, error) {
 		v, err := left(env, v)
 		if err != nil {
@@ -123,16 +123,13 @@ func compileValues(n *node) eval {
 }
 
 // compileFlatten compiles left[]: the items of the items that are lists, and the others as they are. As in the reference,
-// a function on the left that does not take its argument makes the whole null (containers[].resources.keys(@)[] where
-// one container is null); other errors stay errors.
+// a function on the left that fails on its data makes the whole null (containers[].resources.keys(@)[] where one
+// container is null).
 func compileFlatten(n *node) eval {
-	left := tolerant(compile(n.left))
+	left := lenient(compile(n.left))
 	return func(env *Env, v any) (any, error) {
 		v, err := left(env, v)
 		if err != nil {
-			if _, ok := err.(*argumentError); ok {
-				return nil, nil
-			}
 			return nil, err
 		}
 		list, ok := v.([]any)

@@ -49,7 +49,14 @@ func TestSearch(t *testing.T) {
 		"request.object.spec.containers[9].image":                `null`,
 		"nested[0][1][0]":                                        `2`,
 		"request.object.spec.replicas":                           `3`,
-		// A type error below a flatten makes the whole null.
+		// Data that a function cannot digest make null of the left side of a flatten, a filter and .*.
+		"parse_json('{')[]":                `null`,
+		"keys(numbers)[?@]":                `null`,
+		"keys(numbers).*":                  `null`,
+		"keys(text)[].length(@) || 'none'": `"none"`,
+		"sort_by(request.object.spec.initContainers, &missing)[0].name": `"init"`,
+		"max_by(request.object.spec.initContainers, &missing).name":     `"init"`,
+		"'\\d+\\.'":           `"\\d+\\."`,
 		"numbers[].keys(@)[]": `null`,
 		// Slices.
 		"numbers[:2]":           `[3, 1]`,
@@ -195,10 +202,19 @@ func TestErrors(t *testing.T) {
 		"to_string(&text)":       `Invalid type for: &expression, expected: []jmespath.JpType{"any"}`,
 		"not_null(&text)":        `Invalid type for: &expression, expected: []jmespath.JpType{"any"}`,
 		"sort_by(numbers, text)": `Invalid type for: hello, expected: []jmespath.JpType{"expref"}`,
-		"numbers[::0]":           `Invalid slice, step cannot be 0`,
+		"keys(numbers)[*]":       `Invalid type for: [3 1 2], expected: []jmespath.JpType{"object"}`,
+		"keys(numbers)[0]":       `Invalid type for: [3 1 2], expected: []jmespath.JpType{"object"}`,
+		"numbers[?keys(@)]":      `Invalid type for: 3, expected: []jmespath.JpType{"object"}`,
+		"nofunc(text)[]":         `unknown function: nofunc`,
+		"abs()[]":                `incorrect number of args`,
+		"parse_yaml(join('', [request.object.metadata.name, large]))[]": `JMESPath function 'parse_yaml': input is too large: 2000003 bytes`,
+		"is_external_url('https://example.com')[]":                      `JMESPath function 'is_external_url': resolving "example.com" is not available here`,
+		"numbers[::0]": `Invalid slice, step cannot be 0`,
 		"map(&abs(@), request.object.spec.volumes)": `Invalid type for: map[emptyDir:map[] name:a], expected: []jmespath.JpType{"number"}`,
 	} {
-		got, err := MustCompile(expression).Search(nil, decode(t, pods))
+		input := decode(t, pods).(map[string]any)
+		input["large"] = strings.Repeat("a", 2_000_000)
+		got, err := MustCompile(expression).Search(nil, input)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s\n got  %s, %v\n want the error %s", expression, value.JSON(got), err, want)
 		}
@@ -212,7 +228,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"a.":                   "SyntaxError: Expected identifier, lbracket, or lbrace",
 		"a..b":                 "SyntaxError: Expected identifier, lbracket, or lbrace",
 		"a b":                  "SyntaxError: Unexpected token at the end of the expression: tUnquotedIdentifier",
-		"{{ a }}":              "SyntaxError: Expected tQuotedIdentifier or tUnquotedIdentifier, received: tLbrace",
+		"{{ a }}":              "SyntaxError: Expected tQuotedIdentifier or tUnquotedIdentifier",
 		"a[":                   "SyntaxError: Expected tStar, received: tEOF",
 		"a['x']":               "SyntaxError: Expected tStar, received: tStringLiteral",
 		"a[1":                  "SyntaxError: Expected tRbracket, received: tEOF",
@@ -223,9 +239,10 @@ func TestSyntaxErrors(t *testing.T) {
 		"f(a":                  "SyntaxError: Expected tRparen, received: tEOF",
 		"\"f\"(a)":             "SyntaxError: Can't have quoted identifier as function name.",
 		"a.b(c)(d)":            "SyntaxError: Invalid node as function name.",
+		`'a\\'`:                "SyntaxError: Unclosed delimiter: '",
 		"'open":                "SyntaxError: Unclosed delimiter: '",
 		"`open":                "SyntaxError: Unclosed delimiter: `",
-		"`{`":                  "SyntaxError: unexpected end of JSON input",
+		"`{`":                  "unexpected end of JSON input",
 		"a = b":                "SyntaxError: Unknown char: '='",
 		"a # b":                "SyntaxError: Unknown char: '#'",
 		"a ==":                 "SyntaxError: Incomplete expression",
