@@ -18,6 +18,12 @@ const (
 // ErrExhausted is wrapped by every error that a Meter returns because a limit was passed.
 var ErrExhausted = errors.New("evaluation budget exhausted")
 
+// Over reports whether err says that the evaluation as a whole is over: a limit was passed or the context is done. What
+// the language tolerates of other errors (a default, a skipped element) must not hide such an error.
+func Over(err error) bool {
+	return err != nil && (errors.Is(err, ErrExhausted) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+}
+
 const checkEvery = 1024
 
 // Meter counts the steps and bytes of one evaluation. The nil Meter is unlimited. A Meter belongs to one goroutine.

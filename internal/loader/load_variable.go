@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -108,7 +107,7 @@ func (x *variableEntry) load(before *policy.Scope) (any, error) {
 		return x.notNil(input)
 	}
 	result, err := x.search(before, input)
-	if stops(err) {
+	if budget.Over(err) {
 		return nil, err
 	}
 	if (err != nil || result == nil) && x.def != nil {
@@ -121,11 +120,6 @@ func (x *variableEntry) load(before *policy.Scope) (any, error) {
 		return nil, err
 	}
 	return x.notNil(result)
-}
-
-// stops reports whether the evaluation as a whole is over, so that no default may hide the error.
-func stops(err error) bool {
-	return err != nil && (errors.Is(err, budget.ErrExhausted) || isContext(err))
 }
 
 func (x *variableEntry) search(before *policy.Scope, input any) (any, error) {

@@ -1,9 +1,6 @@
 package loader
 
 import (
-	"context"
-	"errors"
-
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
@@ -32,8 +29,4 @@ func unsupported(field, doc, example string, owns func(*kyvernov1.ContextEntry) 
 			c.diags.Errorf(in.path, "context entries of kind %s are not supported by this version of Ephor yet", field)
 			return c
 		}}
-}
-
-func isContext(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -1,12 +1,9 @@
 package rule
 
 import (
-	"context"
-	"errors"
 	"strconv"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -42,11 +39,6 @@ func (b *binder) apply(s *policy.Scope, element any, index int) *policy.Scope {
 		s = s.With(name, float64(index))
 	}
 	return s
-}
-
-// stops reports whether an error ends the whole evaluation, so that no rule of the language may turn it into a skip.
-func stops(err error) bool {
-	return err != nil && (errors.Is(err, budget.ErrExhausted) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // conditionList writes typed conditions as JSON values.

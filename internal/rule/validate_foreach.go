@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/loader"
@@ -224,7 +225,7 @@ func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield
 	s = l.context.Apply(s)
 	if l.preconditions != nil {
 		verdict, err := l.preconditions.Eval(s.Env, s)
-		if stops(err) {
+		if budget.Over(err) {
 			return failed(textForeachError, err)
 		}
 		if err != nil || !verdict.OK {

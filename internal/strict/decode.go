@@ -3,6 +3,7 @@ package strict
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -107,7 +108,7 @@ func (d *decoder) unmarshal(path string, v any, out reflect.Value) {
 
 func (d *decoder) object(path string, m map[string]any, out reflect.Value) {
 	info := structInfoOf(out.Type())
-	for _, key := range sortedKeys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := join(path, key)
 		index, ok := info.fields[key]
 		if !ok {
@@ -150,7 +151,7 @@ func (d *decoder) mapping(path string, v any, out reflect.Value) {
 	}
 	t := out.Type()
 	res := reflect.MakeMapWithSize(t, len(m))
-	for _, key := range sortedKeys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		e := reflect.New(t.Elem()).Elem()
 		d.value(join(path, key), m[key], e)
 		res.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), e)
@@ -210,13 +211,4 @@ func join(path, key string) string {
 		return key
 	}
 	return path + "." + key
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

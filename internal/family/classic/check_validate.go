@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (c *checker) stringLabels(raw *apiextensionsv1.JSON, path string) {
 				inMetadata(e, path)
 			}
 		case map[string]any:
-			for _, key := range sortedKeys(v) {
+			for _, key := range slices.Sorted(maps.Keys(v)) {
 				child := v[key]
 				if bareKey(key) == "metadata" {
 					c.labelsOf(child, path+"."+key)
@@ -90,12 +91,12 @@ func (c *checker) stringLabels(raw *apiextensionsv1.JSON, path string) {
 
 func (c *checker) labelsOf(metadata any, path string) {
 	m, _ := metadata.(map[string]any)
-	for _, key := range sortedKeys(m) {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if b := bareKey(key); b != "labels" && b != "annotations" {
 			continue
 		}
 		values, _ := m[key].(map[string]any)
-		for _, name := range sortedKeys(values) {
+		for _, name := range slices.Sorted(maps.Keys(values)) {
 			switch values[name].(type) {
 			case bool, int64, float64:
 				c.diags.Errorf(path+"."+key+"."+name, "%s", textStringLabels)

@@ -2,6 +2,7 @@ package classic
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -128,20 +129,11 @@ func walk(v any, path string, visit func(text, path string)) {
 			walk(e, path+"/"+strconv.Itoa(i), visit)
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			visit(k, path+"/"+k)
 			walk(v[k], path+"/"+k, visit)
 		}
 	}
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // contextNames are the names that context entries define, anywhere in the rule.
@@ -153,7 +145,7 @@ func contextNames(v any) []string {
 			out = append(out, contextNames(e)...)
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if list, ok := v[k].([]any); ok && k == "context" {
 				for _, e := range list {
 					m, _ := e.(map[string]any)
@@ -188,7 +180,7 @@ func walkFields(v any, path string, visit func(key, text, path string)) {
 			walkFields(e, path+"/"+strconv.Itoa(i), visit)
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			if text, ok := v[k].(string); ok {
 				visit(k, text, path+"/"+k)
 				continue
