@@ -54,9 +54,6 @@ func (d Document) Value(n Numbers) (any, diag.List) {
 		}
 		// Not quite JSON may still be YAML in flow style, and if not, the parser below knows the line.
 	}
-	if v, ok := readBlock(d.text, n); ok {
-		return v, nil
-	}
 	root, err := nodes(d.text)
 	if err != nil {
 		return nil, diag.List{d.yamlMistake(err)}
