@@ -61,6 +61,7 @@ type Server struct {
 	audits   *auditor
 
 	ready    func() error
+	open     atomic.Bool
 	draining atomic.Bool
 }
 
@@ -70,6 +71,10 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
 }
+
+// Open lets the server judge. Until then it refuses to answer reviews, so that failurePolicy decides: a process that has
+// not read the policies yet would find nothing wrong with anything.
+func (s *Server) Open() { s.open.Store(true) }
 
 // AuditsDropped is the number of requests whose audit rules were not judged because the queue was full.
 func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
@@ -134,6 +139,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case row == nil:
 		http.NotFound(w, r)
+		return
+	case !s.open.Load():
+		http.Error(w, "the policies have not been read yet", http.StatusServiceUnavailable)
 		return
 	case r.Method != http.MethodPost:
 		http.Error(w, "reviews are posted", http.StatusMethodNotAllowed)

@@ -105,6 +105,7 @@ func setup(t testing.TB, c fakeCluster, config map[string]string, policies ...st
 		Log: slog.New(slog.NewTextHandler(log, nil)), Now: func() time.Time { return time.Unix(0, 0) },
 	}, cat.Snapshot, store, nil, c, func() error { return nil })
 	srv.audits.start()
+	srv.Open()
 	return srv, log
 }
 
@@ -194,6 +195,15 @@ func TestRoutes(t *testing.T) {
 		if code, _ := ask(t, srv, path, configMap("")); code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}
+	}
+}
+
+// A process that has not read the policies must not let anything through.
+func TestNothingIsJudgedBeforeOpen(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	srv.open.Store(false)
+	if code, _ := ask(t, srv, "/validate/fail", configMap("")); code != http.StatusServiceUnavailable {
+		t.Errorf("%d", code)
 	}
 }
 

@@ -90,6 +90,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 			stop()
 			return
 		}
+		server.Open()
 		log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 		p.every(run, &running)
 		if err := lead(run, cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), log); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,12 +30,17 @@ type Resources interface {
 	Find(group, version, kind, sub string) ([]Resource, error)
 }
 
-// Discovery is the list of served resources, fetched on demand. It is safe for all goroutines.
+// Discovery is the list of served resources, fetched on demand. It is safe for all goroutines; who finds an answer in the
+// list never waits for one who is fetching it.
 type Discovery struct {
-	client discovery.ServerResourcesInterface
-	now    func() time.Time
+	client  discovery.ServerResourcesInterface
+	now     func() time.Time
+	current atomic.Pointer[listing]
+	mu      sync.Mutex // one fetch at a time
+}
 
-	mu      sync.Mutex
+// listing is one answer of the API server.
+type listing struct {
 	all     []Resource
 	partial error // some groups could not be listed
 	fetched time.Time
@@ -74,24 +80,27 @@ func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersio
 }
 
 func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	age := d.now().Sub(d.fetched)
-	if d.all == nil || age > maxAge {
-		if err := d.fetch(); err != nil {
+	now := d.now()
+	l := d.current.Load()
+	if l == nil || now.Sub(l.fetched) > maxAge {
+		fresh, err := d.fetch(l)
+		switch {
+		case err == nil:
+			l = fresh
+		case l == nil:
+			return nil, err // an old list is better than none
+		}
+	}
+	found := filter(l.all, want)
+	if len(found) == 0 && now.Sub(l.fetched) > minAge {
+		var err error
+		if l, err = d.fetch(l); err != nil {
 			return nil, err
 		}
-		age = 0
+		found = filter(l.all, want)
 	}
-	found := filter(d.all, want)
-	if len(found) == 0 && age > minAge {
-		if err := d.fetch(); err != nil {
-			return nil, err
-		}
-		found = filter(d.all, want)
-	}
-	if len(found) == 0 && d.partial != nil {
-		return nil, d.partial
+	if len(found) == 0 && l.partial != nil {
+		return nil, l.partial
 	}
 	return found, nil
 }
@@ -106,12 +115,18 @@ func filter(all []Resource, want func(Resource) bool) []Resource {
 	return out
 }
 
-// fetch replaces the list. A group that cannot be listed (a broken aggregated API) does not hide the others.
-func (d *Discovery) fetch() error {
+// fetch replaces the listing that the caller found wanting, unless somebody else has replaced it meanwhile. A group that
+// cannot be listed (a broken aggregated API) does not hide the others.
+func (d *Discovery) fetch(old *listing) (*listing, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.current.Load(); l != old {
+		return l, nil
+	}
 	_, lists, err := d.client.ServerGroupsAndResources()
 	var failed *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &failed) {
-		return fmt.Errorf("list the served resources: %w", err)
+		return nil, fmt.Errorf("list the served resources: %w", err)
 	}
 	var all []Resource
 	for _, list := range lists {
@@ -137,16 +152,18 @@ func (d *Discovery) fetch() error {
 			})
 		}
 	}
-	d.partial = nil
+	next := &listing{all: all, fetched: d.now()}
 	if failed != nil {
-		d.partial = failed
-		// What a group served before its listing failed is still believed: a policy must not lose its rules because an
-		// aggregated API is down for a while.
-		all = append(all, filter(d.all, func(r Resource) bool {
-			_, down := failed.Groups[schema.GroupVersion{Group: r.Group, Version: r.Version}]
-			return down
-		})...)
+		next.partial = failed
+		if old != nil {
+			// What a group served before its listing failed is still believed: a policy must not lose its rules because
+			// an aggregated API is down for a while.
+			next.all = append(next.all, filter(old.all, func(r Resource) bool {
+				_, down := failed.Groups[schema.GroupVersion{Group: r.Group, Version: r.Version}]
+				return down
+			})...)
+		}
 	}
-	d.all, d.fetched = all, d.now()
-	return nil
+	d.current.Store(next)
+	return next, nil
 }

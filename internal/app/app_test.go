@@ -1,0 +1,230 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+func TestFlags(t *testing.T) {
+	none := func(string) (string, bool) { return "", false }
+	required := []string{"--caSecretName=a", "--tlsSecretName=b"}
+	for _, c := range []struct {
+		args []string
+		env  map[string]string
+		want string // part of the error; empty for none
+	}{
+		{args: required},
+		{want: "--caSecretName and --tlsSecretName are required"},
+		{args: append(required, "--tlsKeyAlgorithm=ed25519", "--v=4", "-v=4", "--loggingFormat=json", "--webhookTimeout=30")},
+		{args: append(required, "--tlsKeyAlgorithm=DSA"), want: "use RSA, ECDSA or Ed25519"},
+		{args: append(required, "--loggingFormat=xml"), want: "neither text nor json"},
+		{args: append(required, "--webhookTimeout=31"), want: "within 1 and 30"},
+		{args: append(required, "--leaderElectionRetryPeriod=0s"), want: "must be positive"},
+		{args: append(required, "--enablePolicyException=false", "--exceptionNamespace=", "--protectManagedResources=false")},
+		{args: append(required, "--enablePolicyException=true"), want: "this version has no policy exceptions; leave the flag out or set it to false"},
+		{args: append(required, "--enablePolicyException"), want: "this version has no policy exceptions"},
+		{args: append(required, "--omitEvents=PolicyApplied"), want: "this version has no events; leave the flag out"},
+		{args: append(required, "--noSuchFlag"), want: "unknown flag"},
+		{args: required, env: map[string]string{envForceIgnore: "maybe"}, want: envForceIgnore},
+	} {
+		f := &admissionFlags{}
+		cmd := newAdmissionCommand()
+		cmd.ResetFlags()
+		f.register(cmd.Flags())
+		err := cmd.Flags().Parse(c.args)
+		if err == nil {
+			lookup := none
+			if c.env != nil {
+				lookup = func(k string) (string, bool) { v, ok := c.env[k]; return v, ok }
+			}
+			err = f.complete(cmd.Flags(), lookup)
+		}
+		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// The flag wins over the environment.
+func TestForceIgnore(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		env  string
+		want bool
+	}{
+		{nil, "", false}, {nil, "true", true}, {[]string{"--forceFailurePolicyIgnore=false"}, "true", false}, {[]string{"--forceFailurePolicyIgnore"}, "", true},
+	} {
+		f := &admissionFlags{}
+		cmd := newAdmissionCommand()
+		cmd.ResetFlags()
+		f.register(cmd.Flags())
+		if err := cmd.Flags().Parse(append([]string{"--caSecretName=a", "--tlsSecretName=b"}, c.args...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.complete(cmd.Flags(), func(string) (string, bool) { return c.env, true }); err != nil || f.forceIgnore != c.want {
+			t.Errorf("%+v: %v, %v", c, f.forceIgnore, err)
+		}
+	}
+}
+
+func TestMissingFlagsAreDistinct(t *testing.T) {
+	seen := map[string]bool{}
+	for _, m := range missing {
+		if seen[m.flag] || m.feature == "" {
+			t.Errorf("%+v", m)
+		}
+		seen[m.flag] = true
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	e := environment(func(k string) (string, bool) {
+		v, ok := map[string]string{"KYVERNO_NAMESPACE": "ns", "KYVERNO_SVC": "", "KYVERNO_POD_NAME": "pod-1"}[k]
+		return v, ok
+	})
+	if (e != env{namespace: "ns", service: "kyverno-svc", configMap: "kyverno", podName: "pod-1"}) {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestTask(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	var rounds atomic.Int32
+	ctx, cancel := context.WithCancel(t.Context())
+	wake := newTrigger()
+	done := make(chan struct{})
+	reached := make(chan int32, 100)
+	go func() {
+		defer close(done)
+		task{name: "t", wake: wake, once: func(context.Context) (time.Duration, error) {
+			n := rounds.Add(1)
+			reached <- n
+			switch n {
+			case 1:
+				return 0, errors.New("not yet") // tried again after a pause
+			case 2:
+				panic("boom") // so is a panic
+			case 3:
+				return time.Millisecond, nil // without news
+			}
+			return 0, nil // only with news
+		}}.run(ctx, log)
+	}()
+	expect := func(want int32) {
+		t.Helper()
+		select {
+		case n := <-reached:
+			if n != want {
+				t.Fatalf("round %d, want %d", n, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("round %d never came", want)
+		}
+	}
+	for n := range int32(4) {
+		expect(n + 1)
+	}
+	wake.fire()
+	wake.fire()
+	expect(5)
+	cancel()
+	<-done
+}
+
+func TestPoliciesFollowEvents(t *testing.T) {
+	c := catalog.New()
+	p := newPolicies(c, true, slog.New(slog.DiscardHandler))
+	h := p.handler()
+	object := func(generation int64, message string) *unstructured.Unstructured {
+		var u unstructured.Unstructured
+		text := fmt.Sprintf(`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p, uid: u, generation: %d}, spec: {rules: [
+		  {name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: %s, pattern: {spec: {hostNetwork: "false"}}}}]}}`, generation, message)
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		u.SetGeneration(generation)
+		return &u
+	}
+	program := func() *policy.Program { return c.Snapshot().Get(catalog.ID{Kind: "ClusterPolicy", Name: "p"}) }
+	first := object(1, "one")
+	h.OnAdd(first, true)
+	before := program()
+	if before == nil || before.Settings.FailurePolicy != policy.Ignore {
+		t.Fatalf("%+v", before)
+	}
+	withStatus := object(1, "one")
+	withStatus.Object["status"] = map[string]any{"ready": true}
+	h.OnUpdate(first, withStatus)
+	if program() != before {
+		t.Error("a status compiled the policy again")
+	}
+	if objects, _ := p.all(); objects["ClusterPolicy/p"] != withStatus {
+		t.Error("the object with the status is not kept: its status would be written again and again")
+	}
+	h.OnUpdate(withStatus, object(2, "two"))
+	if program() == before {
+		t.Error("a change was not compiled")
+	}
+	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: withStatus})
+	if program() != nil {
+		t.Error("a deleted policy is in force")
+	}
+	if objects, broken := p.all(); len(objects)+len(broken) > 0 {
+		t.Errorf("left over: %v %v", objects, broken)
+	}
+	select {
+	case <-p.changed:
+	default:
+		t.Error("nobody was woken")
+	}
+}
+
+func TestSubjectKeys(t *testing.T) {
+	got := subjectKeys([]rbacv1.Subject{
+		{Kind: "User", Name: "jane"}, {Kind: "Group", Name: "dev"}, {Kind: "ServiceAccount", Name: "bot", Namespace: "infra"},
+		{Kind: "ServiceAccount", Name: "local"}, {Kind: "Robot", Name: "x"},
+	}, "team")
+	want := "user jane|group dev|user system:serviceaccount:infra:bot|user system:serviceaccount:team:local"
+	if strings.Join(got, "|") != want {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTransforms(t *testing.T) {
+	managed := []metav1.ManagedFieldsEntry{{Manager: "x"}}
+	ns := namespaceObject()
+	ns.ObjectMeta = metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, ManagedFields: managed, ResourceVersion: "1"}
+	if _, err := onlyLabels(ns); err != nil || ns.Annotations != nil || ns.ManagedFields != nil || ns.Labels["a"] != "b" || ns.Name != "n" || ns.ResourceVersion != "1" {
+		t.Errorf("%+v", ns)
+	}
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", ManagedFields: managed}}
+	if _, err := stripManagedFields(s); err != nil || s.ManagedFields != nil {
+		t.Errorf("%+v", s)
+	}
+	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "n", Labels: map[string]string{"a": "b"}, ManagedFields: managed}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "jane"}}}
+	if _, err := onlySubjects(b); err != nil || b.Labels != nil || b.ManagedFields != nil || b.Namespace != "n" || len(b.Subjects) != 1 {
+		t.Errorf("%+v", b)
+	}
+	gone := toolscache.DeletedFinalStateUnknown{Key: "k"}
+	for _, f := range []toolscache.TransformFunc{stripManagedFields, onlyLabels, onlySubjects} {
+		if out, err := f(gone); err != nil || out != any(gone) {
+			t.Errorf("a tombstone became %v, %v", out, err)
+		}
+	}
+}
