@@ -58,7 +58,7 @@ func TestEval(t *testing.T) {
 	noMatch.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
 	lookup := rule("lookup", yields(policy.StatusPass, ""))
 	lookup.Match = func(context.Context, *policy.Request) (bool, error) { return false, errors.New("no namespace") }
-	panics := rule("panics", func(*policy.Scope) policy.Yield { var m map[string]any; m["a"] = 1; return policy.Yield{} })
+	panics := rule("panics", func(*policy.Scope) policy.Yield { panic("a bug") })
 	onlyMutate := rule("mutate", yields(policy.StatusFail, ""))
 	onlyMutate.Stage = policy.StageMutate
 	skipsDelete := rule("pattern", yields(policy.StatusFail, ""))
