@@ -18,6 +18,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&ClusterPolicy{}, &ClusterPolicyList{},
 		&Policy{}, &PolicyList{},
+		&PolicyException{}, &PolicyExceptionList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,0 +1,14 @@
+// Package v2 holds the Go form of the kyverno.io/v2 API: PolicyException, which exempts resources from rules.
+//
+//	var exception kyvernov2.PolicyException
+//	err := yaml.UnmarshalStrict(manifest, &exception)
+//	for _, e := range exception.Spec.Exceptions { … e.PolicyName, e.RuleNames … }
+//
+// The kind is the same, field for field, in kyverno.io/v2beta1, and shares its types with it; v2 is the stored version.
+// The package does not judge exceptions: internal/exception does.
+//
+// It imports nothing of Ephor but the other versions of the group.
+//
+// +kubebuilder:object:generate=true
+// +groupName=kyverno.io
+package v2

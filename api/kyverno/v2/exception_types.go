@@ -1,0 +1,29 @@
+package v2
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+)
+
+// PolicyException exempts resources from rules of policies.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=policyexceptions,scope=Namespaced,shortName=polex,categories=kyverno
+type PolicyException struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is exempt, and from which rules.
+	Spec kyvernov2beta1.PolicyExceptionSpec `json:"spec"`
+}
+
+// PolicyExceptionList is a list of PolicyException.
+//
+// +kubebuilder:object:root=true
+type PolicyExceptionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PolicyException `json:"items"`
+}
