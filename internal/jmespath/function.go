@@ -155,8 +155,9 @@ func evalArgs(env *Env, args []eval, v any) ([]any, error) {
 }
 
 var (
-	errArgs  = errors.New("incorrect number of args")
-	errArity = errors.New("Invalid arity.") //nolint:staticcheck // worded as the reference
+	errArgs = errors.New("incorrect number of args")
+	//lint:ignore ST1005 the reference's words
+	errArity = errors.New("Invalid arity.")
 )
 
 // check tests the number and the types of arguments. Errors name the type as the reference prints it.

@@ -6,7 +6,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-var errZeroStep = errors.New("Invalid slice, step cannot be 0") //nolint:staticcheck // worded as the reference
+//lint:ignore ST1005 the reference's words
+var errZeroStep = errors.New("Invalid slice, step cannot be 0")
 
 // step counts n steps of the evaluation's budget.
 func (env *Env) step(n int) error { return env.Meter.Step(n) }
