@@ -31,8 +31,11 @@ type filter struct {
 
 // compileFilter orders the tests by cost: what compares two words first, what walks the object next, what looks
 // something up last.
-func compileFilter(f kyvernov1.ResourceFilter) filter {
+func compileFilter(f kyvernov1.ResourceFilter, o Options) filter {
 	d, u := f.ResourceDescription, f.UserInfo
+	if o.IgnoreOperations {
+		d.Operations = nil
+	}
 	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d}
 	add := func(t test) { out.steps = append(out.steps, step{test: t}) }
 	addUser := func(t test) { out.steps = append(out.steps, step{test: t, user: true}) }
@@ -80,7 +83,7 @@ func compileFilter(f kyvernov1.ResourceFilter) filter {
 		add(matchSelector(sel))
 	}
 	if d.NamespaceSelector != nil {
-		add(matchNamespaceSelector(compileSelector(d.NamespaceSelector)))
+		add(matchNamespaceSelector(compileSelector(d.NamespaceSelector), o.NamespacesPass))
 	}
 	if len(u.Roles) > 0 {
 		addUser(matchRoles(u.Roles))

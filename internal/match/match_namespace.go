@@ -24,13 +24,13 @@ func matchNamespaces(namespaces []string) test {
 	}
 }
 
-// matchNamespaceSelector: the labels of the object's namespace fulfil the selector. It never matches a Namespace
-// (language reference §2.3), and judges a cluster-scoped object by an empty set of labels. It needs a lookup, which may
-// fail.
-func matchNamespaceSelector(sel *selector) test {
+// matchNamespaceSelector: the labels of the object's namespace fulfil the selector. For a Namespace the answer is
+// namespacesPass: no in policies, yes in exceptions (language reference §2.3). It judges a cluster-scoped object by an
+// empty set of labels. It needs a lookup, which may fail.
+func matchNamespaceSelector(sel *selector, namespacesPass bool) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		if isNamespace(r) {
-			return false, nil
+			return namespacesPass, nil
 		}
 		labels, err := r.NamespaceLabels(ctx)
 		if err != nil {

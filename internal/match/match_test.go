@@ -82,6 +82,7 @@ func (c *requestCase) request() *policy.Request {
 
 type ruleFile struct {
 	PolicyNamespace string                    `json:"policyNamespace"`
+	Options         Options                   `json:"options"`
 	Match           kyvernov1.MatchResources  `json:"match"`
 	Exclude         *kyvernov1.MatchResources `json:"exclude"`
 }
@@ -117,7 +118,7 @@ func TestMatch(t *testing.T) {
 			if len(cases) == 0 {
 				t.Fatal("no requests")
 			}
-			m, diags := Compile(rule.Match, rule.Exclude, rule.PolicyNamespace, "spec.rules[0]")
+			m, diags := CompileWith(rule.Match, rule.Exclude, rule.PolicyNamespace, "spec.rules[0]", rule.Options)
 			if strings.Contains(string(archive.Comment), "broken rule") != diags.HasErrors() {
 				t.Errorf("diagnostics: %v", diags)
 			}

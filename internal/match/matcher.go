@@ -30,9 +30,23 @@ type block struct {
 // spec.rules[0]. A Matcher is always returned; where the diagnostics hold errors that make a block ambiguous or
 // unusable, its Match returns an error.
 func Compile(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string) (*Matcher, diag.List) {
-	out := &Matcher{namespace: policyNamespace, match: compileBlock(m)}
+	return CompileWith(m, ex, policyNamespace, path, Options{})
+}
+
+// Options are the ways in which other objects than policies read their match blocks.
+type Options struct {
+	// IgnoreOperations: what a filter says of operations is passed over (exceptions).
+	IgnoreOperations bool
+	// NamespacesPass: a namespaceSelector says nothing of an object of kind Namespace, instead of never matching it
+	// (exceptions, cleanup).
+	NamespacesPass bool
+}
+
+// CompileWith is Compile for a match block with other rules.
+func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string, o Options) (*Matcher, diag.List) {
+	out := &Matcher{namespace: policyNamespace, match: compileBlock(m, o)}
 	if ex != nil {
-		out.exclude = compileBlock(*ex)
+		out.exclude = compileBlock(*ex, o)
 	}
 	out.targets = out.match.targets()
 	out.excludes = out.exclude.certain()
@@ -80,11 +94,11 @@ func filtersOf(m kyvernov1.MatchResources) (filters []kyvernov1.ResourceFilter, 
 	return filters, len(m.All) > 0, err
 }
 
-func compileBlock(m kyvernov1.MatchResources) block {
+func compileBlock(m kyvernov1.MatchResources, o Options) block {
 	filters, all, err := filtersOf(m)
 	b := block{all: all && err == nil, err: err}
 	for _, f := range filters {
-		b.filters = append(b.filters, compileFilter(f))
+		b.filters = append(b.filters, compileFilter(f, o))
 	}
 	return b
 }
