@@ -1,0 +1,286 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/config/install"
+)
+
+// object reads one object as JSON data.
+func object(t testing.TB, args ...string) (map[string]any, error) {
+	t.Helper()
+	out, err := kubectl(t, "", append([]string{"get", "-o", "json"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var o map[string]any
+	return o, json.Unmarshal([]byte(out), &o)
+}
+
+// at follows keys into JSON data; numbers index lists.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			l, _ := v.([]any)
+			if p >= len(l) {
+				return nil
+			}
+			v = l[p]
+		}
+	}
+	return v
+}
+
+// isRefused waits until creating the manifest is refused with the text, or, with an empty text, admitted.
+func isRefused(t testing.TB, manifest, text string, flags ...string) {
+	t.Helper()
+	eventually(t, func() error {
+		_, err := kubectl(t, manifest, append([]string{"create", "--dry-run=server", "-f", "-"}, flags...)...)
+		switch got, ok := refused(err); {
+		case text == "":
+			return err
+		case !ok:
+			return fmt.Errorf("not refused: %v", err)
+		case !strings.Contains(got, text):
+			return fmt.Errorf("%q is not in %s", text, got)
+		}
+		return nil
+	})
+}
+
+// The status says that the policy is ready, how many rules it has, and which were derived.
+func TestStatus(t *testing.T) {
+	applyPolicies(t, policyFile(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: with-status}
+spec:
+  rules:
+  - name: host-network
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate: {message: "no host network", pattern: {spec: {=(hostNetwork): false}}}
+`))
+	eventually(t, func() error {
+		o, err := object(t, "clusterpolicy", "with-status")
+		if err != nil {
+			return err
+		}
+		s := at(o, "status")
+		if got := fmt.Sprint(at(s, "conditions", 0, "type"), at(s, "conditions", 0, "status"), at(s, "conditions", 0, "reason"), at(s, "conditions", 0, "message"),
+			at(s, "rulecount", "validate"), at(s, "autogen", "rules", 0, "name"), at(s, "autogen", "rules", 1, "name")); got != "ReadyTrueSucceededReady1autogen-host-networkautogen-cronjob-host-network" {
+			return fmt.Errorf("status: %s", got)
+		}
+		return nil
+	})
+}
+
+// A Policy judges its own namespace and no other.
+func TestNamespacedPolicy(t *testing.T) {
+	must(t, "", "create", "namespace", "own")
+	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "own", "--wait=false") })
+	must(t, strings.NewReplacer("kind: ClusterPolicy", "kind: Policy", "{name: require-team}", "{name: require-team, namespace: own}", ", namespaces: [default]", "").
+		Replace(fmt.Sprintf(requireTeam, "Enforce")), "create", "-f", "-")
+	in := func(ns string) string {
+		return strings.Replace(configMap("c"), "namespace: default", "namespace: "+ns, 1)
+	}
+	isRefused(t, in("own"), "resource ConfigMap/own/c was blocked due to the following policies \n\nrequire-team:\n  team: 'validation error: the label team is required.")
+	isRefused(t, in("default"), "")
+}
+
+// A namespaceSelector sees the labels of a namespace that was made a moment ago.
+func TestNamespaceSelector(t *testing.T) {
+	applyPolicies(t, policyFile(t, strings.Replace(fmt.Sprintf(requireTeam, "Enforce"), "namespaces: [default]", "namespaceSelector: {matchLabels: {tier: prod}}", 1)))
+	isRefused(t, configMap("c"), "")
+	for _, tier := range []string{"prod", "lab"} {
+		name := "tier-" + tier
+		must(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+name+", labels: {tier: "+tier+"}}\n", "create", "-f", "-")
+		t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", name, "--wait=false") })
+		_, err := kubectl(t, strings.Replace(configMap("c"), "namespace: default", "namespace: "+name, 1), "create", "--dry-run=server", "-f", "-")
+		if _, ok := refused(err); ok != (tier == "prod") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Roles come from bindings of the user, of a group, and of a service account.
+func TestClusterRoles(t *testing.T) {
+	applyPolicies(t, policyFile(t, strings.NewReplacer("spec:\n  rules:", "spec:\n  background: false\n  rules:", "namespaces: [default]}", "namespaces: [default]}, clusterRoles: [team-lead]").
+		Replace(fmt.Sprintf(requireTeam, "Enforce"))))
+	must(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: team-lead}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: team-member}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: team-lead}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: team-lead}
+subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: jane}, {kind: Group, apiGroup: rbac.authorization.k8s.io, name: leads}, {kind: ServiceAccount, name: default, namespace: default}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: team-member}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: team-member}
+subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: joe}]
+`, "create", "-f", "-")
+	t.Cleanup(func() {
+		cluster.Kubectl(context.Background(), nil, "delete", "clusterrole,clusterrolebinding", "team-lead", "team-member")
+	})
+	for who, text := range map[string]string{
+		"jane": "the label team is required", "system:serviceaccount:default:default": "the label team is required", "joe": "",
+	} {
+		isRefused(t, configMap("c"), text, "--as="+who)
+	}
+	isRefused(t, configMap("c"), "the label team is required", "--as=somebody", "--as-group=leads")
+}
+
+// Match conditions give a webhook of its own, and the API server asks it only when they hold.
+func TestMatchConditions(t *testing.T) {
+	applyPolicies(t, policyFile(t, strings.Replace(fmt.Sprintf(requireTeam, "Enforce"), "spec:\n", `spec:
+  webhookConfiguration:
+    matchConditions: [{name: not-exempt, expression: "object.metadata.name != 'exempt'"}]
+`, 1)))
+	isRefused(t, configMap("c"), `admission webhook "validate.kyverno.svc-fail-finegrained-require-team" denied the request: `)
+	isRefused(t, configMap("exempt"), "")
+}
+
+// The ConfigMap's filters take effect without a restart.
+func TestResourceFilters(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	isRefused(t, configMap("c"), "the label team is required")
+	before, err := object(t, "configmap", install.ConfigMap, "-n", install.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(filters string) {
+		patch, _ := json.Marshal(map[string]any{"data": map[string]any{"resourceFilters": filters}})
+		must(t, "", "patch", "configmap", install.ConfigMap, "-n", install.Namespace, "--type=merge", "-p", string(patch))
+	}
+	was := at(before, "data", "resourceFilters").(string)
+	set(was + " [ConfigMap,default,*]")
+	isRefused(t, configMap("c"), "")
+	set(was)
+	isRefused(t, configMap("c"), "the label team is required")
+}
+
+// What somebody else changes in our webhook configurations is changed back, and a deleted one comes back.
+func TestDriftIsReverted(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	const name = "kyverno-resource-validating-webhook-cfg"
+	intact := func() error {
+		o, err := object(t, "validatingwebhookconfiguration", name)
+		if err != nil {
+			return err
+		}
+		if got := fmt.Sprint(at(o, "webhooks", 0, "failurePolicy"), at(o, "webhooks", 0, "timeoutSeconds"), at(o, "metadata", "labels")); got != "Fail10 map[webhook.kyverno.io/managed-by:kyverno]" {
+			return errors.New(got)
+		}
+		return nil
+	}
+	eventually(t, intact)
+	must(t, "", "patch", "validatingwebhookconfiguration", name, "--type=json", "-p", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`)
+	eventually(t, intact)
+	must(t, "", "label", "validatingwebhookconfiguration", name, "webhook.kyverno.io/managed-by-", "mine=yes")
+	eventually(t, intact)
+	must(t, "", "delete", "validatingwebhookconfiguration", name)
+	eventually(t, intact)
+	isRefused(t, configMap("c"), "the label team is required")
+}
+
+// The certificates are Kyverno's Secrets; when they are deleted new ones are made, served and trusted without a restart.
+func TestCertificates(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	read := func() (ca string, err error) {
+		for _, name := range []string{install.AdmissionTLSSecret, install.AdmissionCASecret} {
+			o, err := object(t, "secret", name, "-n", install.Namespace)
+			if err != nil {
+				return "", err
+			}
+			if got := fmt.Sprint(at(o, "type"), at(o, "metadata", "labels")); got != "kubernetes.io/tlsmap[cert.kyverno.io/managed-by:kyverno]" {
+				return "", errors.New(got)
+			}
+			ca, _ = at(o, "data", "tls.crt").(string)
+		}
+		return ca, nil
+	}
+	old, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "delete", "secret", install.AdmissionTLSSecret, install.AdmissionCASecret, "-n", install.Namespace)
+	eventually(t, func() error {
+		ca, err := read()
+		if err != nil {
+			return err
+		}
+		o, err := object(t, "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+		if err != nil {
+			return err
+		}
+		if bundle := at(o, "webhooks", 0, "clientConfig", "caBundle"); ca == old || bundle != ca {
+			return errors.New("the bundle is not the new CA yet")
+		}
+		return nil
+	})
+	isRefused(t, configMap("c"), "the label team is required")
+}
+
+// A second replica serves at once; the lease stays with the first until that ends.
+func TestSecondReplica(t *testing.T) {
+	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	isRefused(t, configMap("c"), "the label team is required")
+	holder := func() string {
+		o, _ := object(t, "lease", "kyverno", "-n", install.Namespace)
+		s, _ := at(o, "spec", "holderIdentity").(string)
+		return s
+	}
+	was := holder()
+	second, err := ephor.StartAdmission(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := holder(); was == "" || now != was {
+		t.Errorf("the lease went from %q to %q", was, now)
+	}
+	replica.Kill()
+	replica = second
+	isRefused(t, configMap("c"), "the label team is required")
+	eventually(t, func() error {
+		if now := holder(); now == was {
+			return errors.New("the lease is still held by " + now)
+		}
+		return nil
+	})
+	// The new leader does the leader's work.
+	must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+	isRefused(t, configMap("c"), "the label team is required")
+}
+
+// Our process logs in with the rights of the manifests, and they suffice: nothing it tried was forbidden.
+func TestNothingIsForbidden(t *testing.T) {
+	var forbidden []string
+	for line := range bytes.Lines([]byte(replica.Tail(5000))) {
+		if bytes.Contains(line, []byte("is forbidden: User")) {
+			forbidden = append(forbidden, string(line))
+		}
+	}
+	if len(forbidden) > 0 {
+		t.Errorf("%d lines, such as %s", len(forbidden), forbidden[0])
+	}
+}
