@@ -14,7 +14,12 @@ var ErrUnavailable = errors.New("not available here")
 // World is what one Program may see of the outside. The zero World offers nothing.
 type World struct {
 	Objects    Objects
+	Lists      Lists
 	Namespaces Namespaces
+	API        API
+	Services   Services
+	Globals    Globals
+	Images     Images
 	Names      Names
 	Clock      Clock
 	Rand       Rand

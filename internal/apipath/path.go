@@ -1,0 +1,176 @@
+package apipath
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Path is one path of the API: either a resource (Resource is set) or something else that the server knows, such as
+// /version (Other is set).
+type Path struct {
+	Group, Version string // Group is empty for the core group
+	Namespace      string // empty for cluster-scoped resources and for lists over all namespaces
+	Resource       string // plural, such as pods
+	Name           string // empty for a list
+	Subresource    []string
+	Other          []string
+	Query          url.Values
+}
+
+var (
+	label   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	domain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	segment = regexp.MustCompile(`^[A-Za-z0-9._:~@+=,-]{1,253}$`)
+)
+
+// endless are parameters with which an answer never ends.
+var endless = []string{"watch", "follow"}
+
+// maxLength is the longest path that is read.
+const maxLength = 8 << 10
+
+// Error says why a path is refused.
+type Error struct{ Path, Reason string }
+
+func (e *Error) Error() string { return fmt.Sprintf("invalid API path %q: %s", e.Path, e.Reason) }
+
+// Parse reads a path with its query. It refuses, with an *Error, everything that servers and proxies are known to read
+// in different ways: empty segments, dot segments, however they are escaped, fragments, and characters that no
+// Kubernetes name has. One slash at the end and blanks around the path are forgiven.
+func Parse(text string) (Path, error) {
+	refuse := func(format string, args ...any) (Path, error) {
+		shown := text
+		if len(shown) > 200 {
+			shown = shown[:200] + "…"
+		}
+		return Path{}, &Error{Path: shown, Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(text) > maxLength {
+		return refuse("it is longer than %d bytes", maxLength)
+	}
+	raw, rawQuery, hasQuery := strings.Cut(strings.TrimSpace(text), "?")
+	if strings.Contains(raw, "#") || strings.Contains(rawQuery, "#") {
+		return refuse("it holds a `#`")
+	}
+	if !strings.HasPrefix(raw, "/") {
+		return refuse("it does not begin with a slash")
+	}
+	var parts []string
+	for _, s := range strings.Split(strings.TrimSuffix(raw[1:], "/"), "/") {
+		decoded, err := url.PathUnescape(s)
+		switch {
+		case err != nil:
+			return refuse("%q is not escaped properly", s)
+		case decoded == "":
+			return refuse("it has an empty segment")
+		case decoded == "." || decoded == "..":
+			return refuse("it has a dot segment")
+		case !segment.MatchString(decoded):
+			return refuse("the segment %q has characters that no Kubernetes name has", decoded)
+		}
+		parts = append(parts, decoded)
+	}
+	p, err := fromParts(parts)
+	if err != "" {
+		return refuse("%s", err)
+	}
+	if hasQuery && rawQuery != "" {
+		query, err := url.ParseQuery(rawQuery)
+		if err != nil {
+			return refuse("the query cannot be read")
+		}
+		for key := range query {
+			if slices.Contains(endless, key) {
+				return refuse("with the parameter %s the answer would never end", key)
+			}
+		}
+		p.Query = query
+	}
+	return p, nil
+}
+
+// fromParts makes a path of its decoded segments; reason says why it is none.
+func fromParts(parts []string) (p Path, reason string) {
+	rest := parts
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		p.Version, rest = parts[1], parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		p.Group, p.Version, rest = parts[1], parts[2], parts[3:]
+		if !domain.MatchString(p.Group) {
+			return p, fmt.Sprintf("%q is not an API group", p.Group)
+		}
+	default:
+		return Path{Other: parts}, ""
+	}
+	if !label.MatchString(p.Version) {
+		return p, fmt.Sprintf("%q is not an API version", p.Version)
+	}
+	ownSubresource := len(rest) == 3 && p.Group == "" && (rest[2] == "status" || rest[2] == "finalize")
+	if rest[0] == "namespaces" && len(rest) > 2 && !ownSubresource {
+		if p.Namespace = rest[1]; !label.MatchString(p.Namespace) {
+			return p, fmt.Sprintf("%q is not the name of a namespace", p.Namespace)
+		}
+		rest = rest[2:]
+	}
+	if p.Resource = rest[0]; !domain.MatchString(p.Resource) {
+		return p, fmt.Sprintf("%q is not the name of a resource", p.Resource)
+	}
+	if len(rest) > 1 {
+		p.Name = rest[1]
+	}
+	if len(rest) > 2 {
+		p.Subresource = rest[2:]
+	}
+	return p, ""
+}
+
+// InNamespace is the namespace that the path stays in; empty when it may touch more than one namespace or none. A
+// Namespace object counts as its own namespace.
+func (p Path) InNamespace() string {
+	if p.Namespace == "" && p.Group == "" && p.Resource == "namespaces" {
+		return p.Name
+	}
+	return p.Namespace
+}
+
+// APIVersion is group/version, or version alone for the core group.
+func (p Path) APIVersion() string {
+	if p.Group == "" {
+		return p.Version
+	}
+	return p.Group + "/" + p.Version
+}
+
+// Segments are the segments of the path, without query. None of them needs escaping.
+func (p Path) Segments() []string {
+	if p.Resource == "" {
+		return p.Other
+	}
+	var out []string
+	if p.Group == "" {
+		out = append(out, "api", p.Version)
+	} else {
+		out = append(out, "apis", p.Group, p.Version)
+	}
+	if p.Namespace != "" {
+		out = append(out, "namespaces", p.Namespace)
+	}
+	out = append(out, p.Resource)
+	if p.Name != "" {
+		out = append(out, p.Name)
+	}
+	return append(out, p.Subresource...)
+}
+
+// String writes the path, with its query, from its parts.
+func (p Path) String() string {
+	s := "/" + strings.Join(p.Segments(), "/")
+	if len(p.Query) > 0 {
+		s += "?" + p.Query.Encode()
+	}
+	return s
+}

@@ -1,0 +1,80 @@
+package world
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/apipath"
+)
+
+// Methods of requests.
+const (
+	GET  = "GET"
+	POST = "POST"
+)
+
+// API asks the Kubernetes API by path.
+type API interface {
+	// Call sends the request and returns the decoded answer. A status that is not 2xx is an error.
+	Call(ctx context.Context, r APIRequest) (any, error)
+}
+
+// APIRequest is one request to the Kubernetes API.
+type APIRequest struct {
+	Method string // GET or POST
+	Path   apipath.Path
+	Body   any // JSON value, of a POST
+}
+
+// APIFunc adapts a function to API.
+type APIFunc func(context.Context, APIRequest) (any, error)
+
+// Call calls f.
+func (f APIFunc) Call(ctx context.Context, r APIRequest) (any, error) { return f(ctx, r) }
+
+// PathError says that a path is out of a policy's reach.
+type PathError struct{ Path, Namespace string }
+
+func (e *PathError) Error() string {
+	if e.Namespace == "" {
+		return fmt.Sprintf("permission denied: %s is out of reach", e.Path)
+	}
+	return fmt.Sprintf("permission denied: %s is out of reach, a policy of the namespace %s may only read below that namespace", e.Path, e.Namespace)
+}
+
+// Subresources through which a request leaves the API: what is behind them is not Kubernetes data.
+var throughSubresources = []string{"proxy", "exec", "attach", "portforward"}
+
+// CheckAPI returns a *PathError for a request that is out of reach. A Reach of one namespace allows reading what is in
+// the namespace, and asking for the rights of somebody there; every other POST would write with the rights of the
+// process.
+func (r Reach) CheckAPI(method string, p apipath.Path) error {
+	if r.cluster {
+		return nil
+	}
+	refusal := &PathError{Path: p.String(), Namespace: r.namespace}
+	if !r.Allows(p.InNamespace()) {
+		return refusal
+	}
+	if len(p.Subresource) > 0 && slices.Contains(throughSubresources, p.Subresource[0]) {
+		return refusal
+	}
+	if method == GET || method == POST && p.Group == "authorization.k8s.io" && p.Resource == "localsubjectaccessreviews" {
+		return nil
+	}
+	return refusal
+}
+
+// Confine cuts an API to a Reach; nil stays nil. Every implementation of Root gives its API through it.
+func Confine(r Reach, next API) API {
+	if next == nil {
+		return nil
+	}
+	return APIFunc(func(ctx context.Context, req APIRequest) (any, error) {
+		if err := r.CheckAPI(req.Method, req.Path); err != nil {
+			return nil, err
+		}
+		return next.Call(ctx, req)
+	})
+}

@@ -1,0 +1,66 @@
+package world
+
+import (
+	"context"
+)
+
+// Services asks HTTP services other than the Kubernetes API. Namespaced policies get none (lesson S11).
+type Services interface {
+	// Call sends the request and returns the decoded JSON answer. A status that is not 2xx is an error.
+	Call(ctx context.Context, r ServiceRequest) (any, error)
+}
+
+// ServiceRequest is one request to a service.
+type ServiceRequest struct {
+	Method string // GET or POST
+	URL    string
+	// VariableHost: the host is not written in the policy but came from a variable, so that it may be a requester's choice.
+	VariableHost bool
+	Headers      []Header
+	CABundle     string // PEM; empty for the certificates of the system
+	Body         any    // JSON value, of a POST
+}
+
+// Header is a header of a request.
+type Header struct{ Name, Value string }
+
+// ServicesFunc adapts a function to Services.
+type ServicesFunc func(context.Context, ServiceRequest) (any, error)
+
+// Call calls f.
+func (f ServicesFunc) Call(ctx context.Context, r ServiceRequest) (any, error) { return f(ctx, r) }
+
+// Globals reads the data of GlobalContextEntries. Namespaced policies get none (lesson S5).
+type Globals interface {
+	// Global returns the data of an entry; the name may be entry.projection. An entry that is missing, or that could not
+	// be loaded, is an error.
+	Global(ctx context.Context, name string) (any, error)
+}
+
+// GlobalsFunc adapts a function to Globals.
+type GlobalsFunc func(ctx context.Context, name string) (any, error)
+
+// Global calls f.
+func (f GlobalsFunc) Global(ctx context.Context, name string) (any, error) { return f(ctx, name) }
+
+// Images reads what registries say about images.
+type Images interface {
+	// Image returns image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData of the
+	// image, as JSON values.
+	Image(ctx context.Context, r ImageRequest) (map[string]any, error)
+}
+
+// ImageRequest names an image and how to log in to its registry.
+type ImageRequest struct {
+	Reference string
+	Insecure  bool     // registries without TLS, or with a certificate that is not trusted
+	Providers []string // default, google, azure, amazon, github
+	Secrets   []string // pull secrets, in the engine's namespace unless written namespace/name
+}
+
+// Lists reads all objects of a kind.
+type Lists interface {
+	// List returns the objects of the kind in the namespace (empty: everywhere) that the label selector (in its text form;
+	// empty: all) selects.
+	List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error)
+}
