@@ -27,6 +27,8 @@ type Yield struct {
 	Message    string
 	Path       string // where in the object a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
+	// Exceptions are the keys of the exceptions that caused a skip.
+	Exceptions []string
 	// Object is what a mutate rule made of the request's object; nil when it changed nothing.
 	Object *value.Doc
 	// Work is the deferred change that a generate or mutate-existing rule asks for.
@@ -38,8 +40,7 @@ type Result struct {
 	Program *Program
 	Rule    *Rule
 	Yield
-	Action     Action   // effective action of the rule for the request's namespace
-	Exceptions []string // keys of the exceptions that caused a skip
+	Action Action // effective action of the rule for the request's namespace
 }
 
 // Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.

@@ -78,6 +78,8 @@ type Rule struct {
 	AllowExisting bool
 	// ReportProperties are copied into the results; templates are already resolved in Result.Properties.
 	ReportProperties map[string]string
+	// Exceptions are those that name the rule; they are joined to it after Compile, by the catalog.
+	Exceptions []*Exception
 	// SkipOnDelete: a DELETE request yields no result (language reference §2.6).
 	SkipOnDelete bool
 

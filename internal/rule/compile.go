@@ -62,6 +62,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	if c.diags[before:].HasErrors() || run == nil {
 		out.Eval = c.broken()
 	} else {
+		pre.relaxed = c.relaxed
 		out.Eval = pre.around(run)
 	}
 	c.diags.Add(c.harmless...)
@@ -85,6 +86,7 @@ type compiler struct {
 	diags    diag.List
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
+	relaxed  relaxed // set by a kind whose handler can leave controls out
 }
 
 // kind chooses the handler of the rule and reports rules with none or several.

@@ -14,15 +14,17 @@ type handler func(*policy.Scope) policy.Yield
 const textPreconditions = "preconditions not met"
 
 // prelude is what every rule does before and after its handler (§3.2): context entries are registered, not loaded;
-// preconditions are judged; the result gets the rule's report properties.
+// preconditions are judged, then exceptions; the result gets the rule's report properties.
 type prelude struct {
 	context       *loader.Chain
 	preconditions *condition.Set // nil when there are none
+	relaxed       relaxed        // nil when exceptions exempt from the rule as a whole only
 	properties    *properties    // nil when there are none
 }
 
 // around makes the evaluator of a rule. What a rule does not have costs nothing.
 func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
+	run = p.exempt(run)
 	eval := run
 	if p.preconditions != nil {
 		eval = func(s *policy.Scope) policy.Yield {

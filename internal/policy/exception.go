@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Exception exempts resources from rules. It is immutable after Compile and shared by all goroutines.
+type Exception struct {
+	Namespace, Name string // Namespace may be empty on the command line
+	UID             string
+	Generation      int64
+	// Background: the exception also holds where an existing object is scanned.
+	Background bool
+	// Rules are the rules that the exception is for.
+	Rules []ExceptionRules
+	// Match reports whether the exception is for the object of the request. An error means that it could not be told.
+	Match func(ctx context.Context, r *Request) (bool, error)
+	// Conditions reports whether its conditions hold, in the scope of the rule; nil when it has none.
+	Conditions func(s *Scope) (bool, error)
+	// Needs says what Match and Conditions look at.
+	Needs Needs
+	// Relaxes: the exception does not exempt from podSecurity rules as a whole but only from the controls that Controls
+	// names, a value that belongs to the compiler of those rules. Other rules do not look at it.
+	Relaxes  bool
+	Controls any
+	// Diags are the mistakes found by Check and Compile. An exception with errors must not be used.
+	Diags diag.List
+}
+
+// ExceptionRules are rules of one policy.
+type ExceptionRules struct {
+	Policy string   // name, or namespace/name, of the policy; exact
+	Names  []string // of the rules; wildcards
+}
+
+// Key is `namespace/name`, or `name` without a namespace.
+func (e *Exception) Key() string {
+	if e.Namespace == "" {
+		return e.Name
+	}
+	return e.Namespace + "/" + e.Name
+}
