@@ -139,7 +139,7 @@ func (b *builder) contribute(to *side, base string, p *policy.Program, stages po
 		case !r.Stage.Has(stages):
 			continue
 		}
-		unknown, err := h.rules.add(r.Targets, ops, p.Namespace != "", b.Resources)
+		unknown, err := h.rules.add(r, ops, p.Namespace != "", b.Resources)
 		b.unknown += unknown
 		var group *discovery.ErrGroupDiscoveryFailed
 		switch {

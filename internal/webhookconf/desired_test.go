@@ -218,6 +218,22 @@ validate.kyverno.svc-ignore /validate/ignore Ignore 10
 `,
 		},
 		{
+			name: "exclude filters of kinds and operations take operations away, others do not",
+			programs: []*policy.Program{
+				program("a", func(p *policy.Program) {
+					p.Rules[0].Excludes = append(kinds("Pod@DELETE", "Service", "Deployment/scale@CREATE"), policy.Target{Group: "*", Version: "*", Kind: "ConfigMap", Names: []string{"x"}})
+				}, "Pod", "Service", "ConfigMap"),
+				program("b", func(p *policy.Program) {
+					p.Rules[0].Excludes = []policy.Target{{Group: "*", Version: "*", Kind: "*", Subresource: "*", Operations: []policy.Operation{policy.Connect, policy.Delete}}}
+				}, "Job"),
+			},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 configmaps Namespaced ` + everything + `
+  "" v1 pods,pods/ephemeralcontainers Namespaced CONNECT,CREATE,UPDATE
+  "batch" v1 jobs Namespaced CREATE,UPDATE
+`,
+		},
+		{
 			name:     "every served version",
 			programs: []*policy.Program{program("a", nil, "HorizontalPodAutoscaler@CREATE")},
 			want: `validate.kyverno.svc-fail /validate/fail Fail 10

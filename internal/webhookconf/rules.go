@@ -59,16 +59,11 @@ func (p place) name() string {
 // ruleSet collects the webhook rules of one webhook.
 type ruleSet map[place]operations
 
-// add adds the selectors of a rule. It returns how many of them name nothing that the API server serves.
-func (s ruleSet) add(targets []policy.Target, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
-	for _, t := range targets {
-		ops := defaults
-		if len(t.Operations) > 0 {
-			ops = operations{}
-			for _, op := range t.Operations {
-				ops[op] = true
-			}
-		}
+// add adds the selectors of a rule, without the operations that its exclude block takes from them for sure. It returns
+// how many selectors name nothing that the API server serves.
+func (s ruleSet) add(r *policy.Rule, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
+	own := ruleSet{}
+	for _, t := range r.Targets {
 		places, err := placesOf(t, namespacedPolicy, known)
 		if err != nil {
 			return unknown, err
@@ -77,15 +72,56 @@ func (s ruleSet) add(targets []policy.Target, defaults operations, namespacedPol
 			unknown++
 		}
 		for _, p := range places {
-			if s[p] == nil {
-				s[p] = operations{}
+			own.put(p, operationsOf(t, defaults))
+		}
+	}
+	for _, t := range r.Excludes {
+		if t.Names != nil || t.Namespaces != nil || t.MatchLabels != nil {
+			continue // it depends on the object
+		}
+		places, err := placesOf(t, namespacedPolicy, known)
+		if err != nil {
+			continue // what is asked for too much is filtered when it comes
+		}
+		own.subtract(places, operationsOf(t, allOperations))
+	}
+	for p, ops := range own {
+		s.put(p, ops)
+	}
+	return unknown, nil
+}
+
+func operationsOf(t policy.Target, defaults operations) operations {
+	if len(t.Operations) == 0 {
+		return defaults
+	}
+	ops := operations{}
+	for _, op := range t.Operations {
+		ops[op] = true
+	}
+	return ops
+}
+
+func (s ruleSet) put(p place, ops operations) {
+	if s[p] == nil {
+		s[p] = operations{}
+	}
+	for op := range ops {
+		s[p][op] = true
+	}
+}
+
+func (s ruleSet) subtract(places []place, ops operations) {
+	for _, gone := range places {
+		for p, have := range s {
+			if !gone.covers(p) {
+				continue
 			}
 			for op := range ops {
-				s[p][op] = true
+				delete(have, op)
 			}
 		}
 	}
-	return unknown, nil
 }
 
 func placesOf(t policy.Target, namespacedPolicy bool, known Resources) ([]place, error) {
