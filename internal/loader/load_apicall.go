@@ -1,0 +1,185 @@
+package loader
+
+import (
+	"fmt"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/apipath"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var apiCall = Loader{
+	Field: "apiCall",
+	Doc: "The answer of the Kubernetes API to a path, or of an HTTP service to a URL, as JSON. A default stands in when the call fails. " +
+		"A namespaced policy may only read below its own namespace, and asks no services.",
+	Example: `name: pods
+apiCall:
+  urlPath: /api/v1/namespaces/{{ request.namespace }}/pods
+  jmesPath: items | length(@)
+`,
+	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.APICall != nil },
+	compile: compileAPICall,
+}
+
+// call is a compiled apiCall; what the author left out is nil.
+type call struct {
+	entry  string
+	reach  world.Reach
+	method string
+
+	path    *template.Template
+	service *service
+	data    []field
+	query   *query
+	def     *template.Template
+}
+
+// field is one field of the body of a POST.
+type field struct {
+	key   string
+	value *template.Template
+}
+
+func compileAPICall(e *kyvernov1.ContextEntry, in input) compiled {
+	var c compiled
+	c.reads.Needs.Lookups = true
+	a := e.APICall
+	x := &call{entry: e.Name, reach: in.reach()}
+	x.compile(&c, &a.APICall, in)
+	x.query = c.query(e.Name, a.JMESPath, in.path+".jmesPath")
+	x.def = c.template(a.Default, in.path+".default")
+	if !c.diags.HasErrors() {
+		c.load = x.load
+	}
+	return c
+}
+
+// compile reads what to call. Mistakes go to c.
+func (x *call) compile(c *compiled, a *kyvernov1.APICall, in input) {
+	switch x.method = string(a.Method); x.method {
+	case "":
+		x.method = world.GET
+	case world.GET, world.POST:
+	default:
+		c.diags.Errorf(in.path+".method", "invalid request type %s for APICall %s", a.Method, x.entry)
+		c.diags.Hint("methods are GET and POST")
+	}
+	if len(a.Data) > 0 && x.method != world.POST {
+		c.diags.Errorf(in.path+".method", "a POST method is required to use data")
+		c.diags.Hint("add `method: POST`, or remove data")
+	}
+	switch {
+	case a.URLPath != "" && a.Service != nil:
+		c.diags.Errorf(in.path+".urlPath", "a URLPath cannot be used for service API calls")
+		c.diags.Hint("keep urlPath for the Kubernetes API, service for anything else")
+	case a.URLPath != "":
+		x.path = c.text(a.URLPath, in.path+".urlPath")
+		x.checkPath(c, in.path+".urlPath")
+	case a.Service != nil:
+		x.service = compileService(c, a.Service, in, x.entry)
+	default:
+		c.diags.Errorf(in.path, "missing service for APICall %s", x.entry)
+		c.diags.Hint("add urlPath or service")
+	}
+	for i, d := range a.Data {
+		at := in.path + ".data[" + strconv.Itoa(i) + "]"
+		v := c.template(d.Value, at+".value")
+		if d.Key == "" || v == nil {
+			c.diags.Errorf(at, "data needs a key and a value")
+			continue
+		}
+		x.data = append(x.data, field{d.Key, v})
+	}
+}
+
+// checkPath tells the author of a path without variables at once what would happen when it is called.
+func (x *call) checkPath(c *compiled, at string) {
+	text, static := x.path.Static()
+	if !static {
+		return
+	}
+	p, err := apipath.Parse(text.(string))
+	if err == nil {
+		err = x.reach.CheckAPI(x.method, p)
+	}
+	if err != nil {
+		c.diags.Errorf(at, "%v", err)
+	}
+}
+
+func (x *call) load(before *policy.Scope) (any, error) {
+	data, err := x.fetch(before)
+	if err == nil {
+		data, err = x.query.apply(before, data)
+	}
+	if budget.Over(err) || x.def == nil || err == nil && data != nil {
+		return data, err
+	}
+	v, err := x.def.Eval(before.Env, before)
+	if err != nil {
+		return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
+	}
+	return v, nil
+}
+
+func (x *call) fetch(before *policy.Scope) (any, error) {
+	body, err := x.body(before)
+	if err != nil {
+		return nil, err
+	}
+	if x.service != nil {
+		return x.service.fetch(before, x.entry, x.method, body)
+	}
+	text, err := substitute(x.entry, x.path, before)
+	if err != nil {
+		return nil, err
+	}
+	data, err := x.ask(before, text, body)
+	if err != nil {
+		return nil, fmt.Errorf("failed to fetch data for APICall: failed to %s resource with raw url: %s: %w", x.method, text, err)
+	}
+	return data, nil
+}
+
+// ask understands the path before anybody is asked; see package apipath.
+func (x *call) ask(before *policy.Scope, text string, body any) (any, error) {
+	p, err := apipath.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.reach.CheckAPI(x.method, p); err != nil {
+		return nil, err
+	}
+	api := before.Env.World.API
+	if api == nil {
+		return nil, fmt.Errorf("the Kubernetes API is %w", world.ErrUnavailable)
+	}
+	return api.Call(before.Env.Meter.Context(), world.APIRequest{Method: x.method, Path: p, Body: body})
+}
+
+func (x *call) body(before *policy.Scope) (any, error) {
+	if x.method != world.POST {
+		return nil, nil
+	}
+	body := make(map[string]any, len(x.data))
+	for _, f := range x.data {
+		v, err := f.value.Eval(before.Env, before)
+		if err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
+		}
+		body[f.key] = v
+	}
+	return body, nil
+}
+
+// reach is how far the policy of the entry may see.
+func (in input) reach() world.Reach {
+	if in.policyNamespace == "" {
+		return world.Cluster()
+	}
+	return world.InNamespace(in.policyNamespace)
+}

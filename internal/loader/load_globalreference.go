@@ -1,0 +1,56 @@
+package loader
+
+import (
+	"fmt"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var globalReference = Loader{
+	Field: "globalReference",
+	Doc:   "Data that a GlobalContextEntry keeps for all policies: the entry's data, or with `entry.projection` one of its projections. Not in namespaced policies.",
+	Example: `name: deployments
+globalReference:
+  name: deployments
+  jmesPath: "[].metadata.name"
+`,
+	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.GlobalReference != nil },
+	compile: compileGlobalReference,
+}
+
+func compileGlobalReference(e *kyvernov1.ContextEntry, in input) compiled {
+	var c compiled
+	c.reads.Needs.Lookups = true
+	ref, entry := e.GlobalReference, e.Name
+	if ref.Name == "" {
+		c.diags.Errorf(in.path+".name", "a name is required for globalReference context entry")
+	}
+	// A namespaced policy would read data of the whole cluster (lesson S5).
+	if in.policyNamespace != "" {
+		c.diags.Errorf(in.path, "context entry %s: globalReference is not allowed in namespaced policies", entry)
+		c.diags.Hint("write a ClusterPolicy")
+	}
+	name := c.text(ref.Name, in.path+".name")
+	q := c.query(entry, ref.JMESPath, in.path+".jmesPath")
+	if c.diags.HasErrors() {
+		return c
+	}
+	c.load = func(before *policy.Scope) (any, error) {
+		key, err := substitute(entry, name, before)
+		if err != nil {
+			return nil, err
+		}
+		globals := before.Env.World.Globals
+		if globals == nil {
+			return nil, fmt.Errorf("failed to fetch entry key=%s: global context entries are %w", key, world.ErrUnavailable)
+		}
+		data, err := globals.Global(before.Env.Meter.Context(), key)
+		if err != nil {
+			return nil, fmt.Errorf("failed to fetch entry key=%s: %w", key, err)
+		}
+		return q.apply(before, data)
+	}
+	return c
+}

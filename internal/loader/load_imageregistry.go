@@ -1,0 +1,65 @@
+package loader
+
+import (
+	"fmt"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var imageRegistry = Loader{
+	Field: "imageRegistry",
+	Doc:   "What a registry says about an image: image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData.",
+	Example: `name: image
+imageRegistry:
+  reference: "{{ element.image }}"
+  jmesPath: configData.config.User
+`,
+	Owns:    func(e *kyvernov1.ContextEntry) bool { return e.ImageRegistry != nil },
+	compile: compileImageRegistry,
+}
+
+func compileImageRegistry(e *kyvernov1.ContextEntry, in input) compiled {
+	var c compiled
+	c.reads.Needs.Lookups = true
+	ref, entry := e.ImageRegistry, e.Name
+	if ref.Reference == "" {
+		c.diags.Errorf(in.path+".reference", "a ref is required for imageRegistry context entry")
+	}
+	reference := c.text(ref.Reference, in.path+".reference")
+	if text, static := reference.Static(); static && text != "" {
+		if _, err := imageref.Parse(text.(string)); err != nil {
+			c.diags.Errorf(in.path+".reference", "bad image: %s: %v", text, err)
+		}
+	}
+	q := c.query(entry, ref.JMESPath, in.path+".jmesPath")
+	var request world.ImageRequest
+	if credentials := ref.ImageRegistryCredentials; credentials != nil {
+		request.Insecure, request.Secrets = credentials.AllowInsecureRegistry, credentials.Secrets
+		for _, p := range credentials.Providers {
+			request.Providers = append(request.Providers, string(p))
+		}
+	}
+	if c.diags.HasErrors() {
+		return c
+	}
+	c.load = func(before *policy.Scope) (any, error) {
+		r := request
+		var err error
+		if r.Reference, err = substitute(entry, reference, before); err != nil {
+			return nil, err
+		}
+		images := before.Env.World.Images
+		if images == nil {
+			return nil, fmt.Errorf("failed to fetch image descriptor: %s: image registries are %w", r.Reference, world.ErrUnavailable)
+		}
+		data, err := images.Image(before.Env.Meter.Context(), r)
+		if err != nil {
+			return nil, fmt.Errorf("failed to fetch image descriptor: %s: %w", r.Reference, err)
+		}
+		return q.apply(before, data)
+	}
+	return c
+}

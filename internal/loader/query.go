@@ -1,0 +1,72 @@
+package loader
+
+import (
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+// query is the jmesPath of an entry that brings its own data. The nil query gives the data as they are.
+type query struct {
+	entry  string
+	source string
+	text   *template.Template
+	expr   *jmespath.Expr // where the text holds no variables
+}
+
+func (c *compiled) query(entry, source, path string) *query {
+	if source == "" {
+		return nil
+	}
+	q := &query{entry: entry, source: source, text: template.Compile(source, template.Options{})}
+	c.diags.Add(at(path, q.text)...)
+	c.reads.Add(q.text)
+	if text, static := q.text.Static(); static {
+		expr, err := jmespath.Compile(text.(string))
+		if err != nil {
+			c.diags.Errorf(path, "failed to parse JMESPath %s: %v", source, err)
+			return q
+		}
+		q.expr = expr
+	}
+	return q
+}
+
+func (q *query) apply(before *policy.Scope, data any) (any, error) {
+	if q == nil {
+		return data, nil
+	}
+	expr, text := q.expr, q.source
+	if expr == nil {
+		var err error
+		if text, err = substitute(q.entry, q.text, before); err != nil {
+			return nil, err
+		}
+		if expr, err = jmespath.Compile(text); err != nil {
+			return nil, fmt.Errorf("failed to apply jmespath %s to context entry %s: incorrect query %s: %w", text, q.entry, text, err)
+		}
+	}
+	result, err := expr.Search(before.Env, data)
+	if err != nil {
+		return nil, fmt.Errorf("failed to apply jmespath %s to context entry %s: JMESPath query failed: %w", text, q.entry, err)
+	}
+	return result, nil
+}
+
+// text compiles a text of the entry that may hold variables.
+func (c *compiled) text(source, path string) *template.Template {
+	t := template.Compile(source, template.Options{})
+	c.diags.Add(at(path, t)...)
+	c.reads.Add(t)
+	return t
+}
+
+func substitute(entry string, t *template.Template, before *policy.Scope) (string, error) {
+	s, err := t.EvalString(before.Env, before)
+	if err != nil {
+		return "", fmt.Errorf("failed to substitute variables in context entry %s: %w", entry, err)
+	}
+	return s, nil
+}
