@@ -55,9 +55,24 @@ func (c *Catalog) DeleteUID(uid string) {
 // the same ID the last counts, and a Program that is set and deleted is deleted. Where nothing changes, no new Snapshot
 // is made and nobody is woken.
 func (c *Catalog) Apply(set []*policy.Program, remove []ID) {
+	c.apply(changes{set: set, remove: remove})
+}
+
+// SetException adds an exception, or puts it in the place of the one with the same key, and joins it to the rules that
+// it names.
+func (c *Catalog) SetException(e *policy.Exception) {
+	c.apply(changes{exceptions: map[string]*policy.Exception{e.Key(): e}})
+}
+
+// DeleteException removes the exception with that key (namespace/name); one that is not there is no mistake.
+func (c *Catalog) DeleteException(key string) {
+	c.apply(changes{exceptions: map[string]*policy.Exception{key: nil}})
+}
+
+func (c *Catalog) apply(change changes) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := c.snapshot.Load().with(set, remove)
+	next := c.snapshot.Load().with(change)
 	if next == nil {
 		return
 	}

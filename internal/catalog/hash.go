@@ -25,8 +25,8 @@ func (h *Hash) toggle(p *policy.Program) {
 	}
 }
 
-// hashOf covers what makes a Program another one: the object's identity, its generation, and its labels and
-// annotations, which have behaviour but do not count as a change of generation. The resource version is left out since
+// hashOf covers what makes a Program another one: the object's identity, its generation, its labels and annotations,
+// which have behaviour but do not count as a change of generation, and the exceptions that were joined to its rules. The resource version is left out since
 // a mere change of status raises it.
 func hashOf(p *policy.Program) Hash {
 	var b []byte
@@ -49,6 +49,14 @@ func hashOf(p *policy.Program) Hash {
 	b = binary.AppendVarint(b, p.Generation)
 	pairs(p.Labels)
 	pairs(p.Annotations)
+	for _, r := range p.Rules {
+		for _, e := range r.Exceptions {
+			text(r.Name)
+			text(e.Key())
+			text(e.UID)
+			b = binary.AppendVarint(b, e.Generation)
+		}
+	}
 	sum := sha256.Sum256(b)
 	return Hash(sum[:16])
 }

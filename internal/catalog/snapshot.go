@@ -12,7 +12,11 @@ type Snapshot struct {
 	version  uint64
 	hash     Hash
 	index    *match.Index
-	programs map[ID]*policy.Program
+	programs map[ID]*policy.Program // with exceptions joined
+	// authored are the same Programs without.
+	authored   map[ID]*policy.Program
+	exceptions map[string]*policy.Exception
+	byPolicy   exceptionSet
 }
 
 // Route says which Programs a request is to be judged by: one row of the table of URL paths.
@@ -27,56 +31,79 @@ type Route struct {
 }
 
 // NewStatic is the Snapshot of a set that does not change, for the command line. For answers the Programs in the order
-// in which they are given. Of several with the same ID all are kept.
+// in which they are given. Of several with the same ID all are kept. Exceptions are joined before (Join).
 func NewStatic(programs []*policy.Program) *Snapshot {
 	return newSnapshot(match.NewOrderedIndex(programs), programs)
 }
 
 func newSnapshot(index *match.Index, programs []*policy.Program) *Snapshot {
-	s := &Snapshot{index: index, programs: make(map[ID]*policy.Program, len(programs))}
+	s := &Snapshot{index: index, programs: make(map[ID]*policy.Program, len(programs)), exceptions: map[string]*policy.Exception{}}
 	for _, p := range programs {
 		if _, again := s.programs[IDOf(p)]; !again {
 			s.hash.toggle(p)
 		}
 		s.programs[IDOf(p)] = p
 	}
+	s.authored = maps.Clone(s.programs)
 	return s
 }
 
+// changes are what a Catalog is told at once. Of several for one ID or key the last counts.
+type changes struct {
+	set    []*policy.Program
+	remove []ID
+	// exceptions are set by their key, or removed where the value is nil.
+	exceptions map[string]*policy.Exception
+}
+
 // with returns the Snapshot after the changes, or nil when they change nothing.
-func (s *Snapshot) with(set []*policy.Program, remove []ID) *Snapshot {
-	changes := make(map[ID]*policy.Program, len(set)+len(remove))
-	order := make([]ID, 0, len(set)+len(remove))
+func (s *Snapshot) with(c changes) *Snapshot {
+	next := &Snapshot{version: s.version + 1, hash: s.hash, exceptions: s.exceptions, byPolicy: s.byPolicy}
+	touched := next.except(s, c.exceptions)
+	authored := make(map[ID]*policy.Program, len(c.set)+len(c.remove))
+	order := make([]ID, 0, len(c.set)+len(c.remove))
 	change := func(id ID, p *policy.Program) {
-		if _, seen := changes[id]; !seen {
+		if _, seen := authored[id]; !seen {
 			order = append(order, id)
 		}
-		changes[id] = p
+		authored[id] = p
 	}
-	for _, p := range set {
+	if touched != nil {
+		for id, p := range s.authored {
+			if touched[p.Key()] {
+				change(id, p) // its exceptions may have changed
+			}
+		}
+	}
+	for _, p := range c.set {
 		change(IDOf(p), p)
 	}
-	for _, id := range remove {
+	for _, id := range c.remove {
 		change(id, nil)
 	}
 
-	next := &Snapshot{version: s.version + 1, hash: s.hash}
 	var removed, added []*policy.Program
 	for _, id := range order {
-		old, p := s.programs[id], changes[id]
-		if old == p {
+		p := authored[id]
+		if p == s.authored[id] && (p == nil || !touched[p.Key()]) {
+			delete(authored, id)
 			continue
 		}
-		if old != nil {
+		if old := s.programs[id]; old != nil {
 			removed = append(removed, old)
 			next.hash.toggle(old)
 		}
 		if p != nil {
+			p = next.byPolicy.join(p)
 			added = append(added, p)
 			next.hash.toggle(p)
 		}
 	}
 	if len(removed)+len(added) == 0 {
+		if touched != nil {
+			next.index, next.programs, next.authored = s.index, s.programs, s.authored
+			return next
+		}
 		return nil
 	}
 	next.index = s.index.With(removed, added)
@@ -87,8 +114,50 @@ func (s *Snapshot) with(set []*policy.Program, remove []ID) *Snapshot {
 	for _, p := range added {
 		next.programs[IDOf(p)] = p
 	}
+	next.authored = maps.Clone(s.authored)
+	for id, p := range authored {
+		if p == nil {
+			delete(next.authored, id)
+		} else {
+			next.authored[id] = p
+		}
+	}
 	return next
 }
+
+// except makes the exceptions of s after the changes those of next, and gives the keys of the policies that they name;
+// nil when nothing changes.
+func (s *Snapshot) except(before *Snapshot, change map[string]*policy.Exception) map[string]bool {
+	var touched map[string]bool
+	for key, e := range change {
+		old := before.exceptions[key]
+		if e == old {
+			continue
+		}
+		if touched == nil {
+			touched = map[string]bool{}
+			s.exceptions = maps.Clone(before.exceptions)
+		}
+		delete(s.exceptions, key)
+		if e != nil {
+			s.exceptions[key] = e
+		}
+		for _, x := range []*policy.Exception{old, e} {
+			if x != nil {
+				for _, p := range policiesOf(x) {
+					touched[p] = true
+				}
+			}
+		}
+	}
+	if touched != nil {
+		s.byPolicy = exceptionsOf(sortedExceptions(s.exceptions))
+	}
+	return touched
+}
+
+// Exceptions are all exceptions, sorted by their keys.
+func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }
 
 // Version counts the changes of the Catalog; a later Snapshot has a higher one. It means nothing across processes.
 func (s *Snapshot) Version() uint64 { return s.version }

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -65,6 +66,17 @@ func One(o Object) (*policy.Program, diag.List) {
 	program := family.Compile(o.Value)
 	locate(program.Diags, o)
 	return program, program.Diags
+}
+
+// OwnsException reports whether objects of the kind are exceptions that OneException compiles.
+func OwnsException(apiVersion, kind string) bool { return exception.Owns(apiVersion, kind) }
+
+// OneException compiles one exception. Its Diags are the returned diagnostics, with positions; an exception with errors
+// among them must not be used.
+func OneException(o Object) (*policy.Exception, diag.List) {
+	e, diags := exception.Compile(o.Value)
+	locate(diags, o)
+	return e, diags
 }
 
 // Compile compiles all objects. Every object of a family gives a Program, also one with mistakes: whether it may run is

@@ -13,6 +13,8 @@ type Exception struct {
 	Generation      int64
 	// Background: the exception also holds where an existing object is scanned.
 	Background bool
+	// Kinds are the kinds of policies that it can be for.
+	Kinds []string
 	// Rules are the rules that the exception is for.
 	Rules []ExceptionRules
 	// Match reports whether the exception is for the object of the request. An error means that it could not be told.

@@ -1,0 +1,97 @@
+package catalog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Join gives the programs with the exceptions joined to the rules that they name (language reference §11): the policy
+// by its exact key, the rule by wildcard, computed rules included. A Program that no exception concerns is returned as
+// it is, another is a copy. The exceptions of a rule keep their order. Neither list is changed.
+func Join(programs []*policy.Program, exceptions []*policy.Exception) []*policy.Program {
+	if len(exceptions) == 0 {
+		return programs
+	}
+	x := exceptionsOf(exceptions)
+	out := make([]*policy.Program, len(programs))
+	for i, p := range programs {
+		out[i] = x.join(p)
+	}
+	return out
+}
+
+// exceptionSet are exceptions by the policies that they name.
+type exceptionSet map[string][]*policy.Exception
+
+func exceptionsOf(list []*policy.Exception) exceptionSet {
+	out := exceptionSet{}
+	for _, e := range list {
+		for _, key := range policiesOf(e) {
+			out[key] = append(out[key], e)
+		}
+	}
+	return out
+}
+
+// policiesOf are the keys of the policies that an exception names, each once.
+func policiesOf(e *policy.Exception) []string {
+	var out []string
+	for _, r := range e.Rules {
+		if !slices.Contains(out, r.Policy) {
+			out = append(out, r.Policy)
+		}
+	}
+	return out
+}
+
+// join gives p with its exceptions: p itself when none names a rule of it.
+func (x exceptionSet) join(p *policy.Program) *policy.Program {
+	key := p.Key()
+	candidates := x[key]
+	if len(candidates) == 0 {
+		return p
+	}
+	out := p
+	for i, r := range p.Rules {
+		var found []*policy.Exception
+		for _, e := range candidates {
+			if slices.Contains(e.Kinds, p.Kind) && concerns(e, key, r.Name) {
+				found = append(found, e)
+			}
+		}
+		if len(found) == 0 {
+			continue
+		}
+		if out == p {
+			copied := *p
+			copied.Rules = slices.Clone(p.Rules)
+			out = &copied
+		}
+		joined := *r
+		joined.Exceptions = found
+		for _, e := range found {
+			joined.Needs.Merge(e.Needs)
+		}
+		out.Rules[i] = &joined
+	}
+	return out
+}
+
+// concerns reports whether the exception names the rule of that policy.
+func concerns(e *policy.Exception, key, rule string) bool {
+	for _, r := range e.Rules {
+		if r.Policy == key && wildcard.MatchAny(r.Names, rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// sortedExceptions are the exceptions in the order of their keys, so that results do not depend on which came first.
+func sortedExceptions(m map[string]*policy.Exception) []*policy.Exception {
+	return slices.SortedFunc(maps.Values(m), func(a, b *policy.Exception) int { return cmp.Compare(a.Key(), b.Key()) })
+}

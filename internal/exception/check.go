@@ -1,0 +1,87 @@
+package exception
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Texts of the language reference §13.9, verbatim.
+const (
+	textPolicyName = "An exception requires a policy name"
+	textUserInfo   = "Usage of user info is forbidden"
+)
+
+// operators are those that the CRD allows in conditions.
+var operators = []string{
+	"Equals", "NotEquals", "AnyIn", "AllIn", "AnyNotIn", "AllNotIn",
+	"GreaterThanOrEquals", "GreaterThan", "LessThanOrEquals", "LessThan",
+	"DurationGreaterThanOrEquals", "DurationGreaterThan", "DurationLessThanOrEquals", "DurationLessThan",
+}
+
+// Check finds the author's mistakes in an exception as a whole, all of them at once; those inside its match block, its
+// conditions and its podSecurity list are found by Compile. Warnings do not stop an exception.
+func Check(e *kyvernov2.PolicyException) diag.List {
+	var l diag.List
+	spec := &e.Spec
+	if e.Name == "" {
+		l.Errorf("metadata.name", "Required value: an exception needs a name")
+	}
+	if len(spec.Exceptions) == 0 {
+		l.Errorf("spec.exceptions", "Required value: an exception names the rules that it is for")
+	}
+	for i, x := range spec.Exceptions {
+		path := "spec.exceptions[" + strconv.Itoa(i) + "]"
+		switch {
+		case x.PolicyName == "":
+			l.Errorf(path+".policyName", "%s", textPolicyName)
+		case wildcard.Has(x.PolicyName):
+			l.Warnf(path+".policyName", "the exception is for no policy: %q is taken literally", x.PolicyName)
+			l.Hint("only rule names may have wildcards; add one entry for each policy")
+		}
+		if len(x.RuleNames) == 0 {
+			l.Errorf(path+".ruleNames", "Required value: name the rules of %s that the exception is for", x.PolicyName)
+			l.Hint("`*` stands for all rules; those generated for pod controllers have names of their own, `autogen-*`")
+		}
+	}
+	background := spec.Background == nil || *spec.Background
+	if len(spec.Match.Any)+len(spec.Match.All) == 0 {
+		l.Warnf("spec.match", "the exception is for no resource: match is empty")
+		l.Hint("add a filter to match.any")
+	}
+	for _, block := range []struct {
+		path    string
+		filters kyvernov1.ResourceFilters
+	}{{"spec.match.any", spec.Match.Any}, {"spec.match.all", spec.Match.All}} {
+		for i, f := range block.filters {
+			if background && len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 {
+				l.Errorf(block.path+"["+strconv.Itoa(i)+"]", "%s", textUserInfo)
+				l.Hint("a background scan does not know who made a request; set spec.background to false")
+			}
+		}
+	}
+	if c := spec.Conditions; c != nil {
+		checkOperators(&l, c.AnyConditions, "spec.conditions.any")
+		checkOperators(&l, c.AllConditions, "spec.conditions.all")
+	}
+	return l
+}
+
+func checkOperators(l *diag.List, in []kyvernov2beta1.Condition, path string) {
+	for i, c := range in {
+		if op := string(c.Operator); op == "In" || op == "NotIn" { // others are unknown to conditions themselves
+			quoted := make([]string, len(operators))
+			for k, o := range operators {
+				quoted[k] = strconv.Quote(o)
+			}
+			slices.Sort(quoted)
+			l.Errorf(path+"["+strconv.Itoa(i)+"].operator", "Unsupported value: %q: supported values: %s", op, strings.Join(quoted, ", "))
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package exception
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Compile decodes, checks and compiles an object that Owns accepts. It always returns an exception, whose Diags are the
+// returned diagnostics; one with errors among them must not be joined to rules.
+func Compile(object map[string]any) (*policy.Exception, diag.List) {
+	e, diags := Decode(object)
+	diags.Add(Check(e)...)
+	out := &policy.Exception{
+		Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation,
+		Background: e.Spec.Background == nil || *e.Spec.Background,
+		Kinds:      []string{"ClusterPolicy", "Policy"},
+	}
+	for _, x := range e.Spec.Exceptions {
+		out.Rules = append(out.Rules, policy.ExceptionRules{Policy: x.PolicyName, Names: x.RuleNames})
+	}
+	diags.Add(compileMatch(out, e)...)
+	diags.Add(compileConditions(out, e.Spec.Conditions)...)
+	out.Diags = diags
+	return out, diags
+}
+
+func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List {
+	m := kyvernov1.MatchResources{Any: e.Spec.Match.Any, All: e.Spec.Match.All}
+	matcher, diags := match.CompileWith(m, nil, "", "spec", match.Options{IgnoreOperations: true, NamespacesPass: true})
+	out.Needs.Merge(matcher.Needs())
+	out.Match = matcher.Match
+	return diags
+}
+
+func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions) diag.List {
+	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
+		return nil
+	}
+	block := map[string]any{}
+	if c.AnyConditions != nil {
+		block["any"] = conditionList(c.AnyConditions)
+	}
+	if c.AllConditions != nil {
+		block["all"] = conditionList(c.AllConditions)
+	}
+	set, diags := condition.Compile(block, "spec.conditions")
+	var reads policy.Reads
+	reads.AddNames(set.Roots()...)
+	for _, t := range set.Templates() {
+		reads.Add(t)
+	}
+	out.Needs.Merge(reads.Needs)
+	out.Conditions = func(s *policy.Scope) (bool, error) {
+		verdict, err := set.Eval(s.Env, s)
+		return verdict.OK, err
+	}
+	return diags
+}
+
+// conditionList writes typed conditions as JSON values, as package condition reads them.
+func conditionList(in []kyvernov2beta1.Condition) []any {
+	out := make([]any, len(in))
+	for i, c := range in {
+		m := map[string]any{}
+		set := func(name string, raw *apiextensionsv1.JSON) {
+			if raw != nil {
+				m[name], _ = value.DecodeJSON(raw.Raw) // it was decoded from JSON before
+			}
+		}
+		set("key", c.RawKey)
+		set("value", c.RawValue)
+		if c.Operator != "" {
+			m["operator"] = string(c.Operator)
+		}
+		if c.Message != "" {
+			m["message"] = c.Message
+		}
+		out[i] = m
+	}
+	return out
+}
