@@ -39,7 +39,11 @@ type node struct {
 	depth       int
 }
 
-var current = &node{kind: nCurrent, depth: 1}
+// current is the left side that the text only implies; explicit is an @ that was written. They evaluate alike.
+var (
+	current  = &node{kind: nCurrent, depth: 1}
+	explicit = &node{kind: nCurrent, depth: 1, name: "@"}
+)
 
 // measure sets the depth of a new node.
 func (n *node) measure() *node {

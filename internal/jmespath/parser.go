@@ -94,7 +94,7 @@ func (p *parser) prefix() (*node, error) {
 		}
 		return (&node{kind: nField, name: t.text}).measure(), nil
 	case tCurrent:
-		return current, nil
+		return explicit, nil
 	case tStar:
 		right := current
 		if p.at() != tRbracket {
