@@ -75,7 +75,8 @@ func Check(e *kyvernov2.PolicyException) diag.List {
 
 func checkOperators(l *diag.List, in []kyvernov2beta1.Condition, path string) {
 	for i, c := range in {
-		if op := string(c.Operator); op == "In" || op == "NotIn" { // others are unknown to conditions themselves
+		switch op := string(c.Operator); op {
+		case "In", "NotIn", "Equal", "NotEqual": // older names, which policies may use; others no condition knows
 			quoted := make([]string, len(operators))
 			for k, o := range operators {
 				quoted[k] = strconv.Quote(o)

@@ -1,0 +1,92 @@
+package exception_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/exception"
+)
+
+// TestMistakes runs testdata/*.txtar: object.yaml is an exception, want its diagnostics.
+func TestMistakes(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no test data", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(strings.TrimSpace(string(archive.Comment))) == 0 {
+				t.Error("the file does not say which behaviour it shows")
+			}
+			var object map[string]any
+			if err := yaml.Unmarshal(archive.Files[0].Data, &object); err != nil {
+				t.Fatal(err)
+			}
+			e, diags := exception.Compile(object)
+			if len(e.Diags) != len(diags) {
+				t.Error("the exception does not carry its diagnostics")
+			}
+			var got strings.Builder
+			for _, d := range diags {
+				fmt.Fprintln(&got, d)
+			}
+			if os.Getenv("UPDATE") != "" {
+				archive.Files[1].Data = []byte(got.String())
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := string(archive.Files[1].Data); got.String() != want {
+				t.Errorf("got\n%swant\n%s", got.String(), want)
+			}
+		})
+	}
+}
+
+func TestOwns(t *testing.T) {
+	for _, c := range []struct {
+		apiVersion, kind string
+		want             bool
+	}{
+		{"kyverno.io/v2", "PolicyException", true},
+		{"kyverno.io/v2beta1", "PolicyException", true},
+		{"kyverno.io/v9", "PolicyException", true},
+		{"policies.kyverno.io/v1", "PolicyException", false},
+		{"kyverno.io/v1", "ClusterPolicy", false},
+		{"v1", "PolicyException", false},
+	} {
+		if got := exception.Owns(c.apiVersion, c.kind); got != c.want {
+			t.Errorf("%s %s: %v", c.apiVersion, c.kind, got)
+		}
+	}
+}
+
+// FuzzCompile: no object makes the compiler panic.
+func FuzzCompile(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.txtar")
+	for _, file := range files {
+		if archive, err := txtar.ParseFile(file); err == nil {
+			f.Add(string(archive.Files[0].Data))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var object map[string]any
+		if yaml.Unmarshal([]byte(text), &object) != nil || object == nil {
+			return
+		}
+		if e, _ := exception.Compile(object); e == nil || e.Match == nil {
+			t.Error("no exception")
+		}
+	})
+}
