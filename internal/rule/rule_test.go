@@ -15,6 +15,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
@@ -25,7 +26,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the want sections of testdata")
 
 // TestData runs testdata/*/*.txtar: rule.yaml is one rule, requests.yaml a list of requests {name, operation, object,
-// oldObject, user}, want the diagnostics of the rule and, per request, `name: status: message` or `name: no result`.
+// oldObject, user, scan}, exceptions.yaml (optional) a list of exceptions that are joined to it, want the diagnostics of the rule and, per request, `name: status: message` or `name: no result`.
 func TestData(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -50,6 +51,15 @@ func runFile(t *testing.T, file string) {
 	}
 	var got strings.Builder
 	r := compileRule(t, sections["rule.yaml"], &got)
+	if text, ok := sections["exceptions.yaml"]; ok {
+		for _, object := range decodeYAML(t, text).([]any) {
+			e, diags := exception.Compile(object.(map[string]any))
+			for _, d := range diags {
+				fmt.Fprintln(&got, "exception:", d)
+			}
+			r.Exceptions = append(r.Exceptions, e)
+		}
+	}
 	var requests []map[string]any
 	list, _ := decodeYAML(t, sections["requests.yaml"]).([]any)
 	for _, e := range list {
@@ -109,6 +119,9 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 		t.Errorf("a pass has the path %s", y.Path)
 	}
 	out := y.Status.String() + ": " + y.Message
+	if len(y.Exceptions) > 0 {
+		out += " " + fmt.Sprint(y.Exceptions)
+	}
 	if len(y.Properties) > 0 {
 		out += " " + value.JSON(anyMap(y.Properties))
 	}
@@ -125,6 +138,9 @@ func anyMap(in map[string]string) map[string]any {
 
 func request(in map[string]any) *policy.Request {
 	req := &policy.Request{Operation: policy.Create}
+	if scan, _ := in["scan"].(bool); scan {
+		req.Origin = policy.FromScan
+	}
 	if op, ok := in["operation"].(string); ok {
 		req.Operation = policy.Operation(op)
 	}
