@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v2"
+)
+
+func newCreate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Write the first version of a file by hand no more",
+		Long: "Create prints objects and files that go with policies, filled from flags: what it prints can be applied or used by\n" +
+			"the other commands as it is.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCreateClusterRole(), newCreateException(), newCreateMetricsConfig(), newCreateTest(), newCreateUserInfo(), newCreateValues())
+	return cmd
+}
+
+// fields is a YAML mapping whose keys keep their order.
+type fields = yaml.MapSlice
+
+// addField appends a key unless its value is empty.
+func addField(f fields, key string, v any) fields {
+	switch v := v.(type) {
+	case string:
+		if v == "" {
+			return f
+		}
+	case []string:
+		if len(v) == 0 {
+			return f
+		}
+	case fields:
+		if len(v) == 0 {
+			return f
+		}
+	case []fields:
+		if len(v) == 0 {
+			return f
+		}
+	}
+	return append(f, yaml.MapItem{Key: key, Value: v})
+}
+
+// setField appends a key whatever its value.
+func setField(f fields, key string, v any) fields { return append(f, yaml.MapItem{Key: key, Value: v}) }
+
+// newObject begins an object with its kind and name.
+func newObject(apiVersion, kind string, metadata fields) fields {
+	return fields{{Key: "apiVersion", Value: apiVersion}, {Key: "kind", Value: kind}, {Key: "metadata", Value: metadata}}
+}
+
+// outputFlag adds --output, which all of them have.
+func outputFlag(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVarP(to, "output", "o", "", "file to write; standard output when it is not given")
+}
+
+// writeCreated writes the object to the file, or to standard output when there is none.
+func writeCreated(cmd *cobra.Command, file string, o fields) error {
+	b, err := yaml.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if file == "" {
+		_, err = cmd.OutOrStdout().Write(b)
+		return err
+	}
+	return os.WriteFile(file, b, 0o644)
+}
+
+// splitFlag splits a flag's value by commas into at least low and at most high parts; what names them in the error.
+func splitFlag(flag, text, what string, low, high int) ([]string, error) {
+	parts := strings.Split(text, ",")
+	if len(parts) < low || high > 0 && len(parts) > high {
+		return nil, fmt.Errorf("--%s %s: expected %s", flag, text, what)
+	}
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+		if parts[i] == "" && i < low {
+			return nil, fmt.Errorf("--%s %s: expected %s", flag, text, what)
+		}
+	}
+	return parts, nil
+}
+
+// assignments reads k=v,… as a mapping in the order given. A value is read as YAML: numbers and booleans keep their type.
+func assignments(flag string, parts []string, typed bool) (fields, error) {
+	var out fields
+	for _, p := range parts {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, fmt.Errorf("--%s %s: expected key=value", flag, p)
+		}
+		var value any = v
+		if typed {
+			if err := yaml.Unmarshal([]byte(v), &value); err != nil || value == nil {
+				value = v
+			}
+		}
+		out = setField(out, k, value)
+	}
+	return out, nil
+}
