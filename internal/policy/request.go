@@ -62,6 +62,8 @@ type Request struct {
 	DryRun  bool
 	Options any
 
+	// Given holds values of variables for the rule r of p; nil when there are none. Only the command line has them.
+	Given func(p *Program, r *Rule) *Given
 	// ResolveRoles finds the requester's roles; nil when they are not known here. It is called at most once.
 	ResolveRoles func(context.Context) (Roles, error)
 	// ResolveNamespace finds the labels of the request's namespace; nil when they are not known here. It is called at
@@ -105,7 +107,7 @@ func (r *Request) CreationOfOld() *Request {
 		Origin: r.Origin, UID: r.UID, Operation: Create,
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name,
-		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options,
+		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Given: r.Given,
 		ResolveNamespace: r.NamespaceLabels,
 	}
 }
@@ -116,7 +118,7 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name,
-		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options,
+		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Given: r.Given,
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels,
 	}
 }

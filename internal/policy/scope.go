@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
@@ -14,6 +17,7 @@ type Scope struct {
 	Program *Program
 	Rule    *Rule
 
+	given  *Given // values that stand in for others; nil when there are none
 	parent *Scope
 	name   string
 	val    any
@@ -23,18 +27,26 @@ type Scope struct {
 
 // NewScope is the outermost scope of one rule evaluation: it knows the request and the service account names.
 func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
-	return &Scope{Env: env, Request: req, Program: p, Rule: r}
+	s := &Scope{Env: env, Request: req, Program: p, Rule: r}
+	if req != nil && req.Given != nil {
+		s.given = req.Given(p, r)
+	}
+	return s
 }
 
 // With returns a child scope in which name has the value v.
 func (s *Scope) With(name string, v any) *Scope {
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, parent: s, name: name, val: v}
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, given: s.given, parent: s, name: name, val: v}
 }
 
 // WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
-// name, so that an entry sees only earlier entries (language reference §8.5).
+// name, so that an entry sees only earlier entries (language reference §8.5). Where a value was given for the name, it
+// is the value and nothing is loaded.
 func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Scope {
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, parent: s, name: name, load: load}
+	if v, ok := s.given.value(name); ok {
+		return s.With(name, v)
+	}
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, given: s.given, parent: s, name: name, load: load}
 }
 
 // Field looks a root name up. ok is false when nothing of that name exists; err tells why an existing entry could not
@@ -42,7 +54,7 @@ func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Sc
 func (s *Scope) Field(name string) (v any, ok bool, err error) {
 	for n := s; n != nil; n = n.parent {
 		if n.parent == nil {
-			return n.builtin(name)
+			return n.builtin(name, s.given)
 		}
 		if n.name == name {
 			v, err = n.get()
@@ -61,7 +73,16 @@ func (s *Scope) get() (any, error) {
 	return s.val, s.err
 }
 
-func (s *Scope) builtin(name string) (any, bool, error) {
+// builtin is what the engine knows under the name, with what was given for it.
+func (s *Scope) builtin(name string, given *Given) (any, bool, error) {
+	v, ok, err := s.known(name)
+	if over, also := given.value(name); also {
+		return Merge(v, over), true, nil
+	}
+	return v, ok, err
+}
+
+func (s *Scope) known(name string) (any, bool, error) {
 	if s.Request == nil {
 		return nil, false, nil
 	}
@@ -87,8 +108,12 @@ func (s *Scope) Value() (any, error) {
 	out := map[string]any{}
 	for n := s; n != nil; n = n.parent {
 		if n.parent == nil {
-			for _, name := range []string{"request", "images", "serviceAccountName", "serviceAccountNamespace"} {
-				v, ok, err := n.builtin(name)
+			names := []string{"request", "images", "serviceAccountName", "serviceAccountNamespace"}
+			if s.given != nil {
+				names = slices.AppendSeq(names, maps.Keys(s.given.Names))
+			}
+			for _, name := range names {
+				v, ok, err := n.builtin(name, s.given)
 				if err != nil {
 					return nil, err
 				}

@@ -38,7 +38,7 @@ func (b *binder) apply(s *policy.Scope, element any, index int) *policy.Scope {
 	for _, name := range b.indexes {
 		s = s.With(name, float64(index))
 	}
-	return s
+	return s.Element(index)
 }
 
 // conditionList writes typed conditions as JSON values.
