@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ephor-dev/ephor/config/install"
 )
@@ -270,6 +271,33 @@ func TestSecondReplica(t *testing.T) {
 	// The new leader does the leader's work.
 	must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
 	isRefused(t, configMap("c"), "the label team is required")
+}
+
+// The heartbeat lease passes through our webhook, which writes the time.
+func TestHeartbeat(t *testing.T) {
+	eventually(t, func() error {
+		o, err := object(t, "lease", "kyverno-health", "-n", install.Namespace)
+		if err != nil {
+			return err
+		}
+		text, _ := at(o, "metadata", "annotations", "kyverno.io/last-request-time").(string)
+		if _, err := time.Parse(time.RFC3339, text); err != nil {
+			return err
+		}
+		if got := fmt.Sprint(at(o, "metadata", "labels")); got != "map[app.kubernetes.io/name:kyverno]" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	// Another writer's time does not get through: the webhook knows better.
+	must(t, "", "annotate", "--overwrite", "lease", "kyverno-health", "-n", install.Namespace, "kyverno.io/last-request-time=2000-01-01T00:00:00Z")
+	o, err := object(t, "lease", "kyverno-health", "-n", install.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := at(o, "metadata", "annotations", "kyverno.io/last-request-time"); got == "2000-01-01T00:00:00Z" {
+		t.Error("the update did not pass through the webhook")
+	}
 }
 
 // Our process logs in with the rights of the manifests, and they suffice: nothing it tried was forbidden.

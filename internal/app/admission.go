@@ -283,7 +283,11 @@ func (p *process) leaderTasks() []task {
 		status: &status.Writer{Client: m.GetClient()},
 		log:    p.log,
 	}
-	tasks := []task{{name: "webhooks", wake: p.policies.changed, once: follow.once}}
+	beat := &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now}
+	tasks := []task{
+		{name: "webhooks", wake: p.policies.changed, once: follow.once},
+		{name: "heartbeat", wake: newTrigger(), once: beat.once},
+	}
 	if !f.unmanagedCerts {
 		issue := &certs.Reconciler{
 			Config: certs.Config{
