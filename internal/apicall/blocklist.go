@@ -1,0 +1,93 @@
+package apicall
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// DefaultBlocklist is what services may not be unless the administrator says otherwise: this machine, and what is only
+// on its link, where clouds keep their metadata services.
+var DefaultBlocklist = []string{
+	"127.0.0.0/8", "::1/128", "0.0.0.0/8", "::/128",
+	"169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128",
+	"224.0.0.0/4", "ff00::/8", "255.255.255.255/32",
+	"localhost", "metadata.google.internal",
+}
+
+// list is a list of addresses and host names.
+type list struct {
+	ranges []netip.Prefix
+	hosts  []string
+}
+
+// newList reads CIDRs, addresses and host names.
+func newList(entries []string) (list, error) {
+	var l list
+	for _, e := range entries {
+		e = strings.TrimSpace(e)
+		switch {
+		case e == "":
+		case strings.Contains(e, "/"):
+			p, err := netip.ParsePrefix(e)
+			if err != nil {
+				return list{}, fmt.Errorf("invalid HTTP flag configuration: %q is neither a range of addresses nor a host name", e)
+			}
+			l.ranges = append(l.ranges, p.Masked())
+		default:
+			if a, err := netip.ParseAddr(e); err == nil {
+				a = plain(a)
+				l.ranges = append(l.ranges, netip.PrefixFrom(a, a.BitLen()))
+				continue
+			}
+			l.hosts = append(l.hosts, hostName(e))
+		}
+	}
+	return l, nil
+}
+
+func (l list) hasHost(host string) bool {
+	host = hostName(host)
+	for _, h := range l.hosts {
+		if h == host || strings.HasPrefix(h, "*.") && strings.HasSuffix(host, h[1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// covering is the range that the address, or the IPv4 address inside it, falls into.
+func (l list) covering(a netip.Addr) (netip.Prefix, bool) {
+	a = plain(a)
+	for _, p := range l.ranges {
+		if p.Contains(a) {
+			return p, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+func hostName(s string) string { return strings.ToLower(strings.TrimSuffix(s, ".")) }
+
+// Prefixes with an IPv4 address inside; on some networks packets to them end at that address.
+var (
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")
+	sixTo4 = netip.MustParsePrefix("2002::/16")
+	compat = netip.MustParsePrefix("::/96")
+)
+
+// plain takes the IPv4 address out of an address that wraps one.
+func plain(a netip.Addr) netip.Addr {
+	a = a.WithZone("").Unmap()
+	if !a.Is6() {
+		return a
+	}
+	b := a.As16()
+	switch {
+	case nat64.Contains(a), compat.Contains(a) && (b[12] != 0 || b[13] != 0):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case sixTo4.Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return a
+}

@@ -1,0 +1,233 @@
+package apicall
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// ServiceOptions say which services may be asked, and how.
+type ServiceOptions struct {
+	Limits
+	// Block are addresses, ranges and host names that are never asked, whatever name resolves to them.
+	Block []string
+	// Allow are URL prefixes; when there are any, nothing else is asked.
+	Allow []string
+	// Token gives a token for the service audience, never one for the Kubernetes API; nil for none. It is sent only to
+	// hosts of TokenHosts, over TLS, and only where the policy sets no Authorization header.
+	Token      func(context.Context) (string, error)
+	TokenHosts []string
+
+	// Lookup resolves names; nil for the machine's resolver.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+// Services asks HTTP services.
+type Services struct {
+	options    ServiceOptions
+	block      list
+	allow      []*url.URL
+	tokenHosts list
+}
+
+var _ world.Services = (*Services)(nil)
+
+// NewServices checks the options. The error begins with `invalid HTTP flag configuration`.
+func NewServices(o ServiceOptions) (*Services, error) {
+	s := &Services{options: o}
+	var err error
+	if s.block, err = newList(o.Block); err != nil {
+		return nil, err
+	}
+	if s.tokenHosts, err = newList(o.TokenHosts); err != nil {
+		return nil, err
+	}
+	for _, prefix := range o.Allow {
+		u, err := url.Parse(strings.TrimSpace(prefix))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("invalid HTTP flag configuration: %q is not the beginning of a URL", prefix)
+		}
+		s.allow = append(s.allow, u)
+	}
+	if s.options.Lookup == nil {
+		s.options.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	return s, nil
+}
+
+// Call implements world.Services.
+func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error) {
+	u, err := s.check(r)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.timeout())
+	defer cancel()
+	req, err := newRequest(ctx, r.Method, u.String(), r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.addHeaders(req, r.Headers); err != nil {
+		return nil, err
+	}
+	client, err := s.client(r)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	answer, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("request failed: %w", err)
+	}
+	defer answer.Body.Close()
+	body, err := s.options.read(answer)
+	if err != nil {
+		return nil, err
+	}
+	if !successful(answer.StatusCode) {
+		text := string(body)
+		if len(text) > 1000 {
+			text = text[:1000] + "…"
+		}
+		return nil, fmt.Errorf("HTTP %s: %s", answer.Status, text)
+	}
+	return decode(body)
+}
+
+// check judges the URL as it is written; the address that it resolves to is judged when it is dialled.
+func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return nil, fmt.Errorf("URL %q cannot be read: %w", r.URL, bare(err))
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("URL %q is not permitted: it is neither http nor https", r.URL)
+	case u.Hostname() == "" || u.Opaque != "":
+		return nil, fmt.Errorf("URL %q is not permitted: it has no host", r.URL)
+	case u.User != nil:
+		return nil, fmt.Errorf("URL %q is not permitted: it holds a user", u.Redacted())
+	case s.block.hasHost(u.Hostname()):
+		return nil, fmt.Errorf("URL %q is blocked: hostname %q is on the blocklist", r.URL, u.Hostname())
+	}
+	if len(s.allow) == 0 {
+		if r.VariableHost {
+			return nil, fmt.Errorf("URL %q is not permitted: its host comes from a variable, and there is no allowlist", r.URL)
+		}
+		return u, nil
+	}
+	if !slices.ContainsFunc(s.allow, func(a *url.URL) bool { return allows(a, u) }) {
+		return nil, fmt.Errorf("URL %q is not permitted: no matching allowlist entry", r.URL)
+	}
+	return u, nil
+}
+
+// allows compares part by part: as texts, https://a.example would allow https://a.example.evil.
+func allows(a, u *url.URL) bool {
+	if a.Scheme != u.Scheme || hostName(a.Hostname()) != hostName(u.Hostname()) || port(a) != port(u) {
+		return false
+	}
+	if slices.ContainsFunc(strings.Split(u.Path, "/"), func(s string) bool { return s == "." || s == ".." }) {
+		return false
+	}
+	prefix := strings.TrimSuffix(a.Path, "/")
+	rest, ok := strings.CutPrefix(u.Path, prefix)
+	return ok && (rest == "" || rest[0] == '/' || a.Path != prefix && prefix == "")
+}
+
+func port(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "https":
+		return "443"
+	}
+	return "80"
+}
+
+func (s *Services) addHeaders(req *http.Request, headers []world.Header) error {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "Host") {
+			req.Host = h.Value
+			continue
+		}
+		req.Header.Set(h.Name, h.Value)
+	}
+	if s.options.Token == nil || req.URL.Scheme != "https" || req.Header.Get("Authorization") != "" || !s.tokenHosts.hasHost(req.URL.Hostname()) {
+		return nil
+	}
+	token, err := s.options.Token(req.Context())
+	if err != nil {
+		return fmt.Errorf("get the token for the service: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// client makes a client for one call: what may be trusted differs from policy to policy, and connections must not be
+// shared between them.
+func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if r.CABundle != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(r.CABundle)) {
+			return nil, errors.New("failed to parse PEM CA bundle for APICall")
+		}
+	}
+	return &http.Client{
+		CheckRedirect: refuseRedirects,
+		Transport: &http.Transport{
+			Proxy:                  nil, // a proxy would resolve the name again
+			DialContext:            s.dial,
+			TLSClientConfig:        config,
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: 64 << 10,
+			ForceAttemptHTTP2:      true,
+		},
+	}, nil
+}
+
+// dial resolves the host once, judges every address, and connects to one that was judged, so that a second answer of
+// the name server changes nothing.
+func (s *Services) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	var addresses []netip.Addr
+	if a, err := netip.ParseAddr(host); err == nil {
+		addresses = []netip.Addr{a}
+	} else if addresses, err = s.options.Lookup(ctx, host); err != nil {
+		return nil, err
+	}
+	if len(addresses) == 0 {
+		return nil, fmt.Errorf("the name %s has no address", host)
+	}
+	for _, a := range addresses {
+		if p, blocked := s.block.covering(a); blocked {
+			return nil, fmt.Errorf("connection to %s blocked: IP %s falls in blocked range %s", address, a, p)
+		}
+	}
+	var dialer net.Dialer
+	var failures []error
+	for _, a := range addresses {
+		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(a.String(), port))
+		if err == nil {
+			return conn, nil
+		}
+		failures = append(failures, err)
+	}
+	return nil, errors.Join(failures...)
+}
