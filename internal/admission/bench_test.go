@@ -1,0 +1,98 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// podReview is a review of about 7 kB: a Pod with three containers, as a controller would make it.
+func podReview(privileged bool) []byte {
+	container := func(i int) string {
+		var env, mounts []string
+		for k := range 8 {
+			env = append(env, fmt.Sprintf(`{"name":"SETTING_%d","value":"value of the setting %d of container %d"}`, k, k, i))
+			mounts = append(mounts, fmt.Sprintf(`{"name":"volume-%d","mountPath":"/var/lib/application/%d","readOnly":true}`, k, k))
+		}
+		return fmt.Sprintf(`{"name":"c%d","image":"registry.example.com/team/application-%d:1.2.%d","env":[%s],"volumeMounts":[%s],"ports":[{"containerPort":%d,"protocol":"TCP"}],`+
+			`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"cpu":"1","memory":"512Mi"}},"livenessProbe":{"httpGet":{"path":"/healthz","port":%d},"periodSeconds":10},`+
+			`"securityContext":{"privileged":%t,"runAsNonRoot":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"seccompProfile":{"type":"RuntimeDefault"}}}`,
+			i, i, i, strings.Join(env, ","), strings.Join(mounts, ","), 8080+i, 8080+i, privileged)
+	}
+	var volumes []string
+	for k := range 8 {
+		volumes = append(volumes, fmt.Sprintf(`{"name":"volume-%d","configMap":{"name":"settings-%d","defaultMode":420}}`, k, k))
+	}
+	r := typedReview()
+	q := r.Request
+	q.Kind.Group, q.Kind.Kind, q.Resource.Group, q.Resource.Resource, q.SubResource = "", "Pod", "", "pods", ""
+	q.Operation, q.OldObject = admissionv1.Create, runtime.RawExtension{}
+	q.Object.Raw = []byte(fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"}},"spec":{`+
+		`"securityContext":{"runAsNonRoot":true,"runAsUser":1000,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[%s,%s,%s],"volumes":[%s]}}`,
+		container(0), container(1), container(2), strings.Join(volumes, ",")))
+	off := false
+	q.DryRun = &off
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// podSecurity are our own 18 policies, enforced.
+func podSecurity(t testing.TB) []string {
+	files, err := filepath.Glob("../../examples/pod-security/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no policies in examples/pod-security: %v", err)
+	}
+	var texts []string
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, string(b))
+	}
+	return texts
+}
+
+// BenchmarkPodSecurity is the whole handler but for TLS and HTTP: the 18 policies on a Pod of 7 kB.
+func BenchmarkPodSecurity(b *testing.B) {
+	for _, privileged := range []bool{false, true} {
+		name := map[bool]string{false: "good", true: "bad"}[privileged]
+		b.Run(name, func(b *testing.B) {
+			srv, _ := setup(b, fakeCluster{}, map[string]string{"resourceFilters": "[Event,*,*] [*/*,kube-system,*]"}, podSecurity(b)...)
+			body := podReview(privileged)
+			if _, res := ask(b, srv, "/validate/fail", body); res.Allowed == privileged {
+				b.Fatalf("%+v", res)
+			}
+			r := httptest.NewRequest(http.MethodPost, "/validate/fail?timeout=10s", nil)
+			r.Header.Set("Content-Type", "application/json")
+			r.ContentLength = int64(len(body))
+			var reader bytes.Reader
+			r.Body = struct {
+				*bytes.Reader
+				nopCloser
+			}{&reader, nopCloser{}}
+			w := &discard{header: http.Header{}}
+			b.ReportAllocs()
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				reader.Reset(body)
+				srv.ServeHTTP(w, r)
+			}
+			if w.code != 0 {
+				b.Fatal(w.code)
+			}
+		})
+	}
+}
