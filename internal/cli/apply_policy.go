@@ -13,6 +13,7 @@ import (
 // policySet are the policies of one run.
 type policySet struct {
 	programs []*policy.Program
+	within   []source.Object // exceptions among the policies
 	refused  []refusal
 	diags    diag.List
 }
@@ -58,6 +59,10 @@ func loadPolicies(paths []string, stdin io.Reader) policySet {
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
 		kind := o.Kind()
+		if isException(o) {
+			set.within = append(set.within, o)
+			continue
+		}
 		if !compile.Owns(apiVersion, kind) {
 			set.diags.Add(foreign(o, apiVersion, kind))
 			continue
@@ -82,10 +87,6 @@ func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 		group = ""
 	}
 	switch {
-	case kind == "PolicyException":
-		d.Severity = diag.Warning
-		d.Summary = "policy exceptions are not supported by this version"
-		d.Hint = "it is not applied"
 	case group == "kyverno.io" || group == "policies.kyverno.io",
 		group == "admissionregistration.k8s.io" && strings.Contains(kind, "AdmissionPolicy"):
 		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"

@@ -15,9 +15,13 @@ func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.
 var dashes = strings.Repeat("-", 70)
 
 // printText prints the banner, what was refused, the failures by policy and resource, and the counters.
-func (o *applyOptions) printText(w io.Writer, set policySet, result judged) {
+func (o *applyOptions) printText(w io.Writer, set policySet, exceptions int, result judged) {
 	if !o.pipe {
-		fmt.Fprintf(w, "\nApplying %d policy rule(s) to %d resource(s)...\n", set.rules(), result.resources)
+		with := ""
+		if exceptions > 0 {
+			with = fmt.Sprintf(" with %d exception(s)", exceptions)
+		}
+		fmt.Fprintf(w, "\nApplying %d policy rule(s) to %d resource(s)%s...\n", set.rules(), result.resources, with)
 	}
 	printRefused(w, set.refused)
 	entries := result.entries

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
-	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // applyOptions are the flags of apply.
@@ -34,6 +34,12 @@ type applyOptions struct {
 	warnNoPass       bool
 	warningsAsErrors bool
 	continueOnFail   bool
+
+	exceptions                []string
+	exceptionsWithinResources bool
+	exceptionsWithinPolicies  bool
+	generateExceptions        bool
+	exceptionTTL              time.Duration
 }
 
 func newApply() *cobra.Command {
@@ -71,6 +77,7 @@ func newApply() *cobra.Command {
 	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies give warnings")
 	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be judged (this is always done)")
+	o.addExceptionFlags(f)
 	addUnsupported(f)
 	return cmd
 }
@@ -106,7 +113,11 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	set := loadPolicies(o.policies, stdin)
 	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
 
-	inputs, mistakes := source.Find(o.resources, source.Options{Stdin: stdin})
+	inputs, mistakes, exceptions, err := o.inputs(set, stdin)
+	if err != nil {
+		return err
+	}
+	set.programs = catalog.Join(set.programs, exceptions.exceptions)
 	result := judgeAll(cmd.Context(), judgement{
 		programs: set.programs,
 		inputs:   inputs,
@@ -116,12 +127,12 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	})
 	trace.done("judged %d resources", result.resources)
 
-	diags := slices.Concat(set.diags, mistakes, result.diags)
+	diags := slices.Concat(set.diags, exceptions.diags, mistakes, result.diags)
 	printMistakes(cmd.ErrOrStderr(), diags)
 	for range set.refused {
 		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run
 	}
-	if err := o.print(cmd.OutOrStdout(), set, result); err != nil {
+	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.exceptions), result); err != nil {
 		return err
 	}
 	trace.done("printed")
@@ -135,7 +146,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	return quietly(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
 }
 
-func (o *applyOptions) print(out io.Writer, set policySet, result judged) error {
+func (o *applyOptions) print(out io.Writer, set policySet, exceptions int, result judged) error {
 	w := newBuffered(out)
 	var err error
 	switch {
@@ -149,10 +160,12 @@ func (o *applyOptions) print(out io.Writer, set policySet, result judged) error 
 			write = report.WriteJSON
 		}
 		err = write(w, reports, time.Now().Unix())
+	case o.generateExceptions:
+		err = writeExceptions(w, result.entries, o.exceptionTTL, o.format == "json")
 	case o.table || o.detailed:
 		o.printTable(w, result.entries, isTerminal(out))
 	default:
-		o.printText(w, set, result)
+		o.printText(w, set, exceptions, result)
 	}
 	return errors.Join(err, w.Flush())
 }

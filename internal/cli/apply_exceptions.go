@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// exceptionSet are the exceptions of one run, in the order in which they were read. One with a mistake is not among
+// them; its diagnostics are.
+type exceptionSet struct {
+	exceptions []*policy.Exception
+	diags      diag.List
+}
+
+// isException reports whether the object is an exception, of whatever family.
+func isException(o source.Object) bool { return o.Kind() == "PolicyException" }
+
+func (s *exceptionSet) add(o source.Object) {
+	apiVersion, _ := o.Value["apiVersion"].(string)
+	if !compile.OwnsException(apiVersion, o.Kind()) {
+		s.diags.Add(foreignException(o, apiVersion))
+		return
+	}
+	e, diags := compile.OneException(compile.Object{Value: o.Value, Pos: o.Pos})
+	s.diags.Add(diags...)
+	if !diags.HasErrors() {
+		s.exceptions = append(s.exceptions, e)
+	}
+}
+
+func (s *exceptionSet) join(o exceptionSet) {
+	s.exceptions = append(s.exceptions, o.exceptions...)
+	s.diags.Add(o.diags...)
+}
+
+// foreignException says what to tell about an object in a file of exceptions that is none that we have.
+func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
+	d := diag.Diagnostic{Pos: o.Pos("kind"), Hint: "it is not applied"}
+	d.Summary = apiVersion + " " + o.Kind() + " is not an exception"
+	if isException(o) {
+		d.Summary = "exceptions of " + apiVersion + " are not supported by this version"
+	}
+	return d
+}
+
+// loadExceptions reads and compiles everything in the paths.
+func loadExceptions(paths []string, stdin io.Reader) exceptionSet {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	set := exceptionSet{diags: diags}
+	for _, o := range objects {
+		set.add(o)
+	}
+	return set
+}
+
+// exceptionsWithin reads and compiles the exceptions among resources. What is wrong with the resources themselves is
+// found where they are judged.
+func exceptionsWithin(inputs []source.Input) exceptionSet {
+	var set exceptionSet
+	for _, in := range inputs {
+		docs, _ := source.Open(in)
+		for _, d := range docs {
+			if !strings.Contains(d.Text(), "PolicyException") {
+				continue // most of them: do not decode everything twice
+			}
+			objects, _ := d.Decode(source.Exact)
+			for _, o := range objects {
+				if isException(o) {
+					set.add(o)
+				}
+			}
+		}
+	}
+	return set
+}
+
+func (o *applyOptions) addExceptionFlags(f *pflag.FlagSet) {
+	paths := pathList{&o.exceptions}
+	f.VarP(paths, "exception", "e", "exceptions: files, directories, globs (repeat it, or separate by commas)")
+	f.Var(paths, "exceptions", "the same as --exception")
+	f.BoolVar(&o.exceptionsWithinResources, "exceptions-within-resources", false, "take the exceptions among the resources, and none from --exception")
+	f.BoolVar(&o.exceptionsWithinResources, "exceptions-with-resources", false, "the same as --exceptions-within-resources")
+	f.BoolVar(&o.exceptionsWithinPolicies, "exceptions-within-policies", false, "also take the exceptions among the policies")
+	f.BoolVar(&o.generateExceptions, "generate-exceptions", false, "print exceptions for what fails instead of the failures")
+	f.DurationVar(&o.exceptionTTL, "generated-exception-ttl", defaultExceptionTTL, "how long the exceptions printed are to live")
+}
+
+// inputs lists the resources, and reads the exceptions from where the flags say. Standard input is kept when both have
+// to read it.
+func (o *applyOptions) inputs(set policySet, stdin io.Reader) ([]source.Input, diag.List, exceptionSet, error) {
+	var exceptions exceptionSet
+	if o.exceptionsWithinResources {
+		if stdin != nil && slices.Contains(o.resources, "-") {
+			b, err := io.ReadAll(stdin)
+			if err != nil {
+				return nil, nil, exceptions, fmt.Errorf("read standard input: %w", err)
+			}
+			again, _ := source.Find(o.resources, source.Options{Stdin: bytes.NewReader(b)})
+			exceptions = exceptionsWithin(again)
+			stdin = bytes.NewReader(b)
+		} else {
+			again, _ := source.Find(o.resources, source.Options{})
+			exceptions = exceptionsWithin(again)
+		}
+	} else {
+		exceptions = loadExceptions(o.exceptions, stdin)
+	}
+	for _, e := range set.within {
+		if o.exceptionsWithinPolicies {
+			exceptions.add(e)
+			continue
+		}
+		exceptions.diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: e.Pos("kind"),
+			Summary: "the exception " + e.Name() + " among the policies is not applied", Hint: "add --exceptions-within-policies to apply it"})
+	}
+	inputs, mistakes := source.Find(o.resources, source.Options{Stdin: stdin})
+	return inputs, mistakes, exceptions, nil
+}
