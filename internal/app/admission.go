@@ -57,6 +57,14 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	if err != nil {
 		return err
 	}
+	api, err := f.calls.kubernetes(cfg)
+	if err != nil {
+		return err
+	}
+	services, err := f.calls.services()
+	if err != nil {
+		return err
+	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{}, keeper: &certs.Keeper{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
@@ -74,7 +82,9 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	server := admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
-	}, p.catalog.Snapshot, p.settings, &live.Root{Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels}, p.cluster, p.ready)
+	}, p.catalog.Snapshot, p.settings, &live.Root{
+		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
+	}, p.cluster, p.ready)
 
 	run, stop := context.WithCancel(ctx)
 	defer stop()

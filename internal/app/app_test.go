@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -77,8 +80,36 @@ func TestForceIgnore(t *testing.T) {
 		if err := cmd.Flags().Parse(append([]string{"--caSecretName=a", "--tlsSecretName=b"}, c.args...)); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.complete(cmd.Flags(), func(string) (string, bool) { return c.env, true }); err != nil || f.forceIgnore != c.want {
+		if err := f.complete(cmd.Flags(), func(name string) (string, bool) { return c.env, name == envForceIgnore }); err != nil || f.forceIgnore != c.want {
 			t.Errorf("%+v: %v, %v", c, f.forceIgnore, err)
+		}
+	}
+}
+
+// The lists of calls come from the flags, else from the environment, and are checked at start.
+func TestCallFlags(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		env   map[string]string
+		block []string
+		want  string // part of the error; empty for none
+	}{
+		{nil, nil, apicall.DefaultBlocklist, ""},
+		{nil, map[string]string{envBlocklist: "10.0.0.0/8,x.example"}, []string{"10.0.0.0/8", "x.example"}, ""},
+		{[]string{"--httpBlocklist=a.example"}, map[string]string{envBlocklist: "10.0.0.0/8"}, []string{"a.example"}, ""},
+		{nil, map[string]string{envAllowlist: "example.com"}, apicall.DefaultBlocklist, "invalid HTTP flag configuration: "},
+		{[]string{"--httpBlocklist=10.0.0.0/99"}, nil, []string{"10.0.0.0/99"}, "invalid HTTP flag configuration: "},
+		{[]string{"--apiCallTimeout=-1s"}, nil, apicall.DefaultBlocklist, "must not be negative"},
+	} {
+		f := &callFlags{}
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.register(fs)
+		if err := fs.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		err := f.complete(fs, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) || !slices.Equal(f.blocklist, c.block) {
+			t.Errorf("%+v: %v, %v", c, f.blocklist, err)
 		}
 	}
 }

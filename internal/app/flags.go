@@ -38,6 +38,7 @@ type admissionFlags struct {
 	auditCapacity      int
 	forceIgnore        bool
 	registrationUnused time.Duration
+	calls              callFlags
 }
 
 // envForceIgnore is the environment's form of --forceFailurePolicyIgnore; the flag wins.
@@ -67,6 +68,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
 	fs.DurationVar(&f.registrationUnused, "webhookRegistrationTimeout", 2*time.Minute, "accepted for compatibility, without effect")
 	_ = fs.MarkHidden("webhookRegistrationTimeout")
+	f.calls.register(fs)
 	registerMissing(fs)
 }
 
@@ -93,6 +95,9 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 		if f.forceIgnore, err = strconv.ParseBool(v); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
+	}
+	if err := f.calls.complete(fs, lookup); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -129,8 +134,6 @@ var missing = []struct {
 	{"openreportsEnabled", "reports", []string{"false"}},
 	{"backgroundServiceAccountName", "generate and mutate-existing rules", []string{""}},
 	{"reportsServiceAccountName", "reports", []string{""}},
-	{"maxAPICallResponseLength", "API calls in context entries", nil},
-	{"apiCallTimeout", "API calls in context entries", nil},
 	{"maxGlobalContextEntries", "global context entries", []string{"0"}},
 	{"dumpPayload", "payload dumps", []string{"false"}},
 	{"dumpPatches", "patch dumps", []string{"", "false"}},

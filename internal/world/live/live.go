@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,14 +22,27 @@ type Root struct {
 	Reader client.Reader
 	// Labels gives the labels of a namespace; an error when it cannot be told.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// API asks the API server by path; nil when nobody may.
+	API world.API
+	// Services asks HTTP services, for cluster-scoped policies only; nil when nobody may.
+	Services world.Services
+	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil when there are none.
+	Globals world.Globals
+	// Images asks registries; nil when nobody may.
+	Images world.Images
 }
 
 // For implements world.Root.
 func (r *Root) For(reach world.Reach) world.World {
-	return world.World{
-		Objects: objects{r.Reader, reach}, Namespaces: namespaces{r.Labels, reach},
+	w := world.World{
+		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach}, Namespaces: namespaces{r.Labels, reach},
+		API: world.Confine(reach, r.API), Images: r.Images,
 		Names: names{}, Clock: clock{}, Rand: random{},
 	}
+	if reach.IsCluster() {
+		w.Services, w.Globals = r.Services, r.Globals
+	}
+	return w
 }
 
 // OutOfReachError says that a policy asked for an object outside of its namespace.
@@ -58,6 +72,44 @@ func (o objects) Get(ctx context.Context, apiVersion, kind, namespace, name stri
 		return nil, err
 	}
 	return u.Object, nil
+}
+
+type lists struct {
+	reader client.Reader
+	reach  world.Reach
+}
+
+// pageSize bounds what one answer of the API server holds.
+const pageSize = 500
+
+// List implements world.Lists.
+func (l lists) List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
+	if !l.reach.Allows(namespace) {
+		return nil, &OutOfReachError{kind, namespace, "*", l.reach.Namespace()}
+	}
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	options := &client.ListOptions{Namespace: namespace, LabelSelector: parsed, Limit: pageSize}
+	for {
+		var page unstructured.UnstructuredList
+		page.SetGroupVersionKind(gv.WithKind(kind + "List"))
+		if err := l.reader.List(ctx, &page, options); err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			out = append(out, page.Items[i].Object)
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return out, nil
+		}
+	}
 }
 
 type namespaces struct {
