@@ -30,7 +30,7 @@ var floors = []struct {
 		"api/...", "config/crds", "config/install",
 	}},
 	{"0 leaves", []string{
-		"internal/value", "internal/diag", "internal/strict", "internal/budget", "internal/apipath", "internal/world", "internal/wildcard",
+		"internal/value", "internal/diag", "internal/strict", "internal/budget", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/schedule", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
@@ -45,7 +45,7 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/source", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
+		"internal/source", "internal/given", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
 		"internal/world/live", "internal/world/fixed", "internal/world/tape",
 	}},
 	{"5 state", []string{

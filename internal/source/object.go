@@ -88,6 +88,9 @@ func (d Document) jsonText() string {
 	return ""
 }
 
+// Position is the position of a field path of a document that is one object (not a List).
+func (d Document) Position(path string) diag.Position { return (&positions{doc: d}).at(path) }
+
 func (d Document) pos() diag.Position { return diag.Position{File: d.File, Line: d.Line} }
 
 // objects makes objects of a decoded document, taking Lists apart.

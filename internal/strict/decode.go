@@ -18,6 +18,14 @@ import (
 // an UnmarshalJSON method of their own (times, raw JSON) are decoded by it.
 func Decode(obj map[string]any, out any) diag.List { return DecodeAt("", obj, out) }
 
+// DecodeFold is Decode for files whose readers never cared about the case of field names: a name that differs from a
+// field only in case is that field, with a warning.
+func DecodeFold(obj map[string]any, out any) diag.List {
+	d := decoder{fold: true}
+	d.value("", obj, reflect.ValueOf(out).Elem())
+	return d.diags
+}
+
 // DecodeAt is Decode for a part of an object: path is the field path of v, put before the paths of all diagnostics.
 func DecodeAt(path string, v any, out any) diag.List {
 	rv := reflect.ValueOf(out)
@@ -29,7 +37,10 @@ func DecodeAt(path string, v any, out any) diag.List {
 	return d.diags
 }
 
-type decoder struct{ diags diag.List }
+type decoder struct {
+	diags diag.List
+	fold  bool
+}
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
@@ -111,9 +122,19 @@ func (d *decoder) object(path string, m map[string]any, out reflect.Value) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := join(path, key)
 		index, ok := info.fields[key]
+		near := ""
+		if !ok {
+			near = nearest(key, info.names)
+		}
+		if d.fold && strings.EqualFold(near, key) {
+			_, both := m[near]
+			if index, ok = info.fields[near], !both; ok {
+				d.diags.Warnf(at, "the field %q is read as %q", key, near)
+			}
+		}
 		if !ok {
 			d.diags.Errorf(at, "unknown field %q", key)
-			if near := nearest(key, info.names); near != "" {
+			if near != "" {
 				d.diags.Hint("did you mean %q?", near)
 			} else if len(info.names) <= 12 {
 				d.diags.Hint("known fields are %s", strings.Join(info.names, ", "))

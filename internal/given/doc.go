@@ -1,0 +1,16 @@
+// Package given holds what the command line is told beside policies and resources: values of variables, labels of
+// namespaces, subresources, and who asks (command line reference §2.4, §4.2, §4.3).
+//
+//	values, diags := given.ReadValues("values.yaml")
+//	set := given.New(values, given.ParseAssignments([]string{"request.operation=UPDATE"}))
+//	v := set.For("require-labels", "web")        // of one policy and one resource
+//	request.Given = v.Rule                       // what stands in for variables of a rule
+//
+// A later source wins: global values, then those of a policy's resource, then assignments; inside a rule the rule's own
+// values win over all of them. Values for request.object and request.oldObject change the object itself, before any
+// rule looks at it.
+//
+// It judges nothing and does not build requests; internal/cli does both.
+//
+// Floor 4: imports policy, source and leaves.
+package given
