@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -37,7 +38,7 @@ func startProcess(name, logFile string, env []string, path string, args ...strin
 	go func() {
 		// Pdeathsig fires when the thread that forked ends, so the fork happens on the goroutine that waits, and
 		// that goroutine keeps its thread. (The thread outlives the child.)
-		lockThread()
+		runtime.LockOSThread()
 		if err := cmd.Start(); err != nil {
 			started <- err
 			return
