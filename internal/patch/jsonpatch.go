@@ -1,0 +1,269 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Operation is one operation of a JSON patch (RFC 6902).
+type Operation struct {
+	Op    string // add, remove, replace, move, copy or test
+	Path  string // JSON pointer
+	From  string // of move and copy
+	Value any    // of add, replace and test
+}
+
+// Errors in the words that users of the reference know.
+var (
+	errMissing    = errors.New("missing value")
+	errTestFailed = errors.New("test failed")
+	errInvalid    = errors.New("invalid state detected")
+	errIndex      = errors.New("invalid index referenced")
+	errNoObject   = errors.New("invalid value, expected object")
+)
+
+// ParseJSONPatch reads a JSON patch from text, a YAML or JSON list of operations.
+func ParseJSONPatch(text string) ([]Operation, error) {
+	v, err := decodeYAML(text)
+	if err != nil {
+		return nil, err
+	}
+	return JSONPatchOf(v)
+}
+
+// decodeYAML reads JSON, or YAML by way of JSON, which is slower.
+func decodeYAML(text string) (any, error) {
+	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "[") {
+		if v, err := value.DecodeJSON([]byte(trimmed)); err == nil {
+			return v, nil
+		}
+	}
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return value.DecodeJSON(raw)
+}
+
+// JSONPatchOf reads a JSON patch from its decoded form, a list of operations. null is the empty patch.
+func JSONPatchOf(v any) ([]Operation, error) {
+	list, ok := v.([]any)
+	if !ok && v != nil {
+		return nil, fmt.Errorf("a JSON patch is a list of operations, found %s", kindName(v))
+	}
+	out := make([]Operation, len(list))
+	for i, e := range list {
+		o, err := operationOf(e)
+		if err != nil {
+			return nil, fmt.Errorf("invalid operation %s: %w", value.JSON(e), err)
+		}
+		out[i] = o
+	}
+	return out, nil
+}
+
+func kindName(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "a map"
+	case []any:
+		return "a list"
+	case nil:
+		return "null"
+	}
+	return "a scalar"
+}
+
+func operationOf(v any) (o Operation, err error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return o, errors.New("unsupported operation")
+	}
+	text := func(key string) (string, error) {
+		f := m[key]
+		if f == nil {
+			return "", fmt.Errorf("failed to decode '%s': operation missing %s field: %w", key, key, errMissing)
+		}
+		s, ok := f.(string)
+		if !ok {
+			return "", fmt.Errorf("failed to decode '%s': it is not a string", key)
+		}
+		return s, nil
+	}
+	o.Op, _ = m["op"].(string)
+	switch o.Op {
+	case "add", "replace":
+		if _, has := m["value"]; !has {
+			return o, fmt.Errorf("failed to decode 'value': operation, missing value field: %w", errMissing)
+		}
+	case "move", "copy":
+		if o.From, err = text("from"); err != nil {
+			return o, err
+		}
+	case "remove", "test":
+	default:
+		return o, errors.New("unsupported operation")
+	}
+	o.Value = m["value"]
+	o.Path, err = text("path")
+	return o, err
+}
+
+// ApplyJSON applies the operations in order and returns the changed value. v is not modified, and the result shares
+// with it and with the values of the operations. Beyond the RFC, `add` makes missing parents, `remove` of what is not
+// there is no error, and negative indexes count from the end (language reference §5.3).
+func ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
+	for i := range ops {
+		if err := meter.Step(1 + len(ops[i].Path)); err != nil {
+			return nil, err
+		}
+		var err error
+		if v, err = ops[i].apply(meter, v); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (o *Operation) apply(meter *budget.Meter, doc any) (any, error) {
+	switch o.Op {
+	case "add":
+		return o.add(meter, doc)
+	case "remove":
+		return o.remove(doc)
+	case "replace":
+		return o.replace(doc)
+	case "move":
+		return o.move(doc)
+	case "copy":
+		return o.copy(doc)
+	case "test":
+		return doc, o.test(doc)
+	}
+	return nil, fmt.Errorf("Unexpected kind: %s", o.Op) //lint:ignore ST1005 the reference's words
+}
+
+func (o *Operation) add(meter *budget.Meter, doc any) (any, error) {
+	if o.Path == "" {
+		return o.whole()
+	}
+	doc, err := ensureParents(meter, doc, o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if !reaches(doc, o.Path) {
+		return nil, fmt.Errorf("add operation does not apply: doc is missing path: %q: %w", o.Path, errMissing)
+	}
+	doc, err = change(doc, o.Path, func(c any, key string) (any, error) { return addTo(c, key, o.Value) })
+	if err != nil {
+		return nil, fmt.Errorf("error in add for path: '%s': %w", o.Path, err)
+	}
+	return doc, nil
+}
+
+// whole is the document that replaces the old one.
+func (o *Operation) whole() (any, error) {
+	if k := kindOf(o.Value); k != mapKind && k != listKind {
+		return nil, fmt.Errorf("%s operation value must be object or array", o.Op)
+	}
+	return o.Value, nil
+}
+
+func (o *Operation) remove(doc any) (any, error) {
+	if !reaches(doc, o.Path) {
+		return doc, nil
+	}
+	out, err := change(doc, o.Path, removeFrom)
+	if err != nil {
+		return nil, fmt.Errorf("error in remove for path: '%s': %w", o.Path, err)
+	}
+	return out, nil
+}
+
+func (o *Operation) replace(doc any) (any, error) {
+	if o.Path == "" {
+		return o.whole()
+	}
+	container, key, ok := locate(doc, o.Path)
+	if !ok {
+		return nil, fmt.Errorf("replace operation does not apply: doc is missing path: %s: %w", o.Path, errMissing)
+	}
+	if _, err := get(container, key); err != nil {
+		return nil, fmt.Errorf("replace operation does not apply: doc is missing key: %s: %w", o.Path, errMissing)
+	}
+	out, err := change(doc, o.Path, func(c any, key string) (any, error) { return put(c, key, o.Value) })
+	if err != nil {
+		return nil, fmt.Errorf("error in remove for path: '%s': %w", o.Path, err) // the reference says "remove", too
+	}
+	return out, nil
+}
+
+func (o *Operation) move(doc any) (any, error) {
+	if o.From == "" {
+		return nil, errors.New("unable to move entire document to another path: invalid state detected")
+	}
+	container, key, ok := locate(doc, o.From)
+	if !ok {
+		return nil, fmt.Errorf("move operation does not apply: doc is missing from path: %s: %w", o.From, errMissing)
+	}
+	v, err := get(container, key)
+	if err != nil {
+		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
+	}
+	if doc, err = change(doc, o.From, removeFrom); err != nil {
+		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
+	}
+	if !reaches(doc, o.Path) {
+		return nil, fmt.Errorf("move operation does not apply: doc is missing destination path: %s: %w", o.Path, errMissing)
+	}
+	if doc, err = change(doc, o.Path, func(c any, key string) (any, error) { return addTo(c, key, v) }); err != nil {
+		return nil, fmt.Errorf("error in move for path: '%s': %w", o.Path, err)
+	}
+	return doc, nil
+}
+
+func (o *Operation) copy(doc any) (any, error) {
+	container, key, ok := locate(doc, o.From)
+	if !ok {
+		return nil, fmt.Errorf("copy operation does not apply: doc is missing from path: %q: %w", o.From, errMissing)
+	}
+	v, err := get(container, key)
+	if err != nil {
+		return nil, fmt.Errorf("error in copy for from: '%s': %w", o.From, err)
+	}
+	if !reaches(doc, o.Path) {
+		return nil, fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", o.Path, errMissing)
+	}
+	if doc, err = change(doc, o.Path, func(c any, key string) (any, error) { return addTo(c, key, v) }); err != nil {
+		return nil, fmt.Errorf("error while adding value during copy: %w", err)
+	}
+	return doc, nil
+}
+
+func (o *Operation) test(doc any) error {
+	failed := fmt.Errorf("testing value %s failed: %w", o.Path, errTestFailed)
+	if o.Path == "" {
+		if !value.Equal(doc, o.Value) {
+			return failed
+		}
+		return nil
+	}
+	container, key, ok := locate(doc, o.Path)
+	if !ok {
+		return fmt.Errorf("test operation does not apply: is missing path: %s: %w", o.Path, errMissing)
+	}
+	v, err := get(container, key)
+	if err != nil && !errors.Is(err, errMissing) {
+		return fmt.Errorf("error in test for path: '%s': %w", o.Path, err)
+	}
+	if !value.Equal(v, o.Value) {
+		return failed
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Merge merges patch into target by the rules of strategic merge: maps recursively, null deletes, `$patch` directives,
+// lists that Kubernetes declares so by their keys with new elements in front, other lists as a whole. Neither input is
+// modified, and the result shares with them. As in the reference, lists that are merged by key are put in order below
+// the whole target, also where the patch says nothing of them: of two elements with the same key one stays.
+func Merge(meter *budget.Meter, target, patch any) (any, error) {
+	m := &merger{meter: meter}
+	v, _, err := m.value(target, patch, nil)
+	if err != nil {
+		return nil, err
+	}
+	if v == none {
+		return nil, nil
+	}
+	return v, nil
+}
+
+// absent is a value that is not there, unlike null.
+type absent struct{}
+
+var none any = absent{}
+
+type merger struct {
+	meter *budget.Meter
+	depth int
+}
+
+var errTooDeep = errors.New("the value is nested too deeply")
+
+type kind uint8
+
+const (
+	noKind kind = iota // absent or null
+	mapKind
+	listKind
+	scalarKind
+)
+
+func kindOf(v any) kind {
+	switch v.(type) {
+	case nil, absent:
+		return noKind
+	case map[string]any:
+		return mapKind
+	case []any:
+		return listKind
+	}
+	return scalarKind
+}
+
+// value merges one place. keep tells a null that the target had, and which stays, from one that clears.
+func (m *merger) value(target, patch any, s *schema) (v any, keep bool, err error) {
+	if err := m.meter.Step(1); err != nil {
+		return nil, false, err
+	}
+	if m.depth++; m.depth > budget.MaxDepth {
+		return nil, false, errTooDeep
+	}
+	defer func() { m.depth-- }()
+	if s == nil {
+		if s = schemaOf(target); s == nil {
+			s = schemaOf(patch)
+		}
+	}
+	k := kindOf(target)
+	if k == noKind {
+		k = kindOf(patch)
+	}
+	if pk := kindOf(patch); pk != noKind && k != noKind && pk != k {
+		return nil, false, wrongKind(k, pk, patch)
+	}
+	switch k {
+	case listKind:
+		if s != nil && s.merged {
+			v, err = m.mergedList(target, patch, s)
+			return v, false, err
+		}
+		fallthrough
+	case scalarKind:
+		if patch != none {
+			return patch, false, nil
+		}
+		return target, false, nil
+	}
+	return m.object(target, patch, s)
+}
+
+// wrongKind is the error of a patch that has another type than what it patches, in the reference's words.
+func wrongKind(want, got kind, patch any) error {
+	name := [...]string{"", "MappingNode", "SequenceNode", "ScalarNode"}
+	return fmt.Errorf("wrong node kind: expected %s but got %s: node contents:\n%s\n", name[want], name[got], appendFlow(nil, patch))
+}
+
+// appendFlow writes JSON with a blank behind colons and commas, as the reference prints documents.
+func appendFlow(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case map[string]any:
+		b = append(b, '{')
+		for i, k := range keysOf(v) {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = append(value.AppendJSON(b, k), ": "...)
+			b = appendFlow(b, v[k])
+		}
+		return append(b, '}')
+	case []any:
+		b = append(b, '[')
+		for i, e := range v {
+			if i > 0 {
+				b = append(b, ", "...)
+			}
+			b = appendFlow(b, e)
+		}
+		return append(b, ']')
+	}
+	return value.AppendJSON(b, v)
+}
+
+// object merges maps, and whatever is null or absent on both sides.
+func (m *merger) object(target, patch any, s *schema) (v any, keep bool, err error) {
+	p, patched := patch.(map[string]any)
+	base, ok := target.(map[string]any)
+	if !ok {
+		if !patched {
+			// A null of the target stays when the patch says nothing; a null of the patch leaves nothing behind.
+			return orNil(target), target == nil && patch == none, nil
+		}
+		d, rest, _ := directive(p) // an unknown directive of something new is ordinary data
+		if d == deleteDirective {
+			return none, false, nil
+		}
+		v, err = m.alone(rest, s)
+		return v, false, err
+	}
+	if patch == nil {
+		return none, false, nil
+	}
+	if !patched {
+		v, err = m.tidy(base, s)
+		return v, false, err
+	}
+	d, rest, err := directive(p)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case d == deleteDirective:
+		return none, false, nil
+	case d == replaceDirective, same(base, p):
+		v, err = m.alone(rest, s)
+		return v, false, err
+	}
+	v, err = m.fields(base, rest, s)
+	return v, false, err
+}
+
+// orNil is v, or absent in place of a null that is to be dropped.
+func orNil(v any) any {
+	if v == none {
+		return none
+	}
+	return nil
+}
+
+// fields merges the members of two maps into a copy of base, made when the first member changes.
+func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
+	out, copied := base, false
+	write := func() {
+		if !copied {
+			out, copied = maps.Clone(base), true
+		}
+	}
+	for _, key := range keysOf(patch) {
+		old, had := base[key]
+		if !had {
+			old = none
+		}
+		v, keep, err := m.value(old, patch[key], s.field(key))
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case v == none || v == nil && !keep:
+			if had {
+				write()
+				delete(out, key)
+			}
+		case !had || !same(old, v):
+			write()
+			out[key] = v
+		}
+	}
+	if s == nil {
+		return out, nil
+	}
+	// What the patch does not mention is put in order all the same.
+	for key, old := range base {
+		if _, mentioned := patch[key]; mentioned {
+			continue
+		}
+		f := s.field(key)
+		if f == nil || kindOf(old) != mapKind && kindOf(old) != listKind {
+			continue
+		}
+		v, _, err := m.value(old, none, f)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case v == none:
+			write()
+			delete(out, key)
+		case !same(old, v):
+			write()
+			out[key] = v
+		}
+	}
+	return out, nil
+}
+
+// tidy puts the merged lists below a map in order that no patch mentions.
+func (m *merger) tidy(base map[string]any, s *schema) (any, error) {
+	if s == nil {
+		return base, nil
+	}
+	return m.fields(base, nil, s)
+}
+
+// alone is what remains of a patch where there is nothing to merge it into: without nulls and directives, and with its
+// merged lists in order.
+func (m *merger) alone(p map[string]any, s *schema) (any, error) {
+	out, copied := p, false
+	for _, key := range keysOf(p) {
+		old := p[key]
+		v, _, err := m.value(old, old, s.field(key))
+		if err != nil {
+			return nil, err
+		}
+		gone := v == none || v == nil
+		if (gone || !same(old, v)) && !copied {
+			out, copied = maps.Clone(p), true
+		}
+		switch {
+		case gone:
+			delete(out, key)
+		case copied:
+			out[key] = v
+		}
+	}
+	return out, nil
+}
+
+// same reports whether v is old itself, or an equal scalar: whether nothing has to be copied. It may say no to equals.
+func same(old, v any) bool {
+	switch o := old.(type) {
+	case map[string]any:
+		n, ok := v.(map[string]any)
+		return ok && reflect.ValueOf(o).Pointer() == reflect.ValueOf(n).Pointer()
+	case []any:
+		n, ok := v.([]any)
+		return ok && len(o) == len(n) && (len(o) == 0 || &o[0] == &n[0])
+	}
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return old == v
+}
+
+func keysOf(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+
+// directiveKind is what `$patch` asks for.
+type directiveKind uint8
+
+const (
+	mergeDirective directiveKind = iota
+	replaceDirective
+	deleteDirective
+)
+
+const directiveKey = "$patch"
+
+func parseDirective(v any) (directiveKind, error) {
+	switch text := scalarText(v); text {
+	case "delete":
+		return deleteDirective, nil
+	case "replace":
+		return replaceDirective, nil
+	case "merge":
+		return mergeDirective, nil
+	default:
+		return mergeDirective, fmt.Errorf("unknown patch strategy '%s'", text)
+	}
+}
+
+// directive reads the directive of a map and returns the map without it. An unknown one is an error, and stays.
+func directive(p map[string]any) (directiveKind, map[string]any, error) {
+	v, ok := p[directiveKey]
+	if !ok {
+		return mergeDirective, p, nil
+	}
+	d, err := parseDirective(v)
+	if err != nil {
+		return d, p, err
+	}
+	rest := maps.Clone(p)
+	delete(rest, directiveKey)
+	return d, rest, nil
+}

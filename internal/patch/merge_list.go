@@ -1,0 +1,297 @@
+package patch
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Merging lists by key follows the reference program's library step by step, because its corner cases (elements without
+// a key, doubled keys, empty elements) show in results that users have recorded. Elements are cells: one that is merged
+// in place is the same cell in every list that holds it.
+type cell struct{ v any }
+
+func cells(v any) []*cell {
+	list, _ := v.([]any)
+	out := make([]*cell, len(list))
+	for i, e := range list {
+		out[i] = &cell{e}
+	}
+	return out
+}
+
+// mergedList merges two lists, either of which may be absent or null, by the keys of the schema.
+func (m *merger) mergedList(target, patch any, s *schema) (any, error) {
+	t, haveTarget := target.([]any)
+	p, havePatch := patch.([]any)
+	if haveTarget && patch == nil {
+		return none, nil
+	}
+	if haveTarget && !havePatch && m.orderly(t, s) {
+		return m.tidyElements(t, s)
+	}
+	if err := m.meter.Step(len(t) + len(p)); err != nil {
+		return nil, err
+	}
+	l := &listMerge{m: m, s: s, target: cells(target), patch: cells(patch), haveTarget: haveTarget, havePatch: havePatch}
+	d := mergeDirective
+	if haveTarget && havePatch {
+		var err error
+		if d, l.patch, err = listDirective(l.patch); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case d == deleteDirective:
+		return none, nil
+	case !haveTarget || d == replaceDirective || havePatch && same(t, p):
+		l.target, l.haveTarget, l.shared = l.patch, true, true
+	}
+	if err := l.run(); err != nil {
+		return nil, err
+	}
+	out := make([]any, len(l.target))
+	for i, c := range l.target {
+		out[i] = c.v
+	}
+	if slices.EqualFunc(out, t, same) && haveTarget {
+		return target, nil
+	}
+	return out, nil
+}
+
+// orderly reports whether a list that no patch mentions needs nothing but its elements looked at: they are maps with
+// keys of their own, or scalars of their own.
+func (m *merger) orderly(list []any, s *schema) bool {
+	if len(list) > 64 {
+		return false // comparing each with each is for the usual short lists
+	}
+	for i, e := range list {
+		var key string
+		if len(s.keys) == 1 {
+			o, ok := e.(map[string]any)
+			if key = keyText(o, s.keys[0]); !ok || key == "" {
+				return false
+			}
+		} else if key = scalarText(e); len(s.keys) > 1 || kindOf(e) != scalarKind || key == "" {
+			return false
+		}
+		for _, before := range list[:i] {
+			other := scalarText(before)
+			if len(s.keys) == 1 {
+				other = keyText(before.(map[string]any), s.keys[0])
+			}
+			if other == key {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (m *merger) tidyElements(list []any, s *schema) (any, error) {
+	if s.element == nil || len(s.keys) == 0 {
+		return list, nil
+	}
+	out, copied := list, false
+	for i, e := range list {
+		v, _, err := m.value(e, none, s.element)
+		if err != nil {
+			return nil, err
+		}
+		if !same(e, v) {
+			if !copied {
+				out, copied = slices.Clone(list), true
+			}
+			out[i] = v
+		}
+	}
+	return out, nil
+}
+
+// listDirective reads the directive of a list: an element that holds nothing else. The list is returned without it.
+func listDirective(list []*cell) (directiveKind, []*cell, error) {
+	for _, c := range list {
+		o, ok := c.v.(map[string]any)
+		if !ok {
+			continue
+		}
+		v, ok := o[directiveKey]
+		if !ok {
+			continue
+		}
+		if len(o) > 1 {
+			break // the directive is the element's own
+		}
+		d, err := parseDirective(v)
+		if err != nil {
+			return d, list, err
+		}
+		rest, err := set(list, []string{directiveKey}, []string{scalarText(v)}, nil)
+		return d, rest, err
+	}
+	return mergeDirective, list, nil
+}
+
+// listMerge is one merge of two lists. shared says that the target is the patch itself.
+type listMerge struct {
+	m                     *merger
+	s                     *schema
+	target, patch         []*cell
+	haveTarget, havePatch bool
+	shared                bool
+}
+
+func (l *listMerge) setTarget(list []*cell) {
+	l.target = list
+	if l.shared {
+		l.patch = list
+	}
+}
+
+func (l *listMerge) run() error {
+	keys := l.s.keys
+	var tuples [][]string
+	if len(keys) > 0 {
+		tuples = keyTuples(keys, l.patch, l.target)
+	} else {
+		keys = []string{""}
+		tuples = scalarTuples(l.patch, l.target)
+	}
+	if len(tuples) == 0 {
+		return nil
+	}
+	if len(l.s.keys) > 1 {
+		joinTuples(tuples)
+	}
+	var added []*cell
+	var validKeys []string
+	for _, tuple := range tuples {
+		var validValues []string
+		validKeys, validValues = usedKeys(tuples, tuple, keys)
+		merged, err := l.element(validKeys, validValues)
+		if err != nil {
+			return err
+		}
+		if merged == nil || kindOf(merged.v) == noKind || isEmptyMap(merged.v) {
+			for range validKeys {
+				rest, err := set(l.target, validKeys, validValues, nil)
+				if err != nil {
+					return err
+				}
+				l.setTarget(rest)
+			}
+			continue
+		}
+		for i, key := range validKeys {
+			if o, ok := merged.v.(map[string]any); ok && validValues[i] != "" {
+				if _, has := o[key]; !has {
+					merged.v = withField(o, key, validValues[i])
+				}
+			}
+		}
+		if added, err = set(added, validKeys, validValues, merged); err != nil {
+			return err
+		}
+	}
+	list, err := prepend(added, l.target, validKeys)
+	if err != nil {
+		return err
+	}
+	l.target = list
+	return nil
+}
+
+// element merges the elements of both lists that have these values; the result is the cell that was changed, nil when
+// nothing is left.
+func (l *listMerge) element(keys, values []string) (*cell, error) {
+	keys, values = usedKeys([][]string{values}, values, keys)
+	t, p := find(l.target, keys, values), find(l.patch, keys, values)
+	if l.havePatch && l.shared {
+		p = t
+	}
+	if !l.havePatch {
+		p = nil
+	}
+	old, patch := none, none
+	if t != nil {
+		old = t.v
+	}
+	if p != nil {
+		patch = p.v
+	}
+	if t == nil && p == nil {
+		return nil, nil
+	}
+	v, keep, err := l.m.value(old, patch, l.s.elements())
+	if err != nil {
+		return nil, err
+	}
+	if v == none || v == nil && !keep {
+		return nil, nil
+	}
+	// A map is merged into the target's element unless a directive replaces it; scalars and new elements are the patch's.
+	into := t
+	switch {
+	case t == nil || kindOf(old) == noKind:
+		into = p
+	case kindOf(old) == scalarKind && p != nil:
+		into = p
+	case p != nil && p != t && replaces(p.v):
+		into = &cell{} // the target's element stays as it was
+	}
+	if into == nil {
+		into = &cell{}
+	}
+	into.v = v
+	return into, nil
+}
+
+// replaces reports whether a map carries the directive that puts it in place of the other.
+func replaces(v any) bool {
+	o, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	d, ok := o[directiveKey]
+	return ok && scalarText(d) == "replace"
+}
+
+func withField(o map[string]any, key, text string) map[string]any {
+	out := make(map[string]any, len(o)+1)
+	for k, v := range o {
+		out[k] = v
+	}
+	out[key] = text
+	return out
+}
+
+func isEmptyMap(v any) bool {
+	m, ok := v.(map[string]any)
+	return ok && len(m) == 0
+}
+
+// keyText is the text of a key field as elements are compared by; empty when it is absent or holds no scalar.
+func keyText(o map[string]any, key string) string {
+	v, ok := o[key]
+	if !ok || v == nil {
+		return ""
+	}
+	return scalarText(v)
+}
+
+// scalarText writes a scalar as JSON has it, without quotes; lists and maps have no text.
+func scalarText(v any) string {
+	switch x := v.(type) {
+	case string:
+		return x
+	case bool:
+		return strconv.FormatBool(x)
+	case nil:
+		return "null"
+	case map[string]any, []any, absent:
+		return ""
+	}
+	return value.JSON(v)
+}

@@ -1,0 +1,142 @@
+package patch
+
+import (
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/pattern"
+)
+
+// expansion turns an overlay into the plain patch for one resource.
+type expansion struct {
+	meter *budget.Meter
+	unmet bool // a condition of the whole patch does not hold
+	err   error
+}
+
+// done reports whether the result is decided.
+func (x *expansion) done() bool { return x.unmet || x.err != nil }
+
+// expand gives the plain patch for the value v of the resource, absent when nothing is to be done here.
+func (x *expansion) expand(n *node, v any) any {
+	switch {
+	case n.items != nil:
+		return x.list(n, v)
+	case n.fields == nil:
+		return n.plain
+	}
+	m, _ := v.(map[string]any)
+	if err := x.meter.Step(len(n.fields)); err != nil {
+		x.err = err
+		return none
+	}
+	for i := range n.fields {
+		f := &n.fields[i]
+		if f.check != nil && !x.holds(f, m) {
+			x.unmet = true
+			return none
+		}
+	}
+	out := make(map[string]any, len(n.fields))
+	for i := range n.fields {
+		f := &n.fields[i]
+		if f.check != nil {
+			continue
+		}
+		old, has := m[f.key]
+		if !has {
+			old = none
+		}
+		if f.anchor == addition && has {
+			continue
+		}
+		made := x.expand(f.node, old)
+		if x.done() {
+			return none
+		}
+		if made != none {
+			out[f.key] = made
+		}
+	}
+	if len(out) == 0 {
+		return none
+	}
+	return out
+}
+
+// holds judges one condition. A member that is absent does not fulfil any.
+func (x *expansion) holds(f *field, m map[string]any) bool {
+	v, has := m[f.key]
+	if !has {
+		return false
+	}
+	verdict, err := f.check.Match(&jmespath.Env{Meter: x.meter}, nil, map[string]any{f.key: v})
+	if err != nil {
+		x.err = err
+		return false
+	}
+	return verdict.Status == pattern.Pass
+}
+
+// list expands the elements of a patch list. One with conditions is repeated for each element of the resource that
+// fulfils them, under that element's name; elements without a name cannot be addressed and are passed over. Global
+// conditions have to hold for some element, else the whole patch is off.
+func (x *expansion) list(n *node, v any) any {
+	elements, _ := v.([]any)
+	out := make([]any, 0, len(n.items))
+	for _, item := range n.items {
+		if !item.conditional {
+			if made := x.expand(item, named(elements, item.name)); made != none {
+				out = append(out, made)
+			}
+			if x.done() {
+				return none
+			}
+			continue
+		}
+		met := false
+		for _, e := range elements {
+			if err := x.meter.Step(1); err != nil {
+				x.err = err
+				return none
+			}
+			made := x.expand(item, e)
+			if x.err != nil {
+				return none
+			}
+			if x.unmet {
+				x.unmet = false // only this element is not meant
+				continue
+			}
+			met = true
+			o, _ := e.(map[string]any)
+			name, has := o["name"]
+			if !has || made == none {
+				continue
+			}
+			change := made.(map[string]any)
+			change["name"] = name
+			out = append(out, change)
+		}
+		if !met && item.hasGlobal {
+			x.unmet = true
+			return none
+		}
+	}
+	if len(out) == 0 {
+		return none
+	}
+	return out
+}
+
+// named finds the element that a patch element of that name patches.
+func named(elements []any, name any) any {
+	if name == nil {
+		return none
+	}
+	for _, e := range elements {
+		if o, ok := e.(map[string]any); ok && o["name"] == name && kindOf(name) == scalarKind {
+			return e
+		}
+	}
+	return none
+}

@@ -1,0 +1,272 @@
+package patch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+)
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// split cuts a JSON pointer into its parents and its last part, both decoded. ok is false when it has no slash.
+func split(path string) (parents []string, last string, ok bool) {
+	if path == "" {
+		return nil, "", true
+	}
+	parts := strings.Split(path, "/")
+	if len(parts) < 2 {
+		return nil, "", false
+	}
+	if strings.Contains(path, "~") {
+		for i, p := range parts {
+			parts[i] = unescape.Replace(p)
+		}
+	}
+	return parts[1 : len(parts)-1], parts[len(parts)-1], true
+}
+
+// locate finds the map or list that holds what path points at.
+func locate(doc any, path string) (container any, key string, ok bool) {
+	parents, key, ok := split(path)
+	if !ok {
+		return nil, "", false
+	}
+	for _, p := range parents {
+		next, err := get(doc, p)
+		if err != nil || kindOf(next) != mapKind && kindOf(next) != listKind {
+			return nil, "", false
+		}
+		doc = next
+	}
+	return doc, key, true
+}
+
+func reaches(doc any, path string) bool {
+	_, _, ok := locate(doc, path)
+	return ok
+}
+
+// change returns doc with the container that holds path's target replaced by what f makes of it. Only the containers on
+// the way are copied. The way must exist (see locate).
+func change(doc any, path string, f func(container any, key string) (any, error)) (any, error) {
+	parents, key, _ := split(path)
+	return changeAt(doc, parents, func(c any) (any, error) { return f(c, key) })
+}
+
+func changeAt(v any, parents []string, f func(any) (any, error)) (any, error) {
+	if len(parents) == 0 {
+		return f(v)
+	}
+	child, err := get(v, parents[0])
+	if err != nil {
+		return nil, err
+	}
+	made, err := changeAt(child, parents[1:], f)
+	if err != nil {
+		return nil, err
+	}
+	if parents[0] == "" {
+		return made, nil // the empty part stands for the container itself
+	}
+	if same(child, made) {
+		return v, nil
+	}
+	return put(v, parents[0], made)
+}
+
+// get reads a member. The empty key stands for the container itself.
+func get(container any, key string) (any, error) {
+	if key == "" {
+		return container, nil
+	}
+	switch c := container.(type) {
+	case map[string]any:
+		v, ok := c[key]
+		if !ok {
+			return nil, fmt.Errorf("unable to get nonexistent key: %s: %w", key, errMissing)
+		}
+		return v, nil
+	case []any:
+		i, err := index(key, len(c))
+		if err != nil {
+			return nil, err
+		}
+		if i >= len(c) {
+			return nil, badIndex(i)
+		}
+		return c[i], nil
+	}
+	return nil, errNoObject
+}
+
+func badIndex(i int) error {
+	return fmt.Errorf("Unable to access invalid index: %d: %w", i, errIndex) //lint:ignore ST1005 the reference's words
+}
+
+// index reads an index; a negative one counts from the end n.
+func index(key string, n int) (int, error) {
+	i, err := strconv.Atoi(key)
+	if err != nil {
+		return 0, err
+	}
+	if i < 0 {
+		if i < -n {
+			return 0, badIndex(i)
+		}
+		i += n
+	}
+	return i, nil
+}
+
+// put replaces a member that exists.
+func put(container any, key string, v any) (any, error) {
+	switch c := container.(type) {
+	case map[string]any:
+		out := maps.Clone(c)
+		if out == nil {
+			out = map[string]any{}
+		}
+		out[key] = v
+		return out, nil
+	case []any:
+		i, err := index(key, len(c))
+		if err != nil {
+			return nil, err
+		}
+		if i >= len(c) {
+			return nil, badIndex(i)
+		}
+		out := slices.Clone(c)
+		out[i] = v
+		return out, nil
+	}
+	return nil, errNoObject
+}
+
+// addTo sets a member of a map, or inserts into a list; `-` appends.
+func addTo(container any, key string, v any) (any, error) {
+	c, ok := container.([]any)
+	if !ok {
+		return put(container, key, v)
+	}
+	if key == "-" {
+		return append(slices.Clip(c), v), nil
+	}
+	i, err := strconv.Atoi(key)
+	if err != nil {
+		return nil, fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
+	}
+	n := len(c) + 1
+	if i >= n || i < -n {
+		return nil, badIndex(i)
+	}
+	if i < 0 {
+		i += n
+	}
+	return slices.Insert(slices.Clone(c), i, v), nil
+}
+
+// removeFrom takes a member out; one that is not there is passed over.
+func removeFrom(container any, key string) (any, error) {
+	switch c := container.(type) {
+	case map[string]any:
+		if _, ok := c[key]; !ok {
+			return c, nil
+		}
+		out := maps.Clone(c)
+		delete(out, key)
+		return out, nil
+	case []any:
+		i, err := strconv.Atoi(key)
+		if err != nil {
+			return nil, err
+		}
+		if i < 0 {
+			i += len(c)
+		}
+		if i < 0 || i >= len(c) {
+			return c, nil
+		}
+		return slices.Delete(slices.Clone(c), i, i+1), nil
+	}
+	return nil, errNoObject
+}
+
+// maxPadding bounds how many nulls an index far behind the end of a list makes.
+const maxPadding = 1 << 12
+
+// ensureParents makes the maps and lists that path leads through: a list where the next part is an index, with nulls
+// before it.
+func ensureParents(meter *budget.Meter, doc any, path string) (any, error) {
+	parts := strings.Split(path, "/")
+	if len(parts) < 2 {
+		return doc, nil
+	}
+	parts = parts[1:]
+	at := doc
+	var way []string
+	for i, part := range parts[:len(parts)-1] {
+		next, err := get(at, unescape.Replace(part))
+		if err == nil && next != nil {
+			if k := kindOf(next); k != mapKind && k != listKind {
+				return nil, errInvalid
+			}
+			at, way = next, append(way, unescape.Replace(part))
+			continue
+		}
+		made, err := parent(meter, parts[i+1])
+		if err != nil {
+			return nil, err
+		}
+		doc, err = changeAt(doc, way, func(c any) (any, error) {
+			list, ok := c.([]any)
+			if n, err := strconv.Atoi(part); err == nil && ok && n > len(list) {
+				if n > maxPadding {
+					return nil, badIndex(n)
+				}
+				if err := meter.Step(n); err != nil {
+					return nil, err
+				}
+				c = append(slices.Clip(list), make([]any, n-len(list))...)
+			}
+			if out, err := addTo(c, part, made); err == nil {
+				return out, nil
+			}
+			return c, nil // the operation itself will say what is missing
+		})
+		if err != nil {
+			return nil, err
+		}
+		// Where the new container could not be added the parts behind it are missing.
+		if _, _, ok := locate(doc, "/"+strings.Join(append(slices.Clone(parts[:i+1]), ""), "/")); !ok {
+			return doc, nil
+		}
+		at, way = made, append(way, part)
+	}
+	return doc, nil
+}
+
+// parent is a new container for the part that comes next.
+func parent(meter *budget.Meter, next string) (any, error) {
+	if next == "-" {
+		return []any{}, nil
+	}
+	n, err := strconv.Atoi(next)
+	if err != nil {
+		return map[string]any{}, nil
+	}
+	if n < -1 {
+		return nil, fmt.Errorf("Unable to ensure path for negative index other than -1: %d: %w", n, errIndex) //lint:ignore ST1005 the reference's words
+	}
+	if n > maxPadding {
+		return nil, badIndex(n)
+	}
+	if err := meter.Step(max(n, 0)); err != nil {
+		return nil, err
+	}
+	return make([]any, max(n, 0)), nil
+}

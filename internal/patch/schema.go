@@ -1,0 +1,102 @@
+package patch
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+)
+
+//go:embed mergekeys.txt
+var mergeKeysText string
+
+// schema says which lists below a value are merged by key. The nil schema knows of none. Only what leads to such a list
+// is in it.
+type schema struct {
+	fields map[string]*schema
+	every  *schema // of the values of a map
+	// For lists:
+	element *schema
+	merged  bool     // merged and not replaced
+	keys    []string // merge keys; none for a merged list of scalars
+}
+
+// schemaFor returns the schema of a built-in kind; nil for others. The table is parsed on first use.
+func schemaFor(apiVersion, kind string) *schema {
+	return kindSchemas()[apiVersion+"/"+kind]
+}
+
+var kindSchemas = sync.OnceValue(func() map[string]*schema { return parseMergeKeys(mergeKeysText) })
+
+// parseMergeKeys reads the table; its format stands in its first lines. Types refer to each other, also to themselves.
+func parseMergeKeys(text string) map[string]*schema {
+	types, kinds := map[string]*schema{}, map[string]*schema{}
+	named := func(name string) *schema {
+		if name == "" {
+			return nil
+		}
+		if types[name] == nil {
+			types[name] = &schema{}
+		}
+		return types[name]
+	}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || words[0] == "#":
+		case strings.HasPrefix(words[0], "@"):
+			kinds[words[0][1:]] = named(words[1])
+		default:
+			s := named(words[0])
+			s.fields = make(map[string]*schema, len(words)-1)
+			for _, w := range words[1:] {
+				name, target, _ := strings.Cut(w, "=")
+				switch {
+				case strings.HasPrefix(target, "["):
+					target, keys, merged := strings.Cut(target[1:], ",")
+					list := &schema{element: named(target), merged: merged}
+					if keys != "" {
+						list.keys = strings.Split(keys, ",")
+					}
+					s.fields[name] = list
+				case strings.HasPrefix(target, "{"):
+					s.fields[name] = &schema{every: named(target[1:])}
+				default:
+					s.fields[name] = named(target)
+				}
+			}
+		}
+	}
+	return kinds
+}
+
+// field is the schema of the value under key.
+func (s *schema) field(key string) *schema {
+	if s == nil {
+		return nil
+	}
+	if f := s.fields[key]; f != nil {
+		return f
+	}
+	return s.every
+}
+
+func (s *schema) elements() *schema {
+	if s == nil {
+		return nil
+	}
+	return s.element
+}
+
+// schemaOf is the schema of an object that names its kind.
+func schemaOf(v any) *schema {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil
+	}
+	kind, _ := m["kind"].(string)
+	apiVersion, _ := m["apiVersion"].(string)
+	if kind == "" || apiVersion == "" {
+		return nil
+	}
+	return schemaFor(apiVersion, kind)
+}
