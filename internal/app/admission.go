@@ -176,15 +176,21 @@ func (p *process) watch(ctx context.Context) error {
 		DeleteFunc: func(any) { p.policies.changed.fire() },
 	}
 	none := toolscache.ResourceEventHandlerFuncs{}
-	var synced []toolscache.InformerSynced
-	for _, w := range []struct {
+	type watched struct {
 		object  client.Object
 		handler toolscache.ResourceEventHandler
-	}{
+	}
+	all := []watched{
 		{&corev1.Secret{}, secrets}, {&corev1.ConfigMap{}, config}, {namespaceObject(), none},
 		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
-	} {
+	}
+	if p.flags.exceptions.on() {
+		follow := &exceptions{flags: p.flags.exceptions, catalog: p.catalog, log: p.log}
+		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+	}
+	var synced []toolscache.InformerSynced
+	for _, w := range all {
 		informer, err := p.manager.GetCache().GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", w.object, err)

@@ -76,6 +76,10 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	shared := true // bindings are only read
 	noDrain := time.Duration(0)
+	exceptions := cache.ByObject{}
+	if ns := f.exceptions.namespace; f.exceptions.on() && ns != allNamespaces {
+		exceptions.Namespaces = map[string]cache.Config{ns: {}}
+	}
 	m, err := manager.New(cfg, manager.Options{
 		Scheme:                  scheme,
 		LeaderElection:          false,
@@ -90,9 +94,10 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 				&corev1.ConfigMap{}: {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
 				&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-				namespaceObject():            {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
-				&rbacv1.RoleBinding{}:        {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
-				&rbacv1.ClusterRoleBinding{}: {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
+				policyObject(exceptionGVK):                    exceptions,
+				namespaceObject():                             {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+				&rbacv1.RoleBinding{}:                         {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
+				&rbacv1.ClusterRoleBinding{}:                  {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
 			},
 		},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: false}},

@@ -39,6 +39,7 @@ type admissionFlags struct {
 	forceIgnore        bool
 	registrationUnused time.Duration
 	calls              callFlags
+	exceptions         exceptionFlags
 }
 
 // envForceIgnore is the environment's form of --forceFailurePolicyIgnore; the flag wins.
@@ -69,6 +70,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.registrationUnused, "webhookRegistrationTimeout", 2*time.Minute, "accepted for compatibility, without effect")
 	_ = fs.MarkHidden("webhookRegistrationTimeout")
 	f.calls.register(fs)
+	f.exceptions.register(fs)
 	registerMissing(fs)
 }
 
@@ -108,8 +110,6 @@ var missing = []struct {
 	flag, feature string
 	harmless      []string
 }{
-	{"enablePolicyException", "policy exceptions", []string{"false"}},
-	{"exceptionNamespace", "policy exceptions", []string{""}},
 	{"autoUpdateWebhooks", "static webhook configurations", []string{"true"}},
 	{"excludeBootstrapResources", "the exclusion of bootstrap resources", []string{"false"}},
 	{"protectManagedResources", "protection of managed resources", []string{"", "false"}},

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+)
+
+// Nobody's exceptions count until an administrator names the namespaces.
+func TestExceptionFlags(t *testing.T) {
+	for _, c := range []struct {
+		flags     exceptionFlags
+		on        bool
+		accepts   string // namespaces
+		acceptNot string
+	}{
+		{exceptionFlags{}, false, "", "a b"},
+		{exceptionFlags{enabled: true}, false, "", "a b"},
+		{exceptionFlags{namespace: "*"}, false, "", "a b"},
+		{exceptionFlags{enabled: true, namespace: "a"}, true, "a", "b"},
+		{exceptionFlags{enabled: true, namespace: "*"}, true, "a b", ""},
+	} {
+		if c.flags.on() != c.on {
+			t.Errorf("%+v: on is %v", c.flags, c.flags.on())
+		}
+		for _, ns := range strings.Fields(c.accepts) {
+			if !c.flags.accepts(ns) {
+				t.Errorf("%+v does not accept %s", c.flags, ns)
+			}
+		}
+		for _, ns := range strings.Fields(c.acceptNot) {
+			if c.flags.accepts(ns) {
+				t.Errorf("%+v accepts %s", c.flags, ns)
+			}
+		}
+	}
+}
+
+func TestExceptionsFollowEvents(t *testing.T) {
+	c := catalog.New()
+	x := &exceptions{flags: exceptionFlags{enabled: true, namespace: "a"}, catalog: c, log: slog.New(slog.DiscardHandler)}
+	h := x.handler()
+	object := func(namespace, policy string, generation int64) *unstructured.Unstructured {
+		var u unstructured.Unstructured
+		text := fmt.Sprintf(`{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: x, namespace: %s, uid: u}, spec: {
+		  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: %q, ruleNames: [r]}]}}`, namespace, policy)
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		u.SetGeneration(generation)
+		return &u
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		var got []string
+		for _, e := range c.Snapshot().Exceptions() {
+			got = append(got, e.Key()+" for "+e.Rules[0].Policy)
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s: %v, want %s", what, got, want)
+		}
+	}
+	h.OnAdd(object("b", "p", 1), true)
+	expect("another namespace", "")
+	first := object("a", "p", 1)
+	h.OnAdd(first, true)
+	expect("added", "a/x for p")
+	version := c.Snapshot().Version()
+	h.OnUpdate(first, object("a", "p", 1))
+	if c.Snapshot().Version() != version {
+		t.Error("the same content was compiled again")
+	}
+	h.OnUpdate(first, object("a", "q", 2))
+	expect("changed", "a/x for q")
+	h.OnUpdate(first, object("a", "", 3))
+	expect("one with a mistake is not in force, nor is what it was before", "")
+	h.OnUpdate(first, object("a", "q", 4))
+	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
+	expect("deleted", "")
+}
