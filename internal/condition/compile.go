@@ -124,7 +124,7 @@ func (c *compiler) condition(v any, path string) condition {
 	}
 	c.checkOperation(key, value, path)
 
-	out := condition{op: op, key: template.Compile(key, template.Options{}), value: template.Compile(value, template.Options{})}
+	out := condition{op: op, path: path, key: template.Compile(key, template.Options{}), value: template.Compile(value, template.Options{})}
 	if fixed, ok := out.value.Static(); ok {
 		out.operand = op.prepare(fixed, false)
 	}

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/trace"
 )
 
 // Set is the conditions of one place of a policy, compiled. It is immutable and safe for all goroutines.
@@ -31,6 +33,7 @@ type condition struct {
 	operand    operand            // the value, prepared, when it is constant
 	message    *template.Template // nil when there is none
 	broken     error              // why the condition cannot be judged
+	path       string             // where it stands in the policy
 }
 
 // Verdict is the outcome of an evaluation.
@@ -129,20 +132,45 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	}
 	key, err := c.key.Eval(env, root)
 	if err != nil {
-		return false, &SubstitutionError{Side: "key", Err: err}
+		return c.noted(env, key, nil, false, &SubstitutionError{Side: "key", Err: err})
 	}
-	right := c.operand
-	if right == nil {
-		value, err := c.value.Eval(env, root)
-		if err != nil {
-			return false, &SubstitutionError{Side: "value", Err: err}
-		}
-		right = c.op.prepare(value, true)
+	right, value, err := c.right(env, root)
+	if err != nil {
+		return c.noted(env, key, nil, false, err)
 	}
-	if env == nil {
-		return right.holds(nil, key)
+	var meter *budget.Meter
+	if env != nil {
+		meter = env.Meter
 	}
-	return right.holds(env.Meter, key)
+	ok, err := right.holds(meter, key)
+	return c.noted(env, key, value, ok, err)
+}
+
+// noted passes a judgement on, and takes notes of it when somebody asks why.
+func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error) (bool, error) {
+	if env == nil || env.Trace == nil {
+		return ok, err
+	}
+	note := trace.Condition{
+		Path: c.path, KeySource: c.key.Source(), Key: key, Operator: c.op.Name, ValueSource: c.value.Source(), Value: value, Holds: ok,
+	}
+	if err != nil {
+		note.Error = err.Error()
+	}
+	env.Trace.Condition(note)
+	return ok, err
+}
+
+// right is the value, prepared for judging a key, and as it is.
+func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, error) {
+	if c.operand != nil {
+		return c.operand, c.value.Source(), nil
+	}
+	value, err := c.value.Eval(env, root)
+	if err != nil {
+		return nil, nil, &SubstitutionError{Side: "value", Err: err}
+	}
+	return c.op.prepare(value, true), value, nil
 }
 
 // say appends the condition's message. A message whose variables cannot be resolved stays as it was written: it must

@@ -111,6 +111,9 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	if err := r.ctx.Err(); err != nil {
 		return failure("rule was not evaluated", err)
 	}
+	if req.Trace != nil {
+		req.Trace.Begin(p.Key(), rule.Name)
+	}
 	ok, err := rule.Match(r.ctx, req)
 	if err != nil {
 		return failure("failed to match the resource", err)
@@ -120,7 +123,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	}
 	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
 	// The Env is the rule's own: a Scope must not outlive its rule, but a shared one would let it.
-	env := &jmespath.Env{Meter: &r.meter, World: r.env.World}
+	env := &jmespath.Env{Meter: &r.meter, World: r.env.World, Trace: req.Trace}
 	return rule.Eval(policy.NewScope(env, req, p, rule))
 }
 

@@ -47,13 +47,16 @@ func (e *Expr) Search(env *Env, root any) (any, error) {
 		env = &Env{}
 	}
 	v, err := e.run(env, root)
+	if err == nil {
+		v, err = whole(v)
+	}
 	if err != nil {
+		env.Trace.Query(e.src, nil, err)
 		return nil, err
 	}
-	if v, err = whole(v); err != nil {
-		return nil, err
-	}
-	return topFloats(v), nil
+	v = topFloats(v)
+	env.Trace.Query(e.src, v, nil)
+	return v, nil
 }
 
 // whole replaces a Root, whose fields are looked up one by one, by the whole document.

@@ -15,6 +15,7 @@ type test func(ctx context.Context, r *policy.Request) (bool, error)
 type step struct {
 	test test
 	user bool // asks about the requester, who may be unknown
+	attribute
 }
 
 // filter is one entry of any or all, or the bare filter of the older form. All its steps must hold.
@@ -27,24 +28,25 @@ type filter struct {
 	description    kyvernov1.ResourceDescription
 	operations     []policy.Operation
 	labels         map[string]string // matchLabels of a selector that can be used
+	path           string            // where the filter stands in the policy
 }
 
 // compileFilter orders the tests by cost: what compares two words first, what walks the object next, what looks
 // something up last.
-func compileFilter(f kyvernov1.ResourceFilter, o Options) filter {
+func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	d, u := f.ResourceDescription, f.UserInfo
 	if o.IgnoreOperations {
 		d.Operations = nil
 	}
-	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d}
-	add := func(t test) { out.steps = append(out.steps, step{test: t}) }
-	addUser := func(t test) { out.steps = append(out.steps, step{test: t, user: true}) }
+	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d, path: path}
+	add := func(a attribute, t test) { out.steps = append(out.steps, step{test: t, attribute: a}) }
+	addUser := func(a attribute, t test) { out.steps = append(out.steps, step{test: t, attribute: a, user: true}) }
 
 	if len(d.Operations) > 0 {
 		for _, o := range d.Operations {
 			out.operations = append(out.operations, policy.Operation(o))
 		}
-		add(matchOperations(out.operations))
+		add(attribute{"resources.operations", d.Operations, gotOperation}, matchOperations(out.operations))
 	}
 	if len(d.Kinds) > 0 {
 		for _, k := range d.Kinds {
@@ -52,16 +54,16 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options) filter {
 				out.kinds = append(out.kinds, t)
 			}
 		}
-		add(matchKinds(out.kinds))
+		add(attribute{"resources.kinds", d.Kinds, gotKind}, matchKinds(out.kinds))
 	}
 	if len(d.Namespaces) > 0 {
-		add(matchNamespaces(d.Namespaces))
+		add(attribute{"resources.namespaces", d.Namespaces, gotNamespace}, matchNamespaces(d.Namespaces))
 	}
 	if d.Name != "" {
-		add(matchNames([]string{d.Name}))
+		add(attribute{"resources.name", d.Name, gotName}, matchNames([]string{d.Name}))
 	}
 	if len(d.Names) > 0 {
-		add(matchNames(d.Names))
+		add(attribute{"resources.names", d.Names, gotName}, matchNames(d.Names))
 	}
 	if len(u.Subjects) > 0 {
 		subjects := make([]subjectPattern, 0, len(u.Subjects))
@@ -70,26 +72,26 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options) filter {
 				subjects = append(subjects, p)
 			}
 		}
-		addUser(matchSubjects(subjects))
+		addUser(attribute{"subjects", u.Subjects, gotSubject}, matchSubjects(subjects))
 	}
 	if len(d.Annotations) > 0 {
-		add(matchAnnotations(d.Annotations))
+		add(attribute{"resources.annotations", d.Annotations, gotAnnotations}, matchAnnotations(d.Annotations))
 	}
 	if d.Selector != nil {
 		sel := compileSelector(d.Selector)
 		if sel.err == nil && len(d.Selector.MatchLabels) > 0 {
 			out.labels = d.Selector.MatchLabels
 		}
-		add(matchSelector(sel))
+		add(attribute{"resources.selector", d.Selector, gotLabels}, matchSelector(sel))
 	}
 	if d.NamespaceSelector != nil {
-		add(matchNamespaceSelector(compileSelector(d.NamespaceSelector), o.NamespacesPass))
+		add(attribute{"resources.namespaceSelector", d.NamespaceSelector, gotNamespaceLabels}, matchNamespaceSelector(compileSelector(d.NamespaceSelector), o.NamespacesPass))
 	}
 	if len(u.Roles) > 0 {
-		addUser(matchRoles(u.Roles))
+		addUser(attribute{"roles", u.Roles, gotRoles}, matchRoles(u.Roles))
 	}
 	if len(u.ClusterRoles) > 0 {
-		addUser(matchClusterRoles(u.ClusterRoles))
+		addUser(attribute{"clusterRoles", u.ClusterRoles, gotClusterRoles}, matchClusterRoles(u.ClusterRoles))
 	}
 	return out
 }
@@ -110,20 +112,30 @@ func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bo
 		return false, nil // an empty filter neither matches nor excludes
 	}
 	var failed error
+	holds := true
 	for i := range f.steps {
 		s := &f.steps[i]
 		if s.user && r.User == nil {
 			continue
 		}
 		ok, err := s.test(ctx, r)
+		if r.Trace != nil {
+			s.note(ctx, r, f.path, ok, err)
+		}
 		switch {
 		case err != nil:
 			if failed == nil {
 				failed = err
 			}
-		case !ok:
+		case ok:
+		case r.Trace == nil:
 			return false, nil
+		default:
+			holds = false // somebody asks why: the other steps are of interest, too
 		}
+	}
+	if !holds {
+		return false, nil
 	}
 	return failed == nil, failed
 }

@@ -3,6 +3,7 @@ package match
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -44,9 +45,9 @@ type Options struct {
 
 // CompileWith is Compile for a match block with other rules.
 func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string, o Options) (*Matcher, diag.List) {
-	out := &Matcher{namespace: policyNamespace, match: compileBlock(m, o)}
+	out := &Matcher{namespace: policyNamespace, match: compileBlock(m, o, path+".match")}
 	if ex != nil {
-		out.exclude = compileBlock(*ex, o)
+		out.exclude = compileBlock(*ex, o, path+".exclude")
 	}
 	out.targets = out.match.targets()
 	out.excludes = out.exclude.certain()
@@ -94,11 +95,18 @@ func filtersOf(m kyvernov1.MatchResources) (filters []kyvernov1.ResourceFilter, 
 	return filters, len(m.All) > 0, err
 }
 
-func compileBlock(m kyvernov1.MatchResources, o Options) block {
+func compileBlock(m kyvernov1.MatchResources, o Options, path string) block {
 	filters, all, err := filtersOf(m)
 	b := block{all: all && err == nil, err: err}
-	for _, f := range filters {
-		b.filters = append(b.filters, compileFilter(f, o))
+	for i, f := range filters {
+		at := path
+		switch {
+		case i < len(m.Any):
+			at += ".any[" + strconv.Itoa(i) + "]"
+		case i < len(m.Any)+len(m.All):
+			at += ".all[" + strconv.Itoa(i-len(m.Any)) + "]"
+		}
+		b.filters = append(b.filters, compileFilter(f, o, at))
 	}
 	return b
 }

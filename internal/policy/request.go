@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -70,6 +71,9 @@ type Request struct {
 	// most once.
 	ResolveNamespace func(context.Context) (map[string]string, error)
 
+	// Trace takes notes of the evaluation; nil takes none.
+	Trace *trace.Log
+
 	roles     onceResult[Roles]
 	namespace onceResult[map[string]string]
 	document  onceResult[map[string]any]
@@ -119,7 +123,7 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name,
 		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Given: r.Given,
-		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels,
+		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
 	}
 }
 

@@ -69,6 +69,9 @@ func (s *Scope) get() (any, error) {
 		load := s.load
 		s.load = nil
 		s.val, s.err = load(s.parent)
+		if s.Env != nil {
+			s.Env.Trace.Entry(s.name, s.val, s.err)
+		}
 	}
 	return s.val, s.err
 }

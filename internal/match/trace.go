@@ -1,0 +1,80 @@
+package match
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/trace"
+)
+
+// attribute says what a step looks at, for people who ask why a rule matched or did not.
+type attribute struct {
+	field string // below the filter, such as resources.kinds
+	want  any    // as the policy says it
+	got   func(context.Context, *policy.Request) (any, error)
+}
+
+// note takes a note of a step. It is called for `ephor explain` only.
+func (s *step) note(ctx context.Context, r *policy.Request, path string, ok bool, err error) {
+	c := trace.Clause{Path: path + "." + s.field, Want: s.want, Holds: ok && err == nil}
+	got, unknown := s.got(ctx, r)
+	c.Got = got
+	if err == nil {
+		err = unknown
+	}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	r.Trace.Clause(c)
+}
+
+func gotOperation(_ context.Context, r *policy.Request) (any, error) {
+	return string(operation(r)), nil
+}
+
+// gotKind writes the request's kind as a kind selector.
+func gotKind(_ context.Context, r *policy.Request) (any, error) {
+	kind := r.GVK.Version + "/" + r.GVK.Kind
+	if r.GVK.Group != "" {
+		kind = r.GVK.Group + "/" + kind
+	}
+	if r.Subresource != "" {
+		kind += "/" + r.Subresource
+	}
+	return kind, nil
+}
+
+func gotNamespace(_ context.Context, r *policy.Request) (any, error) {
+	if isNamespace(r) {
+		return objectName(r)
+	}
+	return r.Namespace, nil
+}
+
+func gotName(_ context.Context, r *policy.Request) (any, error) { return objectName(r) }
+
+func gotAnnotations(_ context.Context, r *policy.Request) (any, error) { return objectAnnotations(r) }
+
+func gotLabels(_ context.Context, r *policy.Request) (any, error) { return objectLabels(r) }
+
+func gotNamespaceLabels(ctx context.Context, r *policy.Request) (any, error) {
+	return r.NamespaceLabels(ctx)
+}
+
+func gotSubject(_ context.Context, r *policy.Request) (any, error) {
+	groups := make([]any, len(r.User.Groups))
+	for i, g := range r.User.Groups {
+		groups[i] = g
+	}
+	return map[string]any{"username": r.User.Username, "groups": groups}, nil
+}
+
+func gotRoles(ctx context.Context, r *policy.Request) (any, error) {
+	roles, err := r.Roles(ctx)
+	return roles.Roles, err
+}
+
+func gotClusterRoles(ctx context.Context, r *policy.Request) (any, error) {
+	roles, err := r.Roles(ctx)
+	return roles.ClusterRoles, err
+}

@@ -1,0 +1,136 @@
+package trace
+
+import "reflect"
+
+// Log is what was noted of one evaluation, rule by rule. The nil Log takes no notes.
+type Log struct {
+	Rules []*Rule
+}
+
+// Rule are the notes of one rule, in the order in which things happened.
+type Rule struct {
+	Policy     string      `json:"policy"`
+	Name       string      `json:"rule"`
+	Clauses    []Clause    `json:"clauses,omitempty"`
+	Context    []Variable  `json:"context,omitempty"`
+	Variables  []Variable  `json:"variables,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty"`
+	Patterns   []Pattern   `json:"patterns,omitempty"`
+	// Dropped counts the notes that did not fit.
+	Dropped int `json:"dropped,omitempty"`
+}
+
+// Clause is one attribute of a filter of match or exclude.
+type Clause struct {
+	Path  string `json:"path"` // in the policy, such as spec.rules[0].match.any[0].resources.kinds
+	Want  any    `json:"want"` // as the policy says it
+	Got   any    `json:"got"`  // what the request has there
+	Holds bool   `json:"holds"`
+	Error string `json:"error,omitempty"`
+}
+
+// Variable is an expression, or an entry of the context, with what it gave.
+type Variable struct {
+	Name  string `json:"name"`
+	Value any    `json:"value"`
+	Error string `json:"error,omitempty"`
+}
+
+// Condition is one judged condition. Key and Value are what its sides gave; the sources are what the policy says.
+type Condition struct {
+	Path        string `json:"path"`
+	KeySource   any    `json:"keySource"`
+	Key         any    `json:"key"`
+	Operator    string `json:"operator"`
+	ValueSource any    `json:"valueSource"`
+	Value       any    `json:"value"`
+	Holds       bool   `json:"holds"`
+	Error       string `json:"error,omitempty"`
+}
+
+// Pattern is the outcome of one pattern. Node is the part of the pattern that decided, At the place in the resource.
+type Pattern struct {
+	Path    string `json:"path"`
+	Status  string `json:"status"`
+	Node    string `json:"node,omitempty"`
+	Want    any    `json:"want,omitempty"` // what the deciding part says
+	At      string `json:"at,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// maxNotes bounds the notes of each sort that one rule may leave; a loop over thousands of elements repeats itself.
+const maxNotes = 500
+
+// Begin opens the notes of a rule; policy is its policy's key.
+func (l *Log) Begin(policy, rule string) {
+	if l != nil {
+		l.Rules = append(l.Rules, &Rule{Policy: policy, Name: rule})
+	}
+}
+
+// current are the notes of the rule at hand; nil when none are taken.
+func (l *Log) current() *Rule {
+	if l == nil || len(l.Rules) == 0 {
+		return nil
+	}
+	return l.Rules[len(l.Rules)-1]
+}
+
+// Clause notes an attribute of a filter.
+func (l *Log) Clause(c Clause) {
+	if r := l.current(); r != nil {
+		note(r, &r.Clauses, c)
+	}
+}
+
+// Condition notes a condition.
+func (l *Log) Condition(c Condition) {
+	if r := l.current(); r != nil {
+		note(r, &r.Conditions, c)
+	}
+}
+
+// Pattern notes the outcome of a pattern.
+func (l *Log) Pattern(p Pattern) {
+	if r := l.current(); r != nil {
+		note(r, &r.Patterns, p)
+	}
+}
+
+// Query notes what an expression gave. The same expression with the same result is noted once.
+func (l *Log) Query(expression string, v any, err error) {
+	if r := l.current(); r != nil {
+		noteOnce(r, &r.Variables, Variable{Name: expression, Value: v, Error: text(err)})
+	}
+}
+
+// Entry notes what an entry of the context gave.
+func (l *Log) Entry(name string, v any, err error) {
+	if r := l.current(); r != nil {
+		noteOnce(r, &r.Context, Variable{Name: name, Value: v, Error: text(err)})
+	}
+}
+
+func note[T any](r *Rule, list *[]T, n T) {
+	if len(*list) >= maxNotes {
+		r.Dropped++
+		return
+	}
+	*list = append(*list, n)
+}
+
+func noteOnce(r *Rule, list *[]Variable, v Variable) {
+	for i := range *list {
+		if (*list)[i].Name == v.Name && reflect.DeepEqual((*list)[i], v) {
+			return
+		}
+	}
+	note(r, list, v)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
