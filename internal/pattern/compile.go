@@ -16,6 +16,12 @@ type compiler struct {
 
 // compile compiles the pattern value v.
 func (c *compiler) compile(v any, at place) *node {
+	n := c.node(v, at)
+	n.field = at.field
+	return n
+}
+
+func (c *compiler) node(v any, at place) *node {
 	if at.depth > budget.MaxDepth {
 		c.diags.Errorf(at.field, "the pattern is nested more than %d levels deep", budget.MaxDepth)
 		return &node{}

@@ -11,6 +11,18 @@ import (
 type fault struct {
 	text string
 	path string
+	node string // the part of the pattern that decided, and what it says
+	want any
+}
+
+// by remembers the part of the pattern that decided; the innermost one is told first.
+func (f *fault) by(n *node) {
+	if f != nil && f.node == "" {
+		f.node = n.field
+		if n.kind == scalarNode {
+			f.want = n.scalar.raw
+		}
+	}
 }
 
 // fail makes a fault, charging its text to the budget.
@@ -30,7 +42,9 @@ func (w *walk) prefix(text string, f *fault) *fault {
 	if f == nil {
 		return nil
 	}
-	return w.fault(f.path, text+f.text)
+	out := w.fault(f.path, text+f.text)
+	out.node, out.want = f.node, f.want
+	return out
 }
 
 // reasons collects why parts of a map or list are not applicable.
@@ -51,7 +65,10 @@ func (w *walk) join(r *reasons) *fault {
 	for i, f := range *r {
 		texts[i] = f.text
 	}
-	return w.fault((*r)[0].path, strings.Join(texts, "; "))
+	first := (*r)[0]
+	out := w.fault(first.path, strings.Join(texts, "; "))
+	out.node, out.want = first.node, first.want
+	return out
 }
 
 // child is the path of key in the map at path; paths end with a slash.

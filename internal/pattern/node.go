@@ -9,6 +9,7 @@ import (
 // node is one compiled place of a pattern.
 type node struct {
 	kind   nodeKind
+	field  string  // where it stands in the policy
 	scalar Scalar  // scalarNode
 	first  []entry // mapNode: keys of the first phase, sorted by their full text
 	second []entry // mapNode: the other keys, those with anchors inside before those without

@@ -5,6 +5,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/trace"
 )
 
 // Status is how a pattern judges a resource.
@@ -47,6 +48,7 @@ type Pattern struct {
 	templates []*template.Template
 	err       error // a reference $( ) that leads nowhere
 	late      *lateNodes
+	path      string // where it stands in the policy
 }
 
 // Compile prepares the raw pattern v, any JSON value with variables and references, which must not change afterwards.
@@ -58,7 +60,7 @@ func Compile(v any, path string) (*Pattern, diag.List) { return compileAt(v, pat
 // compileAt is Compile for a pattern that stands at prefix of the document that is substituted as a whole.
 func compileAt(v any, path, prefix string) (*Pattern, diag.List) {
 	c := &compiler{}
-	p := &Pattern{}
+	p := &Pattern{path: path}
 	resolved, err := ResolveReferences(v)
 	if err != nil {
 		c.diags.Errorf(path, "%v", err)
@@ -95,7 +97,11 @@ func (p *Pattern) match(env *jmespath.Env, values []any, resource any) (Verdict,
 func (p *Pattern) fits(env *jmespath.Env, values []any, resource any) (bool, error) {
 	w := walk{values: values, late: p.late, meter: meter(env)}
 	out, _ := w.element(p.root, resource, "")
-	return out == matched && w.err == nil, w.err
+	fits := out == matched && w.err == nil
+	if fits && env != nil && env.Trace != nil {
+		env.Trace.Pattern(trace.Pattern{Path: p.path, Status: Pass.String()})
+	}
+	return fits, w.err
 }
 
 // explain says why a resource that does not fit does not.
@@ -105,7 +111,13 @@ func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdic
 	if w.err != nil {
 		return Verdict{}, w.err
 	}
-	return w.verdict(out, f), nil
+	v := w.verdict(out, f)
+	if f != nil && env != nil && env.Trace != nil {
+		env.Trace.Pattern(trace.Pattern{
+			Path: p.path, Status: v.Status.String(), Node: f.node, Want: f.want, At: f.path, Message: f.text,
+		})
+	}
+	return v, nil
 }
 
 func meter(env *jmespath.Env) *budget.Meter {

@@ -38,7 +38,14 @@ func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
 	if w.count(1); w.err != nil {
 		return mismatch, nil
 	}
-	switch n = w.settle(n); n.kind {
+	n = w.settle(n)
+	o, f := w.judge(n, v, path)
+	f.by(n)
+	return o, f
+}
+
+func (w *walk) judge(n *node, v any, path string) (outcome, *fault) {
+	switch n.kind {
 	case mapNode:
 		m, ok := v.(map[string]any)
 		if !ok {

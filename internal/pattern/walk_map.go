@@ -16,6 +16,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 	for i := range n.first {
 		e := &n.first[i]
 		o, f := w.anchored(e, m, path)
+		f.by(e.node)
 		switch {
 		case o == matched:
 			applied = true
@@ -34,6 +35,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 	for i := range n.second {
 		e := &n.second[i]
 		if o, f := w.anchored(e, m, path); o != matched {
+			f.by(e.node)
 			return o, f
 		}
 	}
