@@ -41,7 +41,7 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 		s = p.context.Apply(s)
 		y := eval(s)
 		if y.Status != policy.StatusNone {
-			y.Properties = p.properties.resolve(s)
+			y.Properties = merge(p.properties.resolve(s), y.Properties)
 		}
 		return y
 	}

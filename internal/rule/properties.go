@@ -59,6 +59,19 @@ func (p *properties) resolve(s *policy.Scope) map[string]string {
 	return out
 }
 
+// merge gives the properties that a rule was written with and those that its handler found, which win. Neither is changed.
+func merge(written, found map[string]string) map[string]string {
+	switch {
+	case len(found) == 0:
+		return written
+	case len(written) == 0:
+		return found
+	}
+	out := maps.Clone(written)
+	maps.Copy(out, found)
+	return out
+}
+
 // text writes a value as a variable inside a larger text would be written: strings as they are, others as JSON.
 func text(v any) string {
 	if s, ok := v.(string); ok {

@@ -1,0 +1,34 @@
+package pss
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// annotations blames those of the chosen annotations, in order of their keys, that the check forbids. They stood for
+// fields in old versions; a key may end with the name of the container that it is about.
+func (f *finder) annotations(chosen func(key string) bool) {
+	if len(f.meta.Annotations) == 0 {
+		return
+	}
+	names := map[string]bool{}
+	f.each(func(c *container) { names[c.Name] = true })
+	for _, key := range slices.Sorted(maps.Keys(f.meta.Annotations)) {
+		if !chosen(key) {
+			continue
+		}
+		text := f.meta.Annotations[key]
+		one := metav1.ObjectMeta{Annotations: map[string]string{key: text}}
+		spec := corev1.PodSpec{}
+		if name := key[strings.LastIndexByte(key, '/')+1:]; names[name] {
+			spec.Containers = []corev1.Container{{Name: name}}
+		}
+		if !f.run(&one, &spec).Allowed {
+			f.found = append(f.found, FieldError{Field: "metadata.annotations[" + key + "]", Value: text})
+		}
+	}
+}

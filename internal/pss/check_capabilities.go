@@ -1,0 +1,71 @@
+package pss
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const idCapabilitiesRestricted = "capabilities_restricted"
+
+// allCapabilities is what containers have to drop on the level restricted.
+const allCapabilities corev1.Capability = "ALL"
+
+var capabilities = &control{
+	name: "Capabilities", ids: []string{"capabilities_baseline", idCapabilitiesRestricted},
+	level: LevelBaseline, images: imagesRequired,
+	doc: "Containers must not add capabilities beyond the default set; on the level restricted they drop all and add " +
+		"back at most NET_BIND_SERVICE.",
+	examples: []string{
+		"spec.containers[*].securityContext.capabilities.add", "spec.containers[*].securityContext.capabilities.drop",
+	},
+	locate: func(id string, f *finder) {
+		f.each(func(c *container) {
+			var set *corev1.Capabilities
+			if c.SecurityContext != nil {
+				set = c.SecurityContext.Capabilities
+			}
+			if id == idCapabilitiesRestricted {
+				f.undropped(c, set)
+			}
+			f.addedCapabilities(c, set)
+		})
+	},
+}
+
+// undropped blames a container that does not drop all capabilities.
+func (f *finder) undropped(c *container, set *corev1.Capabilities) {
+	const field = "securityContext.capabilities.drop"
+	switch {
+	case set == nil || len(set.Drop) == 0:
+		f.require(c.place, field)
+	case !slices.Contains(set.Drop, allCapabilities):
+		f.forbid(c.place, field, texts(set.Drop))
+	}
+}
+
+// addedCapabilities blames a container for the capabilities that it adds and must not, all of them as one value.
+func (f *finder) addedCapabilities(c *container, set *corev1.Capabilities) {
+	if set == nil {
+		return
+	}
+	var bad []corev1.Capability
+	for _, added := range set.Add {
+		probe := corev1.Capabilities{Add: []corev1.Capability{added}, Drop: []corev1.Capability{allCapabilities}}
+		if !slices.Contains(bad, added) && f.forbidsContainer(corev1.SecurityContext{Capabilities: &probe}) {
+			bad = append(bad, added)
+		}
+	}
+	if len(bad) > 0 {
+		slices.Sort(bad)
+		f.forbid(c.place, "securityContext.capabilities.add", texts(bad))
+	}
+}
+
+func texts[T ~string](in []T) []string {
+	out := make([]string, len(in))
+	for i, s := range in {
+		out[i] = string(s)
+	}
+	return out
+}

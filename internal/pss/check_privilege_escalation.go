@@ -1,0 +1,20 @@
+package pss
+
+var privilegeEscalation = &control{
+	name: "Privilege Escalation", ids: []string{"allowPrivilegeEscalation"}, level: LevelRestricted, images: imagesRequired,
+	doc:      "Containers must forbid that a process gains more privileges than its parent.",
+	examples: []string{"spec.containers[*].securityContext.allowPrivilegeEscalation"},
+	locate: func(_ string, f *finder) {
+		const field = "securityContext.allowPrivilegeEscalation"
+		f.each(func(c *container) {
+			switch sc := c.SecurityContext; {
+			case sc == nil:
+				f.require(c.place, field)
+			case sc.AllowPrivilegeEscalation == nil:
+				f.forbid(c.place, field, "nil") // so the reference words it when there is a security context
+			case *sc.AllowPrivilegeEscalation:
+				f.forbid(c.place, field, true)
+			}
+		})
+	},
+}

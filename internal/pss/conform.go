@@ -1,0 +1,169 @@
+package pss
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// maxTyped is the memory that the lists of a decoded object may take. A decoder would make large structs of small JSON:
+// 5 MB of empty containers are 1 GB. A pod of 1,000 containers stays below.
+const maxTyped = 4 << 20
+
+// conforms checks that a decoded object has the types of the Go type that Kubernetes has for it.
+func conforms(obj map[string]any, t reflect.Type, meter *budget.Meter) error {
+	w := walker{meter: meter}
+	fits := w.fits(obj, shapeOf(t))
+	if w.err != nil {
+		return w.err
+	}
+	if fits {
+		return nil
+	}
+	// Something does not fit, or needs a closer look than the walk takes. The decoder that users know words the error.
+	return json.Unmarshal(value.AppendJSON(nil, obj), reflect.New(t).Interface())
+}
+
+// walker walks a value along a shape.
+type walker struct {
+	meter *budget.Meter
+	bytes int // that lists take when decoded
+	err   error
+}
+
+// fits reports whether a value surely decodes without an error. When it is false, w.err says whether the walk was given up.
+func (w *walker) fits(v any, s *shape) bool {
+	if v == nil {
+		return true // null leaves a field as it is
+	}
+	switch s.form {
+	case object:
+		m, ok := v.(map[string]any)
+		if !ok || !w.step(len(m)+1, 0) {
+			return false
+		}
+		for key, e := range m {
+			if f := s.fields[key]; f != nil && !w.fits(e, f) {
+				return false
+			}
+		}
+		return true
+	case dictionary:
+		m, ok := v.(map[string]any)
+		if !ok || !w.step(len(m)+1, len(m)*(s.elem.size+16)) {
+			return false
+		}
+		for _, e := range m {
+			if !w.fits(e, s.elem) {
+				return false
+			}
+		}
+		return true
+	case list:
+		l, ok := v.([]any)
+		if !ok || !w.step(len(l)+1, len(l)*s.elem.size) {
+			return false
+		}
+		for _, e := range l {
+			if !w.fits(e, s.elem) {
+				return false
+			}
+		}
+		return true
+	}
+	return scalar(v, s)
+}
+
+// step counts the work and the memory of one node.
+func (w *walker) step(nodes, bytes int) bool {
+	if w.err = w.meter.Step(nodes); w.err != nil {
+		return false
+	}
+	if w.bytes += bytes; w.bytes > maxTyped {
+		w.err = fmt.Errorf("%w: more than %d bytes of lists in a pod", budget.ErrExhausted, maxTyped)
+	}
+	return w.err == nil
+}
+
+// scalar is fits for what has no parts.
+func scalar(v any, s *shape) bool {
+	switch v := v.(type) {
+	case string:
+		switch s.form {
+		case text, intOrText, anything:
+			return true
+		case quantity:
+			return plainQuantity(v)
+		case instant:
+			return plainInstant(v)
+		}
+	case bool:
+		return s.form == boolean || s.form == anything
+	case int64:
+		switch s.form {
+		case integer:
+			return v >= s.low && v <= s.high
+		case number, quantity, anything:
+			return true
+		case intOrText:
+			return v >= math.MinInt32 && v <= math.MaxInt32
+		}
+	case float64:
+		whole := v == math.Trunc(v) && math.Abs(v) < 1<<53
+		switch s.form {
+		case integer:
+			return whole && v >= float64(s.low) && v <= float64(s.high)
+		case intOrText:
+			return whole && math.Abs(v) < math.MaxInt32
+		case quantity:
+			return whole
+		case number, anything:
+			return true
+		}
+	default:
+		return s.form == anything
+	}
+	return false
+}
+
+// plainQuantity recognises the quantities that people write: digits with at most one point, and a unit. Others are left
+// to the decoder.
+func plainQuantity(s string) bool {
+	digits, points, i := 0, 0, 0
+	for ; i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.'); i++ {
+		if s[i] == '.' {
+			points++
+		} else {
+			digits++
+		}
+	}
+	if digits == 0 || digits > 15 || points > 1 {
+		return false
+	}
+	switch s[i:] {
+	case "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei":
+		return true
+	}
+	return false
+}
+
+// plainInstant recognises times as the API server writes them, such as 2026-11-20T05:16:09Z. Others are left to the
+// decoder.
+func plainInstant(s string) bool {
+	const layout = "0000-00-00T00:00:00Z"
+	if len(s) != len(layout) {
+		return false
+	}
+	for i := range len(layout) {
+		if digit := s[i] >= '0' && s[i] <= '9'; digit != (layout[i] == '0') || !digit && s[i] != layout[i] {
+			return false
+		}
+	}
+	// A day that every month has, and an hour that every day has: the rest is left to the decoder.
+	month, day, hour := s[5:7], s[8:10], s[11:13]
+	return month >= "01" && month <= "12" && day >= "01" && day <= "28" && hour <= "23" && s[14] < '6' && s[17] < '6'
+}

@@ -1,0 +1,175 @@
+package pss
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The decoding below fills the fields that checks read and nothing else: converting whole pods costs more than judging
+// them. The types were checked before, so that a value of another type stands for an absent one.
+
+func mapAt(m map[string]any, key string) map[string]any { v, _ := m[key].(map[string]any); return v }
+func listAt(m map[string]any, key string) []any         { v, _ := m[key].([]any); return v }
+func textAt(m map[string]any, key string) string        { v, _ := m[key].(string); return v }
+
+func boolAt(m map[string]any, key string) *bool {
+	if b, ok := m[key].(bool); ok {
+		return &b
+	}
+	return nil
+}
+
+func intAt(m map[string]any, key string) (int64, bool) {
+	switch n := m[key].(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	return 0, false
+}
+
+// decodeMeta reads the annotations that stood for fields.
+func decodeMeta(out *metav1.ObjectMeta, m map[string]any) {
+	for key, v := range mapAt(m, "annotations") {
+		if !strings.Contains(key, ".kubernetes.io/") {
+			continue
+		}
+		if out.Annotations == nil {
+			out.Annotations = map[string]string{}
+		}
+		out.Annotations[key], _ = v.(string)
+	}
+}
+
+func decodeSpec(out *corev1.PodSpec, m map[string]any) {
+	if m == nil {
+		return
+	}
+	out.HostNetwork = isTrue(boolAt(m, "hostNetwork"))
+	out.HostPID = isTrue(boolAt(m, "hostPID"))
+	out.HostIPC = isTrue(boolAt(m, "hostIPC"))
+	out.HostUsers = boolAt(m, "hostUsers")
+	if os := mapAt(m, "os"); os != nil {
+		out.OS = &corev1.PodOS{Name: corev1.OSName(textAt(os, "name"))}
+	}
+	if sc := mapAt(m, "securityContext"); sc != nil {
+		out.SecurityContext = podSecurityContext(sc)
+	}
+	out.Volumes = volumes(listAt(m, "volumes"))
+	out.InitContainers = containers(listAt(m, "initContainers"))
+	out.Containers = containers(listAt(m, "containers"))
+	if list := containers(listAt(m, "ephemeralContainers")); list != nil {
+		out.EphemeralContainers = make([]corev1.EphemeralContainer, len(list))
+		for i := range list {
+			out.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(list[i])
+		}
+	}
+}
+
+// containers reads a list of containers; an entry that is null is a container without any fields.
+func containers(list []any) []corev1.Container {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]corev1.Container, len(list))
+	for i, v := range list {
+		m, _ := v.(map[string]any)
+		c := &out[i]
+		c.Name, c.Image = textAt(m, "name"), textAt(m, "image")
+		for _, p := range listAt(m, "ports") {
+			port, _ := p.(map[string]any)
+			n, _ := intAt(port, "hostPort")
+			c.Ports = append(c.Ports, corev1.ContainerPort{HostPort: int32(n)})
+		}
+		if sc := mapAt(m, "securityContext"); sc != nil {
+			c.SecurityContext = securityContext(sc)
+		}
+		c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probe(m, "livenessProbe"), probe(m, "readinessProbe"), probe(m, "startupProbe")
+		if l := mapAt(m, "lifecycle"); l != nil {
+			c.Lifecycle = &corev1.Lifecycle{PostStart: lifecycle(l, "postStart"), PreStop: lifecycle(l, "preStop")}
+		}
+	}
+	return out
+}
+
+// probe reads a probe; nil unless it names a host, as probes without one do not concern the checks.
+func probe(m map[string]any, key string) *corev1.Probe {
+	http, tcp := hosts(mapAt(m, key))
+	if http == nil && tcp == nil {
+		return nil
+	}
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: http, TCPSocket: tcp}}
+}
+
+func lifecycle(m map[string]any, key string) *corev1.LifecycleHandler {
+	http, tcp := hosts(mapAt(m, key))
+	if http == nil && tcp == nil {
+		return nil
+	}
+	return &corev1.LifecycleHandler{HTTPGet: http, TCPSocket: tcp}
+}
+
+func hosts(m map[string]any) (http *corev1.HTTPGetAction, tcp *corev1.TCPSocketAction) {
+	if m == nil {
+		return nil, nil
+	}
+	if host := textAt(mapAt(m, "httpGet"), "host"); host != "" {
+		http = &corev1.HTTPGetAction{Host: host}
+	}
+	if host := textAt(mapAt(m, "tcpSocket"), "host"); host != "" {
+		tcp = &corev1.TCPSocketAction{Host: host}
+	}
+	return http, tcp
+}
+
+func volumes(list []any) []corev1.Volume {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]corev1.Volume, len(list))
+	for i, v := range list {
+		m, _ := v.(map[string]any)
+		for key, source := range m {
+			if fields, ok := source.(map[string]any); ok {
+				setSource(&out[i], key, fields)
+			}
+		}
+		out[i].Name = textAt(m, "name")
+	}
+	return out
+}
+
+// setSource notes which source a volume has; what is in it does not matter but for the path of the node.
+func setSource(v *corev1.Volume, key string, fields map[string]any) {
+	switch key {
+	case "hostPath":
+		v.HostPath = &corev1.HostPathVolumeSource{Path: textAt(fields, "path")}
+	case "emptyDir":
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	case "configMap":
+		v.ConfigMap = &corev1.ConfigMapVolumeSource{}
+	case "secret":
+		v.Secret = &corev1.SecretVolumeSource{}
+	case "projected":
+		v.Projected = &corev1.ProjectedVolumeSource{}
+	case "persistentVolumeClaim":
+		v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{}
+	case "downwardAPI":
+		v.DownwardAPI = &corev1.DownwardAPIVolumeSource{}
+	case "csi":
+		v.CSI = &corev1.CSIVolumeSource{}
+	case "ephemeral":
+		v.Ephemeral = &corev1.EphemeralVolumeSource{}
+	case "image":
+		v.Image = &corev1.ImageVolumeSource{}
+	default:
+		for _, s := range volumeSources {
+			if s.field == key && s.set != nil {
+				s.set(v)
+			}
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package pss
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Exclusions are exemptions from controls: the exclude list of a rule, or the podSecurity list of an exception, compiled.
+type Exclusions []exclusion
+
+type exclusion struct {
+	control string
+	images  []wildcard.Pattern // none: what the control says of the pod itself
+	field   *fieldPattern      // nil: every field of the control
+	values  []wildcard.Pattern
+}
+
+func compileExclusion(in *kyvernov1.PodSecurityStandard) exclusion {
+	x := exclusion{control: in.ControlName}
+	for _, image := range in.Images {
+		x.images = append(x.images, wildcard.Compile(image))
+	}
+	if in.RestrictedField != "" {
+		x.field = newFieldPattern(in.RestrictedField)
+	}
+	for _, v := range in.Values {
+		x.values = append(x.values, wildcard.Compile(v))
+	}
+	return x
+}
+
+// Except takes from violations of the pod what the exclusions exempt; a violation without fields is gone. Neither list
+// is changed.
+func (s *Standard) Except(pod *Pod, violations []Violation, lists ...Exclusions) []Violation {
+	var out []Violation
+	for i := range violations {
+		v := violations[i]
+		for _, list := range lists {
+			for k := range list {
+				if x := &list[k]; x.control == v.Control && len(v.Fields) > 0 {
+					v.Fields = x.remaining(pod, &v)
+					if len(v.Fields) == 0 {
+						v.check = nil
+					}
+				}
+			}
+		}
+		if v.check != nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// remaining are the fields of the violation that the exclusion does not exempt.
+func (x *exclusion) remaining(pod *Pod, v *Violation) []FieldError {
+	var ofPod map[string]bool
+	if len(x.images) == 0 {
+		ofPod = v.check.withoutContainers(pod)
+	}
+	var out []FieldError
+	for i := range v.Fields {
+		if e := &v.Fields[i]; !x.exempts(pod, e, ofPod) {
+			out = append(out, *e)
+		}
+	}
+	return out
+}
+
+func (x *exclusion) exempts(pod *Pod, e *FieldError, ofPod map[string]bool) bool {
+	if x.field != nil && (!x.field.match(e.Field) || !x.covers(e)) {
+		return false
+	}
+	if len(x.images) == 0 {
+		return ofPod[e.Text(&Pod{})]
+	}
+	c := pod.containerAt(e.at)
+	return c != nil && slices.ContainsFunc(x.images, func(p wildcard.Pattern) bool { return p.Match(c.Image) })
+}
+
+// covers reports whether the values of the exclusion cover every value that the error has.
+func (x *exclusion) covers(e *FieldError) bool {
+	if len(x.values) == 0 {
+		return true
+	}
+	for _, v := range e.values() {
+		if !slices.ContainsFunc(x.values, func(p wildcard.Pattern) bool { return p.Match(v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// values are the offending values as text. A field that is missing has the empty text, so that an exclusion of a value
+// does not exempt from having one.
+func (e *FieldError) values() []string {
+	switch v := e.Value.(type) {
+	case nil:
+		if e.Required {
+			return []string{""}
+		}
+		return nil
+	case string:
+		return []string{v}
+	case []string:
+		return v
+	default:
+		return []string{fmt.Sprint(v)}
+	}
+}
+
+// withoutContainers are the texts of the errors that remain when all containers are replaced by one that sets nothing: what the
+// check says of the pod itself (§4.9).
+func (c *check) withoutContainers(pod *Pod) map[string]bool {
+	spec := pod.Spec
+	spec.InitContainers, spec.EphemeralContainers, spec.Containers = nil, nil, []corev1.Container{{}}
+	if c.run(&pod.Meta, &spec).Allowed {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, e := range c.locate(&pod.Meta, &spec) {
+		out[e.Text(&Pod{})] = true
+	}
+	return out
+}
+
+func (p *Pod) containerAt(at place) *corev1.Container {
+	switch at.list {
+	case "initContainers":
+		return &p.Spec.InitContainers[at.index]
+	case "containers":
+		return &p.Spec.Containers[at.index]
+	case "ephemeralContainers":
+		return (*corev1.Container)(&p.Spec.EphemeralContainers[at.index].EphemeralContainerCommon)
+	}
+	return nil
+}
+
+// fieldPattern is a restrictedField: a field of a Pod in which indexes are written [*].
+type fieldPattern struct {
+	source  string
+	pattern wildcard.Pattern // of annotations, whose keys may have wildcards
+	meta    bool
+}
+
+func newFieldPattern(source string) *fieldPattern {
+	plain := strings.NewReplacer(`"`, "", `'`, "").Replace(source)
+	return &fieldPattern{source: plain, pattern: wildcard.Compile(plain), meta: strings.HasPrefix(plain, "metadata.")}
+}
+
+func (p *fieldPattern) match(field string) bool {
+	if p.meta || field == p.source {
+		return field == p.source || p.pattern.Match(field)
+	}
+	return anyIndex(field) == p.source
+}
+
+// anyIndex replaces the indexes of a field by [*].
+func anyIndex(field string) string {
+	parts := strings.Split(field, "[")
+	for i, part := range parts[1:] {
+		if index, rest, ok := strings.Cut(part, "]"); ok {
+			if _, err := strconv.Atoi(index); err == nil {
+				parts[i+1] = "*]" + rest
+			}
+		}
+	}
+	return strings.Join(parts, "[")
+}

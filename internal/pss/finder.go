@@ -1,0 +1,71 @@
+package pss
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	pspolicy "k8s.io/pod-security-admission/policy"
+)
+
+// finder collects the fields to blame for one check.
+type finder struct {
+	meta  *metav1.ObjectMeta
+	spec  *corev1.PodSpec
+	run   pspolicy.CheckPodFn
+	found []FieldError
+}
+
+// container is a container with the place where it stands.
+type container struct {
+	*corev1.Container
+	place
+}
+
+// eachContainer visits the containers of a pod in the order of the library: init containers first.
+func eachContainer(spec *corev1.PodSpec, visit func(*container)) {
+	c := container{place: place{list: "initContainers"}}
+	for c.index = range spec.InitContainers {
+		c.Container = &spec.InitContainers[c.index]
+		visit(&c)
+	}
+	c.list = "containers"
+	for c.index = range spec.Containers {
+		c.Container = &spec.Containers[c.index]
+		visit(&c)
+	}
+	c.list = "ephemeralContainers"
+	for c.index = range spec.EphemeralContainers {
+		c.Container = (*corev1.Container)(&spec.EphemeralContainers[c.index].EphemeralContainerCommon)
+		visit(&c)
+	}
+}
+
+func (f *finder) each(visit func(*container)) { eachContainer(f.spec, visit) }
+
+// forbid blames a value: that of the field below the place.
+func (f *finder) forbid(at place, field string, v any) {
+	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Value: v, at: at})
+}
+
+// require blames a missing field.
+func (f *finder) require(at place, field string) {
+	f.found = append(f.found, FieldError{Field: at.path() + "." + field, Required: true, at: at})
+}
+
+// forbids asks the check about a pod that has nothing but the one thing in question.
+func (f *finder) forbids(spec corev1.PodSpec) bool {
+	return !f.run(&metav1.ObjectMeta{}, &spec).Allowed
+}
+
+// forbidsContainer asks the check about a pod with nothing but a container with that security context.
+func (f *finder) forbidsContainer(sc corev1.SecurityContext) bool {
+	return f.forbids(corev1.PodSpec{Containers: []corev1.Container{{SecurityContext: &sc}}})
+}
+
+// forbidsPod asks the check about a pod without containers.
+func (f *finder) forbidsPod(sc corev1.PodSecurityContext) bool {
+	return f.forbids(corev1.PodSpec{SecurityContext: &sc})
+}
+
+// isTrue and isFalse tell set values from absent ones.
+func isTrue(b *bool) bool  { return b != nil && *b }
+func isFalse(b *bool) bool { return b != nil && !*b }

@@ -1,0 +1,140 @@
+package pss
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	psapi "k8s.io/pod-security-admission/api"
+	pspolicy "k8s.io/pod-security-admission/policy"
+)
+
+// The levels of the standards.
+const (
+	LevelPrivileged = "privileged"
+	LevelBaseline   = "baseline"
+	LevelRestricted = "restricted"
+)
+
+// Levels are the levels that a rule may name.
+func Levels() []string { return []string{LevelPrivileged, LevelBaseline, LevelRestricted} }
+
+// The minor versions of Kubernetes whose standards a rule may name, besides "latest".
+const oldestMinor, newestMinor = 19, 32
+
+// Versions are the versions that a rule may name.
+func Versions() []string {
+	var out []string
+	for minor := oldestMinor; minor <= newestMinor; minor++ {
+		out = append(out, "v1."+strconv.Itoa(minor))
+	}
+	return append(out, "latest")
+}
+
+// Standard is one level of the standards as one Kubernetes version has it. It is immutable and safe for all goroutines.
+type Standard struct {
+	checks []check
+}
+
+// check is one check of the library in the variant of the chosen version.
+type check struct {
+	id      string // as reports show it
+	control *control
+	run     pspolicy.CheckPodFn
+}
+
+// New makes the standard of a level and a version. The level baseline has the baseline checks; every other level, and
+// even privileged, has all checks (§4.9). An empty version is the latest. The error says that there is no such version.
+func New(level, version string) (*Standard, error) {
+	wanted := psapi.LatestVersion()
+	if version != "" {
+		v, err := psapi.ParseVersion(version)
+		if err != nil {
+			return nil, fmt.Errorf("unknown version %q of the Pod Security Standards: %w", version, err)
+		}
+		wanted = v
+	}
+	s := &Standard{}
+	replaced := map[string]bool{}
+	for _, c := range libraryChecks() {
+		if level == LevelBaseline && c.Level != psapi.LevelBaseline {
+			continue
+		}
+		run := variant(&c, wanted)
+		if run == nil {
+			continue
+		}
+		id := string(c.ID)
+		control := controlOf(id)
+		if control == nil {
+			return nil, fmt.Errorf("the check %s is not known to this version of Ephor", id)
+		}
+		if as, ok := replacements[id]; ok {
+			replaced[as] = true
+			id = as
+		}
+		s.checks = append(s.checks, check{id: id, control: control, run: run})
+	}
+	s.dropReplaced(replaced)
+	return s, nil
+}
+
+// replacements are restricted checks that stand in for the baseline check of the same control. Of the other controls
+// with a check on either level the reference runs both (§4.9).
+var replacements = map[string]string{"procMount_restricted": "procMount"}
+
+// dropReplaced leaves the last of the checks that share a replaced id.
+func (s *Standard) dropReplaced(replaced map[string]bool) {
+	out := s.checks[:0]
+	for i, c := range s.checks {
+		again := false
+		for _, later := range s.checks[i+1:] {
+			again = again || replaced[c.id] && later.id == c.id
+		}
+		if !again {
+			out = append(out, c)
+		}
+	}
+	s.checks = out
+}
+
+// libraryChecks are the checks that belong to versions, in the library's order, which is that of the messages.
+var libraryChecks = sync.OnceValue(pspolicy.DefaultChecks)
+
+// variant is the newest variant of a check that the version has; nil when the check came later.
+func variant(c *pspolicy.Check, wanted psapi.Version) pspolicy.CheckPodFn {
+	var run pspolicy.CheckPodFn
+	for _, v := range c.Versions {
+		if wanted.Older(v.MinimumVersion) {
+			break
+		}
+		run = v.CheckPod
+	}
+	return run
+}
+
+// Check gives the violations of a pod, in the order of the checks; nil when it is allowed.
+func (s *Standard) Check(pod *Pod) []Violation {
+	var out []Violation
+	for i := range s.checks {
+		c := &s.checks[i]
+		result := c.run(&pod.Meta, &pod.Spec)
+		if result.Allowed {
+			continue
+		}
+		out = append(out, Violation{
+			ID: c.id, Control: c.control.name, Reason: result.ForbiddenReason,
+			Fields: c.locate(&pod.Meta, &pod.Spec), check: c,
+		})
+	}
+	return out
+}
+
+// locate finds the fields that the check forbids in the pod.
+func (c *check) locate(meta *metav1.ObjectMeta, spec *corev1.PodSpec) []FieldError {
+	f := finder{meta: meta, spec: spec, run: c.run}
+	c.control.locate(c.id, &f)
+	return f.found
+}

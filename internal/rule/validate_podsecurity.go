@@ -1,0 +1,94 @@
+package rule
+
+import (
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/pss"
+)
+
+var validatePodSecurity = &Kind{
+	Name:  "validate.podSecurity",
+	Stage: policy.StageValidate,
+	Doc: "Judges pods, and the pod templates of controllers, by a level of the Pod Security Standards as a version of " +
+		"Kubernetes has it. Controls may be excluded for images, fields or values.",
+	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.PodSecurity != nil },
+	skipOnDelete:  true,
+	allowExisting: true,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		return c.podSecurity(r.Validation.PodSecurity)
+	},
+}
+
+func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
+	path := c.in.Path + ".validate.podSecurity"
+	mistakes := pss.CheckStandard(in.Level, in.Version, path)
+	c.diags.Add(mistakes...)
+	// The reference names the list of exclusions without the word validate (§13.6).
+	excluded, diags := pss.CompileExclusions(in.Exclude, in.Level, c.in.Path+".podSecurity.exclude")
+	c.diags.Add(diags...)
+	standard, err := pss.New(in.Level, in.Version)
+	if err != nil {
+		if len(mistakes) == 0 {
+			c.diags.Errorf(path, "%v", err)
+		}
+		return nil
+	}
+	judge := &podSecurity{
+		standard: standard, excluded: excluded, level: in.Level, version: in.Version,
+		pass: policy.Yield{Status: policy.StatusPass, Message: "Validation rule '" + c.name + "' passed."},
+		fail: "Validation rule '" + c.name + "' failed. It violates PodSecurity \"" + in.Level + ":" + in.Version + "\": ",
+	}
+	// Exceptions name controls too; those are excluded beside the rule's own (§11).
+	c.relaxed = func(s *policy.Scope, controls []any) policy.Yield {
+		lists := []pss.Exclusions{excluded}
+		for _, v := range controls {
+			if x, ok := v.(pss.Exclusions); ok {
+				lists = append(lists, x)
+			}
+		}
+		return judge.run(s, lists)
+	}
+	own := []pss.Exclusions{excluded}
+	return func(s *policy.Scope) policy.Yield { return judge.run(s, own) }
+}
+
+// podSecurity is a compiled rule.
+type podSecurity struct {
+	standard       *pss.Standard
+	excluded       pss.Exclusions
+	level, version string
+	pass           policy.Yield
+	fail           string
+}
+
+func (p *podSecurity) run(s *policy.Scope, excluded []pss.Exclusions) policy.Yield {
+	object, err := subject(s)
+	if err != nil {
+		return failed("", err)
+	}
+	pod, err := pss.Decode(object, s.Env.Meter)
+	if err != nil {
+		return failed("Error while getting new resource: ", err)
+	}
+	violations := p.standard.Check(pod)
+	if len(violations) > 0 {
+		violations = p.standard.Except(pod, violations, excluded...)
+	}
+	if len(violations) == 0 {
+		return p.pass
+	}
+	var b strings.Builder
+	b.WriteString(p.fail)
+	for i := range violations {
+		b.WriteString(violations[i].Text(pod))
+	}
+	if err := s.Env.Meter.Bytes(b.Len()); err != nil {
+		return failed("", err)
+	}
+	ids, asJSON := pss.Summary(pod, violations)
+	return policy.Yield{Status: policy.StatusFail, Message: b.String(), Properties: map[string]string{
+		"standard": p.level, "version": p.version, "controls": ids, "controlsJSON": asJSON,
+	}}
+}
