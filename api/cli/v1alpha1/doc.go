@@ -8,4 +8,6 @@
 // internal/cli does.
 //
 // It imports nothing of Ephor.
+//
+// +kubebuilder:skip
 package v1alpha1

@@ -17,6 +17,9 @@ var AddToScheme = schemeBuilder.AddToScheme
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&PolicyException{}, &PolicyExceptionList{},
+		&CleanupPolicy{}, &CleanupPolicyList{},
+		&ClusterCleanupPolicy{}, &ClusterCleanupPolicyList{},
+		&GlobalContextEntry{}, &GlobalContextEntryList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

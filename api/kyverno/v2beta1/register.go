@@ -19,6 +19,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterPolicy{}, &ClusterPolicyList{},
 		&Policy{}, &PolicyList{},
 		&PolicyException{}, &PolicyExceptionList{},
+		&CleanupPolicy{}, &CleanupPolicyList{},
+		&ClusterCleanupPolicy{}, &ClusterCleanupPolicyList{},
+		&GlobalContextEntry{}, &GlobalContextEntryList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,0 +1,13 @@
+// Package v2alpha1 holds the Go form of the kyverno.io/v2alpha1 API: GlobalContextEntry.
+//
+//	var entry kyvernov2alpha1.GlobalContextEntry
+//	err := yaml.UnmarshalStrict(manifest, &entry)
+//
+// The kind differs from v2beta1, which is the stored version, and v2 in nothing but its status; the types of the spec
+// are those of v2beta1.
+//
+// It imports nothing of Ephor but the other versions of the group.
+//
+// +kubebuilder:object:generate=true
+// +groupName=kyverno.io
+package v2alpha1

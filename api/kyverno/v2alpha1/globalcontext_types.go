@@ -1,0 +1,35 @@
+package v2alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+)
+
+// GlobalContextEntry keeps data for the policies of the whole cluster.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=globalcontextentries,scope=Cluster,shortName=gctxentry,categories=kyverno
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="REFRESH INTERVAL",type=string,JSONPath=".spec.apiCall.refreshInterval"
+// +kubebuilder:printcolumn:name="LAST REFRESH",type=date,JSONPath=".status.lastRefreshTime"
+type GlobalContextEntry struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Where the data come from.
+	Spec kyvernov2beta1.GlobalContextEntrySpec `json:"spec"`
+	// What the controllers made of the entry.
+	// +optional
+	Status kyvernov2beta1.GlobalContextEntryStatus `json:"status,omitempty"`
+}
+
+// GlobalContextEntryList is a list of GlobalContextEntry.
+//
+// +kubebuilder:object:root=true
+type GlobalContextEntryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []GlobalContextEntry `json:"items"`
+}
