@@ -10,6 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/pss"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -28,6 +29,11 @@ func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	}
 	diags.Add(compileMatch(out, e)...)
 	diags.Add(compileConditions(out, e.Spec.Conditions)...)
+	if len(e.Spec.PodSecurity) > 0 {
+		controls, mistakes := pss.CompileExclusions(e.Spec.PodSecurity, "", "spec.podSecurity")
+		out.Relaxes, out.Controls = true, controls
+		diags.Add(mistakes...)
+	}
 	out.Diags = diags
 	return out, diags
 }

@@ -12,5 +12,5 @@
 // The package does not join exceptions to rules (catalog does) and does not judge them (rule does, in one place). It
 // knows nothing of the PolicyExceptions of policies.kyverno.io, which are another kind.
 //
-// Floor 2: imports floors 0–1, match and the API types.
+// Floor 2: imports floors 0–1, match, pss and the API types.
 package exception
