@@ -6,16 +6,11 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
@@ -27,6 +22,7 @@ type judgement struct {
 	keepAll  bool
 	entries  report.Options
 	progress *progress
+	given    *given.Set // nil when nothing was given
 }
 
 // judged is what the judgement gave, in the order of the input.
@@ -64,7 +60,8 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	judge := &judge{judgement: j, ctx: ctx, snapshot: catalog.NewStatic(j.programs), root: fixed.New(fixed.Values{})}
+	root := fixed.New(fixed.Values{NamespaceLabels: j.given.Namespaces()})
+	judge := &judge{judgement: j, ctx: ctx, evaluator: newEvaluator(j.programs, root, j.given)}
 	workers := runtime.GOMAXPROCS(0)
 	work := make(chan *batch, workers)
 	order := make(chan *batch, 4*workers) // batches whose results are due, in order
@@ -116,9 +113,8 @@ func judgeAll(ctx context.Context, j judgement) judged {
 // judge holds what the workers share.
 type judge struct {
 	judgement
-	ctx      context.Context
-	snapshot *catalog.Snapshot
-	root     world.Root
+	ctx       context.Context
+	evaluator *evaluator
 }
 
 func (j *judge) batch(b *batch) judged {
@@ -162,15 +158,16 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 
 func (j *judge) object(o source.Object) judged {
 	source.Normalise(o.Value)
-	req := requestFor(o.Value)
-	outcome := engine.Eval(j.ctx, engine.Input{
-		Selections: j.snapshot.For(req, catalog.Route{Stages: policy.StageValidate}),
-		Request:    req,
-		Stages:     policy.StageValidate,
-		Root:       j.root,
-	})
 	out := judged{resources: 1}
-	entries := report.Entries(outcome, j.entries)
+	outcomes, err := j.evaluator.all(j.ctx, o.Value)
+	if err != nil {
+		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})
+		return out
+	}
+	var entries []report.Entry
+	for i := range outcomes {
+		entries = append(entries, report.Entries(outcomes[i], j.entries)...)
+	}
 	for i := range entries {
 		out.summary.Add(entries[i].Status)
 	}
@@ -188,30 +185,6 @@ func (j *judge) object(o source.Object) judged {
 	}
 	out.entries = entries
 	return out
-}
-
-// requestFor makes the request by which the command line judges an object: its creation, by nobody in particular.
-func requestFor(o map[string]any) *policy.Request {
-	apiVersion, _ := o["apiVersion"].(string)
-	kind, _ := o["kind"].(string)
-	meta, _ := o["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	namespace, _ := meta["namespace"].(string)
-	group, version, ok := strings.Cut(apiVersion, "/")
-	if !ok {
-		group, version = "", apiVersion
-	}
-	gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
-	return &policy.Request{
-		Origin:     policy.FromCLI,
-		Operation:  policy.Create,
-		GVK:        gvk,
-		RequestGVK: gvk,
-		GVR:        schema.GroupVersionResource{Group: group, Version: version, Resource: plural(kind)},
-		Namespace:  namespace,
-		Name:       name,
-		Object:     value.Of(o),
-	}
 }
 
 // plural guesses the resource of a kind as the API's naming convention has it.

@@ -40,6 +40,10 @@ type applyOptions struct {
 	exceptionsWithinPolicies  bool
 	generateExceptions        bool
 	exceptionTTL              time.Duration
+
+	assignments  []string
+	valuesFile   string
+	userInfoFile string
 }
 
 func newApply() *cobra.Command {
@@ -78,6 +82,7 @@ func newApply() *cobra.Command {
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies give warnings")
 	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be judged (this is always done)")
 	o.addExceptionFlags(f)
+	o.addGivenFlags(f)
 	addUnsupported(f)
 	return cmd
 }
@@ -109,6 +114,10 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
+	values, err := o.readGiven()
+	if err != nil {
+		return err
+	}
 	stdin := stdinOf(cmd.InOrStdin())
 	set := loadPolicies(o.policies, stdin)
 	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
@@ -124,6 +133,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		keepAll:  o.report || o.table || o.detailed,
 		entries:  report.Options{AuditWarn: o.auditWarn},
 		progress: newProgress(cmd.ErrOrStderr()),
+		given:    values,
 	})
 	trace.done("judged %d resources", result.resources)
 

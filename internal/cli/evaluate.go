@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/given"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// stageGroups are the stages in the order in which an object passes them (command line reference §2.4); the reference
+// gives one response for each group of which a policy has rules.
+var stageGroups = []policy.Stage{
+	policy.StageMutate | policy.StageMutateExisting,
+	policy.StageVerifyImages,
+	policy.StageValidate,
+	policy.StageGenerate,
+}
+
+// evaluator runs policies on single objects, for apply and for test. It is safe for all goroutines.
+type evaluator struct {
+	policies []single
+	snapshot *catalog.Snapshot // of all policies
+	stages   []policy.Stage    // the groups that some policy has rules of
+	root     world.Root
+	given    *given.Set
+}
+
+// single is one policy by itself.
+type single struct {
+	program  *policy.Program
+	snapshot *catalog.Snapshot
+	stages   policy.Stage
+}
+
+func newEvaluator(programs []*policy.Program, root world.Root, set *given.Set) *evaluator {
+	e := &evaluator{snapshot: catalog.NewStatic(programs), root: root, given: set}
+	var all policy.Stage
+	for _, p := range programs {
+		s := single{program: p, snapshot: catalog.NewStatic([]*policy.Program{p})}
+		for _, r := range p.Rules {
+			s.stages |= r.Stage
+		}
+		all |= s.stages
+		e.policies = append(e.policies, s)
+	}
+	for _, g := range stageGroups {
+		if all.Has(g) {
+			e.stages = append(e.stages, g)
+		}
+	}
+	return e
+}
+
+// answer is what the rules of one policy and one group of stages say of an object. Its Outcome.Object is the object as
+// they left it.
+type answer struct {
+	program *policy.Program
+	stage   policy.Stage
+	policy.Outcome
+}
+
+// all runs the policies on o and returns one Outcome for each group of stages, or for each policy in it where values
+// were given for policies. o is the caller's no more.
+func (e *evaluator) all(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
+	if e.given.HasValues() {
+		answers, err := e.each(ctx, o, "")
+		out := make([]policy.Outcome, len(answers))
+		for i := range answers {
+			out[i] = answers[i].Outcome
+		}
+		return out, err
+	}
+	out := make([]policy.Outcome, 0, len(e.stages))
+	req := requestFor(o, e.given)
+	for _, stage := range e.stages {
+		got := e.run(ctx, e.snapshot, req, stage)
+		if got.Object != req.Object {
+			req = req.WithObject(got.Object)
+		}
+		out = append(out, got)
+	}
+	return out, nil
+}
+
+// each runs the policies on o one by one and returns an answer for every policy and every group of stages of which it
+// has rules, also where none of them applies. operation, when not empty, is that of the request whatever was given.
+func (e *evaluator) each(ctx context.Context, o map[string]any, operation policy.Operation) ([]answer, error) {
+	var out []answer
+	object := o
+	for _, stage := range e.stages {
+		for i := range e.policies {
+			p := &e.policies[i]
+			if !p.stages.Has(stage) {
+				continue
+			}
+			req, err := e.request(p.program, object, operation)
+			if err != nil {
+				return nil, err
+			}
+			got := answer{p.program, stage, e.run(ctx, p.snapshot, req, stage)}
+			out = append(out, got)
+			if got.Object != req.Object {
+				if object, err = got.Object.Map(); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+func (e *evaluator) run(ctx context.Context, s *catalog.Snapshot, req *policy.Request, stage policy.Stage) policy.Outcome {
+	return engine.Eval(ctx, engine.Input{
+		Selections: s.For(req, catalog.Route{Stages: stage}),
+		Request:    req,
+		Stages:     stage,
+		Root:       e.root,
+	})
+}
+
+// request is the request by which one policy judges o, with the values given for the two.
+func (e *evaluator) request(p *policy.Program, o map[string]any, operation policy.Operation) (*policy.Request, error) {
+	req := requestFor(o, e.given)
+	v, err := e.given.For(p.Name, req.Name)
+	if err != nil {
+		return nil, err
+	}
+	if operation == "" {
+		operation = v.Operation
+	}
+	if v.Object != nil {
+		o = policy.Merge(o, v.Object).(map[string]any)
+		req.Object = value.Of(o)
+	}
+	old := o
+	if v.OldObject != nil {
+		old = policy.Merge(o, v.OldObject).(map[string]any)
+	}
+	switch operation {
+	case policy.Update:
+		req.Operation, req.OldObject = policy.Update, value.Of(old)
+	case policy.Delete:
+		req.Operation, req.OldObject, req.Object = policy.Delete, value.Of(old), nil
+	case policy.Connect:
+		req.Operation = policy.Connect
+	default:
+		if v.OldObject != nil {
+			req.OldObject = value.Of(v.OldObject)
+		}
+	}
+	req.Given = v.Rule
+	return req, nil
+}
+
+// requestFor makes the request by which the command line judges an object: its creation, by the user who was given, else
+// by nobody in particular.
+func requestFor(o map[string]any, set *given.Set) *policy.Request {
+	apiVersion, _ := o["apiVersion"].(string)
+	kind, _ := o["kind"].(string)
+	meta, _ := o["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	namespace, _ := meta["namespace"].(string)
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
+	req := &policy.Request{
+		Origin:     policy.FromCLI,
+		Operation:  policy.Create,
+		GVK:        gvk,
+		RequestGVK: gvk,
+		GVR:        schema.GroupVersionResource{Group: group, Version: version, Resource: plural(kind)},
+		Namespace:  namespace,
+		Name:       name,
+		Object:     value.Of(o),
+	}
+	if set == nil {
+		return req
+	}
+	if sub, is := set.Subresource(gvk); is {
+		req.GVK, req.Subresource = sub.Parent, sub.Name
+		req.GVR = schema.GroupVersionResource{Group: sub.Parent.Group, Version: sub.Parent.Version, Resource: sub.Resource}
+	}
+	user, roles := set.User()
+	if user != nil {
+		req.User = user
+		req.ResolveRoles = func(context.Context) (policy.Roles, error) { return roles, nil }
+	}
+	if labels := set.Namespaces(); len(labels) > 0 {
+		req.ResolveNamespace = func(context.Context) (map[string]string, error) { return labels[namespace], nil }
+	}
+	return req
+}
