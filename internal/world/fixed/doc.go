@@ -7,5 +7,8 @@
 // it reports as an error. The one exception are namespace labels: the reference command line judges an object of a
 // namespace that nobody described as if the namespace had no labels, and so does this (see docs/differences.md).
 //
-// Floor 4: imports world only.
+// With Values.Objects there is a made-up cluster that holds the given resources: context entries read them by path, and
+// GlobalContextEntries among them are filled from the others.
+//
+// Floor 4: imports world and leaves.
 package fixed

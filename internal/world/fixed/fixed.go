@@ -17,6 +17,14 @@ type Values struct {
 	Seed uint64
 	// NamespaceLabels are the labels of the namespaces that are known.
 	NamespaceLabels map[string]map[string]string
+	// Objects are all that a made-up cluster holds; nil for no cluster. It is called at most once, when the cluster is
+	// first asked. They must not change afterwards.
+	Objects func() ([]map[string]any, error)
+	// API, Services, Globals and Images answer instead of the made-up cluster; nil for its answers, or none.
+	API      world.API
+	Services world.Services
+	Globals  world.Globals
+	Images   world.Images
 }
 
 // New makes the world. It is safe for all goroutines.
@@ -24,12 +32,31 @@ func New(v Values) world.Root {
 	if v.Now == nil {
 		v.Now = time.Now
 	}
+	var given *cluster
+	if v.Objects != nil {
+		given = &cluster{objects: v.Objects}
+		if v.API == nil {
+			v.API = given
+		}
+		if v.Globals == nil {
+			v.Globals = globals{given}
+		}
+	}
 	return world.RootFunc(func(r world.Reach) world.World {
-		return world.World{
+		w := world.World{
 			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r},
+			API:        world.Confine(r, v.API),
+			Images:     v.Images,
 			Clock:      clock(v.Now),
 			Rand:       random(v.Seed),
 		}
+		if given != nil {
+			w.Objects, w.Lists = objects{given, r}, objects{given, r}
+		}
+		if r.IsCluster() {
+			w.Services, w.Globals = v.Services, v.Globals
+		}
+		return w
 	})
 }
 

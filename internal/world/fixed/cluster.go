@@ -1,0 +1,243 @@
+package fixed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ephor-dev/ephor/internal/apipath"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// cluster is a made-up cluster: it holds the objects that were given, and nothing else. It is filled when it is first
+// asked.
+type cluster struct {
+	once    sync.Once
+	objects func() ([]map[string]any, error)
+	err     error
+
+	kinds   map[string][]map[string]any // objects by apiVersion and kind
+	plurals map[string][]string         // apiVersion and plural → kinds
+}
+
+func (c *cluster) fill() error {
+	c.once.Do(func() {
+		c.kinds, c.plurals = map[string][]map[string]any{}, map[string][]string{}
+		objects, err := c.objects()
+		if err != nil {
+			c.err = fmt.Errorf("read the given resources: %w", err)
+			return
+		}
+		defined := definedPlurals(objects)
+		seen := map[string]bool{}
+		for _, o := range objects {
+			apiVersion, kind := text(o["apiVersion"]), text(o["kind"])
+			key := apiVersion + " " + kind
+			if id := key + " " + namespaceOf(o) + "/" + nameOf(o); seen[id] {
+				continue // the first counts
+			} else {
+				seen[id] = true
+			}
+			if len(c.kinds[key]) == 0 {
+				plural := defined[groupOf(apiVersion)+" "+kind]
+				if plural == "" {
+					plural = Plural(kind)
+				}
+				c.plurals[apiVersion+" "+plural] = append(c.plurals[apiVersion+" "+plural], kind)
+			}
+			c.kinds[key] = append(c.kinds[key], o)
+		}
+	})
+	return c.err
+}
+
+// definedPlurals are the names that CustomResourceDefinitions among the objects give their resources.
+func definedPlurals(objects []map[string]any) map[string]string {
+	out := map[string]string{}
+	for _, o := range objects {
+		if text(o["kind"]) != "CustomResourceDefinition" {
+			continue
+		}
+		spec, _ := o["spec"].(map[string]any)
+		names, _ := spec["names"].(map[string]any)
+		out[text(spec["group"])+" "+text(names["kind"])] = text(names["plural"])
+	}
+	return out
+}
+
+// NotFoundError says that an object is not among those that were given.
+type NotFoundError struct{ Resource, Name string }
+
+func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("%s %q not found among the given resources", e.Resource, e.Name)
+}
+
+func (c *cluster) get(apiVersion, kind, namespace, name string) (map[string]any, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	for _, o := range c.kinds[apiVersion+" "+kind] {
+		if nameOf(o) == name && namespaceOf(o) == namespace {
+			return o, nil
+		}
+	}
+	return nil, &NotFoundError{resourceName(apiVersion, Plural(kind)), name}
+}
+
+// list are the objects of the kinds in the namespace (empty: everywhere) that keep accepts.
+func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep func(map[string]any) bool) []any {
+	items := []any{}
+	for _, kind := range kinds {
+		for _, o := range c.kinds[apiVersion+" "+kind] {
+			if (namespace == "" || namespaceOf(o) == namespace) && keep(o) {
+				items = append(items, o)
+			}
+		}
+	}
+	return items
+}
+
+// assumedNamespace is what an object of an unknown kind was given for want of another; a path without namespace says
+// that the kind has none.
+const assumedNamespace = "default"
+
+// Call implements world.API for reading; there is nobody who could answer a POST.
+func (c *cluster) Call(_ context.Context, r world.APIRequest) (any, error) {
+	p := r.Path
+	if r.Method != world.GET || p.Resource == "" || len(p.Subresource) > 0 {
+		return nil, fmt.Errorf("without a cluster only the given resources can be read: %w", world.ErrUnavailable)
+	}
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	kinds := c.plurals[p.APIVersion()+" "+p.Resource]
+	if p.Name != "" {
+		for _, kind := range kinds {
+			for _, namespace := range []string{p.Namespace, assumedNamespace} {
+				if o, err := c.get(p.APIVersion(), kind, namespace, p.Name); err == nil && (p.Namespace == "" || p.Namespace == namespace) {
+					return o, nil
+				}
+			}
+		}
+		return nil, &NotFoundError{resourceName(p.APIVersion(), p.Resource), p.Name}
+	}
+	keep, err := selected(p)
+	if err != nil {
+		return nil, err
+	}
+	kind := "List"
+	if len(kinds) > 0 {
+		kind = kinds[0] + "List"
+	}
+	return map[string]any{
+		"apiVersion": p.APIVersion(), "kind": kind, "metadata": map[string]any{"resourceVersion": ""},
+		"items": c.list(p.APIVersion(), kinds, p.Namespace, keep),
+	}, nil
+}
+
+// selected makes a filter of the selectors in the query.
+func selected(p apipath.Path) (func(map[string]any) bool, error) {
+	byLabel, err := labels.Parse(p.Query.Get("labelSelector"))
+	if err != nil {
+		return nil, err
+	}
+	byField, err := fields.ParseSelector(p.Query.Get("fieldSelector"))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range byField.Requirements() {
+		if r.Field != "metadata.name" && r.Field != "metadata.namespace" {
+			return nil, fmt.Errorf("%q is not a known field selector: only metadata.name and metadata.namespace are", r.Field)
+		}
+	}
+	return func(o map[string]any) bool {
+		return byLabel.Matches(labels.Set(labelsOf(o))) &&
+			byField.Matches(fields.Set{"metadata.name": nameOf(o), "metadata.namespace": namespaceOf(o)})
+	}, nil
+}
+
+// objects and lists are the cluster within reach.
+type objects struct {
+	*cluster
+	reach world.Reach
+}
+
+var errReach = errors.New("out of the policy's reach")
+
+// Get implements world.Objects.
+func (c objects) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	if !c.reach.Allows(namespace) {
+		return nil, fmt.Errorf("%s %s/%s is %w", kind, namespace, name, errReach)
+	}
+	return c.get(apiVersion, kind, namespace, name)
+}
+
+// List implements world.Lists.
+func (c objects) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
+	if !c.reach.Allows(namespace) {
+		return nil, fmt.Errorf("%s in the namespace %q are %w", Plural(kind), namespace, errReach)
+	}
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	for _, o := range c.list(apiVersion, []string{kind}, namespace, func(o map[string]any) bool { return parsed.Matches(labels.Set(labelsOf(o))) }) {
+		out = append(out, o.(map[string]any))
+	}
+	return out, nil
+}
+
+// Plural guesses the resource of a kind as the API's naming convention has it.
+func Plural(kind string) string {
+	s := strings.ToLower(kind)
+	switch {
+	case s == "" || s == "endpoints":
+		return s
+	case slices.ContainsFunc([]string{"s", "x", "ch", "sh"}, func(end string) bool { return strings.HasSuffix(s, end) }):
+		return s + "es"
+	case strings.HasSuffix(s, "y") && len(s) > 1 && !strings.ContainsRune("aeiou", rune(s[len(s)-2])):
+		return s[:len(s)-1] + "ies"
+	}
+	return s + "s"
+}
+
+func resourceName(apiVersion, plural string) string {
+	if group := groupOf(apiVersion); group != "" {
+		return plural + "." + group
+	}
+	return plural
+}
+
+func groupOf(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+func text(v any) string { s, _ := v.(string); return s }
+
+func metadata(o map[string]any) map[string]any { m, _ := o["metadata"].(map[string]any); return m }
+
+func nameOf(o map[string]any) string      { return text(metadata(o)["name"]) }
+func namespaceOf(o map[string]any) string { return text(metadata(o)["namespace"]) }
+
+func labelsOf(o map[string]any) map[string]string {
+	in, _ := metadata(o)["labels"].(map[string]any)
+	out := make(map[string]string, len(in))
+	for k, v := range in {
+		out[k] = text(v)
+	}
+	return out
+}
