@@ -19,6 +19,8 @@ type Input struct {
 	Request    *policy.Request
 	// Stages are the stages of the rules to run; others are passed over.
 	Stages policy.Stage
+	// Plan asks rules for deferred work to say exactly what is to be done (policy.Work.Planned).
+	Plan bool
 	// Root makes the world that each Program sees. A nil Root offers nothing.
 	Root world.Root
 	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
@@ -75,6 +77,10 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			}
 		}
 		yield := r.rule(req, p, rule)
+		for i := range yield.Work {
+			yield.Work[i].Program, yield.Work[i].Rule = p, rule
+		}
+		out.Work = append(out.Work, yield.Work...) // also without a result: what no longer matches may have to be undone
 		if yield.Status == policy.StatusNone {
 			continue
 		}
@@ -85,7 +91,6 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			yield = r.preExisting(yield, p, rule)
 		}
 		out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action})
-		out.Work = append(out.Work, yield.Work...)
 		switch {
 		case yield.Status == policy.StatusError:
 			r.req, broken = before, true
@@ -94,6 +99,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		}
 		if p.Settings.FailurePolicy == policy.Fail {
 			out.FailurePolicy = policy.Fail
+		}
+		if broken && rule.Stage.Has(policy.StageMutate) {
+			break // the rules after it would patch an object that was never meant to be
 		}
 		if p.Settings.ApplyOne && (yield.Status == policy.StatusPass || yield.Status == policy.StatusFail) {
 			break
@@ -124,7 +132,9 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
 	// The Env is the rule's own: a Scope must not outlive its rule, but a shared one would let it.
 	env := &jmespath.Env{Meter: &r.meter, World: r.env.World, Trace: req.Trace}
-	return rule.Eval(policy.NewScope(env, req, p, rule))
+	scope := policy.NewScope(env, req, p, rule)
+	scope.Plan = r.in.Plan
+	return rule.Eval(scope)
 }
 
 // Texts of the language reference §3.6.

@@ -43,12 +43,46 @@ type Result struct {
 	Action Action // effective action of the rule for the request's namespace
 }
 
+// WorkKind says what a Work does.
+type WorkKind string
+
+// The kinds of work.
+const (
+	// WorkGenerate creates the objects of a generate rule, or brings them up to date.
+	WorkGenerate WorkKind = "generate"
+	// WorkDeleteDownstream deletes what a generate rule created for the request's object.
+	WorkDeleteDownstream WorkKind = "delete-downstream"
+	// WorkDelete deletes the request's object, on behalf of a cleanup policy.
+	WorkDelete WorkKind = "delete"
+)
+
 // Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.
 type Work struct {
 	Program *Program
 	Rule    *Rule
-	Kind    string
+	Kind    WorkKind
+	// Synchronize: what is generated is kept equal to its source.
+	Synchronize bool
+	// SkipBackground: nothing is done when the requester was the background controller itself.
+	SkipBackground bool
+	// Propagation says what a deletion does to dependents: Foreground, Background or Orphan; empty for the default.
+	Propagation string
+	// Planned: the evaluation was asked to plan (engine.Input.Plan), so that Generated is complete, up to Err.
+	Planned   bool
+	Generated []Generated
+	// Err is why the plan could not be finished; what was planned before it stands.
+	Err error
 }
+
+// Generated is one object that a generate rule makes, with its labels, exactly as it is to be.
+type Generated struct {
+	Object map[string]any
+	// Source is the object that it is a copy of; nil when its content stands in the policy.
+	Source *Source
+}
+
+// Source names the object that another is a copy of.
+type Source struct{ APIVersion, Kind, Namespace, Name, UID string }
 
 // Outcome is everything that an evaluation of Programs on one Request gives.
 type Outcome struct {

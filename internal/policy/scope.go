@@ -16,6 +16,9 @@ type Scope struct {
 	Request *Request
 	Program *Program
 	Rule    *Rule
+	// Plan asks rules for deferred work to say exactly what is to be done, which may cost reads of the world; without it
+	// they only say that there is something to do.
+	Plan bool
 
 	given  *Given // values that stand in for others; nil when there are none
 	parent *Scope
@@ -36,7 +39,7 @@ func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
 
 // With returns a child scope in which name has the value v.
 func (s *Scope) With(name string, v any) *Scope {
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, given: s.given, parent: s, name: name, val: v}
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, given: s.given, parent: s, name: name, val: v}
 }
 
 // WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
@@ -46,7 +49,7 @@ func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Sc
 	if v, ok := s.given.value(name); ok {
 		return s.With(name, v)
 	}
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, given: s.given, parent: s, name: name, load: load}
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, given: s.given, parent: s, name: name, load: load}
 }
 
 // Field looks a root name up. ok is false when nothing of that name exists; err tells why an existing entry could not
