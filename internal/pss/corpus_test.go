@@ -1,0 +1,88 @@
+package pss_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/pss"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// TestS20 runs the pods of the library's own test data (lesson S20): every version, both levels, in each form in which a
+// pod can reach us. What the library forbids is forbidden with at least one field to blame, and the rest is allowed.
+func TestS20(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/pod-security-admission").Output()
+	if err != nil {
+		t.Fatal("the library's folder is not known: ", err)
+	}
+	root := filepath.Join(strings.TrimSpace(string(out)), "test", "testdata")
+	files, err := filepath.Glob(root + "/*/v*/*/*.yaml")
+	if err != nil || len(files) < 4000 {
+		t.Fatalf("%d pods in %s, %v", len(files), root, err)
+	}
+	for _, file := range files {
+		parts := strings.Split(strings.TrimPrefix(file, root+string(filepath.Separator)), string(filepath.Separator))
+		level, version, verdict := parts[0], parts[1], parts[2]
+		standard, err := pss.New(level, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []string{"Pod", "Deployment", "CronJob"} {
+			pod, err := pss.Decode(asKind(t, file, kind), nil)
+			if err != nil {
+				t.Fatal(file, kind, err)
+			}
+			violations := standard.Check(pod)
+			if (len(violations) == 0) != (verdict == "pass") {
+				t.Errorf("%s as %s: %d violations", file, kind, len(violations))
+			}
+			for _, v := range violations {
+				if len(v.Fields) == 0 || v.Reason == "" {
+					t.Errorf("%s as %s: nothing to blame for %s", file, kind, v.ID)
+				}
+				if path := strings.TrimPrefix(v.Fields[0].Text(pod), "spec."); kind != "Pod" && !strings.Contains(path, "template.") {
+					t.Errorf("%s as %s: %s", file, kind, v.Fields[0].Text(pod))
+				}
+			}
+		}
+	}
+}
+
+// asKind reads a pod and wraps it in a controller.
+func asKind(t *testing.T, file, kind string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := v.(map[string]any)
+	// The API server makes a volume without a source an emptyDir before anyone is asked about the pod.
+	volumes, _ := pod["spec"].(map[string]any)["volumes"].([]any)
+	for _, v := range volumes {
+		if volume := v.(map[string]any); len(volume) == 1 {
+			volume["emptyDir"] = map[string]any{}
+		}
+	}
+	template := map[string]any{"metadata": pod["metadata"], "spec": pod["spec"]}
+	switch kind {
+	case "Deployment":
+		return map[string]any{"kind": kind, "spec": map[string]any{"template": template}}
+	case "CronJob":
+		job := map[string]any{"spec": map[string]any{"template": template}}
+		return map[string]any{"kind": kind, "spec": map[string]any{"jobTemplate": job}}
+	}
+	return pod
+}
