@@ -90,9 +90,18 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if yield.Status == policy.StatusFail && action == policy.Enforce && rule.AllowExisting && req.Operation == policy.Update {
 			yield = r.preExisting(yield, p, rule)
 		}
+		also := yield.Also
+		yield.Also = nil
 		out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action})
+		isError := yield.Status == policy.StatusError
+		decided := yield.Status == policy.StatusPass || yield.Status == policy.StatusFail
+		for _, y := range also {
+			out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: y, Action: action})
+			isError = isError || y.Status == policy.StatusError
+			decided = decided || y.Status == policy.StatusPass || y.Status == policy.StatusFail
+		}
 		switch {
-		case yield.Status == policy.StatusError:
+		case isError:
 			r.req, broken = before, true
 		case yield.Object != nil && !broken:
 			r.req = req.WithObject(yield.Object)
@@ -103,7 +112,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if broken && rule.Stage.Has(policy.StageMutate) {
 			break // the rules after it would patch an object that was never meant to be
 		}
-		if p.Settings.ApplyOne && (yield.Status == policy.StatusPass || yield.Status == policy.StatusFail) {
+		if p.Settings.ApplyOne && decided {
 			break
 		}
 	}

@@ -61,12 +61,29 @@ func JSONPatchOf(v any) ([]Operation, error) {
 	for i, e := range list {
 		o, err := operationOf(e)
 		if err != nil {
-			return nil, fmt.Errorf("invalid operation %s: %w", value.JSON(e), err)
+			return nil, &OperationError{Op: o.Op, UnknownOp: errors.Is(err, errUnsupported), Operation: e, Err: err}
 		}
 		out[i] = o
 	}
 	return out, nil
 }
+
+// OperationError says why an operation of a JSON patch cannot be read.
+type OperationError struct {
+	Op        string
+	UnknownOp bool
+	Operation any // as it was written
+	Err       error
+}
+
+func (e *OperationError) Error() string {
+	return "invalid operation " + value.JSON(e.Operation) + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *OperationError) Unwrap() error { return e.Err }
+
+var errUnsupported = errors.New("unsupported operation")
 
 func kindName(v any) string {
 	switch v.(type) {
@@ -83,7 +100,7 @@ func kindName(v any) string {
 func operationOf(v any) (o Operation, err error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return o, errors.New("unsupported operation")
+		return o, errUnsupported
 	}
 	text := func(key string) (string, error) {
 		f := m[key]
@@ -108,7 +125,7 @@ func operationOf(v any) (o Operation, err error) {
 		}
 	case "remove", "test":
 	default:
-		return o, errors.New("unsupported operation")
+		return o, errUnsupported
 	}
 	o.Value = m["value"]
 	o.Path, err = text("path")

@@ -199,7 +199,7 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 			}
 		case !had || !same(old, v):
 			write()
-			out[key] = v
+			out[key] = inStyle(old, v)
 		}
 	}
 	if s == nil {
@@ -228,6 +228,14 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 		}
 	}
 	return out, nil
+}
+
+// inStyle is the scalar v as it replaces old: a text stays a text, as the reference keeps the quotes of what it replaces.
+func inStyle(old, v any) any {
+	if _, text := old.(string); text && v != nil && kindOf(v) == scalarKind {
+		return scalarText(v)
+	}
+	return v
 }
 
 // tidy puts the merged lists below a map in order that no patch mentions.

@@ -20,8 +20,8 @@ func CompileOverlay(v any, path string) (*Overlay, diag.List) {
 	return &Overlay{root: c.node(v, path, 0)}, c.diags
 }
 
-// Apply returns the patched resource; it is v itself when a condition does not hold, or when there is nothing to
-// change. v is not modified. An error is a patch of another shape than the resource, or an exhausted budget.
+// Apply returns the patched resource; it is v itself when there is nothing to change, such as when a condition does not
+// hold. v is not modified. An error is a patch of another shape than the resource, or an exhausted budget.
 func (o *Overlay) Apply(meter *budget.Meter, v any) (any, error) {
 	x := &expansion{meter: meter}
 	p := x.expand(o.root, v)
@@ -29,7 +29,7 @@ func (o *Overlay) Apply(meter *budget.Meter, v any) (any, error) {
 	case x.err != nil:
 		return nil, x.err
 	case x.unmet, p == none:
-		return v, nil
+		p = map[string]any{} // merging nothing still puts lists in order, as in the reference
 	}
 	return Merge(meter, v, p)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
 	"github.com/ephor-dev/ephor/internal/strict"
@@ -26,7 +27,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the want sections of testdata")
 
 // TestData runs testdata/*/*.txtar: rule.yaml is one rule, requests.yaml a list of requests {name, operation, object,
-// oldObject, user, scan}, exceptions.yaml (optional) a list of exceptions that are joined to it, want the diagnostics of the rule and, per request, `name: status: message` or `name: no result`.
+// oldObject, user, scan}, exceptions.yaml (optional) a list of exceptions that are joined to it, want the diagnostics of the rule and, per request, `name: status: message` (and what a
+// mutation changed, as a JSON patch) or `name: no result`.
 func TestData(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -121,6 +123,13 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	out := y.Status.String() + ": " + y.Message
 	if len(y.Exceptions) > 0 {
 		out += " " + fmt.Sprint(y.Exceptions)
+	}
+	if y.Object != nil {
+		made, err := y.Object.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out += " " + string(patch.AppendJSON(nil, patch.Diff(in["object"], made)))
 	}
 	if len(y.Properties) > 0 {
 		out += " " + value.JSON(anyMap(y.Properties))

@@ -13,15 +13,6 @@ var (
 	validateCEL = unsupported("validate.cel", policy.StageValidate,
 		"Judges the resource by CEL expressions, like a ValidatingAdmissionPolicy.",
 		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil })
-	mutateStrategicMerge = unsupported("mutate.patchStrategicMerge", policy.StageMutate,
-		"Merges a patch into the resource.",
-		func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.RawPatchStrategicMerge != nil })
-	mutateJSONPatch = unsupported("mutate.patchesJson6902", policy.StageMutate,
-		"Applies a JSON patch to the resource.",
-		func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.PatchesJSON6902 != "" })
-	mutateForeach = unsupported("mutate.foreach", policy.StageMutate,
-		"Applies patches for every element of a list.",
-		func(r *kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.ForEachMutation) > 0 })
 	generate = unsupported("generate", policy.StageGenerate,
 		"Creates other resources when the matched one appears.",
 		func(r *kyvernov1.Rule) bool { return r.Generation != nil })

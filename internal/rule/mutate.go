@@ -1,0 +1,146 @@
+package rule
+
+import (
+	"errors"
+	"reflect"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Texts of the language reference §5.1.
+const (
+	textNoPatches    = "no patches applied"
+	textNoElements   = "0 elements processed"
+	textPatchError   = "failed to patch resource: "
+	textSubstitution = "variable substitution failed: "
+	textElements     = "failed to mutate elements: "
+)
+
+// patcher changes an object. The object is not modified; when there is nothing to change it is returned itself. The
+// error is worded as in the reference.
+type patcher func(s *policy.Scope, object any) (any, error)
+
+// unchanged is the message of a mutation that changed nothing.
+var (
+	yieldNoPatches  = policy.Yield{Status: policy.StatusSkip, Message: textNoPatches}
+	yieldNoElements = policy.Yield{Status: policy.StatusSkip, Message: textNoElements}
+)
+
+// onRequest makes the handler that patches the object of the request.
+func onRequest(p patcher, nothing policy.Yield) handler {
+	if p == nil {
+		return nil
+	}
+	return func(s *policy.Scope) policy.Yield {
+		object, err := subject(s)
+		if err != nil {
+			return failed(textPatchError, err)
+		}
+		return mutated(s, p, object, nothing)
+	}
+}
+
+// mutated patches an object and words the result.
+func mutated(s *policy.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
+	made, err := p(s, object)
+	if err != nil {
+		return failed("", err)
+	}
+	out, ok := made.(map[string]any)
+	if !ok {
+		return failed(textPatchError, errNotAnObject)
+	}
+	if value.Equal(object, out) {
+		return nothing
+	}
+	return policy.Yield{Status: policy.StatusPass, Message: mutatedText(object), Object: value.Of(out)}
+}
+
+var errNotAnObject = errors.New("the patch leaves no object behind")
+
+// mutatedText names the object that was changed.
+func mutatedText(object map[string]any) string {
+	kind, _ := object["kind"].(string)
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	text := "mutated " + kind + "/" + name
+	if ns, _ := metadata["namespace"].(string); ns != "" {
+		text += " in namespace " + ns
+	}
+	return text
+}
+
+// substitute evaluates the variables of a patch.
+func substitute(t *template.Template, s *policy.Scope) (any, error) {
+	v, err := t.Eval(s.Env, s)
+	if err != nil && !errors.Is(err, budget.ErrExhausted) {
+		return nil, patchError{textSubstitution, err}
+	}
+	return v, err
+}
+
+// patchError puts words before an error and keeps it for errors.Is.
+type patchError struct {
+	prefix string
+	err    error
+}
+
+func (e patchError) Error() string { return e.prefix + e.err.Error() }
+func (e patchError) Unwrap() error { return e.err }
+
+// strategicMerge compiles a patchStrategicMerge into a patcher; nil when it is malformed. errorPath is how messages
+// name the place of its variables.
+func (c *compiler) strategicMerge(v any, path, errorPath string) patcher {
+	t := c.template(v, path, errorPath)
+	if static, ok := t.Static(); ok {
+		overlay, diags := patch.CompileOverlay(static, path)
+		c.diags.Add(diags...)
+		return func(s *policy.Scope, object any) (any, error) { return applyOverlay(s.Env, overlay, object) }
+	}
+	return func(s *policy.Scope, object any) (any, error) {
+		v, err := substitute(t, s)
+		if err != nil {
+			return nil, err
+		}
+		overlay, diags := patch.CompileOverlay(v, "")
+		if diags.HasErrors() {
+			return nil, patchError{textPatchError, diags.Errors()}
+		}
+		return applyOverlay(s.Env, overlay, object)
+	}
+}
+
+func applyOverlay(env *jmespath.Env, o *patch.Overlay, object any) (any, error) {
+	out, err := o.Apply(env.Meter, object)
+	if err != nil {
+		return nil, patchError{textPatchError, err}
+	}
+	return out, nil
+}
+
+// template compiles a part of a patch and reports its malformed variables at path.
+func (c *compiler) template(v any, path, errorPath string) *template.Template {
+	t := template.Compile(v, template.Options{Path: errorPath})
+	for _, d := range t.Diags() {
+		d.Path = path
+		c.diags.Add(d)
+	}
+	c.reads.Add(t)
+	return t
+}
+
+// sameMap reports whether a and b are one map.
+func sameMap(a, b map[string]any) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// mutation makes the handler of a mutate rule: for the object of the request, or for the targets when the rule has some.
+func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) handler {
+	return onRequest(p, nothing)
+}

@@ -1,0 +1,189 @@
+package rule
+
+import (
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var mutateForeach = &Kind{
+	Name:  "mutate.foreach",
+	Stage: policy.StageMutate,
+	Doc: "Applies patches for every element of a list, each to what the one before it left. " +
+		"JSON patches start with the first element and merge patches with the last, unless `order` says otherwise.",
+	Owns:         func(r *kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.ForEachMutation) > 0 },
+	skipOnDelete: true,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		loops := c.mutateLoops(r.Mutation.ForEachMutation, c.in.Path+".mutate.foreach", 0)
+		return c.mutation(r, runLoops(loops), yieldNoElements)
+	},
+}
+
+// mutateLoop is one compiled foreach entry.
+type mutateLoop struct {
+	list          *jmespath.Expr
+	text          string // of list
+	descending    bool
+	bind          binder
+	context       *loader.Chain
+	preconditions *condition.Set
+	// One of the two is set.
+	nested []*mutateLoop
+	patch  patcher
+}
+
+func (c *compiler) mutateLoops(entries []kyvernov1.ForEachMutation, path string, depth int) []*mutateLoop {
+	if depth > maxLoopDepth {
+		c.diags.Errorf(path, "foreach is nested more than %d levels deep", maxLoopDepth)
+		return nil
+	}
+	out := make([]*mutateLoop, len(entries))
+	for i := range entries {
+		out[i] = c.mutateLoop(&entries[i], path+"["+strconv.Itoa(i)+"]", depth)
+	}
+	return out
+}
+
+func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth int) *mutateLoop {
+	l := &mutateLoop{text: f.List, descending: f.RawPatchStrategicMerge != nil}
+	if f.Order != nil {
+		l.descending = *f.Order == kyvernov1.Descending
+	}
+	l.list = c.list(f.List, path+".list")
+
+	// What the entry reads decides which of its variables have to be bound for each element.
+	outer := c.reads
+	c.reads = policy.Reads{}
+	l.context = c.context(f.Context, path+".context")
+	if f.AnyAllConditions != nil {
+		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
+		c.diags.Add(l.preconditions.Deprecated()...)
+	}
+	c.mutateBody(l, f, path, depth)
+	l.bind = newBinder(&c.reads, depth)
+	inner := c.reads
+	c.reads = outer
+	c.reads.AddReads(inner)
+	return l
+}
+
+// mutateBody compiles what is done for an element (§13.6).
+func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path string, depth int) {
+	merge, json, nested := f.RawPatchStrategicMerge != nil, f.PatchesJSON6902 != "", len(f.ForEachMutation) > 0
+	switch {
+	case nested && (merge || json):
+		c.diags.Errorf(path, "a nested foreach cannot contain other declarations")
+	case merge && json:
+		c.diags.Errorf(path, "only one of `patchStrategicMerge` or `patchesJson6902` is allowed")
+		c.diags.Hint("split it into one foreach entry for each")
+	case nested:
+		l.nested = c.mutateLoops(f.ForEachMutation, path+".foreach", depth+1)
+	case merge:
+		if v, ok := c.decode(f.RawPatchStrategicMerge, path+".patchStrategicMerge"); ok {
+			l.patch = c.strategicMerge(v, path+".patchStrategicMerge", "/patchStrategicMerge")
+		}
+	case json:
+		l.patch = c.jsonPatch(f.PatchesJSON6902, path+".patchesJson6902", "/patchesJson6902")
+	default:
+		c.diags.Errorf(path, "one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` must be specified")
+	}
+}
+
+// runLoops makes the patcher of foreach entries: each sees the object as the entries before it left it.
+func runLoops(loops []*mutateLoop) patcher {
+	return func(s *policy.Scope, object any) (any, error) {
+		before := object
+		for _, l := range loops {
+			in := s
+			if !identical(before, object) {
+				var err error
+				if in, err = withObject(s, object); err != nil {
+					return nil, err
+				}
+			}
+			var err error
+			if object, err = l.run(in, object); err != nil {
+				return nil, err
+			}
+		}
+		return object, nil
+	}
+}
+
+// withObject is a scope in which request.object, or target when the rule changes one, is another object.
+func withObject(s *policy.Scope, object any) (*policy.Scope, error) {
+	if _, ok, err := s.Field("target"); ok || err != nil {
+		return s.With("target", object), err
+	}
+	doc, err := s.Request.WithObject(value.Of(object)).Document(s.Env.Meter.Context(), s.Rule != nil && s.Rule.Needs.Roles)
+	if err != nil {
+		return nil, err
+	}
+	return s.With("request", doc), nil
+}
+
+// identical reports whether two objects are the same map.
+func identical(a, b any) bool {
+	x, okX := a.(map[string]any)
+	y, okY := b.(map[string]any)
+	return okX && okY && sameMap(x, y)
+}
+
+// run patches the object once for each element.
+func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
+	found, err := l.list.Search(s.Env, s)
+	if budget.Over(err) {
+		return nil, err
+	}
+	if err != nil {
+		// The reference names the cause twice.
+		return nil, patchError{"failed to evaluate list " + l.text + ": JMESPath query failed: " + err.Error() + ": JMESPath query failed: ", err}
+	}
+	elements, ok := found.([]any)
+	if !ok {
+		elements = []any{found}
+	}
+	for i := range elements {
+		if l.descending {
+			i = len(elements) - 1 - i
+		}
+		if elements[i] == nil {
+			continue
+		}
+		if err := s.Env.Meter.Step(1); err != nil {
+			return nil, err
+		}
+		if object, err = l.element(l.bind.apply(s, elements[i], i), object); err != nil {
+			return nil, err
+		}
+	}
+	return object, nil
+}
+
+// element patches the object for the element that s binds.
+func (l *mutateLoop) element(s *policy.Scope, object any) (any, error) {
+	s = l.context.Apply(s)
+	if l.preconditions != nil {
+		verdict, err := l.preconditions.Eval(s.Env, s)
+		if err != nil {
+			return nil, patchError{textElements + "failed to evaluate preconditions: ", err}
+		}
+		if !verdict.OK {
+			return object, nil
+		}
+	}
+	if l.nested != nil {
+		return runLoops(l.nested)(s, object)
+	}
+	out, err := l.patch(s, object)
+	if err != nil {
+		return nil, patchError{textElements, err}
+	}
+	return out, nil
+}

@@ -1,0 +1,78 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var mutateJSONPatch = &Kind{
+	Name:  "mutate.patchesJson6902",
+	Stage: policy.StageMutate,
+	Doc: "Applies the operations of a JSON patch (RFC 6902), a YAML or JSON list in a string. " +
+		"Adding makes missing parents, and removing what is not there is no error.",
+	Owns:         func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.PatchesJSON6902 != "" },
+	skipOnDelete: true,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		p := c.jsonPatch(r.Mutation.PatchesJSON6902, c.in.Path+".mutate.patchesJson6902", "/mutate/patchesJson6902")
+		return c.mutation(r, p, yieldNoPatches)
+	},
+}
+
+// jsonPatch compiles a patchesJson6902 into a patcher; nil when it is malformed. The text is read once unless it has
+// variables; one that is a single variable may also give the list itself.
+func (c *compiler) jsonPatch(text, path, errorPath string) patcher {
+	t := c.template(text, path, errorPath)
+	if static, ok := t.Static(); ok {
+		ops, err := patch.ParseJSONPatch(static.(string))
+		if err != nil {
+			c.diags.Errorf(path, "%s", jsonPatchMistake(c.in.Path, err))
+			return nil
+		}
+		for _, o := range ops {
+			if o.Path != "" && !strings.HasPrefix(o.Path, "/") {
+				c.diags.Errorf(path, "path must begin with a forward slash: %s: %s", c.in.Path, o.Path)
+			}
+		}
+		return func(s *policy.Scope, object any) (any, error) { return applyJSON(s, ops, object) }
+	}
+	return func(s *policy.Scope, object any) (any, error) {
+		v, err := substitute(t, s)
+		if err != nil {
+			return nil, err
+		}
+		var ops []patch.Operation
+		if text, ok := v.(string); ok {
+			ops, err = patch.ParseJSONPatch(text)
+		} else {
+			ops, err = patch.JSONPatchOf(v)
+		}
+		if err != nil {
+			return nil, patchError{textPatchError, err}
+		}
+		return applyJSON(s, ops, object)
+	}
+}
+
+// jsonPatchMistake words a patch that cannot be read (§13.6).
+func jsonPatchMistake(rulePath string, err error) string {
+	if unknown := (*patch.OperationError)(nil); errors.As(err, &unknown) {
+		if unknown.UnknownOp {
+			return fmt.Sprintf("unexpected kind: %s: %s", rulePath, unknown.Op)
+		}
+		return fmt.Sprintf("invalid value: %s: %v", rulePath, unknown.Err)
+	}
+	return err.Error()
+}
+
+func applyJSON(s *policy.Scope, ops []patch.Operation, object any) (any, error) {
+	out, err := patch.ApplyJSON(s.Env.Meter, object, ops)
+	if err != nil {
+		return nil, patchError{textPatchError, err}
+	}
+	return out, nil
+}

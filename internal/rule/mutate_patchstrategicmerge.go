@@ -1,0 +1,23 @@
+package rule
+
+import (
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var mutateStrategicMerge = &Kind{
+	Name:  "mutate.patchStrategicMerge",
+	Stage: policy.StageMutate,
+	Doc: "Merges a partial document into the resource, lists of named elements by name. " +
+		"The anchors (key) and <(key) make the patch conditional, +(key) sets what is absent.",
+	Owns:         func(r *kyvernov1.Rule) bool { return r.Mutation != nil && r.Mutation.RawPatchStrategicMerge != nil },
+	skipOnDelete: true,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		path := c.in.Path + ".mutate.patchStrategicMerge"
+		v, ok := c.decode(r.Mutation.RawPatchStrategicMerge, path)
+		if !ok {
+			return nil
+		}
+		return c.mutation(r, c.strategicMerge(v, path, "/mutate/patchStrategicMerge"), yieldNoPatches)
+	},
+}
