@@ -19,7 +19,7 @@ func Decide(out *policy.Outcome) policy.Decision {
 	d := policy.Decision{Allowed: true, Warnings: out.Warnings}
 	for i := range out.Results {
 		r := &out.Results[i]
-		if r.Program.Settings.EmitWarning && r.Status != policy.StatusSkip {
+		if r.Warn || r.Program.Settings.EmitWarning && r.Status != policy.StatusSkip {
 			d.Warnings = append(d.Warnings, "policy "+r.Program.Name+"."+r.Rule.Name+": "+r.Message)
 		}
 	}

@@ -143,6 +143,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	env := &jmespath.Env{Meter: &r.meter, World: r.env.World, Trace: req.Trace}
 	scope := policy.NewScope(env, req, p, rule)
 	scope.Plan = r.in.Plan
+	scope.Stages = r.in.Stages & rule.Stage
 	return rule.Eval(scope)
 }
 

@@ -33,6 +33,11 @@ type Yield struct {
 	Object *value.Doc
 	// Work is the deferred change that a generate or mutate-existing rule asks for.
 	Work []Work
+	// Warn: the result becomes a warning of an allowed request, whatever the policy's settings say.
+	Warn bool
+	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
+	// Work belong to the first.
+	Also []Yield
 }
 
 // Result is the verdict of one rule on one request.

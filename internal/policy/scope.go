@@ -20,6 +20,10 @@ type Scope struct {
 	// they only say that there is something to do.
 	Plan bool
 
+	// Stages are those of the rule's stages that are being evaluated; zero stands for all of them. A verifyImages rule
+	// does other work in a validating review than in a mutating one.
+	Stages Stage
+
 	given  *Given // values that stand in for others; nil when there are none
 	parent *Scope
 	name   string
@@ -39,7 +43,7 @@ func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
 
 // With returns a child scope in which name has the value v.
 func (s *Scope) With(name string, v any) *Scope {
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, given: s.given, parent: s, name: name, val: v}
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, Stages: s.Stages, given: s.given, parent: s, name: name, val: v}
 }
 
 // WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
@@ -49,7 +53,7 @@ func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Sc
 	if v, ok := s.given.value(name); ok {
 		return s.With(name, v)
 	}
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, given: s.given, parent: s, name: name, load: load}
+	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, Stages: s.Stages, given: s.given, parent: s, name: name, load: load}
 }
 
 // Field looks a root name up. ok is false when nothing of that name exists; err tells why an existing entry could not

@@ -20,6 +20,9 @@ type World struct {
 	Services   Services
 	Globals    Globals
 	Images     Images
+	Signatures Signatures
+	Access     Access
+	Kinds      Kinds
 	Names      Names
 	Clock      Clock
 	Rand       Rand

@@ -1,0 +1,80 @@
+package world
+
+import (
+	"context"
+)
+
+// Signatures verifies signatures and attestations of images, by what registries and transparency logs hold.
+type Signatures interface {
+	// Verify checks that the attestor signed the image and returns the digest of what was signed. The error is an
+	// *UnverifiedError when the signatures were read and do not satisfy the attestor; any other error means that this
+	// could not be found out.
+	Verify(ctx context.Context, r SignatureRequest) (digest string, err error)
+	// Statements returns the statements about the image whose type is r.Type and that the attestor signed, with the digest
+	// of the image. No such statement is an empty list. Errors are those of Verify.
+	Statements(ctx context.Context, r SignatureRequest) (digest string, statements []Statement, err error)
+}
+
+// SignatureRequest asks who signed an image.
+type SignatureRequest struct {
+	Image    string    // with registry, and with tag or digest
+	Format   string    // Cosign, SigstoreBundle or Notary
+	Attestor *Attestor // nil: signatures are not required, of statements only
+	Type     string    // type of the statements; empty in Verify
+	// Repository holds the signatures; empty for that of the image.
+	Repository string
+	Referrers  bool // signatures are looked up as OCI 1.1 referrers
+	// Registry says how to log in; its Reference is empty.
+	Registry ImageRequest
+}
+
+// Attestor is somebody whose signature is asked for: exactly one of Key, Certificate and Keyless is set.
+type Attestor struct {
+	Key         *KeyAttestor
+	Certificate *CertificateAttestor
+	Keyless     *KeylessAttestor
+	Annotations map[string]string // wildcards; what the signature has to be annotated with
+	Algorithm   string            // sha224, sha256, sha384 or sha512
+	Rekor       Rekor
+	CTLog       CTLog
+}
+
+// KeyAttestor is a public key: exactly one of the fields is set, apart from the two of a Secret.
+type KeyAttestor struct {
+	PublicKey                   string // PEM, one block
+	KMS                         string // URI
+	SecretNamespace, SecretName string
+}
+
+// CertificateAttestor is a certificate, or all that a chain vouches for; PEM.
+type CertificateAttestor struct{ Certificate, Chain string }
+
+// KeylessAttestor is an identity that an issuer vouches for. Subject and Issuer are wildcards.
+type KeylessAttestor struct {
+	Issuer, IssuerRegExp, Subject, SubjectRegExp string
+	Roots                                        string // PEM; empty for the public ones
+	Extensions                                   map[string]string
+}
+
+// Rekor is a transparency log.
+type Rekor struct {
+	URL, PublicKey string
+	Ignore         bool // no entry is required
+}
+
+// CTLog is a certificate transparency log.
+type CTLog struct {
+	PublicKey, TSACertChain string
+	Ignore                  bool // no signed timestamp is required
+}
+
+// Statement is an attested statement.
+type Statement struct {
+	Type      string
+	Predicate any // JSON value
+}
+
+// UnverifiedError says that signatures are there to be read and do not satisfy the attestor.
+type UnverifiedError struct{ Reason string }
+
+func (e *UnverifiedError) Error() string { return e.Reason }
