@@ -65,6 +65,21 @@ validate:
         all:
         - {key: NOTHING, operator: AnyIn, value: "{{ element.securityContext.capabilities.drop[] || ` + "`[]`" + ` }}"}
 `},
+	{"podSecurity", `
+validate:
+  podSecurity: {level: baseline, version: latest}
+`},
+	{"podSecurity-excluded", `
+validate:
+  podSecurity:
+    level: restricted
+    version: latest
+    exclude:
+    - {controlName: Running as Non-root}
+    - {controlName: Running as Non-root, images: ["*"]}
+    - {controlName: Seccomp}
+    - {controlName: Seccomp, images: ["*"]}
+`},
 }
 
 func BenchmarkEval(b *testing.B) {
