@@ -1,0 +1,63 @@
+package celenv
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Authorizer answers what the requester may do, for the variables authorizer and authorizer.requestResource.
+type Authorizer struct {
+	Access world.Access
+	// The requester.
+	Username, UID string
+	Groups        []string
+	Extra         map[string][]string
+	// The resource of the request.
+	Resource                     schema.GroupVersionResource
+	Subresource, Namespace, Name string
+}
+
+func (a *Authorizer) value() any { return library.NewAuthorizerVal(a.user(), a) }
+
+func (a *Authorizer) requestResource() any {
+	return library.NewResourceAuthorizerVal(a.user(), a, requestResource{a})
+}
+
+func (a *Authorizer) user() user.Info {
+	return &user.DefaultInfo{Name: a.Username, UID: a.UID, Groups: a.Groups, Extra: a.Extra}
+}
+
+// Authorize implements the library's interface. Whatever is not allowed is no opinion, never a denial: only the API
+// server denies.
+func (a *Authorizer) Authorize(ctx context.Context, q authorizer.Attributes) (authorizer.Decision, string, error) {
+	who := q.GetUser()
+	r := world.AccessRequest{
+		Username: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: who.GetExtra(),
+		Verb: q.GetVerb(), Group: q.GetAPIGroup(), Version: q.GetAPIVersion(), Resource: q.GetResource(),
+		Subresource: q.GetSubresource(), Namespace: q.GetNamespace(), Name: q.GetName(),
+	}
+	if !q.IsResourceRequest() {
+		r = world.AccessRequest{Username: r.Username, UID: r.UID, Groups: r.Groups, Extra: r.Extra, Verb: r.Verb, Path: q.GetPath()}
+	}
+	allowed, reason, err := a.Access.Allowed(ctx, r)
+	if err != nil || !allowed {
+		return authorizer.DecisionNoOpinion, reason, err
+	}
+	return authorizer.DecisionAllow, reason, nil
+}
+
+// requestResource is the resource of the request as the library asks for it.
+type requestResource struct{ a *Authorizer }
+
+func (r requestResource) GetName() string        { return r.a.Name }
+func (r requestResource) GetNamespace() string   { return r.a.Namespace }
+func (r requestResource) GetSubresource() string { return r.a.Subresource }
+func (r requestResource) GetResource() schema.GroupVersionResource {
+	return r.a.Resource
+}

@@ -1,0 +1,160 @@
+package celenv
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/traits"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// Result is a type that an expression may have.
+type Result uint8
+
+// The types of results.
+const (
+	Bool Result = iota
+	String
+	Null
+	Any
+)
+
+var resultTypes = [...]*cel.Type{Bool: cel.BoolType, String: cel.StringType, Null: cel.NullType, Any: cel.AnyType}
+
+// Expression is a compiled expression. It is immutable and safe for all goroutines.
+type Expression struct {
+	text    string
+	program cel.Program
+}
+
+// Compiler compiles the expressions of one rule, which share their variables.
+type Compiler struct {
+	declared  Declarations
+	env       *cel.Env
+	mapType   *apiservercel.DeclType // of `variables`; nil until there is one
+	variables *Variables
+}
+
+// NewCompiler makes a Compiler without variables.
+func NewCompiler(d Declarations) *Compiler {
+	return &Compiler{declared: d, env: d.env(), variables: &Variables{}}
+}
+
+// Variables gives the variables compiled so far, for evaluations.
+func (c *Compiler) Variables() *Variables { return c.variables }
+
+// Variable compiles a variable; expressions compiled after it see it as variables.⟨name⟩, with the type that it has. One
+// that does not compile is known all the same, with any type, so that its mistake is told once.
+func (c *Compiler) Variable(name, expression string) error {
+	if c.mapType == nil {
+		c.mapType = apiservercel.NewObjectType(variablesType, map[string]*apiservercel.DeclField{})
+		env, err := withTypes(c.env, []*apiservercel.DeclType{c.mapType}, cel.Variable("variables", c.mapType.CelType()))
+		if err != nil {
+			return err
+		}
+		c.env = env
+		c.variables.mapType = c.mapType
+	}
+	x, output, err := compile(c.env, expression, Any)
+	c.mapType.Fields[name] = apiservercel.NewDeclField(name, declType(output), true, nil, nil)
+	c.variables.list = append(c.variables.list, variable{name, x, err})
+	return err
+}
+
+// Compile compiles an expression whose result has one of the types. The error is a *CompileError, or says that the type
+// is another one.
+func (c *Compiler) Compile(expression string, results ...Result) (*Expression, error) {
+	x, _, err := compile(c.env, expression, results...)
+	return x, err
+}
+
+// Issue is one mistake in an expression.
+type Issue struct {
+	Line, Column int // from 1 and from 0, as the library counts
+	Message      string
+}
+
+// CompileError lists the mistakes of an expression.
+type CompileError struct {
+	Issues []Issue
+	text   string // as the library prints them, with the source and carets
+}
+
+// Error is the text that the API server shows.
+func (e *CompileError) Error() string { return "compilation failed: " + e.text }
+
+// Summary is all mistakes on one line.
+func (e *CompileError) Summary() string {
+	out := make([]string, len(e.Issues))
+	for i, x := range e.Issues {
+		out[i] = fmt.Sprintf("%d:%d: %s", x.Line, x.Column+1, x.Message)
+	}
+	return strings.Join(out, "; ")
+}
+
+func compile(env *cel.Env, expression string, results ...Result) (*Expression, *cel.Type, error) {
+	ast, issues := env.Compile(expression)
+	if issues != nil && issues.Err() != nil {
+		return nil, nil, compileError(issues)
+	}
+	output := ast.OutputType()
+	if err := hasType(output, results); err != nil {
+		return nil, nil, err
+	}
+	program, err := env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		return nil, nil, fmt.Errorf("program instantiation failed: %w", err)
+	}
+	return &Expression{text: expression, program: program}, output, nil
+}
+
+func compileError(issues *cel.Issues) *CompileError {
+	e := &CompileError{text: issues.String()}
+	for _, x := range issues.Errors() {
+		e.Issues = append(e.Issues, Issue{Line: x.Location.Line(), Column: x.Location.Column(), Message: x.Message})
+	}
+	return e
+}
+
+// hasType words a wrong type as the API server does.
+func hasType(output *cel.Type, results []Result) error {
+	wanted := make([]*cel.Type, len(results))
+	for i, r := range results {
+		wanted[i] = resultTypes[r]
+		if output.IsExactType(wanted[i]) || cel.AnyType.IsExactType(wanted[i]) {
+			return nil
+		}
+	}
+	if len(wanted) == 1 {
+		return fmt.Errorf("must evaluate to %v but got %v", wanted[0].String(), output.String())
+	}
+	return fmt.Errorf("must evaluate to one of %v but got %v", wanted, output.String())
+}
+
+var declTypes = map[*cel.Type]*apiservercel.DeclType{
+	cel.AnyType: apiservercel.AnyType, cel.BoolType: apiservercel.BoolType, cel.BytesType: apiservercel.BytesType,
+	cel.DoubleType: apiservercel.DoubleType, cel.DurationType: apiservercel.DurationType, cel.IntType: apiservercel.IntType,
+	cel.NullType: apiservercel.NullType, cel.StringType: apiservercel.StringType,
+	cel.TimestampType: apiservercel.TimestampType, cel.UintType: apiservercel.UintType,
+}
+
+// declType is the type of a variable for those who use it. What has no form of its own can be anything.
+func declType(t *cel.Type) *apiservercel.DeclType {
+	if t == nil {
+		return apiservercel.DynType
+	}
+	if d := declTypes[t]; d != nil {
+		return d
+	}
+	if t.HasTrait(traits.ContainerType) && t.HasTrait(traits.IndexerType) {
+		switch p := t.Parameters(); len(p) {
+		case 1:
+			return apiservercel.NewListType(declType(p[0]), -1)
+		case 2:
+			return apiservercel.NewMapType(declType(p[0]), declType(p[1]), -1)
+		}
+	}
+	return apiservercel.DynType
+}

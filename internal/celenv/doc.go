@@ -1,0 +1,19 @@
+// Package celenv compiles and evaluates CEL expressions in the environment of the API server's admission policies: the
+// libraries, the variables object, oldObject, request, namespaceObject, params, authorizer and variables, and the cost
+// limits (language reference §4.10).
+//
+//	c := celenv.NewCompiler(celenv.Declarations{})
+//	err := c.Variable("containers", "object.spec.containers")
+//	hosts, err := c.Compile("variables.containers.all(c, !has(c.ports))", celenv.Bool)
+//	e := c.Variables().Evaluate(ctx, &celenv.Input{Object: object}, celenv.Budget)
+//	ok, err := e.Bool(hosts)
+//
+// Objects are read as they are decoded: map[string]any with int64 or float64 numbers. The environment is built once, on
+// first use, so that programs without CEL pay nothing for it; expressions are compiled once per policy. TypeCheck holds an
+// expression against the Go types of built-in kinds, for warnings.
+//
+// The package knows no policy kinds and reads nothing by itself: parameters, namespaces and answers about access are
+// given to it. Kyverno's own CEL libraries (policies.kyverno.io) are not part of it.
+//
+// Floor 0 (leaf): imports world.
+package celenv

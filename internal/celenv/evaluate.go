@@ -1,0 +1,201 @@
+package celenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/lazy"
+)
+
+// Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions.
+// One expression alone may cost no more than a tenth of Budget.
+const (
+	Budget          int64 = celconfig.RuntimeCELCostBudget
+	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions
+)
+
+// ErrBudget is wrapped by the error of an evaluation that cost too much.
+var ErrBudget = apiservercel.ErrOutOfBudget
+
+// Input is what expressions see. Values are decoded JSON and are not changed.
+type Input struct {
+	Object, OldObject, Params any
+	// Request and Namespace make request and namespaceObject when an expression asks for them; nil for null.
+	Request, Namespace func() (any, error)
+	// Authorizer answers for authorizer; nil when it is not available.
+	Authorizer *Authorizer
+}
+
+// Variables are the named expressions of a rule.
+type Variables struct {
+	mapType *apiservercel.DeclType
+	list    []variable
+}
+
+type variable struct {
+	name       string
+	expression *Expression
+	err        error
+}
+
+// Evaluate begins an evaluation, in which variables are computed at most once, on first use. It belongs to one goroutine.
+func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
+	return &Evaluation{ctx: ctx, in: in, variables: v, remaining: budget}
+}
+
+// Evaluation is one evaluation of the expressions of a rule.
+type Evaluation struct {
+	ctx       context.Context
+	in        *Input
+	variables *Variables
+	remaining int64
+	failure   error // why something that an expression asked for could not be had
+
+	request, namespace, lazies any
+	haveRequest, haveNamespace bool
+}
+
+// Bool evaluates an expression of type Bool.
+func (e *Evaluation) Bool(x *Expression) (bool, error) {
+	v, err := e.value(x)
+	if err != nil {
+		return false, err
+	}
+	return v == types.True, nil
+}
+
+// Text evaluates an expression of type String, or Null; ok is false when the value is no text.
+func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
+	v, err := e.value(x)
+	if err != nil {
+		return "", false, err
+	}
+	text, ok = v.Value().(string)
+	return text, ok, nil
+}
+
+var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quiet{ErrBudget})
+
+// quiet wraps an error without its text.
+type quiet struct{ error }
+
+func (quiet) Error() string   { return "" }
+func (q quiet) Unwrap() error { return q.error }
+
+func (e *Evaluation) value(x *Expression) (ref.Val, error) {
+	e.failure = nil
+	v, err := e.run(x)
+	switch {
+	case e.failure != nil:
+		return nil, e.failure
+	case e.remaining < 0:
+		return nil, errOutOfBudget
+	case err == nil:
+		return v, nil
+	case e.ctx.Err() != nil:
+		return nil, e.ctx.Err()
+	}
+	return nil, fmt.Errorf("expression '%v' resulted in error: %w", x.text, err)
+}
+
+// run evaluates and takes the cost off what remains; a negative rest stays.
+func (e *Evaluation) run(x *Expression) (ref.Val, error) {
+	if e.remaining < 0 {
+		return nil, errOutOfBudget
+	}
+	v, details, err := x.program.ContextEval(e.ctx, e)
+	cost := uint64(math.MaxInt64)
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
+	if cost > uint64(e.remaining) {
+		e.remaining = -1
+	} else if e.remaining >= 0 { // variables inside may have used it up
+		e.remaining -= int64(cost)
+	}
+	return v, err
+}
+
+// ResolveName implements the library's Activation.
+func (e *Evaluation) ResolveName(name string) (any, bool) {
+	switch name {
+	case plugincel.ObjectVarName:
+		return e.in.Object, true
+	case plugincel.OldObjectVarName:
+		return e.in.OldObject, true
+	case plugincel.ParamsVarName:
+		return e.in.Params, true
+	case plugincel.RequestVarName:
+		return e.resolve(&e.request, &e.haveRequest, e.in.Request)
+	case plugincel.NamespaceVarName:
+		return e.resolve(&e.namespace, &e.haveNamespace, e.in.Namespace)
+	case plugincel.AuthorizerVarName:
+		if e.in.Authorizer == nil {
+			return e.fail(errNoAuthorizer)
+		}
+		return e.in.Authorizer.value(), true
+	case plugincel.RequestResourceAuthorizerVarName:
+		if e.in.Authorizer == nil {
+			return e.fail(errNoAuthorizer)
+		}
+		return e.in.Authorizer.requestResource(), true
+	case "variables":
+		if e.lazies == nil {
+			e.lazies = e.variables.lazy(e)
+		}
+		return e.lazies, true
+	}
+	return nil, false
+}
+
+// Parent implements the library's Activation.
+func (e *Evaluation) Parent() interpreter.Activation { return nil }
+
+func (e *Evaluation) resolve(to *any, have *bool, load func() (any, error)) (any, bool) {
+	if !*have && load != nil {
+		v, err := load()
+		if err != nil {
+			return e.fail(err)
+		}
+		*to = v
+	}
+	*have = true
+	return *to, true
+}
+
+func (e *Evaluation) fail(err error) (any, bool) {
+	e.failure = err
+	return types.WrapErr(err), true
+}
+
+var errNoAuthorizer = errors.New("the rights of the requester are not known here")
+
+// lazy makes the value of `variables`.
+func (v *Variables) lazy(e *Evaluation) any {
+	if v.mapType == nil {
+		return types.NullValue
+	}
+	m := lazy.NewMapValue(v.mapType)
+	for i := range v.list {
+		x := &v.list[i]
+		m.Append(x.name, func(*lazy.MapValue) ref.Val {
+			if x.err != nil {
+				return types.NewErr("composited variable %q fails to compile: %v", x.name, x.err)
+			}
+			val, err := e.run(x.expression)
+			if err != nil {
+				return types.NewErr("composited variable %q fails to evaluate: %v", x.name, err)
+			}
+			return val
+		})
+	}
+	return m
+}
