@@ -14,11 +14,17 @@ func mapAt(m map[string]any, key string) map[string]any { v, _ := m[key].(map[st
 func listAt(m map[string]any, key string) []any         { v, _ := m[key].([]any); return v }
 func textAt(m map[string]any, key string) string        { v, _ := m[key].(string); return v }
 
+// What is pointed to is shared by all pods: nobody changes a decoded pod.
+var yes, no = true, false
+
 func boolAt(m map[string]any, key string) *bool {
-	if b, ok := m[key].(bool); ok {
-		return &b
+	switch b, ok := m[key].(bool); {
+	case !ok:
+		return nil
+	case b:
+		return &yes
 	}
-	return nil
+	return &no
 }
 
 func intAt(m map[string]any, key string) (int64, bool) {
@@ -79,17 +85,28 @@ func containers(list []any) []corev1.Container {
 		m, _ := v.(map[string]any)
 		c := &out[i]
 		c.Name, c.Image = textAt(m, "name"), textAt(m, "image")
-		for _, p := range listAt(m, "ports") {
-			port, _ := p.(map[string]any)
-			n, _ := intAt(port, "hostPort")
-			c.Ports = append(c.Ports, corev1.ContainerPort{HostPort: int32(n)})
-		}
+		c.Ports = ports(listAt(m, "ports"))
 		if sc := mapAt(m, "securityContext"); sc != nil {
 			c.SecurityContext = securityContext(sc)
 		}
 		c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = probe(m, "livenessProbe"), probe(m, "readinessProbe"), probe(m, "startupProbe")
 		if l := mapAt(m, "lifecycle"); l != nil {
 			c.Lifecycle = &corev1.Lifecycle{PostStart: lifecycle(l, "postStart"), PreStop: lifecycle(l, "preStop")}
+		}
+	}
+	return out
+}
+
+// ports reads the ports of a container; nil unless one of them is a port of the node.
+func ports(list []any) []corev1.ContainerPort {
+	var out []corev1.ContainerPort
+	for i, v := range list {
+		m, _ := v.(map[string]any)
+		if n, _ := intAt(m, "hostPort"); n != 0 {
+			if out == nil {
+				out = make([]corev1.ContainerPort, len(list))
+			}
+			out[i].HostPort = int32(n)
 		}
 	}
 	return out
@@ -142,29 +159,37 @@ func volumes(list []any) []corev1.Volume {
 	return out
 }
 
+// anySource has the sources that are allowed on every level.
+var anySource = corev1.VolumeSource{
+	EmptyDir: &corev1.EmptyDirVolumeSource{}, ConfigMap: &corev1.ConfigMapVolumeSource{}, Secret: &corev1.SecretVolumeSource{},
+	Projected: &corev1.ProjectedVolumeSource{}, PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{},
+	DownwardAPI: &corev1.DownwardAPIVolumeSource{}, CSI: &corev1.CSIVolumeSource{},
+	Ephemeral: &corev1.EphemeralVolumeSource{}, Image: &corev1.ImageVolumeSource{},
+}
+
 // setSource notes which source a volume has; what is in it does not matter but for the path of the node.
 func setSource(v *corev1.Volume, key string, fields map[string]any) {
 	switch key {
 	case "hostPath":
 		v.HostPath = &corev1.HostPathVolumeSource{Path: textAt(fields, "path")}
 	case "emptyDir":
-		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		v.EmptyDir = anySource.EmptyDir
 	case "configMap":
-		v.ConfigMap = &corev1.ConfigMapVolumeSource{}
+		v.ConfigMap = anySource.ConfigMap
 	case "secret":
-		v.Secret = &corev1.SecretVolumeSource{}
+		v.Secret = anySource.Secret
 	case "projected":
-		v.Projected = &corev1.ProjectedVolumeSource{}
+		v.Projected = anySource.Projected
 	case "persistentVolumeClaim":
-		v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{}
+		v.PersistentVolumeClaim = anySource.PersistentVolumeClaim
 	case "downwardAPI":
-		v.DownwardAPI = &corev1.DownwardAPIVolumeSource{}
+		v.DownwardAPI = anySource.DownwardAPI
 	case "csi":
-		v.CSI = &corev1.CSIVolumeSource{}
+		v.CSI = anySource.CSI
 	case "ephemeral":
-		v.Ephemeral = &corev1.EphemeralVolumeSource{}
+		v.Ephemeral = anySource.Ephemeral
 	case "image":
-		v.Image = &corev1.ImageVolumeSource{}
+		v.Image = anySource.Image
 	default:
 		for _, s := range volumeSources {
 			if s.field == key && s.set != nil {

@@ -36,11 +36,16 @@ func securityContext(m map[string]any) *corev1.SecurityContext {
 	return sc
 }
 
+var dropAll = []corev1.Capability{allCapabilities}
+
 // capabilityList reads a list of names; an entry that is null is an empty name.
 func capabilityList(m map[string]any, key string) []corev1.Capability {
 	list := listAt(m, key)
 	if len(list) == 0 {
 		return nil
+	}
+	if len(list) == 1 && list[0] == string(allCapabilities) {
+		return dropAll
 	}
 	out := make([]corev1.Capability, len(list))
 	for i, v := range list {
@@ -73,12 +78,18 @@ func windowsAt(m map[string]any) *corev1.WindowsSecurityContextOptions {
 	return &corev1.WindowsSecurityContextOptions{HostProcess: boolAt(o, "hostProcess")}
 }
 
+var runtimeDefault = corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+
 func seccompAt(m map[string]any) *corev1.SeccompProfile {
 	o := mapAt(m, "seccompProfile")
 	if o == nil {
 		return nil
 	}
-	return &corev1.SeccompProfile{Type: corev1.SeccompProfileType(textAt(o, "type"))}
+	t := corev1.SeccompProfileType(textAt(o, "type"))
+	if t == runtimeDefault.Type {
+		return &runtimeDefault
+	}
+	return &corev1.SeccompProfile{Type: t}
 }
 
 func appArmorAt(m map[string]any) *corev1.AppArmorProfile {
