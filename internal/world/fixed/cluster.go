@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ephor-dev/ephor/internal/apipath"
+	kindnames "github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -47,7 +47,7 @@ func (c *cluster) fill() error {
 			if len(c.kinds[key]) == 0 {
 				plural := defined[groupOf(apiVersion)+" "+kind]
 				if plural == "" {
-					plural = Plural(kind)
+					plural = kindnames.Plural(kind)
 				}
 				c.plurals[apiVersion+" "+plural] = append(c.plurals[apiVersion+" "+plural], kind)
 			}
@@ -87,7 +87,7 @@ func (c *cluster) get(apiVersion, kind, namespace, name string) (map[string]any,
 			return o, nil
 		}
 	}
-	return nil, &NotFoundError{resourceName(apiVersion, Plural(kind)), name}
+	return nil, &NotFoundError{resourceName(apiVersion, kindnames.Plural(kind)), name}
 }
 
 // list are the objects of the kinds in the namespace (empty: everywhere) that keep accepts.
@@ -181,7 +181,7 @@ func (c objects) Get(_ context.Context, apiVersion, kind, namespace, name string
 // List implements world.Lists.
 func (c objects) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
 	if !c.reach.Allows(namespace) {
-		return nil, fmt.Errorf("%s in the namespace %q are %w", Plural(kind), namespace, errReach)
+		return nil, fmt.Errorf("%s in the namespace %q are %w", kindnames.Plural(kind), namespace, errReach)
 	}
 	parsed, err := labels.Parse(selector)
 	if err != nil {
@@ -195,20 +195,6 @@ func (c objects) List(_ context.Context, apiVersion, kind, namespace, selector s
 		out = append(out, o.(map[string]any))
 	}
 	return out, nil
-}
-
-// Plural guesses the resource of a kind as the API's naming convention has it.
-func Plural(kind string) string {
-	s := strings.ToLower(kind)
-	switch {
-	case s == "" || s == "endpoints":
-		return s
-	case slices.ContainsFunc([]string{"s", "x", "ch", "sh"}, func(end string) bool { return strings.HasSuffix(s, end) }):
-		return s + "es"
-	case strings.HasSuffix(s, "y") && len(s) > 1 && !strings.ContainsRune("aeiou", rune(s[len(s)-2])):
-		return s[:len(s)-1] + "ies"
-	}
-	return s + "s"
 }
 
 func resourceName(apiVersion, plural string) string {
