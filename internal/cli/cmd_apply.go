@@ -132,7 +132,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		inputs:   inputs,
 		keepAll:  o.report || o.table || o.detailed,
 		entries:  report.Options{AuditWarn: o.auditWarn},
-		progress: newProgress(cmd.ErrOrStderr()),
+		progress: newProgress(cmd.ErrOrStderr(), "resources judged"),
 		given:    values,
 	})
 	trace.done("judged %d resources", result.resources)

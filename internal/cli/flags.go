@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -59,8 +60,14 @@ var unsupported = []struct {
 	{[]string{"git-branch", "b", "username", "password"}, true, "policies are read from files"},
 }
 
-func addUnsupported(f *pflag.FlagSet) {
+func addUnsupported(f *pflag.FlagSet) { addUnsupportedOf(f) }
+
+// addUnsupportedOf adds the rows that begin with one of the names, or all rows.
+func addUnsupportedOf(f *pflag.FlagSet, names ...string) {
 	for _, u := range unsupported {
+		if len(names) > 0 && !slices.Contains(names, u.names[0]) {
+			continue
+		}
 		for i, name := range u.names {
 			if len(name) == 1 {
 				continue

@@ -22,12 +22,14 @@ func isTerminal(w io.Writer) bool {
 // progress draws a bar on a terminal once the work has taken a while. The nil progress draws nothing.
 type progress struct {
 	w         io.Writer
-	known     atomic.Int64 // documents found so far
+	known     atomic.Int64 // found so far
 	finished  atomic.Int64
 	stop      chan struct{}
 	stopped   sync.WaitGroup
+	drawing   sync.Mutex
 	drawn     bool
 	threshold time.Duration
+	what      string // what is counted and done: resources judged
 }
 
 const (
@@ -36,15 +38,15 @@ const (
 	progressWidth = 30
 )
 
-func newProgress(w io.Writer) *progress {
+func newProgress(w io.Writer, what string) *progress {
 	if !isTerminal(w) {
 		return nil
 	}
-	return startProgress(w, progressAfter)
+	return startProgress(w, progressAfter, what)
 }
 
-func startProgress(w io.Writer, after time.Duration) *progress {
-	p := &progress{w: w, stop: make(chan struct{}), threshold: after}
+func startProgress(w io.Writer, after time.Duration, what string) *progress {
+	p := &progress{w: w, stop: make(chan struct{}), threshold: after, what: what}
 	p.stopped.Add(1)
 	go p.loop()
 	return p
@@ -59,6 +61,23 @@ func (p *progress) total(n int) {
 func (p *progress) add(n int) {
 	if p != nil {
 		p.finished.Add(int64(n))
+	}
+}
+
+// pause takes the bar away while something else is printed; resume lets it be drawn again.
+func (p *progress) pause() {
+	if p == nil {
+		return
+	}
+	p.drawing.Lock()
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+func (p *progress) resume() {
+	if p != nil {
+		p.drawing.Unlock()
 	}
 }
 
@@ -83,20 +102,22 @@ func (p *progress) loop() {
 		case <-p.stop:
 			return
 		case <-wait.C:
+			p.drawing.Lock()
 			p.drawn = true
-			fmt.Fprint(p.w, "\r"+bar(p.finished.Load(), p.known.Load())+"\x1b[K")
+			fmt.Fprint(p.w, "\r"+bar(p.finished.Load(), p.known.Load(), p.what)+"\x1b[K")
+			p.drawing.Unlock()
 			wait.Reset(progressEvery)
 		}
 	}
 }
 
-// bar is the line for done of all documents.
-func bar(done, all int64) string {
+// bar is the line for done of all things that are counted.
+func bar(done, all int64, what string) string {
 	filled := 0
 	if all > 0 {
 		filled = int(min(done, all) * progressWidth / all)
 	}
-	return fmt.Sprintf("[%s%s] %d of %d resources judged", strings.Repeat("=", filled), strings.Repeat(" ", progressWidth-filled), done, all)
+	return fmt.Sprintf("[%s%s] %d of %d %s", strings.Repeat("=", filled), strings.Repeat(" ", progressWidth-filled), done, all, what)
 }
 
 // trace tells with -v what was done and how long it took.

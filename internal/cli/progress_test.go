@@ -18,7 +18,7 @@ func TestBar(t *testing.T) {
 		{5, 10, "[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 resources judged"},
 		{10, 10, "[" + strings.Repeat("=", 30) + "] 10 of 10 resources judged"},
 	} {
-		if got := bar(c.done, c.all); got != c.want {
+		if got := bar(c.done, c.all, "resources judged"); got != c.want {
 			t.Errorf("bar(%d, %d) = %q, want %q", c.done, c.all, got, c.want)
 		}
 	}
@@ -45,7 +45,7 @@ func (l *locked) String() string {
 // The bar appears when the work takes long, follows it, and is gone in the end.
 func TestProgress(t *testing.T) {
 	var w locked
-	p := startProgress(&w, time.Millisecond)
+	p := startProgress(&w, time.Millisecond, "resources judged")
 	p.total(4)
 	p.add(1)
 	deadline := time.Now().Add(10 * time.Second)
@@ -64,7 +64,7 @@ func TestProgress(t *testing.T) {
 // Short work draws nothing, and nothing is drawn where nobody looks.
 func TestProgressQuiet(t *testing.T) {
 	var w locked
-	p := startProgress(&w, time.Hour)
+	p := startProgress(&w, time.Hour, "resources judged")
 	p.total(4)
 	p.add(4)
 	p.end()
@@ -76,7 +76,7 @@ func TestProgressQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if newProgress(f) != nil {
+	if newProgress(f, "") != nil {
 		t.Error("a progress bar in a file")
 	}
 	var none *progress

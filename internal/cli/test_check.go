@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// testRow is one line of the table: how one expectation fared on one resource.
+type testRow struct {
+	Policy, Rule, Resource string
+	Result                 string // Pass, Fail or Skip
+	Reason                 string
+	Message                string
+	// want and got are shown as a difference where the row failed.
+	want, got string
+}
+
+// The words of the table (command line reference §3.2).
+const (
+	rowPass = "Pass"
+	rowFail = "Fail"
+	rowSkip = "Skip"
+
+	reasonOk            = "Ok"
+	reasonExcluded      = "Excluded"
+	reasonInvalid       = "Invalid Policy"
+	reasonNotFound      = "Not found"
+	reasonDiff          = "Resource diff"
+	reasonResourceError = "Resource error"
+	// Those of --strict, which the reference does not have.
+	reasonNotApplied  = "Not applied"
+	reasonNoRule      = "Rule not found"
+	reasonNoResource  = "Resource not found"
+	reasonNotCompared = "Nothing to compare"
+
+	messageDiff = "Patched resource didn't match the patched resource in the test result"
+)
+
+// wantedResult is one entry of results while it is checked.
+type wantedResult struct {
+	*v1alpha1.TestResult
+	policy string // its name without namespace
+	pos    diag.Position
+	rows   []testRow
+}
+
+// check compares one expectation with what the policies gave, by the rules of the reference (§3.3).
+func (r *testRun) check(entry *v1alpha1.TestResult, pos diag.Position) {
+	e := &wantedResult{TestResult: entry, policy: entry.Policy[strings.LastIndexByte(entry.Policy, '/')+1:], pos: pos}
+	defer func() { r.rows = append(r.rows, e.rows...) }()
+
+	chosen, missing := r.choose(e)
+	if i := slices.IndexFunc(r.policies.refused, func(p refusal) bool { return p.name == e.policy }); i >= 0 {
+		r.checkRefused(e, chosen, r.policies.refused[i])
+		return
+	}
+	if !r.hasPolicy(e.policy) {
+		for _, group := range chosen {
+			for _, i := range group.objects {
+				e.add(testRow{Rule: e.Rule, Resource: r.resources[i].String(), Result: rowFail, Reason: reasonNotFound,
+					Message: "there is no policy " + e.policy})
+			}
+		}
+		if len(e.rows) == 0 {
+			e.add(testRow{Rule: e.Rule, Result: rowFail, Reason: reasonNotFound, Message: "there is no policy " + e.policy})
+		}
+		return
+	}
+	if !r.hasRule(e) {
+		r.doubt(e, reasonNoRule, strings.Join(e.Resources, ", "), "the policy %s has no rule %s", e.policy, e.Rule)
+		if r.strict {
+			return
+		}
+	}
+	for _, name := range missing {
+		r.doubt(e, reasonNoResource, name, "there is no resource %s", name)
+	}
+	if r.strict && len(missing) > 0 && len(missing) == len(chosen) {
+		return // what is not there is not replaced by everything that is
+	}
+	for _, group := range chosen {
+		applied := false
+		for _, i := range group.objects {
+			applied = r.checkObject(e, i) || applied
+		}
+		if !applied && r.hasRule(e) && e.Result != policy.StatusSkip.String() {
+			r.doubt(e, reasonNotApplied, group.name, "no rule of the policy %s that is meant applied to %s, but the result %s is expected",
+				e.policy, group.name, e.Result)
+		}
+	}
+}
+
+// add appends a row of the expectation.
+func (e *wantedResult) add(row testRow) {
+	row.Policy = e.Policy
+	e.rows = append(e.rows, row)
+}
+
+// doubt tells of an expectation that says less than it seems to: a note, or with --strict a failure.
+func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if r.strict {
+		e.add(testRow{Rule: e.Rule, Resource: resource, Result: rowFail, Reason: reason, Message: text})
+		return
+	}
+	r.notes = append(r.notes, fmt.Sprintf("%s: warning: %s (with --strict this is a failure)", e.pos, text))
+}
+
+func (r *testRun) hasPolicy(name string) bool {
+	return slices.ContainsFunc(r.policies.programs, func(p *policy.Program) bool { return p.Name == name })
+}
+
+func (r *testRun) hasRule(e *wantedResult) bool {
+	for _, p := range r.policies.programs {
+		if p.Name == e.policy && slices.ContainsFunc(p.Rules, e.speaksOf) {
+			return true
+		}
+	}
+	return false
+}
+
+// speaksOf: the rule itself, or one generated from it.
+func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
+	return e.Rule == "" || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
+}
+
+// chosenObjects are the resources that one name of an expectation stands for.
+type chosenObjects struct {
+	name    string
+	objects []int
+}
+
+// choose finds the resources that the expectation is about. A name that fits nothing stands alone for all of them, as
+// does an expectation without names; such names are returned as missing.
+func (r *testRun) choose(e *wantedResult) (groups []chosenObjects, missing []string) {
+	seen := map[int]bool{}
+	add := func(name string, fits func(*testObject) bool) {
+		g := chosenObjects{name: name}
+		found := false
+		for i, o := range r.resources {
+			if fits(o) {
+				found = true
+				if !seen[i] {
+					seen[i] = true
+					g.objects = append(g.objects, i)
+				}
+			}
+		}
+		if !found {
+			missing = append(missing, name)
+		}
+		if len(g.objects) > 0 || !found {
+			groups = append(groups, g)
+		}
+	}
+	for _, name := range e.Resources {
+		namespace, plain, qualified := strings.Cut(name, "/")
+		add(name, func(o *testObject) bool {
+			return !qualified && o.name == name || qualified && o.namespace == namespace && o.name == plain
+		})
+	}
+	for _, s := range e.ResourceSpecs {
+		name := s.Name
+		if s.Namespace != "" {
+			name = s.Namespace + "/" + name
+		}
+		add(name, func(o *testObject) bool {
+			return o.group() == s.Group && o.apiVersion[strings.LastIndexByte(o.apiVersion, '/')+1:] == s.Version &&
+				o.namespace == s.Namespace && o.name == s.Name
+		})
+	}
+	if len(seen) > 0 {
+		return groups, missing
+	}
+	all := chosenObjects{name: "any resource"}
+	for i := range r.resources {
+		all.objects = append(all.objects, i)
+	}
+	if r.strict && len(missing) > 0 {
+		return groups, missing
+	}
+	return []chosenObjects{all}, missing
+}
+
+// checkRefused: the policy has a mistake and is not applied. The reference lets such expectations pass.
+func (r *testRun) checkRefused(e *wantedResult, chosen []chosenObjects, p refusal) {
+	row := testRow{Rule: e.Rule, Result: rowSkip, Reason: reasonInvalid, Message: p.reason()}
+	if r.strict {
+		row.Result = rowFail
+	}
+	for _, group := range chosen {
+		for _, i := range group.objects {
+			row.Resource = r.resources[i].String()
+			e.add(row)
+		}
+	}
+	if len(e.rows) == 0 {
+		e.add(row)
+	}
+}
+
+// checkObject compares the expectation with all answers for one resource, and reports whether a rule that it speaks of
+// applied to it.
+func (r *testRun) checkObject(e *wantedResult, i int) bool {
+	object := r.resources[i]
+	before, applied := len(e.rows), false
+	for _, a := range r.answers[policy.Operation(e.Operation)][i] {
+		if a.program.Name != e.policy {
+			continue
+		}
+		n := 0
+		for k := range a.Results {
+			result := &a.Results[k]
+			if e.speaksOf(result.Rule) {
+				n++
+				r.checkResult(e, object, &a, result)
+			}
+		}
+		applied = applied || n > 0
+		if n == 0 && len(e.rows) == before {
+			e.add(testRow{Rule: e.Rule, Resource: object.String(), Result: rowPass, Reason: reasonExcluded})
+		}
+	}
+	return applied
+}
+
+// checkResult compares one result with what is expected of it.
+func (r *testRun) checkResult(e *wantedResult, object *testObject, a *answer, result *policy.Result) {
+	row := testRow{Rule: result.Rule.Name, Resource: object.String(), Message: result.Message}
+	if e.PatchedResources != "" && a.stage != policy.StageGenerate {
+		if failed, kept := r.comparePatched(e, &row, a); failed || !kept {
+			if kept {
+				e.add(row)
+			}
+			return
+		}
+	}
+	row.Result, row.Reason = rowPass, reasonOk
+	if got := status(result); got != e.Result {
+		row.Result, row.Reason = rowFail, "Want "+e.Result+", got "+got
+		row.want, row.got = e.Result+"\n", got+": "+result.Message+"\n"
+	}
+	e.add(row)
+}
+
+// status is the status that a report shows: a failure of a policy that is not scored is a warning.
+func status(r *policy.Result) string {
+	if r.Status == policy.StatusFail && !r.Program.Settings.Scored {
+		return policy.StatusWarn.String()
+	}
+	return r.Status.String()
+}

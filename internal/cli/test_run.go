@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/given"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// testRun is one Test while it runs, and what came of it.
+type testRun struct {
+	*testCase
+	strict bool
+
+	log       bytes.Buffer // the lines that tell what is done
+	rows      []testRow
+	notes     []string // what is doubtful about the expectations
+	diags     diag.List
+	policies  policySet
+	resources []*testObject
+	evaluator *evaluator
+	// answers to each operation, for each resource in order; the operation "" is that of the values.
+	answers map[policy.Operation][][]answer
+	files   map[string][]map[string]any // expected objects by file, read once
+}
+
+// testObject is one resource of a Test.
+type testObject struct {
+	value                             map[string]any
+	apiVersion, kind, namespace, name string
+}
+
+func newTestObject(o map[string]any) *testObject {
+	t := &testObject{value: o}
+	t.apiVersion, _ = o["apiVersion"].(string)
+	t.kind, _ = o["kind"].(string)
+	meta, _ := o["metadata"].(map[string]any)
+	t.namespace, _ = meta["namespace"].(string)
+	t.name, _ = meta["name"].(string)
+	return t
+}
+
+// String is how the table names the object.
+func (t *testObject) String() string {
+	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
+}
+
+// group is the API group of the object.
+func (t *testObject) group() string {
+	g, _, named := strings.Cut(t.apiVersion, "/")
+	if !named {
+		return ""
+	}
+	return g
+}
+
+func (t *testObject) key() string {
+	return t.group() + " " + t.kind + " " + t.namespace + " " + t.name
+}
+
+func (r *testRun) say(format string, args ...any) { fmt.Fprintf(&r.log, format+"\n", args...) }
+
+// run loads, judges and compares. Its error ends the whole command, as the reference does it.
+func (r *testRun) run(ctx context.Context) error {
+	r.say("Loading test  ( %s ) ...", r.path)
+	if r.deprecated {
+		r.say("WARNING: test file (%s) uses a deprecated schema that will be removed in 1.15", r.path)
+		return fmt.Errorf("test file %s uses a deprecated schema — please migrate to the latest format", r.path)
+	}
+	if err := r.load(); err != nil {
+		return fmt.Errorf("failed to run test (%w)", err)
+	}
+	r.answers = map[policy.Operation][][]answer{}
+	for _, e := range r.Results {
+		op := policy.Operation(e.Operation)
+		switch op {
+		case "", policy.Create, policy.Update, policy.Delete:
+		default:
+			return fmt.Errorf("failed to run test (invalid operation %q, must be one of CREATE, UPDATE, DELETE)", e.Operation)
+		}
+		if r.answers[op] != nil {
+			continue
+		}
+		if err := r.judge(ctx, op); err != nil {
+			return fmt.Errorf("failed to run test (%w)", err)
+		}
+	}
+	r.say("  Checking results ...")
+	for i := range r.Results {
+		r.check(&r.Results[i], r.pos(fmt.Sprintf("results[%d]", i)))
+	}
+	return nil
+}
+
+// judge runs all policies on all resources.
+func (r *testRun) judge(ctx context.Context, op policy.Operation) error {
+	all := make([][]answer, len(r.resources))
+	for i, o := range r.resources {
+		answers, err := r.evaluator.each(ctx, o.value, op)
+		if err != nil {
+			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
+		}
+		all[i] = answers
+	}
+	r.answers[op] = all
+	return nil
+}
+
+// load reads everything that the Test names and compiles the policies.
+func (r *testRun) load() error {
+	set, err := r.loadGiven()
+	if err != nil {
+		return err
+	}
+	if err := r.loadPolicies(); err != nil {
+		return err
+	}
+	if err := r.loadResources(); err != nil {
+		return err
+	}
+	if len(r.JSONPayloads) > 0 || r.JSONPayload != "" || len(r.HTTPPayloads) > 0 || len(r.EnvoyPayloads) > 0 {
+		return errors.New("payloads that are not Kubernetes objects are not supported by this version")
+	}
+	values := fixed.Values{NamespaceLabels: set.Namespaces()}
+	if err := r.loadMocks(&values); err != nil {
+		return err
+	}
+	r.say("  Loading exceptions ...")
+	exceptions := loadExceptions(r.within(r.PolicyExceptions...), nil)
+	if exceptions.diags.HasErrors() {
+		return mistaken("failed to load the exceptions", exceptions.diags)
+	}
+	programs := catalog.Join(r.policies.programs, exceptions.exceptions)
+	r.evaluator = newEvaluator(programs, fixed.New(values), set)
+	r.say("  Applying %s to %s with %s ...", count(len(r.policies.programs)+len(r.policies.refused), "policy", "policies"),
+		count(len(r.resources), "resource", "resources"), count(len(exceptions.exceptions), "exception", "exceptions"))
+	return nil
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// loadGiven reads the values and the user.
+func (r *testRun) loadGiven() (*given.Set, error) {
+	r.say("  Loading values/variables ...")
+	var spec *v1alpha1.ValuesSpec
+	switch {
+	case r.Values != nil:
+		spec = r.Values
+	case r.Variables != "":
+		values, diags := given.ReadValues(r.within(r.Variables)[0])
+		if diags.HasErrors() {
+			return nil, mistaken("failed to load the values", diags)
+		}
+		r.diags.Add(diags...)
+		spec = values
+	}
+	set := given.New(spec, nil)
+	if r.UserInfo != "" {
+		r.say("  Loading user infos ...")
+		user, diags := given.ReadUserInfo(r.within(r.UserInfo)[0])
+		if diags.HasErrors() {
+			return nil, mistaken("failed to load the user info", diags)
+		}
+		r.diags.Add(diags...)
+		set.SetUser(user)
+	}
+	return set, nil
+}
+
+// loadPolicies reads the policies. One that breaks a rule of the language is not applied, and its expectations are told
+// so; one that cannot even be read ends the test.
+func (r *testRun) loadPolicies() error {
+	r.say("  Loading policies ...")
+	r.policies = loadPolicies(r.within(r.Policies...), nil)
+	refused := map[diag.Position]bool{}
+	for _, p := range r.policies.refused {
+		if unreadable(p.errors) {
+			continue
+		}
+		for _, d := range p.errors {
+			refused[d.Pos] = true
+		}
+	}
+	var fatal diag.List
+	for _, d := range r.policies.diags.Errors() {
+		if !refused[d.Pos] {
+			fatal.Add(d)
+		}
+	}
+	if len(fatal) > 0 {
+		return mistaken("failed to load the policies", fatal)
+	}
+	r.diags.Add(r.policies.diags.Warnings()...)
+	return nil
+}
+
+// unreadable reports whether some mistake says that the policy does not have the form of one.
+func unreadable(diags diag.List) bool {
+	for _, d := range diags {
+		if strings.HasPrefix(d.Summary, "unknown field ") || strings.HasPrefix(d.Summary, "expected ") {
+			return true
+		}
+	}
+	return false
+}
+
+// loadResources reads the resources; of several with one name the first counts.
+func (r *testRun) loadResources() error {
+	r.say("  Loading resources ...")
+	objects, diags := source.Load(r.within(r.Resources...), source.Options{Numbers: source.Floats})
+	if diags.HasErrors() {
+		return mistaken("failed to load resources", diags)
+	}
+	r.diags.Add(diags...)
+	seen := map[string]bool{}
+	for _, o := range objects {
+		source.Normalise(o.Value)
+		t := newTestObject(o.Value)
+		if k := t.key(); seen[k] {
+			r.say("  warning: found duplicated resource %s %s %s", t.kind, t.name, t.namespace)
+			continue
+		} else {
+			seen[k] = true
+		}
+		r.resources = append(r.resources, t)
+	}
+	return nil
+}
