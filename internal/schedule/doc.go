@@ -1,0 +1,13 @@
+// Package schedule reads the cron schedules of cleanup policies and says when they are due.
+//
+//	s, err := schedule.Parse("*/5 * * * *")
+//	next := s.Next(lastExecution)
+//
+// Schedules have the five standard fields (minute, hour, day of month, month, day of week), in UTC unless they begin with
+// CRON_TZ=…, and the names @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually. @every and seconds are
+// refused: they cannot be counted from a stored time (language reference §12.1).
+//
+// It neither waits nor reads the clock.
+//
+// Floor 0 (leaf): imports nothing of ours.
+package schedule
