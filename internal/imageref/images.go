@@ -5,6 +5,16 @@ import (
 	"strconv"
 )
 
+// Image is one image that an object refers to.
+type Image struct {
+	Reference
+	Group string // containers, initContainers, ephemeralContainers, or the name of an extractor
+	Key   string // name of the container, or what the extractor says
+	// Pointer is the JSON pointer of the reference; Converted says that the text there is not the reference itself.
+	Pointer   string
+	Converted bool
+}
+
 // templates are the places of the pod spec by kind.
 var templates = map[string][]string{
 	"Pod":                   {"spec"},
@@ -19,23 +29,21 @@ var templates = map[string][]string{
 
 var groups = []string{"initContainers", "containers", "ephemeralContainers"}
 
-// Of is the value of the variable `images` for an object of the kind: group of containers → container name → the parts
-// of its image. Groups without containers are absent; a kind that has no pod template gives an empty map. The error is
-// an image that cannot be read.
-func Of(kind string, object map[string]any) (map[string]any, error) {
-	out := map[string]any{}
+// Find lists the images of the containers of an object of the kind, in the order in which they are there. A kind that
+// has no pod template has none. The error is an image that cannot be read.
+func Find(kind string, object map[string]any) ([]Image, error) {
 	path, ok := templates[kind]
 	if !ok {
-		return out, nil
+		return nil, nil
 	}
 	spec, pointer := object, ""
 	for _, step := range path {
 		spec, _ = spec[step].(map[string]any)
 		pointer += "/" + step
 	}
+	var out []Image
 	for _, group := range groups {
 		containers, _ := spec[group].([]any)
-		images := map[string]any{}
 		for i, c := range containers {
 			container, _ := c.(map[string]any)
 			name, _ := container["name"].(string)
@@ -47,18 +55,39 @@ func Of(kind string, object map[string]any) (map[string]any, error) {
 			if err != nil {
 				return nil, fmt.Errorf("invalid image config: %w", err)
 			}
-			images[name] = r.document(pointer + "/" + group + "/" + strconv.Itoa(i) + "/image")
-		}
-		if len(images) > 0 {
-			out[group] = images
+			out = append(out, Image{Reference: r, Group: group, Key: name, Pointer: pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
 		}
 	}
 	return out, nil
 }
 
-func (r Reference) document(pointer string) map[string]any {
+// Document is the value of the variable `images`: group → key → the parts of the image. Groups without images are absent.
+func Document(images []Image) map[string]any {
+	out := map[string]any{}
+	for i := range images {
+		image := &images[i]
+		group, _ := out[image.Group].(map[string]any)
+		if group == nil {
+			group = map[string]any{}
+			out[image.Group] = group
+		}
+		group[image.Key] = image.document()
+	}
+	return out
+}
+
+// Of is Document for the images that Find finds.
+func Of(kind string, object map[string]any) (map[string]any, error) {
+	images, err := Find(kind, object)
+	if err != nil {
+		return nil, err
+	}
+	return Document(images), nil
+}
+
+func (i *Image) document() map[string]any {
 	return map[string]any{
-		"reference": r.Pinned(), "referenceWithTag": r.WithTag(), "registry": r.Registry, "path": r.Path,
-		"name": r.Name, "tag": r.Tag, "digest": r.Digest, "jsonPointer": pointer,
+		"reference": i.Pinned(), "referenceWithTag": i.WithTag(), "registry": i.Registry, "path": i.Path,
+		"name": i.Name, "tag": i.Tag, "digest": i.Digest, "jsonPointer": i.Pointer,
 	}
 }

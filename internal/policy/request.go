@@ -79,6 +79,7 @@ type Request struct {
 	document  onceResult[map[string]any]
 	withRoles onceResult[map[string]any]
 	images    onceResult[map[string]any]
+	imageList onceResult[[]imageref.Image]
 }
 
 type onceResult[T any] struct {
@@ -188,11 +189,22 @@ func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, err
 // Images is the value of the variable `images` (§7.7), read from the object at most once.
 func (r *Request) Images() (map[string]any, error) {
 	return r.images.get(func() (map[string]any, error) {
+		images, err := r.ImageList()
+		if err != nil {
+			return nil, err
+		}
+		return imageref.Document(images), nil
+	})
+}
+
+// ImageList are the images of the object's containers, found at most once. The list is shared: do not change it.
+func (r *Request) ImageList() ([]imageref.Image, error) {
+	return r.imageList.get(func() ([]imageref.Image, error) {
 		object, err := r.Subject()
 		if err != nil {
 			return nil, err
 		}
-		return imageref.Of(r.GVK.Kind, object)
+		return imageref.Find(r.GVK.Kind, object)
 	})
 }
 

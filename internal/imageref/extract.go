@@ -1,0 +1,199 @@
+package imageref
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The ways in which an object does not fit an extractor.
+var (
+	ErrConfig = errors.New("invalid image config")
+	ErrKey    = errors.New("invalid key")
+)
+
+// defaultGroup is the group of an extractor without a name.
+const defaultGroup = "custom"
+
+// Extractor says where a kind of resource keeps images. Make it with NewExtractor.
+type Extractor struct {
+	path       []string
+	value, key string
+	group      string
+	converted  bool
+}
+
+// Converter makes the reference of what the extractor at that position found.
+type Converter func(extractor int, found any) (string, error)
+
+// NewExtractor reads the fields of an image extractor (language reference §7.7): path leads to objects (or, without
+// value, to the images themselves), `*` stands for every element of a list or map, value and key are fields of the object,
+// name is the group; converted says that what is found goes through the Converter of Extract. The error is a path that leads
+// nowhere.
+func NewExtractor(path, value, key, name string, converted bool) (Extractor, error) {
+	steps := strings.Split(strings.Trim(path, "/"), "/")
+	if steps[0] == "" {
+		return Extractor{}, fmt.Errorf("%w: the path is empty", ErrConfig)
+	}
+	if value == "" {
+		last := len(steps) - 1
+		value, steps = steps[last], steps[:last]
+	}
+	if name == "" {
+		name = defaultGroup
+	}
+	for i, s := range steps {
+		steps[i] = unescape.Replace(s)
+	}
+	return Extractor{path: steps, value: unescape.Replace(value), key: key, group: name, converted: converted}, nil
+}
+
+// JSON pointers write / and ~ in a key as ~1 and ~0.
+var (
+	unescape = strings.NewReplacer("~1", "/", "~0", "~")
+	escape   = strings.NewReplacer("~", "~0", "/", "~1")
+)
+
+// Extract lists the images at the places that the extractors name. What is absent or empty is no image; an object that is
+// built otherwise than an extractor says is an error, since its images would go unseen. convert may be nil when no
+// extractor is a converted one.
+func Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
+	x := extraction{convert: convert}
+	for i := range extractors {
+		x.Extractor, x.index = &extractors[i], i
+		if err := x.walk(object, x.path, "", ""); err != nil {
+			return nil, err
+		}
+	}
+	return x.out, nil
+}
+
+// extraction is one Extractor at work.
+type extraction struct {
+	*Extractor
+	index   int
+	convert Converter
+	out     []Image
+}
+
+// walk follows the path. pointer leads to v; index is made of the steps that `*` took.
+func (e *extraction) walk(v any, path []string, pointer, index string) error {
+	if v == nil {
+		return nil
+	}
+	if len(path) == 0 {
+		return e.at(v, pointer, index)
+	}
+	step, rest := path[0], path[1:]
+	switch v := v.(type) {
+	case map[string]any:
+		if step != "*" {
+			return e.walk(v[step], rest, pointer+"/"+escape.Replace(step), index)
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if err := e.walk(v[k], rest, pointer+"/"+escape.Replace(k), join(index, k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case []any:
+		if step != "*" {
+			break
+		}
+		for i, element := range v {
+			at := strconv.Itoa(i)
+			if err := e.walk(element, rest, pointer+"/"+at, join(index, at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: %s has no %s", ErrConfig, place(pointer), step)
+}
+
+// at reads the image of the object v; where the path ends in `*` without a value, v holds images under its keys.
+func (e *extraction) at(v any, pointer, index string) error {
+	if e.value == "*" {
+		return e.every(v, pointer, index)
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%w: %s is no object", ErrConfig, place(pointer))
+	}
+	key := index
+	if key == "" {
+		key = "0"
+	}
+	found, ok := object[e.value]
+	if !ok || found == nil || found == "" {
+		return nil
+	}
+	if e.key != "" {
+		if key, ok = object[e.key].(string); !ok {
+			return fmt.Errorf("%w: %s has no text %s", ErrKey, place(pointer), e.key)
+		}
+	}
+	return e.add(found, pointer+"/"+escape.Replace(e.value), key)
+}
+
+func (e *extraction) every(v any, pointer, index string) error {
+	switch v := v.(type) {
+	case []any:
+		for i, found := range v {
+			at := strconv.Itoa(i)
+			if err := e.add(found, pointer+"/"+at, join(index, at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if err := e.add(v[k], pointer+"/"+escape.Replace(k), join(index, k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: %s is no list", ErrConfig, place(pointer))
+}
+
+func (e *extraction) add(found any, pointer, key string) error {
+	text, ok := found.(string)
+	switch {
+	case found == nil || found == "":
+		return nil
+	case e.converted:
+		var err error
+		if text, err = e.convert(e.index, found); err != nil {
+			return fmt.Errorf("invalid jmespath at %s: %w", pointer, err)
+		}
+	case !ok:
+		return fmt.Errorf("%w: %s is no text", ErrConfig, pointer)
+	}
+	if text == "" {
+		return nil
+	}
+	r, err := Parse(text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	e.out = append(e.out, Image{Reference: r, Group: e.group, Key: key, Pointer: pointer, Converted: e.converted})
+	return nil
+}
+
+func join(index, step string) string {
+	if index == "" {
+		return step
+	}
+	return index + "/" + step
+}
+
+func place(pointer string) string {
+	if pointer == "" {
+		return "the object"
+	}
+	return pointer
+}
