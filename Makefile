@@ -59,6 +59,10 @@ bench-floor: build ## one admission review against a no-op webhook
 bench-policies: build ## one review with many policies that do not match
 	go run ./bench policies
 
+.PHONY: bench-library
+bench-library: build ## the classic policies of EPHOR_CONFORMANCE/policies on 1,000 Pods
+	go run ./bench library
+
 .PHONY: bench-compare
 bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
 	go run ./bench compare $(PEER)

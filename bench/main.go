@@ -53,6 +53,7 @@ var measurements = []struct {
 	{"floor", (*bench).floor},
 	{"policies", (*bench).policies},
 	{"cli", (*bench).commandLine},
+	{"library", (*bench).library},
 	{"rest", (*bench).rest},
 }
 
@@ -97,7 +98,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, rest, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, rest, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line

@@ -30,6 +30,15 @@ func cpuTime(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticksPerSecond, errors.Join(err1, err2)
 }
 
+// ownCPU is the user and system time that this process has used.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
 // residentMB is the resident memory of a running process in MB.
 func residentMB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

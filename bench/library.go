@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// libraryTarget is what one rule may cost on one Pod, everything included: a tenth of what the peer takes
+// (docs/comparison.md).
+const libraryTarget = 38 * time.Microsecond
+
+// shownSlow is how many of the slowest policies are listed.
+const shownSlow = 10
+
+// library applies the classic policies of a public library to the Pods, once as a user would and once with nothing but
+// the evaluation, policy by policy. Both are divided by the number of results: a rule that has nothing to say about Pods
+// does not make the figure better, and neither does a result of status error.
+func (b *bench) library() error {
+	folder, err := b.conformanceFolder()
+	if err != nil || folder == "" {
+		return err
+	}
+	lib, err := loadLibrary(filepath.Join(folder, "policies"))
+	if err != nil {
+		return err
+	}
+	yamlFile, jsonFile, err := b.writeManifests()
+	if err != nil {
+		return err
+	}
+	pods, diags := source.Load([]string{jsonFile}, source.Options{Numbers: source.Floats})
+	if diags.HasErrors() {
+		return errors.New(diags[0].String())
+	}
+	costs, total := lib.judge(pods)
+	if total.results == 0 {
+		return fmt.Errorf("no rule of %s gives a result for Pods", folder)
+	}
+	fmt.Printf("library: %d classic policies, %d compile (%d rules); %d results on %d Pods, and %d errors\n",
+		lib.found, len(lib.programs), lib.rules(), total.results, len(pods), total.errors)
+	printSlowest(costs)
+	apply, err := repeat(b.ephor, append([]string{"apply", "--resource", yamlFile}, lib.files...)...)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("apply: %.2f s wall, %.2f s CPU, %.0f MB\n", apply.wall.Seconds(), apply.cpu.Seconds(), apply.peakMB)
+	n := time.Duration(total.results)
+	each := apply.wall / n
+	b.row("library", "µs", micros(each), micros(libraryTarget))
+	fmt.Printf("library: %.2f µs per rule and Pod (CPU %.2f µs, of which evaluation %.2f µs); target %.2f µs\n",
+		micros(each), micros(apply.cpu/n), micros(total.cpu/n), micros(libraryTarget))
+	return nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// conformanceFolder is where the public policies are; empty when they are not to be used.
+func (b *bench) conformanceFolder() (string, error) {
+	const variable, none = "EPHOR_CONFORMANCE", "none"
+	dir := os.Getenv(variable)
+	switch dir {
+	case none:
+		fmt.Printf("library: NOT RUN (%s=%s)\n", variable, none)
+		return "", nil
+	case "":
+		dir = filepath.Join(b.root, "..", "shared", "conformance")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("there are no public policies in %s: set %s to their folder, or to %q to go without", dir, variable, none)
+	}
+	return dir, nil
+}
+
+// policyLibrary is what was found of a folder of policies.
+type policyLibrary struct {
+	found    int // classic policies
+	programs []*policy.Program
+	files    []string // that hold a policy that compiles
+}
+
+func loadLibrary(dir string) (*policyLibrary, error) {
+	objects, diags := source.Load([]string{dir}, source.Options{Recursive: true, Numbers: source.Exact})
+	lib := &policyLibrary{}
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		if !classic.Owns(apiVersion, o.Kind()) {
+			continue
+		}
+		lib.found++
+		program, mistakes := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		if mistakes.HasErrors() {
+			continue
+		}
+		lib.programs = append(lib.programs, program)
+		if file := o.Pos("").File; !slices.Contains(lib.files, file) {
+			lib.files = append(lib.files, file)
+		}
+	}
+	if len(lib.programs) == 0 {
+		return nil, fmt.Errorf("no classic policy in %s compiles; %d mistakes in its files", dir, len(diags))
+	}
+	return lib, nil
+}
+
+func (l *policyLibrary) rules() int {
+	n := 0
+	for _, p := range l.programs {
+		n += len(p.Rules)
+	}
+	return n
+}
+
+// cost is what a policy cost on all Pods.
+type cost struct {
+	name            string
+	cpu             time.Duration
+	results, errors int
+}
+
+// judge evaluates each policy by itself on every Pod. Garbage collection is part of the cost.
+func (l *policyLibrary) judge(pods []source.Object) (costs []cost, total cost) {
+	const stages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate
+	root := fixed.New(fixed.Values{})
+	for _, p := range l.programs {
+		snapshot := catalog.NewStatic([]*policy.Program{p})
+		c := cost{name: p.Key()}
+		start := ownCPU()
+		for i := range pods {
+			request := podRequest(pods[i])
+			out := engine.Eval(context.Background(), engine.Input{
+				Selections: snapshot.For(request, catalog.Route{Stages: stages}), Request: request, Stages: stages, Root: root,
+			})
+			for _, r := range out.Results {
+				if r.Status == policy.StatusError {
+					c.errors++
+				} else {
+					c.results++
+				}
+			}
+		}
+		c.cpu = ownCPU() - start
+		costs = append(costs, c)
+		total.cpu, total.results, total.errors = total.cpu+c.cpu, total.results+c.results, total.errors+c.errors
+	}
+	return costs, total
+}
+
+func podRequest(o source.Object) *policy.Request {
+	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	return &policy.Request{
+		Origin: policy.FromCLI, Operation: policy.Create, Namespace: "default", Name: o.Name(), GVK: pod, RequestGVK: pod,
+		GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Object: value.Of(o.Value), User: &policy.User{},
+	}
+}
+
+func printSlowest(costs []cost) {
+	each := func(c cost) time.Duration { return c.cpu / time.Duration(max(c.results, 1)) }
+	costs = slices.DeleteFunc(slices.Clone(costs), func(c cost) bool { return c.results == 0 })
+	slices.SortFunc(costs, func(a, b cost) int { return cmp.Compare(each(b), each(a)) })
+	var lines []string
+	for _, c := range costs[:min(shownSlow, len(costs))] {
+		lines = append(lines, fmt.Sprintf("%s %.1f", c.name, micros(each(c))))
+	}
+	fmt.Printf("slowest, in µs of CPU per rule and Pod: %s\n", strings.Join(lines, ", "))
+}
