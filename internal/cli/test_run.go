@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
@@ -208,14 +209,13 @@ func (r *testRun) loadPolicies() error {
 	return nil
 }
 
-// unreadable reports whether some mistake says that the policy does not have the form of one.
+// unreadable reports whether some mistake says that the policy does not have the form of one, or uses what this version
+// does not have: that is no verdict on the policy.
 func unreadable(diags diag.List) bool {
-	for _, d := range diags {
-		if strings.HasPrefix(d.Summary, "unknown field ") || strings.HasPrefix(d.Summary, "expected ") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(diags, func(d diag.Diagnostic) bool {
+		return strings.HasPrefix(d.Summary, "unknown field ") || strings.HasPrefix(d.Summary, "expected ") ||
+			strings.Contains(d.Summary, "not supported by this version")
+	})
 }
 
 // loadResources reads the resources; of several with one name the first counts.
