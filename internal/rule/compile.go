@@ -65,6 +65,9 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		pre.relaxed = c.relaxed
 		out.Eval = pre.around(run)
 	}
+	if kind.lifecycle != nil {
+		kind.lifecycle(r, out)
+	}
 	c.diags.Add(c.harmless...)
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())

@@ -18,6 +18,8 @@ type Kind struct {
 	// compile makes the handler. It reports mistakes through the compiler; a nil handler, or a diagnostic of severity
 	// Error, makes the rule a broken one.
 	compile func(*compiler, *kyvernov1.Rule) handler
+	// lifecycle, when set, gets the finished rule and changes what it makes of updates and deletions.
+	lifecycle func(*kyvernov1.Rule, *policy.Rule)
 	// skipOnDelete: a DELETE request yields no result (§2.6).
 	skipOnDelete bool
 	// allowExisting: violations of the old object may be tolerated (§3.6).

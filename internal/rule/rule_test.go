@@ -113,9 +113,15 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	if !ok {
 		return "not matched"
 	}
-	y := r.Eval(scope(req, r))
+	sc := scope(req, r)
+	sc.Plan, sc.Env.World = true, clusterOf(in)
+	if ns, ok := in["policyNamespace"].(string); ok {
+		sc.Program.Namespace = ns
+	}
+	y := r.Eval(sc)
+	work := workText(y.Work)
 	if y.Status == policy.StatusNone {
-		return "no result"
+		return "no result" + work
 	}
 	if y.Status == policy.StatusPass && y.Path != "" {
 		t.Errorf("a pass has the path %s", y.Path)
@@ -134,7 +140,7 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	if len(y.Properties) > 0 {
 		out += " " + value.JSON(anyMap(y.Properties))
 	}
-	return out
+	return out + work
 }
 
 func anyMap(in map[string]string) map[string]any {

@@ -13,9 +13,6 @@ var (
 	validateCEL = unsupported("validate.cel", policy.StageValidate,
 		"Judges the resource by CEL expressions, like a ValidatingAdmissionPolicy.",
 		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil })
-	generate = unsupported("generate", policy.StageGenerate,
-		"Creates other resources when the matched one appears.",
-		func(r *kyvernov1.Rule) bool { return r.Generation != nil })
 	verifyImages = unsupported("verifyImages", policy.StageVerifyImages,
 		"Verifies signatures and attestations of images.",
 		func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 })

@@ -1,0 +1,85 @@
+package rule
+
+import (
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var generate = &Kind{
+	Name:  "generate",
+	Stage: policy.StageGenerate,
+	Doc: "Creates other objects when the matched one appears: with content of the policy's own (data), as a copy of another object (clone), " +
+		"as copies of several (cloneList), or one for each element of a list (foreach). The result is that of matching; the objects come as work.",
+	Owns:      func(r *kyvernov1.Rule) bool { return r.Generation != nil },
+	lifecycle: newLifecycle,
+	compile: func(c *compiler, r *kyvernov1.Rule) handler {
+		g := r.Generation
+		make := c.generator(g, c.in.Path+".generate")
+		work := policy.Work{
+			Kind: policy.WorkGenerate, Synchronize: g.Synchronize,
+			SkipBackground: skipsBackground(r),
+		}
+		return func(s *policy.Scope) policy.Yield {
+			if s.Request.DryRun {
+				return policy.Yield{Status: policy.StatusPass}
+			}
+			w := work
+			if s.Plan {
+				w.Planned = true
+				w.Generated, w.Err = make(s)
+			}
+			return policy.Yield{Status: policy.StatusPass, Work: []policy.Work{w}}
+		}
+	},
+}
+
+// skipsBackground: requests of the background controller start no new work unless the author wants it.
+func skipsBackground(r *kyvernov1.Rule) bool {
+	return r.SkipBackgroundRequests == nil || *r.SkipBackgroundRequests
+}
+
+// generator makes the objects of a rule. With an error it returns those made before.
+type generator func(*policy.Scope) ([]policy.Generated, error)
+
+func (c *compiler) generator(g *kyvernov1.Generation, path string) generator {
+	single := hasPattern(&g.GeneratePattern)
+	switch {
+	case single == (len(g.ForEachGeneration) > 0):
+		c.diags.Errorf(path, "%s", textOnePattern)
+		c.diags.Hint("write each of them as a rule of its own")
+		return nil
+	case single:
+		return c.generatePattern(&g.GeneratePattern, path)
+	}
+	loops := make([]generator, len(g.ForEachGeneration))
+	for i := range g.ForEachGeneration {
+		loops[i] = c.generateLoop(&g.ForEachGeneration[i], i, path+".foreach["+strconv.Itoa(i)+"]")
+	}
+	return func(s *policy.Scope) ([]policy.Generated, error) {
+		var out []policy.Generated
+		for _, loop := range loops {
+			made, err := loop(s)
+			out = append(out, made...)
+			if err != nil {
+				return out, err
+			}
+		}
+		return out, nil
+	}
+}
+
+// generatePattern compiles one pattern: where the objects go and what is in them.
+func (c *compiler) generatePattern(p *kyvernov1.GeneratePattern, path string) generator {
+	if !c.checkGenerate(p, path) {
+		return nil
+	}
+	switch {
+	case p.RawData != nil:
+		return c.generateData(p, path)
+	case p.Clone != (kyvernov1.CloneFrom{}):
+		return c.generateClone(p, path)
+	}
+	return c.generateCloneList(p, path)
+}

@@ -1,0 +1,153 @@
+package rule
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kindnames "github.com/ephor-dev/ephor/internal/kinds"
+)
+
+// Texts of the language reference §13.8.
+const (
+	textOnePattern     = "only one of generate patterns(data, clone, cloneList and foreach) can be specified"
+	textOtherNamespace = "a namespaced policy cannot generate resources in other namespaces, expected: %s, received: %s"
+	textCloneNamespace = "a namespaced policy cannot clone resources from other namespaces, expected: %s, received: %s"
+	textListNamespace  = "a namespaced policy cannot clone resources from other namespace, expected: %s, received: %s"
+	textCloneVariables = "variables in %s would lead to incorrect synchronization behavior"
+)
+
+// checkGenerate finds the mistakes of a pattern that can be seen without a cluster. It is false when the pattern cannot
+// be compiled.
+func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool {
+	before := len(c.diags)
+	clone, list := p.Clone != (kyvernov1.CloneFrom{}), hasCloneList(p)
+	if n := count(p.RawData != nil, clone, list); n != 1 {
+		c.diags.Errorf(path, "%s", textOnePattern)
+		return false
+	}
+	if list {
+		c.checkCloneList(p, path)
+	} else {
+		for _, f := range []struct{ value, name string }{{p.Kind, "kind"}, {p.Name, "name"}, {p.APIVersion, "apiVersion"}} {
+			if f.value == "" {
+				c.diags.Errorf(path+"."+f.name, "%s can not be empty", f.name)
+			}
+		}
+		if clone && p.Clone.Name == "" {
+			c.diags.Errorf(path+".clone.name", "name can not be empty")
+		}
+	}
+	c.checkScope(p, path)
+	if ns := c.in.Namespace; ns != "" {
+		if isStatic(p.Namespace) && p.Namespace != ns {
+			c.diags.Errorf(path+".namespace", textOtherNamespace, ns, p.Namespace)
+		}
+		if clone && isStatic(p.Clone.Namespace) && p.Clone.Namespace != ns {
+			c.diags.Errorf(path+".clone.namespace", textCloneNamespace, ns, p.Clone.Namespace)
+		}
+		if list && isStatic(p.CloneList.Namespace) && p.CloneList.Namespace != ns {
+			c.diags.Errorf(path+".cloneList.namespace", textListNamespace, ns, p.CloneList.Namespace)
+		}
+	}
+	if clone && (!isStatic(p.Clone.Namespace) || !isStatic(p.Clone.Name)) {
+		c.harmless.Warnf(path+".clone", textCloneVariables, path+".clone")
+	}
+	if list && (!isStatic(p.CloneList.Namespace) || slices.ContainsFunc(p.CloneList.Kinds, func(k string) bool { return !isStatic(k) })) {
+		c.harmless.Warnf(path+".cloneList", textCloneVariables, path+".cloneList")
+	}
+	return !c.diags[before:].HasErrors()
+}
+
+// checkScope compares the namespace of the target with the scope of its kind, as far as the kind is one of Kubernetes.
+func (c *compiler) checkScope(p *kyvernov1.GeneratePattern, path string) {
+	if p.Kind == "" || !isStatic(p.Kind) || !isStatic(p.APIVersion) {
+		return
+	}
+	switch clusterScoped := kindnames.ClusterScoped(p.APIVersion, p.Kind); {
+	case clusterScoped && c.in.Namespace != "":
+		c.diags.Errorf(path+".kind", "the target must be a namespaced resource: %s/%s", p.APIVersion, p.Kind)
+	case clusterScoped && p.Namespace != "":
+		c.diags.Errorf(path+".namespace", "target namespace must not be set for a cluster-wide resource")
+	case !clusterScoped && p.Namespace == "" && builtin(p.APIVersion):
+		c.diags.Errorf(path+".namespace", "target namespace must be set for a namespaced resource")
+	}
+}
+
+func (c *compiler) checkCloneList(p *kyvernov1.GeneratePattern, path string) {
+	l := p.CloneList
+	if len(l.Kinds) == 0 {
+		c.diags.Errorf(path+".cloneList.kinds", "kind can not be empty")
+	}
+	scopes := map[bool]bool{}
+	for _, kind := range l.Kinds {
+		if !isStatic(kind) {
+			continue
+		}
+		apiVersion, name, ok := splitKind(kind)
+		if !ok {
+			c.diags.Errorf(path+".cloneList.kinds", "%q is not of the form version/Kind or group/version/Kind", kind)
+			continue
+		}
+		clusterScoped := kindnames.ClusterScoped(apiVersion, name)
+		if clusterScoped || builtin(apiVersion) {
+			scopes[clusterScoped] = true
+		}
+		if clusterScoped && l.Namespace != "" {
+			c.diags.Errorf(path+".cloneList.namespace", "the source in cloneList must be a namespaced resource: %s", kind)
+		}
+	}
+	switch {
+	case scopes[true] && scopes[false]:
+		c.diags.Errorf(path+".cloneList.kinds", "mixed scope of target resources is forbidden")
+	case scopes[false] && p.Namespace == "":
+		c.diags.Errorf(path+".namespace", "namespace is required for namespaced target resources")
+	case scopes[true] && p.Namespace != "":
+		c.diags.Errorf(path+".namespace", "namespace is forbidden for cluster-wide target resources")
+	}
+	if l.Selector != nil {
+		for _, key := range slices.Sorted(maps.Keys(l.Selector.MatchLabels)) {
+			if v := l.Selector.MatchLabels[key]; isStatic(key) && isStatic(v) && strings.ContainsAny(key+v, "*?") {
+				c.diags.Errorf(path+".cloneList.selector", "wildcard characters `*/?` not supported")
+			}
+		}
+	}
+}
+
+func isStatic(text string) bool { return !strings.Contains(text, "{{") }
+
+func count(bools ...bool) int {
+	n := 0
+	for _, b := range bools {
+		if b {
+			n++
+		}
+	}
+	return n
+}
+
+// splitKind reads version/Kind or group/version/Kind.
+func splitKind(s string) (apiVersion, kind string, ok bool) {
+	i := strings.LastIndexByte(s, '/')
+	if i <= 0 || i == len(s)-1 || strings.Count(s, "/") > 2 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// builtin reports whether the kinds of the version are Kubernetes' own, so that their scope is known.
+func builtin(apiVersion string) bool {
+	group, _ := splitAPIVersion(apiVersion)
+	return kindnames.KubernetesGroup(group)
+}
+
+func hasCloneList(p *kyvernov1.GeneratePattern) bool {
+	l := p.CloneList
+	return l.Namespace != "" || len(l.Kinds) > 0 || l.Selector != nil
+}
+
+// hasPattern reports whether a pattern stands in the rule itself, beside foreach.
+func hasPattern(p *kyvernov1.GeneratePattern) bool {
+	return p.RawData != nil || p.Clone != (kyvernov1.CloneFrom{}) || hasCloneList(p) || p.Kind != "" || p.Name != ""
+}

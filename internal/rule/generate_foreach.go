@@ -1,0 +1,62 @@
+package rule
+
+import (
+	"fmt"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// generateLoop compiles one foreach entry, the index-th of its rule: a list, and a pattern for each of its elements.
+func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path string) generator {
+	l := &loop{list: c.list(f.List, path+".list")}
+	outer := c.reads
+	c.reads = policy.Reads{}
+	l.context = c.context(f.Context, path+".context")
+	if f.AnyAllConditions != nil {
+		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
+	}
+	one := c.generatePattern(&f.GeneratePattern, path)
+	l.bind = newBinder(&c.reads, 0)
+	inner := c.reads
+	c.reads = outer
+	c.reads.AddReads(inner)
+	if l.list == nil || one == nil {
+		return nil
+	}
+	return func(s *policy.Scope) ([]policy.Generated, error) {
+		elements, err := l.elements(s)
+		if err != nil {
+			return nil, fmt.Errorf("failed to evaluate %d foreach list: JMESPath query failed: %w", index, err)
+		}
+		var out []policy.Generated
+		for i, element := range elements {
+			if err := s.Env.Meter.Step(1); err != nil {
+				return out, err
+			}
+			if element == nil {
+				continue
+			}
+			made, err := generateElement(l.context.Apply(l.bind.apply(s, element, i)), l.preconditions, one)
+			out = append(out, made...)
+			if err != nil {
+				return out, fmt.Errorf("failed to process %d foreach in rule %s: failed to process %d element: %w", index, s.Rule.Name, i, err)
+			}
+		}
+		return out, nil
+	}
+}
+
+func generateElement(s *policy.Scope, preconditions *condition.Set, one generator) ([]policy.Generated, error) {
+	if preconditions != nil {
+		verdict, err := preconditions.Eval(s.Env, s)
+		if err != nil {
+			return nil, fmt.Errorf("failed to evaluate preconditions: %w", err)
+		}
+		if !verdict.OK {
+			return nil, nil
+		}
+	}
+	return one(s)
+}

@@ -1,0 +1,98 @@
+package rule
+
+import (
+	"fmt"
+	"maps"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Labels of generated objects (language reference §6.3).
+const (
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	managedBy      = "kyverno"
+	labelPrefix    = "generate.kyverno.io/"
+)
+
+// target says where a generated object goes.
+type target struct{ apiVersion, kind, namespace, name string }
+
+func (t target) String() string {
+	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
+}
+
+// checkReach keeps a namespaced policy within its namespace: what it generates is judged like what it reads.
+func (t target) checkReach(s *policy.Scope) error {
+	if s.Program == nil || s.Program.Namespace == "" || t.namespace == s.Program.Namespace {
+		return nil
+	}
+	return fmt.Errorf(textOtherNamespace, s.Program.Namespace, t.namespace)
+}
+
+// object makes the generated object of its content: its identity and labels are those of the target, whatever the
+// content says, and nothing of the source's history comes along.
+func (t target) object(s *policy.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
+	if err := t.checkReach(s); err != nil {
+		return nil, err
+	}
+	labels, err := t.labels(s, content, source)
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(content)
+	if out == nil {
+		out = map[string]any{}
+	}
+	authored, _ := content["metadata"].(map[string]any)
+	metadata := maps.Clone(authored)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	for _, history := range []string{"uid", "creationTimestamp", "managedFields", "resourceVersion", "selfLink", "generation", "generateName"} {
+		delete(metadata, history)
+	}
+	if source != nil && source.Namespace != t.namespace {
+		delete(metadata, "ownerReferences") // the owner of a copy elsewhere is nobody there
+	}
+	out["apiVersion"], out["kind"] = t.apiVersion, t.kind
+	metadata["name"], metadata["labels"] = t.name, labels
+	delete(metadata, "namespace")
+	if t.namespace != "" {
+		metadata["namespace"] = t.namespace
+	}
+	out["metadata"] = metadata
+	return out, nil
+}
+
+// labels are those of the content with those by which the object is found again.
+func (t target) labels(s *policy.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
+	trigger, err := s.Request.Subject()
+	if err != nil {
+		return nil, err
+	}
+	metadata, _ := content["metadata"].(map[string]any)
+	authored, _ := metadata["labels"].(map[string]any)
+	out := make(map[string]any, len(authored)+14)
+	maps.Copy(out, authored)
+	triggerMetadata, _ := trigger["metadata"].(map[string]any)
+	text := func(v any) string { s, _ := v.(string); return s }
+	gvk := s.Request.GVK
+	set := map[string]string{
+		"rule-name":       s.Rule.Name,
+		"trigger-version": gvk.Version, "trigger-group": gvk.Group, "trigger-kind": gvk.Kind,
+		"trigger-namespace": text(triggerMetadata["namespace"]), "trigger-uid": text(triggerMetadata["uid"]),
+	}
+	if s.Program != nil {
+		set["policy-name"], set["policy-namespace"] = s.Program.Name, s.Program.Namespace
+	}
+	if source != nil {
+		group, version := splitAPIVersion(source.APIVersion)
+		set["source-version"], set["source-group"], set["source-kind"] = version, group, source.Kind
+		set["source-namespace"], set["source-uid"] = source.Namespace, source.UID
+	}
+	for k, v := range set {
+		out[labelPrefix+k] = v
+	}
+	out[labelManagedBy] = managedBy
+	return out, nil
+}

@@ -1,0 +1,83 @@
+package rule_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// cluster is the world of a request: the objects under its key `cluster`, none when it has no such key.
+type cluster []any
+
+func clusterOf(in map[string]any) world.World {
+	objects, ok := in["cluster"].([]any)
+	if !ok {
+		return world.World{}
+	}
+	return world.World{Objects: cluster(objects), Lists: cluster(objects)}
+}
+
+func (c cluster) find(apiVersion, kind, namespace string, keep func(name string, labels labels.Set) bool) []map[string]any {
+	var out []map[string]any
+	for _, e := range c {
+		o := e.(map[string]any)
+		metadata := o["metadata"].(map[string]any)
+		set := labels.Set{}
+		if l, ok := metadata["labels"].(map[string]any); ok {
+			for k, v := range l {
+				set[k] = v.(string)
+			}
+		}
+		ns, _ := metadata["namespace"].(string)
+		if o["apiVersion"] == apiVersion && o["kind"] == kind && ns == namespace && keep(metadata["name"].(string), set) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func (c cluster) Get(_ context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	found := c.find(apiVersion, kind, namespace, func(n string, _ labels.Set) bool { return n == name })
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s %q not found", strings.ToLower(kind), name)
+	}
+	return found[0], nil
+}
+
+func (c cluster) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
+	parsed, err := labels.Parse(selector)
+	if err != nil {
+		return nil, err
+	}
+	return c.find(apiVersion, kind, namespace, func(_ string, set labels.Set) bool { return parsed.Matches(set) }), nil
+}
+
+// workText shows deferred work, one line each.
+func workText(work []policy.Work) string {
+	var b strings.Builder
+	for _, w := range work {
+		fmt.Fprintf(&b, "\n  %s", w.Kind)
+		if w.Synchronize {
+			b.WriteString(" and synchronize")
+		}
+		if !w.SkipBackground {
+			b.WriteString(" for everybody")
+		}
+		for _, g := range w.Generated {
+			fmt.Fprintf(&b, "\n    %s", value.JSON(g.Object))
+			if g.Source != nil {
+				fmt.Fprintf(&b, " copied from %s %s %s/%s", g.Source.APIVersion, g.Source.Kind, g.Source.Namespace, g.Source.Name)
+			}
+		}
+		if w.Err != nil {
+			fmt.Fprintf(&b, "\n    error: %v", w.Err)
+		}
+	}
+	return b.String()
+}
