@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// explainOptions are the flags of explain; those that say who asks for what are apply's.
+type explainOptions struct {
+	applyOptions
+	rule      string
+	operation string
+	format    string
+}
+
+func newExplain() *cobra.Command {
+	o := &explainOptions{}
+	cmd := &cobra.Command{
+		Use:   "explain -p POLICY... -r RESOURCE...",
+		Short: "Say why a rule passes, fails, or does not apply",
+		Long: "Explain judges resources by policies like apply, and says for each rule which clause matched or did not, the value of\n" +
+			"each variable, which condition or part of a pattern decided, and what would make the resource pass. The exit code\n" +
+			"is 1 only when some input could not be read.",
+		Example: "  ephor explain -p policy.yaml -r pod.yaml\n" +
+			"  ephor explain -p policies/ -r deployment.yaml --rule 'autogen-*' -o json\n" +
+			"  ephor explain -p policy.yaml -r pod.yaml --operation DELETE -u user.yaml",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.VarP(pathList{&o.policies}, "policy", "p", "policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(pathList{&o.resources}, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(pathList{&o.exceptions}, "exception", "e", "policy exceptions: files or directories (repeat it, or separate by commas)")
+	f.StringVar(&o.rule, "rule", "*", "explain only rules of this name, which may hold wildcards")
+	f.StringVar(&o.operation, "operation", "", "what is done to the resource: CREATE (the default), UPDATE, DELETE or CONNECT")
+	f.StringVarP(&o.format, "output", "o", "", "json for the facts instead of text")
+	o.addGivenFlags(f)
+	return cmd
+}
+
+func (o *explainOptions) run(cmd *cobra.Command) error {
+	switch {
+	case len(o.policies) == 0:
+		return errors.New("require policy: give it with --policy")
+	case len(o.resources) == 0:
+		return errors.New("require resource: give it with --resource")
+	case len(o.assignments) > 0 && o.valuesFile != "":
+		return errors.New("pass the values either using set flag or values_file flag")
+	case o.format != "" && o.format != "json":
+		return fmt.Errorf("invalid output format %q, expected json", o.format)
+	}
+	switch policy.Operation(o.operation) {
+	case "", policy.Create, policy.Update, policy.Delete, policy.Connect:
+	default:
+		return fmt.Errorf("invalid operation %q, must be one of CREATE, UPDATE, DELETE, CONNECT", o.operation)
+	}
+	set, err := o.readGiven()
+	if err != nil {
+		return err
+	}
+	stdin := stdinOf(cmd.InOrStdin())
+	located, diags := loadLocated(o.policies, stdin)
+	programs := make([]*policy.Program, len(located))
+	for i := range located {
+		programs[i] = located[i].program
+	}
+	exceptions := loadExceptions(o.exceptions, stdin)
+	diags.Add(exceptions.diags...)
+	programs = catalog.Join(programs, exceptions.exceptions)
+	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	diags.Add(more...)
+
+	e := newEvaluator(programs, fixed.New(fixed.Values{NamespaceLabels: set.Namespaces()}), set)
+	var all []explanation
+	for _, r := range resources {
+		source.Normalise(r.Value)
+		for i, p := range programs {
+			found, err := explain(cmd.Context(), e, located[i], p, r.Value, policy.Operation(o.operation))
+			if err != nil {
+				return err
+			}
+			for _, x := range found {
+				if wildcard.Match(o.rule, x.Rule) {
+					all = append(all, x)
+				}
+			}
+		}
+	}
+	printMistakes(cmd.ErrOrStderr(), diags)
+	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return quietly(cmd, 1)
+	}
+	return nil
+}
+
+func (o *explainOptions) printExplanations(out io.Writer, all []explanation) error {
+	w := newBuffered(out)
+	if o.format == "json" {
+		list := make([]any, len(all))
+		for i := range all {
+			list[i] = all[i].facts()
+		}
+		fmt.Fprintln(w, indented(value.JSON(list)))
+		return w.Flush()
+	}
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		all[i].print(w)
+	}
+	return w.Flush()
+}
+
+// located is a policy with the file that it came from.
+type located struct {
+	program *policy.Program
+	object  source.Object
+}
+
+// loadLocated reads and compiles everything in the paths that is a policy, those with mistakes too: their rules explain
+// themselves as errors.
+func loadLocated(paths []string, stdin io.Reader) ([]located, diag.List) {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	var out []located
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		if !compile.Owns(apiVersion, o.Kind()) {
+			diags.Add(foreign(o, apiVersion, o.Kind()))
+			continue
+		}
+		program, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		diags.Add(found...)
+		out = append(out, located{program, o})
+	}
+	return out, diags
+}
