@@ -19,16 +19,19 @@ type judgement struct {
 	programs []*policy.Program
 	inputs   []source.Input
 	// keepAll keeps every entry; otherwise only those that the text output shows.
-	keepAll  bool
-	entries  report.Options
-	progress *progress
-	given    *given.Set // nil when nothing was given
+	keepAll bool
+	// keepChanges keeps what mutate rules made of the resources.
+	keepChanges bool
+	entries     report.Options
+	progress    *progress
+	given       *given.Set // nil when nothing was given
 }
 
 // judged is what the judgement gave, in the order of the input.
 type judged struct {
 	resources int
 	entries   []report.Entry
+	changes   []change
 	summary   report.Summary
 	diags     diag.List
 }
@@ -36,6 +39,7 @@ type judged struct {
 func (j *judged) add(o judged) {
 	j.resources += o.resources
 	j.entries = append(j.entries, o.entries...)
+	j.changes = append(j.changes, o.changes...)
 	j.diags = append(j.diags, o.diags...)
 	j.summary.Pass += o.summary.Pass
 	j.summary.Fail += o.summary.Fail
@@ -60,7 +64,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	root := fixed.New(fixed.Values{NamespaceLabels: j.given.Namespaces()})
+	root := fixed.New(fixed.Values{NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects})
 	judge := &judge{judgement: j, ctx: ctx, evaluator: newEvaluator(j.programs, root, j.given)}
 	workers := runtime.GOMAXPROCS(0)
 	work := make(chan *batch, workers)
@@ -108,6 +112,23 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	wg.Wait()
 	j.progress.end()
 	return all
+}
+
+// readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
+// rule does; until then resources are only held while they are judged.
+func (j judgement) readObjects() ([]map[string]any, error) {
+	var out []map[string]any
+	for _, in := range j.inputs {
+		docs, _ := source.Open(in) // mistakes are reported where the resources are judged
+		for _, d := range docs {
+			objects, _ := d.Decode(source.Floats)
+			for _, o := range objects {
+				source.Normalise(o.Value)
+				out = append(out, o.Value)
+			}
+		}
+	}
+	return out, nil
 }
 
 // judge holds what the workers share.
@@ -159,14 +180,23 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 func (j *judge) object(o source.Object) judged {
 	source.Normalise(o.Value)
 	out := judged{resources: 1}
-	outcomes, err := j.evaluator.all(j.ctx, o.Value)
+	answers, err := j.evaluator.all(j.ctx, o.Value)
 	if err != nil {
 		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})
 		return out
 	}
 	var entries []report.Entry
-	for i := range outcomes {
-		entries = append(entries, report.Entries(outcomes[i], j.entries)...)
+	for i := range answers {
+		entries = append(entries, report.Entries(answers[i].Outcome, j.entries)...)
+		if !j.keepChanges || !answers[i].stage.Has(policy.StageMutate) {
+			continue
+		}
+		c, err := changeOf(answers[i])
+		if err != nil {
+			out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to write resource " + o.Name() + " (" + err.Error() + ")"})
+			continue
+		}
+		out.changes = append(out.changes, c)
 	}
 	for i := range entries {
 		out.summary.Add(entries[i].Status)

@@ -11,8 +11,8 @@ import (
 // prepareOutput makes the place for changed objects: a file is created empty, also when no object is written to it, and
 // a directory is made.
 func prepareOutput(path string) error {
-	switch filepath.Ext(path) {
-	case ".yaml", ".yml":
+	switch {
+	case outputIsFile(path):
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			return fmt.Errorf("cannot make the directory of --output: %w", err)
 		}
@@ -28,3 +28,9 @@ func prepareOutput(path string) error {
 }
 
 func newBuffered(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 64<<10) }
+
+// outputIsFile tells a file for changed objects from a directory.
+func outputIsFile(path string) bool {
+	ext := filepath.Ext(path)
+	return ext == ".yaml" || ext == ".yml"
+}

@@ -24,6 +24,12 @@ func (o *applyOptions) printText(w io.Writer, set policySet, exceptions int, res
 		fmt.Fprintf(w, "\nApplying %d policy rule(s) to %d resource(s)%s...\n", set.rules(), result.resources, with)
 	}
 	printRefused(w, set.refused)
+	for i := range result.changes {
+		result.changes[i].print(w, o.output != "", o.pipe)
+	}
+	if len(result.changes) > 0 && len(result.entries) > 0 {
+		fmt.Fprintln(w) // the text before has no end of line, as in the reference
+	}
 	entries := result.entries
 	for len(entries) > 0 {
 		n := 1

@@ -128,12 +128,13 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	}
 	set.programs = catalog.Join(set.programs, exceptions.exceptions)
 	result := judgeAll(cmd.Context(), judgement{
-		programs: set.programs,
-		inputs:   inputs,
-		keepAll:  o.report || o.table || o.detailed,
-		entries:  report.Options{AuditWarn: o.auditWarn},
-		progress: newProgress(cmd.ErrOrStderr(), "resources judged"),
-		given:    values,
+		programs:    set.programs,
+		inputs:      inputs,
+		keepAll:     o.report || o.table || o.detailed,
+		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
+		entries:     report.Options{AuditWarn: o.auditWarn},
+		progress:    newProgress(cmd.ErrOrStderr(), "resources judged"),
+		given:       values,
 	})
 	trace.done("judged %d resources", result.resources)
 
@@ -141,6 +142,11 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	printMistakes(cmd.ErrOrStderr(), diags)
 	for range set.refused {
 		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run
+	}
+	if o.output != "" {
+		if err := writeChanges(o.output, result.changes); err != nil {
+			return err
+		}
 	}
 	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.exceptions), result); err != nil {
 		return err

@@ -66,25 +66,31 @@ type answer struct {
 	policy.Outcome
 }
 
-// all runs the policies on o and returns one Outcome for each group of stages, or for each policy in it where values
-// were given for policies. o is the caller's no more.
-func (e *evaluator) all(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
+// all runs the policies on o and returns one answer for each group of stages, of no policy in particular; or for each
+// policy in it where values were given for policies, and where policies change objects one by one. o is the caller's no
+// more.
+func (e *evaluator) all(ctx context.Context, o map[string]any) ([]answer, error) {
 	if e.given.HasValues() {
-		answers, err := e.each(ctx, o, "")
-		out := make([]policy.Outcome, len(answers))
-		for i := range answers {
-			out[i] = answers[i].Outcome
-		}
-		return out, err
+		return e.each(ctx, o, "")
 	}
-	out := make([]policy.Outcome, 0, len(e.stages))
+	out := make([]answer, 0, len(e.stages))
 	req := requestFor(o, e.given)
-	for _, stage := range e.stages {
-		got := e.run(ctx, e.snapshot, req, stage)
-		if got.Object != req.Object {
-			req = req.WithObject(got.Object)
+	add := func(a answer) {
+		if a.Object != req.Object {
+			req = req.WithObject(a.Object)
 		}
-		out = append(out, got)
+		out = append(out, a)
+	}
+	for _, stage := range e.stages {
+		if !stage.Has(policy.StageMutate) {
+			add(answer{nil, stage, e.run(ctx, e.snapshot, req, stage)})
+			continue
+		}
+		for i := range e.policies {
+			if p := &e.policies[i]; p.stages.Has(stage) {
+				add(answer{p.program, stage, e.run(ctx, p.snapshot, req, stage)})
+			}
+		}
 	}
 	return out, nil
 }
@@ -122,6 +128,7 @@ func (e *evaluator) run(ctx context.Context, s *catalog.Snapshot, req *policy.Re
 		Request:    req,
 		Stages:     stage,
 		Root:       e.root,
+		Plan:       true,
 	})
 }
 

@@ -59,6 +59,8 @@ const (
 	WorkDeleteDownstream WorkKind = "delete-downstream"
 	// WorkDelete deletes the request's object, on behalf of a cleanup policy.
 	WorkDelete WorkKind = "delete"
+	// WorkMutateExisting changes the targets of a mutate rule.
+	WorkMutateExisting WorkKind = "mutate-existing"
 )
 
 // Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.
@@ -75,8 +77,21 @@ type Work struct {
 	// Planned: the evaluation was asked to plan (engine.Input.Plan), so that Generated is complete, up to Err.
 	Planned   bool
 	Generated []Generated
+	// Targets are the objects that a mutate rule looked at, with what it makes of them; complete when Planned, up to Err.
+	Targets []Mutated
 	// Err is why the plan could not be finished; what was planned before it stands.
 	Err error
+}
+
+// Mutated is one target of a mutate rule: an object as it is, and as it is to be.
+type Mutated struct {
+	Before map[string]any
+	// After is nil when nothing is to be written: the rule passed the target over, changed nothing, or failed.
+	After map[string]any
+	// Subresource is what is written; empty for the object itself.
+	Subresource string
+	Status      Status
+	Message     string
 }
 
 // Generated is one object that a generate rule makes, with its labels, exactly as it is to be.

@@ -50,6 +50,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	}
 	out.Kind, out.Stage = kind.Name, kind.Stage
 	out.SkipOnDelete = kind.skipOnDelete
+	existing(r, out)
 	out.AllowExisting = kind.allowExisting && allowsExisting(r)
 
 	pre := prelude{

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"reflect"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/patch"
@@ -138,9 +137,4 @@ func (c *compiler) template(v any, path, errorPath string) *template.Template {
 // sameMap reports whether a and b are one map.
 func sameMap(a, b map[string]any) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
-}
-
-// mutation makes the handler of a mutate rule: for the object of the request, or for the targets when the rule has some.
-func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) handler {
-	return onRequest(p, nothing)
 }

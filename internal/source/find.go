@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/diag"
 )
@@ -31,7 +32,20 @@ type Input struct {
 	// Named: the author gave this path himself; files that were only found in a directory may turn out to be something
 	// else than manifests.
 	Named bool
-	stdin io.Reader
+	stdin *onceReader
+}
+
+// onceReader is standard input, which can be read once only, for inputs that are opened more than once.
+type onceReader struct {
+	from io.Reader
+	once sync.Once
+	text []byte
+	err  error
+}
+
+func (r *onceReader) all() ([]byte, error) {
+	r.once.Do(func() { r.text, r.err = io.ReadAll(r.from) })
+	return r.text, r.err
 }
 
 // Read returns the whole content.
@@ -39,7 +53,7 @@ func (in Input) Read() (string, error) {
 	var b []byte
 	var err error
 	if in.stdin != nil {
-		b, err = io.ReadAll(in.stdin)
+		b, err = in.stdin.all()
 	} else {
 		b, err = os.ReadFile(in.Name)
 	}
@@ -79,7 +93,7 @@ func (f *finder) add(path string) {
 		}
 		if !f.seen[path] {
 			f.seen[path] = true
-			f.inputs = append(f.inputs, Input{Name: "<stdin>", Named: true, stdin: f.options.Stdin})
+			f.inputs = append(f.inputs, Input{Name: "<stdin>", Named: true, stdin: &onceReader{from: f.options.Stdin}})
 		}
 		return
 	case strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://"):

@@ -1,0 +1,270 @@
+package rule
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// A mutate rule with targets changes objects that exist, not that of the request (§5.7): it is of another stage and
+// yields work. Admission only notes that there is work; whoever carries it out, and the command line, evaluates again
+// and asks for the plan, in which every target stands as it is to be.
+
+// mutation makes the handler of a mutate rule: for the object of the request, or for the targets when the rule has some.
+func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) handler {
+	if p == nil || len(r.Mutation.Targets) == 0 {
+		return onRequest(p, nothing)
+	}
+	targets := make([]*mutateTarget, len(r.Mutation.Targets))
+	for i := range r.Mutation.Targets {
+		targets[i] = c.mutateTarget(&r.Mutation.Targets[i], c.in.Path+".mutate.targets["+strconv.Itoa(i)+"]")
+	}
+	work := policy.Work{
+		Kind:           policy.WorkMutateExisting,
+		SkipBackground: r.SkipBackgroundRequests == nil || *r.SkipBackgroundRequests,
+	}
+	return func(s *policy.Scope) policy.Yield {
+		if !s.Plan {
+			return policy.Yield{Work: []policy.Work{work}}
+		}
+		planned := work
+		planned.Planned = true
+		var results []policy.Yield
+		for _, t := range targets {
+			found, sub, err := t.find(s)
+			if err != nil {
+				results = append(results, failed("", err))
+				planned.Err = err
+				break
+			}
+			for _, object := range found {
+				y := t.mutate(s, p, object, nothing)
+				planned.Targets = append(planned.Targets, targetOutcome(object, sub, y))
+				y.Object = nil // it is the target's, and the request's object stays as it is
+				results = append(results, y)
+			}
+		}
+		if len(results) == 0 {
+			return policy.Yield{Work: []policy.Work{planned}}
+		}
+		first := results[0]
+		first.Also, first.Work = results[1:], []policy.Work{planned}
+		return first
+	}
+}
+
+// existing says how a rule with targets differs from one that changes the request's object.
+func existing(r *kyvernov1.Rule, out *policy.Rule) {
+	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
+		return
+	}
+	out.Stage = policy.StageMutateExisting
+	// A deletion is a trigger only where the match block asks for deletions.
+	out.SkipOnDelete = !slices.ContainsFunc(out.Targets, func(t policy.Target) bool {
+		return slices.Contains(t.Operations, policy.Delete)
+	})
+}
+
+// mutateTarget is one compiled entry of mutate.targets.
+type mutateTarget struct {
+	fields        *template.Template // apiVersion, kind, namespace, name and uid
+	selector      *template.Template // nil when all labels will do
+	namespace     string             // of a namespaced policy, which changes nothing elsewhere
+	context       *loader.Chain
+	preconditions *condition.Set
+}
+
+const textTargetNamespace = "This field can be ignored or should have value of the namespace where the policy is being created"
+
+func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *mutateTarget {
+	t := &mutateTarget{namespace: c.in.Namespace}
+	if in.Kind == "" {
+		c.diags.Errorf(path+".kind", "Required value: a target needs a kind")
+	}
+	if c.in.Namespace != "" && in.Namespace != "" && in.Namespace != c.in.Namespace {
+		c.diags.Errorf(path+".namespace", "%s", textTargetNamespace)
+	}
+	t.fields = c.template(map[string]any{
+		"apiVersion": in.APIVersion, "kind": in.Kind, "namespace": in.Namespace, "name": in.Name, "uid": in.UID,
+	}, path, "/mutate/targets")
+	if in.Selector != nil {
+		if tree, err := selectorTree(in.Selector); err != nil {
+			c.diags.Errorf(path+".selector", "%v", err)
+		} else {
+			t.selector = c.template(tree, path+".selector", "/mutate/targets/selector")
+		}
+	}
+	t.context = c.context(in.Context, path+".context")
+	t.preconditions = c.conditions(in.RawAnyAllConditions, path+".preconditions")
+	return t
+}
+
+// selectorTree writes a label selector as JSON, so that its variables can be substituted.
+func selectorTree(s *metav1.LabelSelector) (any, error) {
+	tree := map[string]any{}
+	if s.MatchLabels != nil {
+		labels := make(map[string]any, len(s.MatchLabels))
+		for k, v := range s.MatchLabels {
+			labels[k] = v
+		}
+		tree["matchLabels"] = labels
+	}
+	var expressions []any
+	for _, e := range s.MatchExpressions {
+		values := make([]any, len(e.Values))
+		for i, v := range e.Values {
+			values[i] = v
+		}
+		expressions = append(expressions, map[string]any{"key": e.Key, "operator": string(e.Operator), "values": values})
+	}
+	if expressions != nil {
+		tree["matchExpressions"] = expressions
+	}
+	return tree, nil
+}
+
+// wantedTarget is a target with its variables substituted.
+type wantedTarget struct {
+	apiVersion, kind, subresource, namespace, name, uid, selector string
+}
+
+func (t *mutateTarget) resolve(s *policy.Scope) (w wantedTarget, err error) {
+	v, err := substitute(t.fields, s)
+	if err != nil {
+		return w, err
+	}
+	fields, _ := v.(map[string]any)
+	get := func(name string) string {
+		text, ok := fields[name].(string)
+		if !ok && err == nil {
+			err = fmt.Errorf("failed to find the targets: the %s is not a text: %s", name, value.JSON(fields[name]))
+		}
+		return text
+	}
+	w.apiVersion, w.namespace, w.name, w.uid = get("apiVersion"), get("namespace"), get("name"), get("uid")
+	w.kind, w.subresource, _ = strings.Cut(get("kind"), "/")
+	if err != nil {
+		return w, err
+	}
+	if t.namespace != "" {
+		w.namespace = t.namespace
+	}
+	if t.selector != nil {
+		v, err := substitute(t.selector, s)
+		if err != nil {
+			return w, err
+		}
+		if w.selector, err = selectorText(v); err != nil {
+			return w, fmt.Errorf("failed to find the targets: %w", err)
+		}
+	}
+	return w, nil
+}
+
+// selectorText is the text form of a selector that selectorTree wrote.
+func selectorText(v any) (string, error) {
+	tree, _ := v.(map[string]any)
+	s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	labels, _ := tree["matchLabels"].(map[string]any)
+	for k, v := range labels {
+		text, ok := v.(string)
+		if !ok {
+			return "", fmt.Errorf("the label %s of the selector is not a text: %s", k, value.JSON(v))
+		}
+		s.MatchLabels[k] = text
+	}
+	expressions, _ := tree["matchExpressions"].([]any)
+	for _, e := range expressions {
+		m, _ := e.(map[string]any)
+		r := metav1.LabelSelectorRequirement{}
+		r.Key, _ = m["key"].(string)
+		op, _ := m["operator"].(string)
+		r.Operator = metav1.LabelSelectorOperator(op)
+		values, _ := m["values"].([]any)
+		for _, v := range values {
+			text, ok := v.(string)
+			if !ok {
+				return "", fmt.Errorf("a value of the selector is not a text: %s", value.JSON(v))
+			}
+			r.Values = append(r.Values, text)
+		}
+		s.MatchExpressions = append(s.MatchExpressions, r)
+	}
+	sel, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return "", err
+	}
+	return sel.String(), nil
+}
+
+// find lists the objects that the target means, and the subresource of them that is to be written.
+func (t *mutateTarget) find(s *policy.Scope) (found []map[string]any, subresource string, err error) {
+	w, err := t.resolve(s)
+	if err != nil {
+		return nil, "", err
+	}
+	lists := s.Env.World.Lists
+	if lists == nil {
+		return nil, "", fmt.Errorf("failed to find the targets: lists of resources are %w", world.ErrUnavailable)
+	}
+	if found, err = listTargets(s.Env.Meter.Context(), lists, w); err != nil {
+		return nil, "", fmt.Errorf("failed to find the targets: %w", err)
+	}
+	if err := s.Env.Meter.Step(len(found)); err != nil {
+		return nil, "", err
+	}
+	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) }), w.subresource, nil
+}
+
+func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[string]any, error) {
+	namespace := w.namespace
+	if wildcard.Has(namespace) {
+		namespace = ""
+	}
+	found, err := lists.List(ctx, w.apiVersion, w.kind, namespace, w.selector)
+	return slices.Clone(found), err
+}
+
+// names reports whether the target's names mean the object. A namespace does not keep cluster-scoped objects away.
+func (w *wantedTarget) names(o map[string]any) bool {
+	metadata, _ := o["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	namespace, _ := metadata["namespace"].(string)
+	uid, _ := metadata["uid"].(string)
+	return (w.name == "" || wildcard.Match(w.name, name)) &&
+		(w.namespace == "" || namespace == "" || wildcard.Match(w.namespace, namespace)) &&
+		(w.uid == "" || w.uid == uid)
+}
+
+// mutate patches one target.
+func (t *mutateTarget) mutate(s *policy.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
+	s = t.context.Apply(s.With("target", object))
+	if t.preconditions != nil {
+		if y := judge(t.preconditions, s); y.Status != policy.StatusNone {
+			return y
+		}
+	}
+	return mutated(s, p, object, nothing)
+}
+
+// targetOutcome is what the plan says of one target.
+func targetOutcome(before map[string]any, subresource string, y policy.Yield) policy.Mutated {
+	out := policy.Mutated{Before: before, Subresource: subresource, Status: y.Status, Message: y.Message}
+	if y.Object != nil {
+		out.After, _ = y.Object.Map()
+	}
+	return out
+}
