@@ -127,14 +127,14 @@ func (e *extraction) at(v any, pointer, index string) error {
 	if key == "" {
 		key = "0"
 	}
+	if e.key != "" {
+		if key, ok = object[e.key].(string); !ok {
+			return ErrKey
+		}
+	}
 	found, ok := object[e.value]
 	if !ok || found == nil || found == "" {
 		return nil
-	}
-	if e.key != "" {
-		if key, ok = object[e.key].(string); !ok {
-			return fmt.Errorf("%w: %s has no text %s", ErrKey, place(pointer), e.key)
-		}
 	}
 	return e.add(found, pointer+"/"+escape.Replace(e.value), key)
 }
@@ -178,7 +178,7 @@ func (e *extraction) add(found any, pointer, key string) error {
 	}
 	r, err := Parse(text)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return unreadable(text, err)
 	}
 	e.out = append(e.out, Image{Reference: r, Group: e.group, Key: key, Pointer: pointer, Converted: e.converted})
 	return nil

@@ -78,6 +78,28 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// The words for objects that cannot be read, in the order in which the reference finds out (§7.7).
+func TestUnreadable(t *testing.T) {
+	for _, c := range []struct {
+		container any
+		want      string // the error; empty for none
+	}{
+		{nil, ""}, {map[string]any{"name": "c"}, ""}, {map[string]any{"name": "", "image": "nginx"}, ""}, {map[string]any{"name": "c", "image": 3.0}, ""},
+		{map[string]any{}, "invalid key"}, {map[string]any{"image": "a b"}, "invalid key"}, {map[string]any{"name": true, "image": "nginx"}, "invalid key"},
+		{map[string]any{"name": nil}, "invalid key"}, {"text", "invalid image config"},
+		{map[string]any{"name": "c", "image": "100Mi"}, "invalid image '100Mi' (bad image: docker.io/100Mi, defaultRegistry: docker.io, enableDefaultRegistryMutation: true: repository name must be lowercase)"},
+	} {
+		_, err := imageref.Of("Pod", map[string]any{"spec": map[string]any{"containers": []any{c.container}}})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%v: %q, want %q", c.container, got, c.want)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"nginx", "ghcr.io/team/app:1@" + digest, "a b", "[::1]:5000/x", ""} {
 		f.Add(s)

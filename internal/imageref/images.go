@@ -45,20 +45,35 @@ func Find(kind string, object map[string]any) ([]Image, error) {
 	for _, group := range groups {
 		containers, _ := spec[group].([]any)
 		for i, c := range containers {
-			container, _ := c.(map[string]any)
-			name, _ := container["name"].(string)
+			if c == nil {
+				continue
+			}
+			container, ok := c.(map[string]any)
+			if !ok {
+				return nil, ErrConfig
+			}
+			// A container without a name is an error even when it has no image.
+			name, ok := container["name"].(string)
+			if !ok {
+				return nil, ErrKey
+			}
 			image, _ := container["image"].(string)
-			if name == "" || image == "" {
+			if image == "" {
 				continue
 			}
 			r, err := Parse(image)
 			if err != nil {
-				return nil, fmt.Errorf("invalid image config: %w", err)
+				return nil, unreadable(image, err)
 			}
 			out = append(out, Image{Reference: r, Group: group, Key: name, Pointer: pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
 		}
 	}
 	return out, nil
+}
+
+// unreadable words the error for a text that is no reference.
+func unreadable(image string, err error) error {
+	return fmt.Errorf("invalid image '%s' (%w)", image, err)
 }
 
 // Document is the value of the variable `images`: group → key → the parts of the image. Groups without images are absent.
