@@ -11,5 +11,5 @@
 // itself: the meter looks at the context every 1,024 steps and refuses to go on when a limit is passed. It does not
 // measure time (the context's deadline does) and does not decide what an exhausted budget means (engine does).
 //
-// Floor 0 (leaf): imports nothing of ours.
+// Floor 0 (leaf): imports value.
 package budget

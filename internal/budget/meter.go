@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Limits of one rule evaluation. They are far above what a real policy needs (a Pod Security rule on a 7 kB Pod takes
@@ -80,6 +82,40 @@ func (m *Meter) Bytes(n int) error {
 		return fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.maxBytes)
 	}
 	return nil
+}
+
+// Weigh counts the bytes of a value that is about to be written as text, whole, with the errors of Step. It walks over the
+// value, but no further than the limit of bytes.
+func (m *Meter) Weigh(v any) error {
+	if m == nil {
+		return nil
+	}
+	if s, ok := v.(string); ok {
+		return m.Bytes(len(s))
+	}
+	return m.Bytes(value.Weigh(v, int(m.maxBytes-m.bytes)))
+}
+
+// Equal is value.Equal, with each item that is compared as a step.
+func (m *Meter) Equal(a, b any) (bool, error) {
+	if m == nil {
+		return value.Equal(a, b), nil
+	}
+	switch a.(type) {
+	case map[string]any, []any, string:
+	default:
+		return value.Equal(a, b), m.Step(1)
+	}
+	before := int(m.maxSteps - m.steps)
+	left := before
+	equal, finished := value.EqualWithin(a, b, &left)
+	if err := m.Step(max(before-left, 1)); err != nil {
+		return false, err
+	}
+	if !finished {
+		return false, m.check()
+	}
+	return equal, nil
 }
 
 // Used reports the steps and bytes counted so far.

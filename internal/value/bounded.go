@@ -1,0 +1,138 @@
+package value
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A value that an expression made may hold the same part many times over: thirty lists, each of which holds the one
+// before twice, are a few hundred bytes, and a billion items to whoever walks over them. So a walk over a value that may
+// have been made by an expression is bounded by the functions of this file.
+
+// nodeWeight is what an item weighs besides its text.
+const nodeWeight = 8
+
+// Weigh estimates the length of the JSON text of v. It stops as soon as it is over limit, so it takes no longer than that.
+func Weigh(v any, limit int) int {
+	left := limit
+	weigh(v, &left)
+	return limit - left
+}
+
+func weigh(v any, left *int) {
+	*left -= nodeWeight
+	switch x := v.(type) {
+	case string:
+		*left -= len(x)
+	case []any:
+		for _, e := range x {
+			if *left < 0 {
+				return
+			}
+			weigh(e, left)
+		}
+	case map[string]any:
+		for k, e := range x {
+			if *left < 0 {
+				return
+			}
+			*left -= len(k)
+			weigh(e, left)
+		}
+	}
+}
+
+// EqualWithin is Equal for values that may be large: it compares at most *nodes items, from which it subtracts those that
+// it compared. finished is false when they were not enough; then there is no answer.
+func EqualWithin(a, b any, nodes *int) (equal, finished bool) {
+	if *nodes--; *nodes < 0 {
+		return false, false
+	}
+	switch x := a.(type) {
+	case string:
+		y, ok := b.(string)
+		*nodes -= len(x) / 64
+		return ok && x == y, true
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false, true
+		}
+		for k, v := range x {
+			w, ok := y[k]
+			if !ok {
+				return false, true
+			}
+			if equal, finished := EqualWithin(v, w, nodes); !equal || !finished {
+				return false, finished
+			}
+		}
+		return true, true
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false, true
+		}
+		for i := range x {
+			if equal, finished := EqualWithin(x[i], y[i], nodes); !equal || !finished {
+				return false, finished
+			}
+		}
+		return true, true
+	}
+	return Equal(a, b), true
+}
+
+// Print is fmt.Sprint(v), the way in which messages show values. Of a value that is larger than limit it shows about the
+// first limit bytes and "…".
+func Print(v any, limit int) string {
+	if s, ok := v.(string); ok {
+		return Clip(s, limit)
+	}
+	if Weigh(v, limit) <= limit {
+		return fmt.Sprint(v)
+	}
+	left := limit
+	return Clip(fmt.Sprint(prune(v, &left)), limit) + "…"
+}
+
+// Clip is s, or its beginning and "…" when it is longer than limit bytes.
+func Clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// prune copies as much of v as fits.
+func prune(v any, left *int) any {
+	*left -= nodeWeight
+	switch x := v.(type) {
+	case string:
+		s := Clip(x, max(*left, 0))
+		*left -= len(s)
+		return s
+	case []any:
+		out := []any{}
+		for _, e := range x {
+			if *left < 0 {
+				break
+			}
+			out = append(out, prune(e, left))
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			if *left < 0 {
+				break
+			}
+			*left -= len(k)
+			out[k] = prune(x[k], left)
+		}
+		return out
+	}
+	return v
+}
