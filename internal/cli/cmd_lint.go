@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/lint"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// lintOptions are the flags of lint.
+type lintOptions struct {
+	policies []string
+	crds     []string
+	format   string
+	strict   bool
+}
+
+func newLint() *cobra.Command {
+	o := &lintOptions{}
+	cmd := &cobra.Command{
+		Use:   "lint POLICY...",
+		Short: "Find mistakes in policies, certain and likely ones",
+		Long: "Lint checks policies as admission does, and looks for what is no error but hardly meant: fields that no matched kind\n" +
+			"has, context entries that nothing uses, rules that are never judged, kinds with wildcards. The exit code is 1 when\n" +
+			"there are errors, with --strict also when there are warnings.",
+		Example: "  ephor lint policies/\n" +
+			"  ephor lint policies/ --crd-paths crds/ --strict\n" +
+			"  ephor lint policies/ -o sarif > lint.sarif",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = args
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.Var(pathList{&o.crds}, "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
+	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
+	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
+	return cmd
+}
+
+func (o *lintOptions) run(cmd *cobra.Command) error {
+	if len(o.policies) == 0 {
+		return errors.New("require policy")
+	}
+	if o.format != "" && o.format != "json" && o.format != "sarif" {
+		return fmt.Errorf("invalid output format %q, expected json or sarif", o.format)
+	}
+	stdin := stdinOf(cmd.InOrStdin())
+	kinds, diags := o.kinds()
+	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	diags.Add(more...)
+	var findings []lint.Finding
+	policies := 0
+	for _, object := range objects {
+		apiVersion, _ := object.Value["apiVersion"].(string)
+		switch {
+		case compile.Owns(apiVersion, object.Kind()):
+			policies++
+			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
+		case compile.OwnsException(apiVersion, object.Kind()):
+			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
+			diags.Add(found...)
+		default:
+			diags.Add(foreign(object, apiVersion, object.Kind()))
+		}
+	}
+	var all []lint.Finding
+	for _, d := range diags {
+		c := lint.Mistake
+		if d.Severity == diag.Warning {
+			c = lint.Caution
+		}
+		all = append(all, lint.Finding{Check: c, Diagnostic: d})
+	}
+	all = append(all, findings...)
+	errs, warnings := 0, 0
+	for _, f := range all {
+		if f.Severity == diag.Error {
+			errs++
+		} else {
+			warnings++
+		}
+	}
+	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s", counted(policies, "policy", "policies"), counted(errs, "error", "errors"), counted(warnings, "warning", "warnings"))); err != nil {
+		return err
+	}
+	if errs > 0 || o.strict && warnings > 0 {
+		return quietly(cmd, 1)
+	}
+	return nil
+}
+
+// counted writes a number with its word.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+// kinds are those of Kubernetes and of the definitions given.
+func (o *lintOptions) kinds() (*schema.Kinds, diag.List) {
+	if len(o.crds) == 0 {
+		return schema.New(), nil
+	}
+	objects, diags := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
+	var crds []map[string]any
+	for _, object := range objects {
+		if object.Kind() != "CustomResourceDefinition" {
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: object.Pos("kind"), Summary: object.Kind() + " is no CustomResourceDefinition", Hint: "it is passed over",
+			})
+			continue
+		}
+		crds = append(crds, object.Value)
+	}
+	return schema.New(crds...), diags
+}
+
+func (o *lintOptions) print(out io.Writer, findings []lint.Finding, summary string) error {
+	w := newBuffered(out)
+	switch o.format {
+	case "json":
+		list := make([]any, len(findings))
+		for i, f := range findings {
+			list[i] = map[string]any{
+				"check": f.Check.Name, "severity": f.Severity.String(), "file": f.Pos.File, "line": int64(f.Pos.Line),
+				"path": f.Path, "message": f.Summary, "hint": f.Hint,
+			}
+		}
+		fmt.Fprintln(w, indented(value.JSON(list)))
+	case "sarif":
+		fmt.Fprintln(w, indented(value.JSON(sarif(findings))))
+	default:
+		for _, f := range findings {
+			text := f.String()
+			if !strings.HasSuffix(f.Check.Name, f.Severity.String()) {
+				text += " [" + f.Check.Name + "]"
+			}
+			fmt.Fprintln(w, text)
+		}
+		fmt.Fprintln(w, summary)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,233 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+var unknownPath = &Check{
+	Name: "unknown-path",
+	Doc: "A pattern, a patch or a variable names a field that none of the matched kinds has: the pattern never fits, or the variable never has a value. " +
+		"Mostly the name is misspelled, or the level of `spec.template` is missing. The fields of custom resources are known when their definitions " +
+		"are given with --crd-paths; rules for kinds that are not known are not looked at.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: host-network
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    validate:
+      pattern:
+        spec:
+          =(hostNetwrok): "false"
+`,
+	policy: func(in *input) {
+		for i, r := range in.rules {
+			path := rulePath(i)
+			types := in.matched(i)
+			if len(types) == 0 {
+				continue
+			}
+			c := pathCheck{in: in}
+			v, _ := r["validate"].(map[string]any)
+			c.pattern(v["pattern"], types, path+".validate.pattern", "")
+			if list, ok := v["anyPattern"].([]any); ok {
+				for k, p := range list {
+					c.pattern(p, types, fmt.Sprintf("%s.validate.anyPattern[%d]", path, k), "")
+				}
+			}
+			if m, ok := r["mutate"].(map[string]any); ok && m["targets"] == nil {
+				c.pattern(m["patchStrategicMerge"], types, path+".mutate.patchStrategicMerge", "")
+			}
+			for _, k := range slices.Sorted(maps.Keys(r)) {
+				c.variables(r[k], types, path+"."+k)
+			}
+		}
+	},
+}
+
+// matched are the types of the kinds that the rule matches; none when one of them is not known.
+func (in *input) matched(rule int) []schema.Type {
+	var out []schema.Type
+	for _, f := range filtersOf(&in.policy.Spec.Rules[rule].MatchResources, "") {
+		for _, kind := range f.ResourceDescription.Kinds {
+			t, err := match.ParseKind(kind)
+			if err != nil || t.Kind == "*" {
+				return nil
+			}
+			found := in.kinds.Find(t.Group, t.Version, t.Kind, t.Subresource)
+			if len(found) == 0 {
+				return nil
+			}
+			for _, x := range found {
+				out = append(out, x.Type)
+			}
+		}
+	}
+	return out
+}
+
+type pathCheck struct{ in *input }
+
+// pattern holds a pattern, or a patch, against the types; at is the place in the resource.
+func (c *pathCheck) pattern(v any, types []schema.Type, path, at string) {
+	switch v := v.(type) {
+	case []any:
+		elements := elementsOf(types)
+		for i, e := range v {
+			if len(elements) > 0 {
+				c.pattern(e, elements, fmt.Sprintf("%s[%d]", path, i), at)
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			name := bare(key)
+			if strings.Contains(name, "{{") || strings.Contains(name, "$") || wildcard.Has(name) {
+				continue
+			}
+			below := fields(types, name)
+			if len(below) == 0 {
+				c.unknown(types, path+"."+key, at, name)
+				continue
+			}
+			c.pattern(v[key], below, path+"."+key, at+"."+name)
+		}
+	}
+}
+
+func (c *pathCheck) unknown(types []schema.Type, path, at, name string) {
+	where := strings.TrimPrefix(at+"."+name, ".")
+	hint := ""
+	if meant := nearest(name, types); meant != "" {
+		hint = "did you mean " + strings.TrimPrefix(at+"."+meant, ".") + "?"
+	} else if template := fields(types, "template"); strings.HasPrefix(at, ".spec") && len(template) > 0 {
+		hint = "the fields of the Pods are below spec.template"
+	}
+	c.in.warn(path, hint, "none of the matched kinds has the field %s", where)
+}
+
+// standIn is a variable whose place decides what it is: its expression is no path that was written.
+var standIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{-?\s*@\s*-?\}\}`) })
+
+// variables holds the paths below request.object and request.oldObject of all variables in v against the types.
+func (c *pathCheck) variables(v any, types []schema.Type, path string) {
+	switch v := v.(type) {
+	case string:
+		if !strings.Contains(v, "{{") || standIn().MatchString(v) {
+			return
+		}
+		for _, x := range template.Compile(v, template.Options{}).Expressions() {
+			for _, p := range x.Paths() {
+				if len(p) > 2 && p[0] == "request" && (p[1] == "object" || p[1] == "oldObject") {
+					c.path(p[2:], types, path)
+				}
+			}
+		}
+	case []any:
+		for i, e := range v {
+			c.variables(e, types, fmt.Sprintf("%s[%d]", path, i))
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			c.variables(k, types, path+"."+k)
+			c.variables(v[k], types, path+"."+k)
+		}
+	}
+}
+
+func (c *pathCheck) path(names []string, types []schema.Type, path string) {
+	for i, name := range names {
+		below := fields(types, name)
+		if len(below) == 0 {
+			if len(elementsOf(types)) > 0 {
+				return // a query on a list is the business of the query
+			}
+			c.unknown(types, path, strings.Join(append([]string{""}, names[:i]...), "."), name)
+			return
+		}
+		types = below
+	}
+}
+
+func fields(types []schema.Type, name string) []schema.Type {
+	var out []schema.Type
+	for _, t := range types {
+		if below, ok := t.Field(name); ok {
+			out = append(out, below)
+		}
+	}
+	return out
+}
+
+func elementsOf(types []schema.Type) []schema.Type {
+	var out []schema.Type
+	for _, t := range types {
+		if e, ok := t.Element(); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// bare is a key without the anchor around it.
+func bare(key string) string {
+	if !strings.HasSuffix(key, ")") {
+		return key
+	}
+	for _, open := range []string{"(", "=(", "^(", "X(", "<(", "+(", "+(<("} {
+		if inner, ok := strings.CutPrefix(key, open); ok {
+			return strings.TrimRight(inner, ")")
+		}
+	}
+	return key
+}
+
+// nearest is the member whose name is most like name; empty when none is much like it.
+func nearest(name string, types []schema.Type) string {
+	best, least := "", len(name)/3+2
+	for _, t := range types {
+		for _, n := range t.Names() {
+			if strings.EqualFold(n, name) {
+				return n
+			}
+			if d := distance(name, n); d < least {
+				best, least = n, d
+			}
+		}
+	}
+	return best
+}
+
+// distance counts the letters that have to be inserted, deleted or replaced to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], d
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,129 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+var unusedContext = &Check{
+	Name: "unused-context",
+	Doc: "An entry of a context that nothing reads is never loaded: either the name is misspelled where it should be used, or the entry can go. " +
+		"An entry is read by variables, by the queries of loops, and by the entries after it.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: registry
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    context:
+    - name: registries
+      variable:
+        value: [ghcr.io]
+    validate:
+      deny:
+        conditions:
+          any:
+          - key: "{{ request.object.spec.containers[0].image }}"
+            operator: Equals
+            value: ghcr.io
+`,
+	policy: func(in *input) {
+		for i, r := range in.rules {
+			unused(in, r, rulePath(i))
+		}
+	},
+}
+
+// unused looks for contexts in v and in everything below it. What a context defines is seen by its entries after it and
+// by everything beside and below the context.
+func unused(in *input, v any, path string) {
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			unused(in, e, fmt.Sprintf("%s[%d]", path, i))
+		}
+	case map[string]any:
+		if entries, ok := v["context"].([]any); ok {
+			beside := maps.Clone(v)
+			delete(beside, "context")
+			for i, e := range entries {
+				entry, _ := e.(map[string]any)
+				name, _ := entry["name"].(string)
+				if name != "" && !reads(name, beside, entries[i+1:]) {
+					in.warn(fmt.Sprintf("%s.context[%d]", path, i), "remove the entry, or mend the name where it should be used",
+						"context entry %s is not used", name)
+				}
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			unused(in, v[k], path+"."+k)
+		}
+	}
+}
+
+// reads reports whether one of the values may read the variable name.
+func reads(name string, values ...any) bool {
+	for _, v := range values {
+		roots := template.Compile(v, template.Options{}).Roots()
+		if slices.Contains(roots, name) || slices.Contains(roots, "*") || queried(name, v) || nested(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// nested reports whether a variable in v is made of another: nobody knows what it reads.
+func nested(v any) bool {
+	switch v := v.(type) {
+	case string:
+		_, inside, open := strings.Cut(v, "{{")
+		for open {
+			again, end := strings.Index(inside, "{{"), strings.Index(inside, "}}")
+			if again >= 0 && again < end {
+				return true
+			}
+			_, inside, open = strings.Cut(inside, "{{")
+		}
+	case []any:
+		return slices.ContainsFunc(v, nested)
+	case map[string]any:
+		for k, e := range v {
+			if nested(k) || nested(e) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// queryFields are the fields that hold bare JMESPath expressions.
+var queryFields = []string{"list", "jmesPath"}
+
+func queried(name string, v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return queried(name, e) })
+	case map[string]any:
+		for k, e := range v {
+			if text, ok := e.(string); ok && slices.Contains(queryFields, k) {
+				if x, err := jmespath.Compile(text); err == nil && (slices.Contains(x.Roots(), name) || slices.Contains(x.Roots(), "*")) {
+					return true
+				}
+			}
+			if queried(name, e) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+package lint
+
+import (
+	"encoding/json"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Check is one likely mistake that is looked for.
+type Check struct {
+	Name string // as SARIF and the documentation name it, such as unused-context
+	Doc  string // what is wrong with it, and what to do
+	// Example is a policy in YAML that the check complains of; none for what the compiler finds.
+	Example string
+
+	// policy looks at a policy that has no errors.
+	policy func(*input)
+}
+
+// Finding is what a check found.
+type Finding struct {
+	Check *Check
+	diag.Diagnostic
+}
+
+// Options are what the checks know of the world.
+type Options struct {
+	// Kinds are the kinds whose fields are known; nil are those of Kubernetes.
+	Kinds *schema.Kinds
+}
+
+// Mistake and Caution are the checks under which the diagnostics of the compiler appear.
+var (
+	Mistake = &Check{Name: "error", Doc: "The policy is refused: at admission, and by apply and test. Everything that is wrong is told at once."}
+	Caution = &Check{Name: "warning", Doc: "The policy is accepted with a warning."}
+)
+
+// checks is the frozen registry.
+var checks = freeze(wildcardKind, unusedContext, unreachableRule, unknownPath)
+
+func freeze(list ...*Check) []*Check {
+	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}
+	for _, c := range list {
+		if c.Name == "" || c.Doc == "" || c.Example == "" || c.policy == nil || seen[c.Name] {
+			panic("lint: incomplete or duplicate check " + c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return list
+}
+
+// Checks lists all checks: those of the compiler, then the others.
+func Checks() []*Check { return append([]*Check{Mistake, Caution}, checks...) }
+
+// input is one policy as the checks see it.
+type input struct {
+	policy   *kyvernov1.ClusterPolicy
+	rules    []map[string]any // the authored rules as they were written
+	kinds    *schema.Kinds
+	check    *Check
+	findings []Finding
+}
+
+// warn adds a finding of the check at hand.
+func (in *input) warn(path, hint, format string, args ...any) {
+	var l diag.List
+	l.Warnf(path, format, args...)
+	if hint != "" {
+		l.Hint("%s", hint)
+	}
+	in.findings = append(in.findings, Finding{in.check, l[0]})
+}
+
+// Policy looks at one policy of whatever family. A policy with errors is not looked at further: what the rest means is
+// anybody's guess then. pos gives positions for field paths; it may be nil.
+func Policy(o compile.Object, opts Options) []Finding {
+	program, diags := compile.One(o)
+	var out []Finding
+	for _, d := range diags {
+		c := Mistake
+		if d.Severity == diag.Warning {
+			c = Caution
+		}
+		out = append(out, Finding{c, d})
+	}
+	if program == nil || diags.HasErrors() || !classic.Owns(program.APIVersion, program.Kind) {
+		return out
+	}
+	p, _ := classic.Decode(o.Value)
+	in := &input{policy: p, kinds: opts.Kinds}
+	if in.kinds == nil {
+		in.kinds = schema.New()
+	}
+	for i := range p.Spec.Rules {
+		in.rules = append(in.rules, tree(p.Spec.Rules[i]))
+	}
+	for _, c := range checks {
+		in.check = c
+		c.policy(in)
+	}
+	for _, f := range in.findings {
+		if o.Pos != nil {
+			f.Pos = o.Pos(f.Path)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// tree is a rule as a JSON value.
+func tree(r kyvernov1.Rule) map[string]any {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return nil
+	}
+	v, _ := value.DecodeJSON(b)
+	m, _ := v.(map[string]any)
+	return m
+}

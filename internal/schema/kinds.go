@@ -1,0 +1,79 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Kinds are the kinds that are known. It is safe for all goroutines.
+type Kinds struct {
+	custom map[schema.GroupVersionKind]Type
+}
+
+// New knows the kinds of Kubernetes and those that the CustomResourceDefinitions define.
+func New(crds ...map[string]any) *Kinds {
+	k := &Kinds{custom: map[schema.GroupVersionKind]Type{}}
+	for _, c := range crds {
+		addCustom(k.custom, c)
+	}
+	return k
+}
+
+// Found is a kind with the type of its objects.
+type Found struct {
+	schema.GroupVersionKind
+	Type
+}
+
+// Find returns the kinds that a selector with wildcards covers, in order. A subresource is unknown: its objects are of
+// other kinds. Of a kind that exists in several versions all are returned.
+func (k *Kinds) Find(group, version, kind, subresource string) []Found {
+	if subresource != "" {
+		return nil
+	}
+	var out []Found
+	add := func(gvk schema.GroupVersionKind, t Type) {
+		if wildcard.Match(kind, gvk.Kind) && wildcard.Match(group, gvk.Group) && wildcard.Match(version, gvk.Version) {
+			out = append(out, Found{gvk, t})
+		}
+	}
+	for gvk, t := range builtin() {
+		add(gvk, t)
+	}
+	for gvk, t := range k.custom {
+		add(gvk, t)
+	}
+	slices.SortFunc(out, func(a, b Found) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// Count is the number of different kinds of Kubernetes itself.
+func Count() int {
+	names := map[schema.GroupKind]bool{}
+	for gvk := range maps.Keys(builtin()) {
+		names[gvk.GroupKind()] = true
+	}
+	return len(names)
+}
+
+// builtin are the kinds of Kubernetes, without those that only requests are made of (options, lists).
+var builtin = sync.OnceValue(func() map[schema.GroupVersionKind]Type {
+	out := map[schema.GroupVersionKind]Type{}
+	for gvk, t := range scheme.Scheme.AllKnownTypes() {
+		if gvk.Version == "__internal" || strings.HasSuffix(gvk.Kind, "List") || strings.HasSuffix(gvk.Kind, "Options") {
+			continue
+		}
+		s := structure{t}
+		if _, ok := s.Field("metadata"); ok {
+			out[gvk] = s
+		}
+	}
+	return out
+})

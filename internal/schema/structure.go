@@ -1,0 +1,93 @@
+package schema
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// structure is a Go struct of the API, looked at field by field.
+type structure struct{ t reflect.Type }
+
+var (
+	marshaler = reflect.TypeFor[json.Marshaler]()
+	opaque    = []reflect.Type{reflect.TypeFor[runtime.RawExtension](), reflect.TypeFor[intstr.IntOrString]()}
+)
+
+// of is the type of values that a Go type is written as.
+func of(t reflect.Type) Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case slices.Contains(opaque, t):
+		return Any
+	case t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler):
+		if t.Kind() == reflect.Struct && strings.HasSuffix(t.PkgPath(), "/apiextensions/v1") {
+			return Any // JSON of any form
+		}
+		return scalar{} // times, quantities
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return structure{t}
+	case reflect.Map:
+		return mapping{of(t.Elem())}
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return scalar{} // bytes are written as text
+		}
+		return list{of(t.Elem())}
+	case reflect.Interface:
+		return Any
+	}
+	return scalar{}
+}
+
+func (s structure) Element() (Type, bool) { return nil, false }
+
+func (s structure) Field(name string) (Type, bool) {
+	var found Type
+	s.each(func(n string, t reflect.Type) bool {
+		if n == name {
+			found = of(t)
+		}
+		return found == nil
+	})
+	return found, found != nil
+}
+
+func (s structure) Names() []string {
+	var out []string
+	s.each(func(n string, _ reflect.Type) bool { out = append(out, n); return true })
+	slices.Sort(out)
+	return out
+}
+
+// each calls f with the members, those of embedded structs among them, until it returns false.
+func (s structure) each(f func(name string, t reflect.Type) bool) bool {
+	for i := range s.t.NumField() {
+		field := s.t.Field(i)
+		tag, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case tag == "-":
+		case tag == "" && (field.Anonymous || strings.Contains(options, "inline")):
+			inner := field.Type
+			for inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct && !(structure{inner}).each(f) {
+				return false
+			}
+		case tag != "":
+			if !f(tag, field.Type) {
+				return false
+			}
+		}
+	}
+	return true
+}

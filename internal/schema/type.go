@@ -1,0 +1,41 @@
+package schema
+
+// Type is the type of a value in a kind.
+type Type interface {
+	// Field is the type of the member of that name; ok is false when there cannot be one.
+	Field(name string) (t Type, ok bool)
+	// Element is the type of the elements of a list; ok is false when it is none.
+	Element() (t Type, ok bool)
+	// Names are the members that are known by name, sorted; none for maps and scalars.
+	Names() []string
+}
+
+// Any is the type of values that may be anything.
+var Any Type = anything{}
+
+type anything struct{}
+
+func (anything) Field(string) (Type, bool) { return Any, true }
+func (anything) Element() (Type, bool)     { return Any, true }
+func (anything) Names() []string           { return nil }
+
+// scalar is the type of texts, numbers and booleans.
+type scalar struct{}
+
+func (scalar) Field(string) (Type, bool) { return nil, false }
+func (scalar) Element() (Type, bool)     { return nil, false }
+func (scalar) Names() []string           { return nil }
+
+// mapping is the type of maps with free keys.
+type mapping struct{ element Type }
+
+func (m mapping) Field(string) (Type, bool) { return m.element, true }
+func (m mapping) Element() (Type, bool)     { return nil, false }
+func (m mapping) Names() []string           { return nil }
+
+// list is the type of lists.
+type list struct{ element Type }
+
+func (l list) Field(string) (Type, bool) { return nil, false }
+func (l list) Element() (Type, bool)     { return l.element, true }
+func (l list) Names() []string           { return nil }
