@@ -82,6 +82,18 @@ func reads(name string, values ...any) bool {
 	return false
 }
 
+// filled is a query with null, which is both a literal and a name, in the place of its variables.
+func filled(query string) string {
+	for {
+		before, rest, open := strings.Cut(query, "{{")
+		_, after, closed := strings.Cut(rest, "}}")
+		if !open || !closed {
+			return query
+		}
+		query = before + "null" + after
+	}
+}
+
 // nested reports whether a variable in v is made of another: nobody knows what it reads.
 func nested(v any) bool {
 	switch v := v.(type) {
@@ -116,7 +128,8 @@ func queried(name string, v any) bool {
 	case map[string]any:
 		for k, e := range v {
 			if text, ok := e.(string); ok && slices.Contains(queryFields, k) {
-				if x, err := jmespath.Compile(text); err == nil && (slices.Contains(x.Roots(), name) || slices.Contains(x.Roots(), "*")) {
+				x, err := jmespath.Compile(filled(text))
+				if err != nil && strings.Contains(text, name) || err == nil && (slices.Contains(x.Roots(), name) || slices.Contains(x.Roots(), "*")) {
 					return true
 				}
 			}

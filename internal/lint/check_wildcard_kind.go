@@ -1,9 +1,14 @@
 package lint
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -33,33 +38,59 @@ spec:
             team: "?*"
 `,
 	policy: func(in *input) {
+		background := in.policy.Spec.Background
 		for i := range in.policy.Spec.Rules {
 			for _, f := range filtersOf(&in.policy.Spec.Rules[i].MatchResources, rulePath(i)+".match") {
 				for k, kind := range f.ResourceDescription.Kinds {
 					t, err := match.ParseKind(kind)
-					if err != nil || !wildcard.Has(t.Kind) {
-						continue
+					if err != nil || !wildcard.Has(t.Kind) || t.Subresource != "" && t.Subresource != "*" {
+						continue // one subresource is written seldom
 					}
 					hint := "name the kinds"
 					if len(f.ResourceDescription.Operations) == 0 {
 						hint += ", or at least the operations"
 					}
-					in.warn(f.path+".resources.kinds["+strconv.Itoa(k)+"]", hint, "kind %s %s", kind, price(in, t.Group, t.Version, t.Kind))
+					in.warn(f.path+".resources.kinds["+strconv.Itoa(k)+"]", hint, "kind %s covers %s: %s", kind, in.covered(t),
+						price(t, f.ResourceDescription.Operations, background == nil || *background))
 				}
 			}
 		}
 	},
 }
 
-// price says what a kind with a wildcard costs.
-func price(in *input, group, version, kind string) string {
-	if kind == "*" && group == "*" && version == "*" {
-		return "covers " + strconv.Itoa(schema.Count()) + " kinds of Kubernetes and all custom resources: the API server waits for the webhook at every " +
-			"write, 10 times a second for the Leases of 100 nodes alone, and a scan reads every object of the cluster"
+func everything(t policy.Target) bool { return t.Kind == "*" && t.Group == "*" && t.Version == "*" }
+
+// covered says what a kind with a wildcard stands for.
+func (in *input) covered(t policy.Target) string {
+	if everything(t) {
+		return strconv.Itoa(schema.Count()) + " kinds of Kubernetes and all custom resources"
 	}
 	names := map[string]bool{}
-	for _, found := range in.kinds.Find(group, version, kind, "") {
+	for _, found := range in.kinds.Find(t.Group, t.Version, t.Kind, "") {
 		names[found.Group+"/"+found.Kind] = true
 	}
-	return "covers " + strconv.Itoa(len(names)) + " known kinds: the webhook is asked at every write of each of them"
+	return strconv.Itoa(len(names)) + " known kinds"
+}
+
+// leasesPerSecond is how often 100 nodes renew their Leases: each every 10 seconds.
+const leasesPerSecond = 10
+
+// price says what it costs.
+func price(t policy.Target, operations []kyvernov1.AdmissionOperation, background bool) string {
+	names := make([]string, len(operations))
+	for i, o := range operations {
+		names[i] = string(o)
+	}
+	at := "write"
+	if len(names) > 0 {
+		at = strings.Join(names, " and ")
+	}
+	out := "the API server waits for the webhook at every " + at
+	if everything(t) && (len(names) == 0 || slices.Contains(names, "UPDATE")) {
+		out += fmt.Sprintf(", %d times a second for the Leases of 100 nodes alone", leasesPerSecond)
+	}
+	if background {
+		out += ", and a scan reads every object of them"
+	}
+	return out
 }
