@@ -36,14 +36,19 @@ type note struct {
 func changeOf(a answer) (change, error) {
 	res := report.ResourceOf(a.Request)
 	c := change{policy: a.program.Name, resource: res.String(), name: res.Name}
+	failed := false
 	for i := range a.Results {
 		if r := &a.Results[i]; r.Status == policy.StatusSkip || r.Status == policy.StatusError {
 			c.notes = append(c.notes, note{r.Status, r.Message})
+			failed = failed || r.Status == policy.StatusError && r.Object != nil
 		}
 	}
 	object, err := a.Object.Value()
 	if err != nil {
 		return c, err
+	}
+	if failed {
+		object = map[string]any{} // the reference's place holder for an object that could not be made
 	}
 	if object != nil {
 		if c.object, err = encodeObject(object); err != nil {

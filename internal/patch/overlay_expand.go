@@ -79,7 +79,8 @@ func (x *expansion) holds(f *field, m map[string]any) bool {
 
 // list expands the elements of a patch list. One with conditions is repeated for each element of the resource that
 // fulfils them, under that element's name; elements without a name cannot be addressed and are passed over. Global
-// conditions have to hold for some element, else the whole patch is off.
+// conditions have to hold for some element, else the whole patch is off; a list without elements does not switch it off,
+// an absent list does.
 func (x *expansion) list(n *node, v any) any {
 	elements, _ := v.([]any)
 	out := make([]any, 0, len(n.items))
@@ -117,7 +118,7 @@ func (x *expansion) list(n *node, v any) any {
 			change["name"] = name
 			out = append(out, change)
 		}
-		if !met && item.hasGlobal {
+		if !met && item.hasGlobal && (len(elements) > 0 || v == none) {
 			x.unmet = true
 			return none
 		}

@@ -29,7 +29,8 @@ type Yield struct {
 	Properties map[string]string
 	// Exceptions are the keys of the exceptions that caused a skip.
 	Exceptions []string
-	// Object is what a mutate rule made of the request's object; nil when it changed nothing.
+	// Object is what a mutate rule made of the request's object; nil when it changed nothing. With status error it is an
+	// empty object when the patch itself failed, and nil when the rule did not come to patch.
 	Object *value.Doc
 	// Work is the deferred change that a generate or mutate-existing rule asks for.
 	Work []Work

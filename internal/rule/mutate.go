@@ -49,17 +49,25 @@ func onRequest(p patcher, nothing policy.Yield) handler {
 func mutated(s *policy.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
 	made, err := p(s, object)
 	if err != nil {
-		return failed("", err)
+		return spoilt(failed("", err))
 	}
 	out, ok := made.(map[string]any)
 	if !ok {
-		return failed(textPatchError, errNotAnObject)
+		return spoilt(failed(textPatchError, errNotAnObject))
 	}
 	if value.Equal(object, out) {
 		return nothing
 	}
 	return policy.Yield{Status: policy.StatusPass, Message: mutatedText(object), Object: value.Of(out)}
 }
+
+// spoilt marks an error of the patch itself: there is no object (policy.Yield).
+func spoilt(y policy.Yield) policy.Yield {
+	y.Object = noObject
+	return y
+}
+
+var noObject = value.Of(map[string]any{})
 
 var errNotAnObject = errors.New("the patch leaves no object behind")
 

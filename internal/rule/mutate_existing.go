@@ -263,7 +263,7 @@ func (t *mutateTarget) mutate(s *policy.Scope, p patcher, object map[string]any,
 // targetOutcome is what the plan says of one target.
 func targetOutcome(before map[string]any, subresource string, y policy.Yield) policy.Mutated {
 	out := policy.Mutated{Before: before, Subresource: subresource, Status: y.Status, Message: y.Message}
-	if y.Object != nil {
+	if y.Object != nil && y.Status == policy.StatusPass {
 		out.After, _ = y.Object.Map()
 	}
 	return out
