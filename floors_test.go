@@ -39,7 +39,7 @@ var floors = []struct {
 	}},
 	{"2 language", []string{
 		"internal/match", "internal/loader", "internal/autogen", "internal/pss", "internal/exception", "internal/rule",
-		"internal/family/classic", "internal/family/celpol", "internal/family/native",
+		"internal/family/classic", "internal/family/cleanup", "internal/family/celpol", "internal/family/native",
 	}},
 	{"3 run", []string{
 		"internal/compile", "internal/engine",

@@ -4,6 +4,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/family/cleanup"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -32,6 +33,17 @@ var Families = []Family{
 			p, diags := classic.Decode(object)
 			diags.Add(classic.Check(p)...)
 			program := classic.Compile(p)
+			diags.Add(program.Diags...)
+			program.Diags = diags
+			return program
+		},
+	},
+	{
+		Name: "cleanup", Doc: "ClusterCleanupPolicy and CleanupPolicy of kyverno.io", Owns: cleanup.Owns,
+		Compile: func(object map[string]any) *policy.Program {
+			p, diags := cleanup.Decode(object)
+			diags.Add(cleanup.Check(p)...)
+			program := cleanup.Compile(p)
 			diags.Add(program.Diags...)
 			program.Diags = diags
 			return program

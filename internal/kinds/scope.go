@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -54,3 +55,6 @@ func KubernetesGroup(group string) bool {
 	}
 	return slices.Contains(kubernetesGroups, group)
 }
+
+// Groups are the groups of which some kind lives outside of namespaces.
+func Groups() []string { return slices.Sorted(maps.Keys(clusterScoped)) }

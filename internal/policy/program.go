@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/schedule"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -20,6 +21,8 @@ type Program struct {
 	Settings Settings
 	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
 	Rules []*Rule
+	// Schedule says when a policy that deletes resources is due; nil for others.
+	Schedule *schedule.Schedule
 	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors is still a Program: its
 	// broken rules evaluate to status error.
 	Diags diag.List

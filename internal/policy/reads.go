@@ -20,6 +20,8 @@ type Reads struct {
 	Needs Needs
 	names []string
 	all   bool
+	// request are the fields of the variable request that are read; "*" when the request is read as a whole.
+	request []string
 }
 
 // Add adds what e reads.
@@ -58,10 +60,22 @@ func (r *Reads) AddReads(o Reads) {
 	r.Needs.Merge(o.Needs)
 	r.all = r.all || o.all
 	r.AddNames(o.names...)
+	for _, f := range o.request {
+		r.addRequest(f)
+	}
 }
 
 // Has reports whether the variable of that name may be read.
 func (r *Reads) Has(name string) bool { return r.all || slices.Contains(r.names, name) }
+
+// RequestFields are the fields of the variable request that may be read; "*" stands for all of them.
+func (r *Reads) RequestFields() []string { return r.request }
+
+func (r *Reads) addRequest(field string) {
+	if !slices.Contains(r.request, field) {
+		r.request = append(r.request, field)
+	}
+}
 
 // Names are the names read, without those hidden behind nested variables.
 func (r *Reads) Names() []string { return r.names }
@@ -80,9 +94,11 @@ func (r *Reads) addPath(path []string) {
 		return
 	}
 	if len(path) == 1 { // the whole request
+		r.addRequest("*")
 		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true})
 		return
 	}
+	r.addRequest(path[1])
 	switch path[1] {
 	case "userInfo":
 		r.Needs.User = true

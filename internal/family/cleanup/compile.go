@@ -1,0 +1,167 @@
+package cleanup
+
+import (
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/schedule"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// RuleKind is the kind of the only rule of a Program of this family.
+const RuleKind policy.RuleKind = "cleanup"
+
+// Texts of results, as the command line reference has them (§2.4).
+const (
+	TextMatched    = "resource matched"
+	TextNotMatched = "resource did not match"
+)
+
+// Compile makes the Program of a policy. It always returns a Program; Program.Diags holds the mistakes. With an error
+// among them, or among those that Check finds, the rule evaluates to status error. p must not be changed afterwards.
+func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
+	out := &policy.Program{
+		APIVersion: p.APIVersion, Kind: p.Kind, Namespace: namespace(p), Name: p.Name,
+		UID: string(p.UID), Generation: p.Generation, ResourceVersion: p.ResourceVersion,
+		Labels: p.Labels, Annotations: p.Annotations,
+		Settings: policy.Settings{Background: true, Scored: true, FailurePolicy: policy.Ignore},
+	}
+	out.Schedule, _ = schedule.Parse(p.Spec.Schedule) // Check reports the mistake
+	rule, diags := compileRule(p, out.Namespace)
+	out.Rules, out.Diags = []*policy.Rule{rule}, diags
+	if mistakes := append(Check(p).Errors(), diags.Errors()...); len(mistakes) > 0 {
+		rule.Eval = broken(mistakes[0])
+	}
+	return out
+}
+
+func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, diag.List) {
+	spec := &p.Spec
+	rule := &policy.Rule{Name: p.Name, Kind: RuleKind, Stage: policy.StageDelete, Path: "spec"}
+	var exclude *kyvernov1.MatchResources
+	if ex := spec.ExcludeResources; ex != nil {
+		exclude = &kyvernov1.MatchResources{Any: ex.Any, All: ex.All}
+	}
+	matcher, diags := match.CompileWith(kyvernov1.MatchResources{Any: spec.MatchResources.Any, All: spec.MatchResources.All}, exclude, ns, "spec",
+		match.Options{IgnoreOperations: true, NamespacesPass: true})
+	for i := range diags {
+		if diags[i].Summary == "Rule is matching an empty set" {
+			diags[i].Summary = "CleanupPolicy is matching an empty set"
+		}
+	}
+	rule.Match, rule.Targets, rule.Excludes = matcher.Match, matcher.Targets(), matcher.Excludes()
+	rule.Needs = matcher.Needs()
+
+	chain, more := loader.Compile(spec.Context, ns, "spec.context")
+	diags.Add(more...)
+	reads := chain.Reads()
+	var conditions *condition.Set
+	if tree := conditionTree(spec.Conditions); tree != nil {
+		conditions, more = condition.Compile(tree, "spec.conditions")
+		diags.Add(more...)
+		reads.AddNames(conditions.Roots()...)
+		for _, t := range conditions.Templates() {
+			reads.Add(t)
+		}
+	}
+	diags.Add(checkVariables(p.Name, &reads, chain.Names())...)
+	rule.Needs.Merge(reads.Needs)
+
+	work := policy.Work{Kind: policy.WorkDelete}
+	if d := spec.DeletionPropagationPolicy; d != nil {
+		work.Propagation = string(*d)
+	}
+	rule.Eval = func(s *policy.Scope) policy.Yield {
+		object, err := s.Request.Subject()
+		if err != nil {
+			return policy.Yield{Status: policy.StatusError, Message: err.Error()}
+		}
+		s = chain.Apply(s.With("target", object))
+		if conditions != nil {
+			verdict, err := conditions.Eval(s.Env, s)
+			if err != nil {
+				return policy.Yield{Status: policy.StatusError, Message: "failed to check conditions: " + err.Error()}
+			}
+			if !verdict.OK {
+				return policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}
+			}
+		}
+		return policy.Yield{Status: policy.StatusPass, Message: TextMatched, Work: []policy.Work{work}}
+	}
+	return rule, diags
+}
+
+// broken is the evaluator of a policy with a mistake.
+func broken(d diag.Diagnostic) func(*policy.Scope) policy.Yield {
+	y := policy.Yield{Status: policy.StatusError, Message: d.Path + ": " + d.Summary}
+	return func(*policy.Scope) policy.Yield { return y }
+}
+
+// allowed are the variables of a cleanup policy beside its context entries.
+var allowed = []string{"target", "images"}
+
+// checkVariables refuses variables that nothing can be known of when a policy is executed: there is no request.
+func checkVariables(name string, reads *policy.Reads, context []string) diag.List {
+	var l diag.List
+	refuse := func(variable string) {
+		l.Errorf("spec", "variable substitution failed for policy %s: variable %s must match regex \"target|images|request.namespace\" or patterns [%s]",
+			name, variable, strings.Join(context, " "))
+		l.Hint("a deletion on a schedule has no request; `target` is the resource")
+	}
+	for _, n := range reads.Names() {
+		if n != "request" && !slices.Contains(allowed, n) && !slices.Contains(context, n) {
+			refuse(n)
+		}
+	}
+	for _, f := range reads.RequestFields() {
+		if f != "namespace" {
+			refuse("request." + f)
+		}
+	}
+	return l
+}
+
+// conditionTree writes typed conditions as JSON values; nil when there are none.
+func conditionTree(c *kyvernov2beta1.AnyAllConditions) map[string]any {
+	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
+		return nil
+	}
+	out := map[string]any{}
+	for block, list := range map[string][]kyvernov2beta1.Condition{"any": c.AnyConditions, "all": c.AllConditions} {
+		if list == nil {
+			continue
+		}
+		conditions := make([]any, len(list))
+		for i, x := range list {
+			conditions[i] = conditionValue(x)
+		}
+		out[block] = conditions
+	}
+	return out
+}
+
+func conditionValue(c kyvernov2beta1.Condition) map[string]any {
+	m := map[string]any{}
+	for name, raw := range map[string]*apiextensionsv1.JSON{"key": c.RawKey, "value": c.RawValue} {
+		if raw != nil {
+			m[name], _ = value.DecodeJSON(raw.Raw) // it was decoded from JSON before
+		}
+	}
+	if c.Operator != "" {
+		m["operator"] = string(c.Operator)
+	}
+	if c.Message != "" {
+		m["message"] = c.Message
+	}
+	return m
+}

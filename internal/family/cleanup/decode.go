@@ -1,0 +1,58 @@
+package cleanup
+
+import (
+	"slices"
+	"strings"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// Group is the API group of the family.
+const Group = "kyverno.io"
+
+// The kinds of the family.
+const (
+	CleanupPolicy        = "CleanupPolicy"
+	ClusterCleanupPolicy = "ClusterCleanupPolicy"
+)
+
+// Versions are the served versions, whose fields are the same; the first is stored.
+var Versions = []string{"v2", "v2beta1"}
+
+// Owns reports whether the object belongs to the family, whatever its version.
+func Owns(apiVersion, kind string) bool {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	return ok && group == Group && (kind == CleanupPolicy || kind == ClusterCleanupPolicy)
+}
+
+// Decode reads a policy of any served version; its Kind tells which it is, both have the same fields. Unknown fields
+// and values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status is the
+// controller's own and is not judged.
+func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) {
+	p := &kyvernov2.ClusterCleanupPolicy{}
+	found := strict.Decode(object, p)
+	var diags diag.List
+	for _, d := range found {
+		if d.Path != "status" && !strings.HasPrefix(d.Path, "status.") {
+			diags.Add(d)
+		}
+	}
+	if _, version, _ := strings.Cut(p.APIVersion, "/"); !slices.Contains(Versions, version) {
+		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, p.Kind, Group)
+		diags.Hint("served versions are %s", strings.Join(Versions, " and "))
+	}
+	return p, diags
+}
+
+// namespace is that of a CleanupPolicy; empty for a ClusterCleanupPolicy.
+func namespace(p *kyvernov2.ClusterCleanupPolicy) string {
+	switch {
+	case p.Kind != CleanupPolicy:
+		return ""
+	case p.Namespace == "":
+		return "default" // as kubectl would have put it
+	}
+	return p.Namespace
+}

@@ -1,0 +1,15 @@
+// Package cleanup is the policy family of kyverno.io that deletes resources on a schedule: CleanupPolicy and
+// ClusterCleanupPolicy, in every served version.
+//
+//	p, diags := cleanup.Decode(object)
+//	diags.Add(cleanup.Check(p)...)
+//	program := cleanup.Compile(p)   // one rule of stage delete, and program.Schedule
+//
+// The rule passes for a resource that is to be deleted, with the deletion as work, and fails for one that matches without
+// meeting the conditions; `target` is the resource. A policy with a mistake is a Program whose rule evaluates to status error,
+// so that nothing is deleted by it.
+//
+// It neither waits for the schedule nor deletes anything.
+//
+// Floor 2: imports match, loader and leaves.
+package cleanup
