@@ -138,3 +138,27 @@ func BenchmarkMatch(b *testing.B) {
 		})
 	}
 }
+
+// TestHostile: the time of patterns that make backtracking matchers run for ever is linear, or Cost says that it is not.
+func TestHostile(t *testing.T) {
+	long := strings.Repeat("a", 1_000_000)
+	for _, p := range []string{
+		strings.Repeat("*a", 50_000) + "*b",
+		"*" + long[:500_000] + "b*c",
+		"*" + long[:500_000] + "*b",
+		"*" + long[:500_000] + "b",
+		strings.Repeat("*", 500_000) + "b",
+		strings.Repeat("?", 500_000) + "b",
+		"*" + strings.Repeat("?", 500_000) + "b",
+	} {
+		if Match(p, long) {
+			t.Errorf("%.20s… matches", p)
+		}
+	}
+	if c := Cost("*"+strings.Repeat("?", 1000)+"b*", long); c < 1e8 {
+		t.Errorf("a thousand million comparisons are %d steps", c)
+	}
+	if c := Cost("registry.io/*/app-?:*", "registry.io/team/app-1:v1.2.3"); c != 0 {
+		t.Errorf("an everyday pattern costs %d", c)
+	}
+}
