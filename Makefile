@@ -32,7 +32,7 @@ lint: ## gofmt, go vet, staticcheck
 	hack/lint.sh
 
 .PHONY: generate
-generate: ## regenerate deepcopy functions and CRDs
+generate: ## regenerate deepcopy functions, CRDs and the language reference
 	hack/generate.sh
 
 .PHONY: conformance

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Regenerates what is derived from the Go types in api/: the deep copies beside them and the CRDs in config/crds.
+# Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds and the
+# language reference in docs/reference.
 #
 #   hack/generate.sh            in this checkout
-#   hack/generate.sh DIR        the CRDs into DIR/config/crds and the deep copies into DIR/api (used by verify-generated.sh,
-#                               which gives a copy of the checkout)
+#   hack/generate.sh DIR        the same below DIR (used by verify-generated.sh, which gives a copy of the checkout)
 #
 # The tools are those that hack/tools/go.mod pins; they are built into bin/tools.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
-target=${1:-$root}
+target=$(cd "${1:-$root}" && pwd)
 tools=$root/bin/tools
 mkdir -p "$tools"
 go build -C "$root/hack/tools" -o "$tools/controller-gen" sigs.k8s.io/controller-tools/cmd/controller-gen
@@ -18,3 +18,4 @@ cd "$target"
 # A kind that is gone must not leave its file behind.
 rm -f config/crds/*.yaml
 "$tools/crdgen" -out config/crds ./api/...
+go run -C "$root" ./hack/reference -out "$target/docs/reference"

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/lint"
+)
+
+// areas are the packages that find mistakes in policies, with the part of a policy that they read.
+var areas = []struct{ dir, title string }{
+	{"internal/family/classic", "The policy as a whole"},
+	{"internal/match", "match and exclude"},
+	{"internal/loader", "Context"},
+	{"internal/condition", "Conditions"},
+	{"internal/pattern", "Patterns"},
+	{"internal/rule", "Rules"},
+	{"internal/autogen", "Generated rules for Pod controllers"},
+	{"internal/exception", "Exceptions"},
+}
+
+func checks(p *page) error {
+	p.title("Checks", "What is checked before a policy is used: by `ephor lint`, `apply` and `test`, and at admission. The first part are likely mistakes,\n"+
+		"which only `ephor lint` looks for; the second lists what makes a policy refused or accepted with a warning. `…` stands for what\n"+
+		"differs from case to case.")
+	p.line("## Likely mistakes\n")
+	for _, c := range lint.Checks() {
+		if c.Example == "" {
+			continue
+		}
+		p.line("### %s\n\n%s\n", c.Name, c.Doc)
+		p.code("yaml", c.Example)
+	}
+	p.line("## Mistakes\n")
+	for _, a := range areas {
+		found, err := mistakes(a.dir)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p.line("### %s\n\n| | Text | How to mend it |\n|---|---|---|", a.title)
+		for _, m := range found {
+			p.line("| %s | %s | %s |", m.severity, cell(m.text), cell(m.hint))
+		}
+		p.line("")
+	}
+	return nil
+}
+
+// mistake is one text that a package reports.
+type mistake struct{ severity, text, hint string }
+
+// mistakes reads the calls of Errorf and Warnf of diagnostics, with the hint that follows, from the sources of a package.
+func mistakes(dir string) ([]mistake, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	var sources []*ast.File
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(files, filepath.Join(dir, e.Name()), nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, f)
+	}
+	r := reader{constants: constants(sources)}
+	for _, f := range sources {
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BlockStmt:
+				r.statements(n.List)
+			case *ast.CaseClause:
+				r.statements(n.Body)
+			}
+			return true
+		})
+	}
+	slices.SortFunc(r.found, func(a, b mistake) int {
+		return cmp.Or(cmp.Compare(a.severity, b.severity), cmp.Compare(a.text, b.text), cmp.Compare(a.hint, b.hint))
+	})
+	return slices.Compact(r.found), nil
+}
+
+type reader struct {
+	constants map[string]string
+	found     []mistake
+}
+
+func (r *reader) statements(list []ast.Stmt) {
+	for i, s := range list {
+		name, args := method(s)
+		if (name != "Errorf" && name != "Warnf") || len(args) < 2 {
+			continue
+		}
+		m := mistake{severity: "error", text: r.text(args[1], args[2:])}
+		if name == "Warnf" {
+			m.severity = "warning"
+		}
+		if i+1 < len(list) {
+			if next, hint := method(list[i+1]); next == "Hint" && len(hint) > 0 {
+				m.hint = r.text(hint[0], hint[1:])
+			}
+		}
+		if strings.Trim(m.text, "… :") != "" {
+			r.found = append(r.found, m)
+		}
+	}
+}
+
+// method is the method that a statement calls, with its arguments; of packages nothing.
+func method(s ast.Stmt) (string, []ast.Expr) {
+	x, ok := s.(*ast.ExprStmt)
+	if !ok {
+		return "", nil
+	}
+	call, ok := x.X.(*ast.CallExpr)
+	if !ok {
+		return "", nil
+	}
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return "", nil
+	}
+	return selector.Sel.Name, call.Args
+}
+
+var verb = regexp.MustCompile(`%[-+# 0-9.]*[a-zA-Z]`)
+
+// text is a format with what is known of its arguments filled in.
+func (r *reader) text(format ast.Expr, args []ast.Expr) string {
+	s, ok := r.known(format)
+	if !ok {
+		return "…"
+	}
+	i := 0
+	s = verb.ReplaceAllStringFunc(s, func(v string) string {
+		out := "…"
+		if i < len(args) && strings.HasSuffix(v, "s") {
+			if known, ok := r.known(args[i]); ok {
+				out = verb.ReplaceAllString(known, "…")
+			}
+		}
+		i++
+		return out
+	})
+	return strings.ReplaceAll(s, "%%", "%")
+}
+
+// known is the text of a literal, of a constant, or of a sum of them.
+func (r *reader) known(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			s, err := strconv.Unquote(e.Value)
+			return s, err == nil
+		}
+	case *ast.Ident:
+		s, ok := r.constants[e.Name]
+		return s, ok
+	case *ast.ParenExpr:
+		return r.known(e.X)
+	case *ast.BinaryExpr:
+		left, knownLeft := r.known(e.X)
+		right, knownRight := r.known(e.Y)
+		if !knownLeft {
+			left = "…"
+		}
+		if !knownRight {
+			right = "…"
+		}
+		return left + right, e.Op == token.ADD && (knownLeft || knownRight)
+	}
+	return "", false
+}
+
+// constants are the texts that a package names.
+func constants(files []*ast.File) map[string]string {
+	r := reader{constants: map[string]string{}}
+	for range 2 { // one constant may be made of another
+		for _, f := range files {
+			for _, d := range f.Decls {
+				g, ok := d.(*ast.GenDecl)
+				if !ok || g.Tok != token.CONST {
+					continue
+				}
+				for _, s := range g.Specs {
+					v, ok := s.(*ast.ValueSpec)
+					if !ok {
+						continue
+					}
+					for i := range min(len(v.Names), len(v.Values)) {
+						if text, ok := r.known(v.Values[i]); ok {
+							r.constants[v.Names[i].Name] = text
+						}
+					}
+				}
+			}
+		}
+	}
+	return r.constants
+}

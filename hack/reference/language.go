@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rule"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func functions(p *page) error {
+	p.title("Functions", "The functions of JMESPath expressions in policies. `ephor jp query` tries them, `ephor jp function` lists those that are not\n"+
+		"standard JMESPath. Every example is run as a test.")
+	for _, builtin := range []bool{false, true} {
+		if builtin {
+			p.line("## Functions of standard JMESPath\n")
+		} else {
+			p.line("## Functions of policies\n")
+		}
+		for _, f := range jmespath.Functions() {
+			if f.Builtin == builtin {
+				function(p, f)
+			}
+		}
+	}
+	return nil
+}
+
+func function(p *page, f jmespath.Function) {
+	p.line("### %s\n\n`%s`\n\n%s\n", f.Name, f.Signature(), f.Doc)
+	if f.Note != "" {
+		p.line("Note: %s\n", f.Note)
+	}
+	if len(f.Examples) == 0 {
+		return
+	}
+	p.line("| Expression | Document | Result |\n|---|---|---|")
+	for _, e := range f.Examples {
+		input, result := "", codeCell(e.Result)
+		if e.Input != "" {
+			input = codeCell(shorten(e.Input))
+		}
+		if e.Error != "" {
+			result = "error: " + cell(shorten(e.Error))
+		}
+		p.line("| %s | %s | %s |", codeCell(shorten(e.Expression)), input, shorten(result))
+	}
+	p.line("")
+}
+
+// shorten keeps tables readable where an example needs a long text, such as a certificate.
+func shorten(s string) string {
+	const most = 200
+	if r := []rune(s); len(r) > most {
+		cut := string(r[:most]) + "…"
+		if strings.HasPrefix(s, "`") {
+			cut += "`"
+		}
+		return cut
+	}
+	return s
+}
+
+func operators(p *page) error {
+	p.title("Operators", "The operators of conditions: preconditions, deny rules, exceptions, cleanup policies. Key and value are what the variables in\n"+
+		"them give. Every example is run as a test.")
+	for _, op := range condition.Operators() {
+		p.line("## %s\n\n%s\n", op.Name, op.Doc)
+		if len(op.Aliases) > 0 {
+			p.line("Other spellings: %s\n", strings.Join(op.Aliases, ", "))
+		}
+		switch {
+		case len(op.Replacements) > 0:
+			p.line("Deprecated: use %s.\n", strings.Join(op.Replacements, " or "))
+		case op.Deprecated:
+			p.line("Kept for old policies.\n")
+		}
+		p.line("| Key | Value | Holds |\n|---|---|---|")
+		for _, e := range op.Examples {
+			holds := "no"
+			if e.Want {
+				holds = "yes"
+			}
+			p.line("| %s | %s | %s |", codeCell(value.JSON(e.Key)), codeCell(value.JSON(e.Value)), holds)
+		}
+		p.line("")
+	}
+	return nil
+}
+
+var stages = map[policy.Stage]string{
+	policy.StageMutate: "mutate", policy.StageVerifyImages: "verifyImages", policy.StageValidate: "validate",
+	policy.StageGenerate: "generate", policy.StageMutateExisting: "mutateExisting", policy.StageDelete: "delete",
+}
+
+func ruleKinds(p *page) error {
+	p.title("Rule kinds", "What a rule can do, by the field of the API that says it. A rule has exactly one of them. An admission request passes the\n"+
+		"stages in the order mutate, verifyImages, validate, generate.")
+	p.line("| Field | Stage | What it does |\n|---|---|---|")
+	for _, k := range rule.Kinds() {
+		stage, ok := stages[k.Stage]
+		if !ok {
+			return fmt.Errorf("rule kind %s: stage %d has no name", k.Name, k.Stage)
+		}
+		p.line("| `%s` | %s | %s |", k.Field(), stage, cell(k.Doc))
+	}
+	return nil
+}
+
+func contextEntries(p *page) error {
+	p.title("Context entries", "The kinds of entries in the context of a rule, of a foreach, or of a target. An entry is loaded when something uses it, at\n"+
+		"most once, and sees only the entries before it.")
+	for _, l := range loader.Loaders() {
+		p.line("## %s\n\n%s\n", l.Field, l.Doc)
+		p.code("yaml", l.Example)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// Command reference writes the reference of the policy language from the declarations in the code: functions, operators,
+// rule kinds, context entries and checks.
+//
+//	go run ./hack/reference -out docs/reference
+//
+// hack/generate.sh runs it, and hack/verify-generated.sh fails when its output is not what is committed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// pages are the files and what writes them.
+var pages = []struct {
+	name  string
+	write func(*page) error
+}{
+	{"functions", functions},
+	{"operators", operators},
+	{"rule-kinds", ruleKinds},
+	{"context-entries", contextEntries},
+	{"checks", checks},
+}
+
+func main() {
+	out := flag.String("out", "docs/reference", "directory for the pages")
+	flag.Parse()
+	if err := run(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "reference:", err)
+		os.Exit(1)
+	}
+}
+
+func run(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, p := range pages {
+		var text page
+		if err := p.write(&text); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, p.name+".md"), []byte(text.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page is the text of one file.
+type page struct{ strings.Builder }
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// title begins the page.
+func (p *page) title(title, intro string) {
+	p.line("# %s\n\n<!-- Written by hack/reference from the declarations in the code. Do not edit. -->\n\n%s\n", title, intro)
+}
+
+// code writes a block of code.
+func (p *page) code(language, text string) {
+	p.line("```%s\n%s\n```\n", language, strings.TrimRight(text, "\n"))
+}
+
+// cell makes a text fit into a table.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", ">", "&gt;").Replace(s)
+}
+
+// codeCell is cell for code, which shows angle brackets as they are.
+func codeCell(s string) string {
+	s = strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
+	if strings.Contains(s, "`") {
+		return "`` " + s + " ``"
+	}
+	return "`" + s + "`"
+}
