@@ -37,6 +37,7 @@ type single struct {
 	program  *policy.Program
 	snapshot *catalog.Snapshot
 	stages   policy.Stage
+	root     world.Root // nil for that of all policies
 }
 
 func newEvaluator(programs []*policy.Program, root world.Root, set *given.Set) *evaluator {
@@ -83,12 +84,12 @@ func (e *evaluator) all(ctx context.Context, o map[string]any) ([]answer, error)
 	}
 	for _, stage := range e.stages {
 		if !stage.Has(policy.StageMutate) {
-			add(answer{nil, stage, e.run(ctx, e.snapshot, req, stage)})
+			add(answer{nil, stage, e.run(ctx, e.snapshot, e.root, req, stage)})
 			continue
 		}
 		for i := range e.policies {
 			if p := &e.policies[i]; p.stages.Has(stage) {
-				add(answer{p.program, stage, e.run(ctx, p.snapshot, req, stage)})
+				add(answer{p.program, stage, e.run(ctx, p.snapshot, e.root, req, stage)})
 			}
 		}
 	}
@@ -110,7 +111,11 @@ func (e *evaluator) each(ctx context.Context, o map[string]any, operation policy
 			if err != nil {
 				return nil, err
 			}
-			got := answer{p.program, stage, e.run(ctx, p.snapshot, req, stage)}
+			root := p.root
+			if root == nil {
+				root = e.root
+			}
+			got := answer{p.program, stage, e.run(ctx, p.snapshot, root, req, stage)}
 			out = append(out, got)
 			if got.Object != req.Object {
 				if object, err = got.Object.Map(); err != nil {
@@ -122,12 +127,12 @@ func (e *evaluator) each(ctx context.Context, o map[string]any, operation policy
 	return out, nil
 }
 
-func (e *evaluator) run(ctx context.Context, s *catalog.Snapshot, req *policy.Request, stage policy.Stage) policy.Outcome {
+func (e *evaluator) run(ctx context.Context, s *catalog.Snapshot, root world.Root, req *policy.Request, stage policy.Stage) policy.Outcome {
 	return engine.Eval(ctx, engine.Input{
 		Selections: s.For(req, catalog.Route{Stages: stage}),
 		Request:    req,
 		Stages:     stage,
-		Root:       e.root,
+		Root:       root,
 		Plan:       true,
 	})
 }

@@ -51,7 +51,7 @@ type wantedResult struct {
 
 // check compares one expectation with what the policies gave, by the rules of the reference (§3.3).
 func (r *testRun) check(entry *v1alpha1.TestResult, pos diag.Position) {
-	e := &wantedResult{TestResult: entry, policy: entry.Policy[strings.LastIndexByte(entry.Policy, '/')+1:], pos: pos}
+	e := &wantedResult{TestResult: entry, policy: plainName(entry.Policy), pos: pos}
 	defer func() { r.rows = append(r.rows, e.rows...) }()
 
 	chosen, missing := r.choose(e)
@@ -86,7 +86,10 @@ func (r *testRun) check(entry *v1alpha1.TestResult, pos diag.Position) {
 	for _, group := range chosen {
 		applied := false
 		for _, i := range group.objects {
-			applied = r.checkObject(e, i) || applied
+			applied = r.checkTarget(e, i) || applied
+			if i < r.judged {
+				applied = r.checkObject(e, i) || applied
+			}
 		}
 		if !applied && r.hasRule(e) && e.Result != policy.StatusSkip.String() {
 			r.doubt(e, reasonNotApplied, group.name, "no rule of the policy %s that is meant applied to %s, but the result %s is expected",
@@ -94,6 +97,9 @@ func (r *testRun) check(entry *v1alpha1.TestResult, pos diag.Position) {
 		}
 	}
 }
+
+// plainName is a name without the namespace before it.
+func plainName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // add appends a row of the expectation.
 func (e *wantedResult) add(row testRow) {
@@ -231,6 +237,9 @@ func (r *testRun) checkObject(e *wantedResult, i int) bool {
 
 // checkResult compares one result with what is expected of it.
 func (r *testRun) checkResult(e *wantedResult, object *testObject, a *answer, result *policy.Result) {
+	if result.Rule.Stage == policy.StageGenerate && r.checkGenerated(e, result) {
+		return
+	}
 	row := testRow{Rule: result.Rule.Name, Resource: object.String(), Message: result.Message}
 	if e.PatchedResources != "" && a.stage != policy.StageGenerate {
 		if failed, kept := r.comparePatched(e, &row, a); failed || !kept {
@@ -240,12 +249,17 @@ func (r *testRun) checkResult(e *wantedResult, object *testObject, a *answer, re
 			return
 		}
 	}
-	row.Result, row.Reason = rowPass, reasonOk
-	if got := status(result); got != e.Result {
-		row.Result, row.Reason = rowFail, "Want "+e.Result+", got "+got
-		row.want, row.got = e.Result+"\n", got+": "+result.Message+"\n"
-	}
+	e.judge(&row, status(result))
 	e.add(row)
+}
+
+// judge compares the status with the expected one.
+func (e *wantedResult) judge(row *testRow, got string) {
+	row.Result, row.Reason = rowPass, reasonOk
+	if got != e.Result {
+		row.Result, row.Reason = rowFail, "Want "+e.Result+", got "+got
+		row.want, row.got = e.Result+"\n", got+": "+row.Message+"\n"
+	}
 }
 
 // status is the status that a report shows: a failure of a policy that is not scored is a warning.

@@ -1,15 +1,116 @@
 package cli
 
 import (
-	"errors"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
 
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/given"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// loadMocks gives the world of the Test what the Test says about clusters and services.
-func (r *testRun) loadMocks(values *fixed.Values) error {
-	if len(r.ClusterResources) > 0 || len(r.APICallResponses) > 0 || len(r.GlobalContextEntries) > 0 {
-		return errors.New("mocks are not supported by this version")
+// testWorld is what the Test says of the outside: the objects of a made-up cluster, the answers to calls, global data and
+// labels. What it does not describe is not there.
+type testWorld struct {
+	values fixed.Values
+	calls  *given.Calls // nil when the Test has none
+	// objects are those of the cluster; sources, by policy, those that only the policy's generate rules find.
+	objects []map[string]any
+	sources map[string][]map[string]any
+}
+
+func (r *testRun) loadWorld(labels map[string]map[string]string) (*testWorld, error) {
+	w := &testWorld{values: fixed.Values{NamespaceLabels: labels}, sources: map[string][]map[string]any{}}
+	for _, o := range r.resources {
+		w.objects = append(w.objects, o.value)
 	}
-	return nil
+	if len(r.ClusterResources) > 0 {
+		r.log.WriteString("Loading Kubernetes resources ...\n")
+		objects, err := r.clusterObjects()
+		if err != nil {
+			return nil, fmt.Errorf("failed to load the cluster resources: %w", err)
+		}
+		w.objects = append(w.objects, objects...)
+	}
+	for _, e := range r.Results {
+		if e.CloneSourceResource == "" {
+			continue
+		}
+		objects, err := r.expected(r.within(e.CloneSourceResource)[0])
+		if err != nil {
+			return nil, fmt.Errorf("failed to load the clone source: %w", err)
+		}
+		name := plainName(e.Policy)
+		w.sources[name] = append(w.sources[name], objects...)
+	}
+	var err error
+	if len(r.GlobalContextEntries) > 0 {
+		if w.values.Globals, err = given.NewGlobals(r.GlobalContextEntries, r.dir); err != nil {
+			return nil, err
+		}
+	} else {
+		w.values.Globals = noGlobals // entries among the resources describe a real cluster
+	}
+	if len(r.APICallResponses) > 0 {
+		if w.calls, err = given.NewCalls(r.APICallResponses); err != nil {
+			return nil, err
+		}
+		w.values.Services = w.calls.Services()
+	}
+	return w, nil
+}
+
+var noGlobals = world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+	return nil, fmt.Errorf("the Test has no globalContextEntries: %w", world.ErrUnavailable)
+})
+
+// root is the world as the policy of that name sees it.
+func (w *testWorld) root(policy string) world.Root {
+	values := w.values
+	objects := slices.Concat(w.sources[policy], w.objects)
+	values.Objects = func() ([]map[string]any, error) { return objects, nil }
+	root := fixed.New(values)
+	if w.calls == nil {
+		return root
+	}
+	values.API = w.calls.API(root.For(world.Cluster()).API)
+	return fixed.New(values)
+}
+
+// clusterObjects are what the ClusterResource files hold.
+func (r *testRun) clusterObjects() ([]map[string]any, error) {
+	var out []map[string]any
+	for _, path := range r.within(r.ClusterResources...) {
+		cluster, diags := given.ReadClusterResource(path)
+		if diags.HasErrors() {
+			return nil, diags.Errors()
+		}
+		for i, o := range cluster.Spec.Resources {
+			m, ok := o.(map[string]any)
+			if !ok {
+				return nil, diag.List{{Pos: diag.Position{File: path}, Path: fmt.Sprintf("spec.resources[%d]", i), Summary: "this is not an object"}}
+			}
+			source.Normalise(m)
+			out = append(out, m)
+		}
+		var files []string
+		for _, f := range cluster.Spec.CRDs {
+			if !filepath.IsAbs(f) {
+				f = filepath.Join(filepath.Dir(path), f)
+			}
+			files = append(files, f)
+		}
+		objects, diags := source.Load(files, source.Options{Numbers: source.Floats, Recursive: true})
+		if diags.HasErrors() {
+			return nil, diags.Errors()
+		}
+		for _, o := range objects {
+			out = append(out, o.Value)
+		}
+	}
+	return out, nil
 }

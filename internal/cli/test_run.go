@@ -14,7 +14,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
-	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
 // testRun is one Test while it runs, and what came of it.
@@ -27,7 +26,9 @@ type testRun struct {
 	notes     []string // what is doubtful about the expectations
 	diags     diag.List
 	policies  policySet
+	// resources are the objects to judge; behind the first judged of them stand those that rules may change or look up.
 	resources []*testObject
+	judged    int
 	evaluator *evaluator
 	// answers to each operation, for each resource in order; the operation "" is that of the values.
 	answers map[policy.Operation][][]answer
@@ -104,8 +105,8 @@ func (r *testRun) run(ctx context.Context) error {
 
 // judge runs all policies on all resources.
 func (r *testRun) judge(ctx context.Context, op policy.Operation) error {
-	all := make([][]answer, len(r.resources))
-	for i, o := range r.resources {
+	all := make([][]answer, r.judged)
+	for i, o := range r.resources[:r.judged] {
 		answers, err := r.evaluator.each(ctx, o.value, op)
 		if err != nil {
 			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
@@ -131,8 +132,8 @@ func (r *testRun) load() error {
 	if len(r.JSONPayloads) > 0 || r.JSONPayload != "" || len(r.HTTPPayloads) > 0 || len(r.EnvoyPayloads) > 0 {
 		return errors.New("payloads that are not Kubernetes objects are not supported by this version")
 	}
-	values := fixed.Values{NamespaceLabels: set.Namespaces()}
-	if err := r.loadMocks(&values); err != nil {
+	world, err := r.loadWorld(set.Namespaces())
+	if err != nil {
 		return err
 	}
 	r.say("  Loading exceptions ...")
@@ -141,9 +142,14 @@ func (r *testRun) load() error {
 		return mistaken("failed to load the exceptions", exceptions.diags)
 	}
 	programs := catalog.Join(r.policies.programs, exceptions.exceptions)
-	r.evaluator = newEvaluator(programs, fixed.New(values), set)
+	r.evaluator = newEvaluator(programs, world.root(""), set)
+	for i := range r.evaluator.policies {
+		if p := &r.evaluator.policies[i]; len(world.sources[p.program.Name]) > 0 {
+			p.root = world.root(p.program.Name)
+		}
+	}
 	r.say("  Applying %s to %s with %s ...", count(len(r.policies.programs)+len(r.policies.refused), "policy", "policies"),
-		count(len(r.resources), "resource", "resources"), count(len(exceptions.exceptions), "exception", "exceptions"))
+		count(r.judged, "resource", "resources"), count(len(exceptions.exceptions), "exception", "exceptions"))
 	return nil
 }
 
@@ -218,25 +224,31 @@ func unreadable(diags diag.List) bool {
 	})
 }
 
-// loadResources reads the resources; of several with one name the first counts.
+// loadResources reads the resources, and the targets of rules that change existing objects; of several with one name the
+// first counts.
 func (r *testRun) loadResources() error {
 	r.say("  Loading resources ...")
-	objects, diags := source.Load(r.within(r.Resources...), source.Options{Numbers: source.Floats})
-	if diags.HasErrors() {
-		return mistaken("failed to load resources", diags)
-	}
-	r.diags.Add(diags...)
 	seen := map[string]bool{}
-	for _, o := range objects {
-		source.Normalise(o.Value)
-		t := newTestObject(o.Value)
-		if k := t.key(); seen[k] {
-			r.say("  warning: found duplicated resource %s %s %s", t.kind, t.name, t.namespace)
-			continue
-		} else {
-			seen[k] = true
+	for _, paths := range [][]string{r.Resources, r.TargetResources} {
+		objects, diags := source.Load(r.within(paths...), source.Options{Numbers: source.Floats})
+		if diags.HasErrors() {
+			return mistaken("failed to load resources", diags)
 		}
-		r.resources = append(r.resources, t)
+		r.diags.Add(diags...)
+		for _, o := range objects {
+			source.Normalise(o.Value)
+			t := newTestObject(o.Value)
+			if k := t.key(); seen[k] {
+				r.say("  warning: found duplicated resource %s %s %s", t.kind, t.name, t.namespace)
+				continue
+			} else {
+				seen[k] = true
+			}
+			r.resources = append(r.resources, t)
+		}
+		if r.judged == 0 {
+			r.judged = len(r.resources)
+		}
 	}
 	return nil
 }
