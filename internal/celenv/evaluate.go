@@ -103,8 +103,22 @@ func (e *Evaluation) value(x *Expression) (ref.Val, error) {
 	case e.ctx.Err() != nil:
 		return nil, e.ctx.Err()
 	}
-	return nil, fmt.Errorf("expression '%v' resulted in error: %w", x.text, err)
+	return nil, &EvaluationError{x.text, err}
 }
+
+// EvaluationError says that an expression has no value: a key is missing, or types do not fit. What could not be looked
+// up, and evaluations that cost too much or were cancelled, are other errors.
+type EvaluationError struct {
+	Expression string
+	Err        error
+}
+
+func (e *EvaluationError) Error() string {
+	return fmt.Sprintf("expression '%v' resulted in error: %v", e.Expression, e.Err)
+}
+
+// Unwrap gives the library's error.
+func (e *EvaluationError) Unwrap() error { return e.Err }
 
 // run evaluates and takes the cost off what remains; a negative rest stays.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {

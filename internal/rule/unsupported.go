@@ -10,9 +10,6 @@ var (
 	validateManifests = unsupported("validate.manifests", policy.StageValidate,
 		"Verifies the signature of a YAML manifest that was applied.",
 		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Manifests != nil })
-	validateCEL = unsupported("validate.cel", policy.StageValidate,
-		"Judges the resource by CEL expressions, like a ValidatingAdmissionPolicy.",
-		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil })
 	verifyImages = unsupported("verifyImages", policy.StageVerifyImages,
 		"Verifies signatures and attestations of images.",
 		func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 })

@@ -40,6 +40,12 @@ type Namespaces interface {
 	Labels(ctx context.Context, namespace string) (map[string]string, error)
 }
 
+// NamespaceObjects is what Namespaces may be too: it reads whole Namespaces.
+type NamespaceObjects interface {
+	// Namespace returns the Namespace as a JSON value; one that cannot be read is an error.
+	Namespace(ctx context.Context, namespace string) (map[string]any, error)
+}
+
 // Names resolves host names.
 type Names interface {
 	LookupHost(ctx context.Context, host string) ([]netip.Addr, error)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -89,6 +90,13 @@ func (c *cluster) get(apiVersion, kind, namespace, name string) (map[string]any,
 	}
 	return nil, &NotFoundError{resourceName(apiVersion, kindnames.Plural(kind)), name}
 }
+
+// Status makes IsNotFound of apimachinery hold, as for a cluster's answer.
+func (e *NotFoundError) Status() metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http404, Message: e.Error()}
+}
+
+const http404 = 404
 
 // list are the objects of the kinds in the namespace (empty: everywhere) that keep accepts.
 func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep func(map[string]any) bool) []any {

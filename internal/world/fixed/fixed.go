@@ -44,7 +44,8 @@ func New(v Values) world.Root {
 	}
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := world.World{
-			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r},
+			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, given: given},
+			Kinds:      scopeless{},
 			API:        world.Confine(r, v.API),
 			Images:     v.Images,
 			Clock:      clock(v.Now),
@@ -79,6 +80,7 @@ func (global) Intn(n int) int { return rand.IntN(n) }
 type namespaces struct {
 	labels map[string]map[string]string
 	reach  world.Reach
+	given  *cluster // nil without a made-up cluster
 }
 
 // Labels returns the labels that were given for the namespace, none when none were.
