@@ -63,7 +63,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	if c.diags[before:].HasErrors() || run == nil {
 		out.Eval = c.broken()
 	} else {
-		pre.relaxed = c.relaxed
+		pre.relaxed, pre.bind = c.relaxed, c.bind
 		out.Eval = pre.around(run)
 	}
 	if kind.lifecycle != nil {
@@ -91,6 +91,8 @@ type compiler struct {
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
 	relaxed  relaxed // set by a kind whose handler can leave controls out
+	// bind is set by a kind that defines variables for the whole rule.
+	bind func(*policy.Scope) *policy.Scope
 }
 
 // kind chooses the handler of the rule and reports rules with none or several.

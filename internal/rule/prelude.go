@@ -17,9 +17,10 @@ const textPreconditions = "preconditions not met"
 // preconditions are judged, then exceptions; the result gets the rule's report properties.
 type prelude struct {
 	context       *loader.Chain
-	preconditions *condition.Set // nil when there are none
-	relaxed       relaxed        // nil when exceptions exempt from the rule as a whole only
-	properties    *properties    // nil when there are none
+	preconditions *condition.Set                    // nil when there are none
+	relaxed       relaxed                           // nil when exceptions exempt from the rule as a whole only
+	properties    *properties                       // nil when there are none
+	bind          func(*policy.Scope) *policy.Scope // variables of the rule kind; nil when there are none
 }
 
 // around makes the evaluator of a rule. What a rule does not have costs nothing.
@@ -34,14 +35,21 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 			return run(s)
 		}
 	}
-	if p.context == nil && p.properties == nil {
+	if p.context == nil && p.properties == nil && p.bind == nil {
 		return eval
 	}
 	return func(s *policy.Scope) policy.Yield {
+		if p.bind != nil {
+			s = p.bind(s)
+		}
 		s = p.context.Apply(s)
 		y := eval(s)
 		if y.Status != policy.StatusNone {
-			y.Properties = merge(p.properties.resolve(s), y.Properties)
+			written := p.properties.resolve(s)
+			y.Properties = merge(written, y.Properties)
+			for i := range y.Also {
+				y.Also[i].Properties = merge(written, y.Also[i].Properties)
+			}
 		}
 		return y
 	}

@@ -140,6 +140,9 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	if len(y.Properties) > 0 {
 		out += " " + value.JSON(anyMap(y.Properties))
 	}
+	for _, also := range y.Also {
+		out += "; also " + also.Status.String() + ": " + also.Message
+	}
 	return out + work
 }
 

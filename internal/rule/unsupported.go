@@ -10,9 +10,6 @@ var (
 	validateManifests = unsupported("validate.manifests", policy.StageValidate,
 		"Verifies the signature of a YAML manifest that was applied.",
 		func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Manifests != nil })
-	verifyImages = unsupported("verifyImages", policy.StageVerifyImages,
-		"Verifies signatures and attestations of images.",
-		func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 })
 )
 
 func unsupported(name policy.RuleKind, stage policy.Stage, doc string, owns func(*kyvernov1.Rule) bool) *Kind {

@@ -1,0 +1,183 @@
+package rule
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/condition"
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// imageEntry is one entry of verifyImages, compiled.
+type imageEntry struct {
+	references, skip                     []wildcard.Pattern
+	mutateDigest, verifyDigest, required bool
+	verifies                             bool // there is somebody who has to sign, or a statement that has to be there
+
+	// plan says who has to sign what. It is made with the rule unless it holds variables, which are read only for an image
+	// that the entry is about: whatever else happens in a cluster must not depend on them.
+	plan       *signingPlan
+	variables  *template.Template
+	conditions []*condition.Set // by attestation; nil where there are none
+	deny       handler          // nil when there is no validate block
+}
+
+func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imageEntry {
+	e = modernEntry(e)
+	c.imageMistakes(e, path)
+	out := &imageEntry{
+		references: patterns(e.ImageReferences), skip: patterns(e.SkipImageReferences),
+		mutateDigest: on(e.MutateDigest), verifyDigest: on(e.VerifyDigest), required: on(e.Required),
+		verifies: len(e.Attestors)+len(e.Attestations) > 0,
+	}
+	for i := range e.Attestations {
+		a := &e.Attestations[i]
+		var set *condition.Set
+		if len(a.Conditions) > 0 {
+			blocks := make([]any, len(a.Conditions))
+			for j := range a.Conditions {
+				blocks[j] = anyAllTree(&a.Conditions[j])
+			}
+			set = c.conditionTree(blocks, path+index(".attestations", i)+".conditions")
+			c.diags.Add(set.Deprecated()...)
+		}
+		out.conditions = append(out.conditions, set)
+	}
+	if v := e.Validation; v != nil {
+		out.deny = c.imageDeny(v, path+".validate")
+	}
+	out.signers(c, e, path)
+	return out
+}
+
+// signers compiles who has to sign: everything in the entry that may hold variables.
+func (x *imageEntry) signers(c *compiler, e *kyvernov1.ImageVerification, path string) {
+	who := &kyvernov1.ImageVerification{
+		Type: e.Type, Attestors: e.Attestors, Repository: e.Repository, CosignOCI11: e.CosignOCI11,
+		ImageRegistryCredentials: e.ImageRegistryCredentials,
+	}
+	for _, a := range e.Attestations {
+		a.Conditions = nil
+		who.Attestations = append(who.Attestations, a)
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(who)
+	if err != nil {
+		c.diags.Errorf(path, "%v", err)
+		return
+	}
+	x.variables = template.Compile(tree, template.Options{})
+	for _, d := range x.variables.Diags() {
+		d.Path = path
+		c.diags.Add(d)
+	}
+	c.reads.Add(x.variables)
+	if _, static := x.variables.Static(); static {
+		x.plan, x.variables = planOf(who), nil
+	}
+}
+
+// planFor is the plan, with the variables as they are in the scope.
+func (x *imageEntry) planFor(s *policy.Scope) (*signingPlan, error) {
+	if x.plan != nil {
+		return x.plan, nil
+	}
+	v, err := x.variables.Eval(s.Env, s)
+	if err != nil {
+		return nil, err
+	}
+	var who kyvernov1.ImageVerification
+	if diags := strict.DecodeAt("", v, &who); diags.HasErrors() {
+		return nil, diags.Err()
+	}
+	return planOf(&who), nil
+}
+
+// imageDeny compiles the validate block of an entry.
+func (c *compiler) imageDeny(v *kyvernov1.ValidateImageVerification, path string) handler {
+	pass := policy.Yield{Status: policy.StatusPass, Message: "verifyImages validation is passed in " + c.name + " rule"}
+	if v.Deny == nil {
+		return func(*policy.Scope) policy.Yield { return pass }
+	}
+	deny := c.deny(v.Deny, path+".deny", c.message(v.Message, path+".message"))
+	return func(s *policy.Scope) policy.Yield {
+		y := deny(s)
+		switch y.Status {
+		case policy.StatusPass:
+			return pass
+		case policy.StatusFail:
+			y.Message = "validation in verifyImages failed: " + y.Message
+		}
+		return y
+	}
+}
+
+// modernEntry is the entry with its older fields written as the newer ones that replaced them.
+func modernEntry(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
+	out := *e
+	if e.Image != "" {
+		out.ImageReferences = append(append([]string(nil), e.ImageReferences...), e.Image)
+	}
+	attestor := kyvernov1.Attestor{Annotations: e.Annotations}
+	switch {
+	case e.Key != "":
+		attestor.Keys = &kyvernov1.StaticKeyAttestor{PublicKeys: e.Key}
+	case e.Issuer != "" || e.Subject != "" || e.Roots != "":
+		attestor.Keyless = &kyvernov1.KeylessAttestor{Issuer: e.Issuer, Subject: e.Subject, Roots: e.Roots, AdditionalExtensions: e.AdditionalExtensions}
+	default:
+		return &out
+	}
+	set := kyvernov1.AttestorSet{Entries: []kyvernov1.Attestor{attestor}}
+	if len(e.Attestations) == 0 {
+		out.Attestors = append(append([]kyvernov1.AttestorSet(nil), e.Attestors...), set)
+		return &out
+	}
+	// Of an entry with attestations the older fields say who signed these.
+	out.Attestations = append([]kyvernov1.Attestation(nil), e.Attestations...)
+	for i := range out.Attestations {
+		if a := &out.Attestations[i]; len(a.Attestors) == 0 {
+			a.Attestors = []kyvernov1.AttestorSet{set}
+		}
+	}
+	return &out
+}
+
+func patterns(in []string) []wildcard.Pattern {
+	out := make([]wildcard.Pattern, len(in))
+	for i, p := range in {
+		out[i] = wildcard.Compile(strings.TrimSpace(p))
+	}
+	return out
+}
+
+// about tells whether the entry is about the image. Every way to write the image counts: an entry for app:v1 is also about
+// app:v1@sha256:…, whose tag could otherwise be written to escape it.
+func (x *imageEntry) about(image *imageref.Image) bool {
+	full := image.String()
+	for i := range x.references {
+		p := &x.references[i]
+		if p.Match(full) || image.Digest != "" && (p.Match(image.WithTag()) || p.Match(image.Pinned())) {
+			return true
+		}
+	}
+	return false
+}
+
+// skips tells whether the entry leaves out an image that it is about. Here only the full reference counts.
+func (x *imageEntry) skips(image *imageref.Image) bool {
+	if len(x.skip) == 0 {
+		return false
+	}
+	full := image.String()
+	for i := range x.skip {
+		if x.skip[i].Match(full) {
+			return true
+		}
+	}
+	return false
+}

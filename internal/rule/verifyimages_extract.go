@@ -1,0 +1,101 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// extractors are the imageExtractors of a rule, by kind.
+type extractors map[string]*kindExtractors
+
+type kindExtractors struct {
+	list    []imageref.Extractor
+	convert []*jmespath.Expr // by position in list; nil where there is no jmesPath
+}
+
+var errNotText = errors.New("the result is no text")
+
+// extractors compiles imageExtractors (§7.7).
+func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
+	if len(r.ImageExtractors) == 0 {
+		return nil
+	}
+	mutates := slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool { return on(e.MutateDigest) })
+	out := extractors{}
+	for _, kind := range slices.Sorted(maps.Keys(r.ImageExtractors)) {
+		k := &kindExtractors{}
+		for i, x := range r.ImageExtractors[kind] {
+			path := c.in.Path + ".imageExtractors." + kind + "[" + strconv.Itoa(i) + "]"
+			e, err := imageref.NewExtractor(x.Path, x.Value, x.Key, x.Name, x.JMESPath != "")
+			if err != nil {
+				c.diags.Errorf(path+".path", "%v", err)
+				continue
+			}
+			var convert *jmespath.Expr
+			if x.JMESPath != "" {
+				if mutates {
+					c.diags.Errorf(path+".jmesPath", "jmespath may not be used in an image extractor when mutating digests with verify images")
+					c.diags.Hint("set mutateDigest to false: a digest can only be written where the reference itself stands")
+				}
+				if convert, err = jmespath.Compile(x.JMESPath); err != nil {
+					c.diags.Errorf(path+".jmesPath", "invalid jmespath %s: %v", x.JMESPath, err)
+					continue
+				}
+			}
+			k.list = append(k.list, e)
+			k.convert = append(k.convert, convert)
+		}
+		out[kind] = k
+	}
+	return out
+}
+
+// images lists the images of the request's object. The extractors of a rule replace what is known about the kind.
+func (x extractors) images(s *policy.Scope) ([]imageref.Image, error) {
+	k := x[s.Request.GVK.Kind]
+	if k == nil {
+		return s.Request.ImageList()
+	}
+	object, err := s.Request.Subject()
+	if err != nil {
+		return nil, err
+	}
+	return k.images(s.Env, object)
+}
+
+// of lists the images of an object of the kind.
+func (x extractors) of(env *jmespath.Env, kind string, object map[string]any) ([]imageref.Image, error) {
+	if k := x[kind]; k != nil {
+		return k.images(env, object)
+	}
+	return imageref.Find(kind, object)
+}
+
+func (k *kindExtractors) images(env *jmespath.Env, object map[string]any) ([]imageref.Image, error) {
+	return imageref.Extract(k.list, object, func(i int, found any) (string, error) {
+		v, err := k.convert[i].Search(env, found)
+		if err != nil {
+			return "", err
+		}
+		text, ok := v.(string)
+		if !ok {
+			return "", fmt.Errorf("%w: %s", errNotText, textOf(v))
+		}
+		return text, nil
+	})
+}
+
+func textOf(v any) string {
+	if v == nil {
+		return "null"
+	}
+	return text(v)
+}

@@ -1,0 +1,132 @@
+package rule
+
+import (
+	"slices"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// signatureAlgorithms are the hash algorithms of signatures.
+var signatureAlgorithms = []string{"sha224", "sha256", "sha384", "sha512"}
+
+// imageMistakes finds what is wrong with an entry (§13.7).
+func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
+	if len(e.ImageReferences) == 0 {
+		c.diags.Errorf(path+".imageReferences", "An image reference is required")
+	}
+	for _, refs := range [][]string{e.ImageReferences, e.SkipImageReferences} {
+		for _, ref := range refs {
+			if strings.Contains(ref, "{{") {
+				c.diags.Errorf(path+".imageReferences", "policy contains invalid variables: rule %q should not have variables in image reference section", c.name)
+			}
+		}
+	}
+	audits := c.in.Action.Default == policy.Audit
+	if e.FailureAction != nil {
+		audits = !e.FailureAction.IsEnforce()
+	}
+	if audits && on(e.MutateDigest) {
+		c.diags.Errorf(path+".mutateDigest", "mutateDigest must be set to false for ‘Audit’ failure action")
+	}
+	notary := e.Type == "Notary"
+	c.attestorMistakes(e.Attestors, path, notary)
+	for i := range e.Attestations {
+		a := &e.Attestations[i]
+		at := path + index(".attestations", i)
+		if a.Type == "" && a.PredicateType != "" {
+			c.diags.Warnf(at+".predicateType", "predicateType has been deprecated use 'type: %s' instead of 'predicateType: %s'", a.PredicateType, a.PredicateType)
+		}
+		if a.Type == "" && a.PredicateType == "" {
+			c.diags.Errorf(at+".type", "a type is required")
+		}
+		c.attestorMistakes(a.Attestors, at, notary)
+	}
+}
+
+func (c *compiler) attestorMistakes(sets []kyvernov1.AttestorSet, path string, notary bool) {
+	for i := range sets {
+		c.attestorSetMistakes(&sets[i], path+index(".attestors", i), notary)
+	}
+}
+
+func (c *compiler) attestorSetMistakes(set *kyvernov1.AttestorSet, path string, notary bool) {
+	if len(set.Entries) == 0 {
+		c.diags.Errorf(path+".entries", "An entry is required")
+	}
+	entries := 0 // a text of several keys stands for as many entries; a variable may hold any number
+	for i := range set.Entries {
+		e := &set.Entries[i]
+		at := path + index(".entries", i)
+		entries += entryCount(e)
+		c.attestorEntryMistakes(e, at, notary)
+	}
+	if set.Count != nil {
+		switch {
+		case *set.Count < 1:
+			c.diags.Errorf(path+".count", "Invalid value: %d: should be greater than or equal to 1", *set.Count)
+		case len(set.Entries) > 0 && *set.Count > entries:
+			c.diags.Errorf(path+".count", "Count cannot exceed length of entries")
+		}
+	}
+}
+
+func entryCount(e *kyvernov1.Attestor) int {
+	const any = 1 << 20
+	if e.Keys == nil {
+		return 1
+	}
+	if strings.Contains(e.Keys.PublicKeys, "{{") {
+		return any
+	}
+	return max(1, len(publicKeys(e.Keys.PublicKeys)))
+}
+
+func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, notary bool) {
+	kinds := 0
+	for _, has := range []bool{e.Keys != nil, e.Certificates != nil, e.Keyless != nil, e.Attestor != nil} {
+		if has {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		c.diags.Errorf(path, "keys, certificates, keyless, or a nested attestor is required")
+		if kinds > 1 {
+			c.diags.Hint("write one entry for each of them")
+		}
+		return
+	}
+	c.algorithm(e.SignatureAlgorithm, path)
+	switch {
+	case e.Keys != nil:
+		if notary {
+			c.diags.Errorf(path+".keys", "Keys field is not allowed for type notary")
+		}
+		k := e.Keys
+		if k.PublicKeys == "" && k.KMS == "" && k.Secret == nil {
+			c.diags.Errorf(path+".keys", "A public key, kms key or secret is required")
+		}
+		c.algorithm(k.SignatureAlgorithm, path+".keys")
+	case e.Certificates != nil:
+		if e.Certificates.Certificate == "" && e.Certificates.CertificateChain == "" {
+			c.diags.Errorf(path+".certificates", "cert or certChain required")
+		}
+	case e.Keyless != nil:
+		if notary {
+			c.diags.Errorf(path+".keyless", "Keyless field is not allowed for type notary")
+		}
+		if e.Keyless.Rekor == nil && e.Keyless.Roots == "" {
+			c.diags.Errorf(path+".keyless", "Either Rekor URL or roots are required")
+		}
+	default:
+		c.attestorSetMistakes(e.Attestor, path+".attestor", notary)
+	}
+}
+
+func (c *compiler) algorithm(name, path string) {
+	if name != "" && !strings.Contains(name, "{{") && !slices.Contains(signatureAlgorithms, name) {
+		c.diags.Errorf(path+".signatureAlgorithm", "Invalid signature algorithm provided")
+		c.diags.Hint("algorithms are %s", strings.Join(signatureAlgorithms, ", "))
+	}
+}

@@ -1,0 +1,204 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var (
+	errVerification = fmt.Errorf("image verification is %w", world.ErrUnavailable)
+	errRegistries   = fmt.Errorf("image registries are %w", world.ErrUnavailable)
+)
+
+// verification is the mutating half of a rule at work on one object (§7.1).
+type verification struct {
+	*imageRule
+	scope  *policy.Scope
+	images []imageref.Image // with the digests that were found
+	yields []policy.Yield
+	object map[string]any // the changed object; nil when nothing was changed
+	pinned bool           // a digest was written
+}
+
+// verify judges every image by every entry that is about it. The error is one that concerns the rule as a whole.
+func (v *verification) verify() error {
+	object, err := subject(v.scope)
+	if err != nil {
+		return err
+	}
+	kept, err := v.verifiedBefore()
+	if err != nil {
+		return err
+	}
+	scan := v.scope.Request.Origin == policy.FromScan
+	records := verdicts{}
+	current := object
+	for _, e := range v.entries {
+		if scan && !e.verifies {
+			continue
+		}
+		for i := range v.images {
+			image := &v.images[i]
+			switch {
+			case !e.about(image):
+				continue
+			case e.skips(image):
+				v.yields = append(v.yields, v.skipped(image))
+				records.add(image.String(), recordSkip)
+				continue
+			case kept[image.String()] && !(e.mutateDigest && image.Digest == ""):
+				if e.verifies {
+					records.add(image.String(), recordPass)
+				}
+				continue
+			}
+			if current, err = v.judge(e, image, records, current, scan); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case scan, hasError(v.yields): // nothing is to be recorded, or not all is known
+	case len(records) > 0:
+		v.object = withRecords(current, recordKey(v.scope.Program), v.scope.Rule.Name, records)
+	case v.pinned:
+		v.object = current
+	}
+	return nil
+}
+
+func hasError(yields []policy.Yield) bool {
+	return containsFunc(yields, func(y *policy.Yield) bool { return y.Status == policy.StatusError })
+}
+
+// judge verifies one image by one entry and returns the object with its digest.
+func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
+	s := v.scope.With("image", imageref.Document([]imageref.Image{*image})[image.Group].(map[string]any)[image.Key])
+	digest, verified := "", policy.Yield{}
+	if e.verifies {
+		check := imageCheck{entry: e, image: image, scope: s}
+		verified, digest = check.signed()
+		s = check.scope
+	}
+	good := verified.Status == policy.StatusNone || verified.Status == policy.StatusPass
+	if good && e.mutateDigest && image.Digest == "" && !scan {
+		changed, err := v.pin(e, image, digest, object)
+		switch {
+		case err != nil:
+			verified, good = failed("failed to update digest: ", err), false
+		case verified.Status == policy.StatusNone:
+			verified = policy.Yield{Status: policy.StatusPass, Message: "mutated image digest"}
+		}
+		if err == nil {
+			object = changed
+		}
+	}
+	if verified.Status != policy.StatusNone {
+		v.yields = append(v.yields, verified)
+	}
+	if good && e.deny != nil {
+		y := e.deny(s)
+		v.yields = append(v.yields, y)
+		good = y.Status == policy.StatusPass
+	}
+	if e.verifies || e.deny != nil && !good {
+		if good {
+			records.add(image.String(), recordPass)
+		} else {
+			records.add(image.String(), recordFail)
+		}
+	}
+	return object, nil
+}
+
+// pin writes the digest behind the tag.
+func (v *verification) pin(e *imageEntry, image *imageref.Image, digest string, object map[string]any) (map[string]any, error) {
+	if image.Converted {
+		return nil, errors.New("the place of the reference is not known, since a jmesPath made it")
+	}
+	if digest == "" {
+		var err error
+		if digest, err = v.resolve(e, image); err != nil {
+			return nil, err
+		}
+	}
+	pinned := image.Reference
+	pinned.Digest = digest
+	if _, err := imageref.Parse(pinned.String()); err != nil {
+		return nil, err
+	}
+	made, err := patch.ApplyJSON(v.scope.Env.Meter, object, []patch.Operation{{Op: "replace", Path: image.Pointer, Value: pinned.String()}})
+	if err != nil {
+		return nil, err
+	}
+	out, ok := made.(map[string]any)
+	if !ok {
+		return nil, errNotAnObject
+	}
+	image.Digest, v.pinned = digest, true
+	return out, nil
+}
+
+// resolve asks the registry for the digest of a tag.
+func (v *verification) resolve(e *imageEntry, image *imageref.Image) (string, error) {
+	images := v.scope.Env.World.Images
+	if images == nil {
+		return "", errRegistries
+	}
+	plan, err := e.planFor(v.scope)
+	if err != nil {
+		return "", err
+	}
+	request := plan.request.Registry
+	request.Reference = image.String()
+	data, err := images.Image(v.scope.Env.Meter.Context(), request)
+	if err != nil {
+		return "", err
+	}
+	resolved, _ := data["resolvedImage"].(string)
+	_, digest, ok := strings.Cut(resolved, "@")
+	if !ok {
+		return "", fmt.Errorf("the registry gave no digest for %s", image)
+	}
+	return digest, nil
+}
+
+// skipped is the result for an image that skipImageReferences leave out. The requester is told (§3.7).
+func (v *verification) skipped(image *imageref.Image) policy.Yield {
+	return policy.Yield{Status: policy.StatusSkip, Warn: true,
+		Message: "skipping image reference image " + image.String() + ", policy " + v.scope.Program.Name + " ruleName " + v.rule}
+}
+
+// verifiedBefore are the images of the old object of an update that were verified for this rule then, and that the update
+// may keep: replicas change and roll-outs are undone without asking registries again.
+func (v *verification) verifiedBefore() (map[string]bool, error) {
+	req := v.scope.Request
+	if req.Operation != policy.Update || req.OldObject == nil || req.Origin == policy.FromScan {
+		return nil, nil
+	}
+	old, err := req.OldObject.Map()
+	if err != nil || old == nil {
+		return nil, err
+	}
+	recorded := recordsOf(old, recordKey(v.scope.Program), v.scope.Rule.Name)
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+	images, err := v.extractors.of(v.scope.Env, req.GVK.Kind, old)
+	if err != nil {
+		return nil, nil // what cannot be read was not verified
+	}
+	out := map[string]bool{}
+	for i := range images {
+		if name := images[i].String(); recorded[name] == recordPass {
+			out[name] = true
+		}
+	}
+	return out, nil
+}
