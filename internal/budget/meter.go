@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -95,6 +96,17 @@ func (m *Meter) Weigh(v any) error {
 	}
 	return m.Bytes(value.Weigh(v, int(m.maxBytes-m.bytes)))
 }
+
+// Walk counts the steps of walking over v, whole, with the errors of Step.
+func (m *Meter) Walk(v any) error {
+	if m == nil {
+		return nil
+	}
+	return m.Step(1 + value.Weigh(v, int(min(m.maxSteps-m.steps+1, math.MaxInt/walkStep))*walkStep)/walkStep)
+}
+
+// walkStep is the weight of what a walk passes in one step.
+const walkStep = 32
 
 // Equal is value.Equal, with each item that is compared as a step.
 func (m *Meter) Equal(a, b any) (bool, error) {

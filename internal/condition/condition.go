@@ -142,6 +142,9 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	if env != nil {
 		meter = env.Meter
 	}
+	if err := walks(meter, key); err != nil {
+		return c.noted(env, key, value, false, err)
+	}
 	ok, err := right.holds(meter, key)
 	return c.noted(env, key, value, ok, err)
 }
@@ -170,7 +173,26 @@ func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, 
 	if err != nil {
 		return nil, nil, &SubstitutionError{Side: "value", Err: err}
 	}
+	if env != nil {
+		if err := walks(env.Meter, value); err != nil {
+			return nil, nil, err
+		}
+	}
 	return c.op.prepare(value, true), value, nil
+}
+
+// stepText is how much text an operator reads in one step.
+const stepText = 32
+
+// walks counts the steps of reading v, whole: an expression can make small values that are endless to walk over.
+func walks(m *budget.Meter, v any) error {
+	switch v := v.(type) {
+	case string:
+		return m.Step(1 + len(v)/stepText)
+	case []any, map[string]any:
+		return m.Walk(v)
+	}
+	return nil
 }
 
 // say appends the condition's message. A message whose variables cannot be resolved stays as it was written: it must

@@ -118,22 +118,27 @@ func (e *equality) holds(m *budget.Meter, key any) (bool, error) {
 	case nil:
 		return false, nil
 	case string:
+		if err := m.Step(1 + e.text.pattern.Cost(k)); err != nil {
+			return false, err
+		}
 		same = e.text.equals(k)
 	case bool:
 		v, ok := e.value.(bool)
 		same = ok && v == k
 	case []any:
-		if err := m.Step(1 + len(k)); err != nil {
-			return false, err
+		if v, ok := e.value.([]any); ok {
+			var err error
+			if same, err = m.Equal(k, v); err != nil {
+				return false, err
+			}
 		}
-		v, ok := e.value.([]any)
-		same = ok && value.Equal(k, v)
 	case map[string]any:
-		if err := m.Step(1 + len(k)); err != nil {
-			return false, err
+		if v, ok := e.value.(map[string]any); ok {
+			var err error
+			if same, err = m.Equal(k, v); err != nil {
+				return false, err
+			}
 		}
-		v, ok := e.value.(map[string]any)
-		same = ok && value.Equal(k, v)
 	default:
 		f, ok := value.Float(k)
 		same = ok && e.numeric && f == e.number

@@ -74,7 +74,10 @@ type oldText struct {
 
 func (o *oldText) holds(m *budget.Meter, key any) (bool, error) {
 	text, ok := scalarText(key)
-	return ok && !o.not && o.pattern.Match(text), m.Step(1)
+	if err := m.Step(1 + o.pattern.Cost(text)); err != nil {
+		return false, err
+	}
+	return ok && !o.not && o.pattern.Match(text), nil
 }
 
 // oldMember is the membership of In and NotIn: list keys as sets of exact texts.

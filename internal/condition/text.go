@@ -51,23 +51,37 @@ type textList interface {
 type plainTexts []any
 
 func (t plainTexts) contains(m *budget.Meter, key string) (bool, error) {
+	if err := m.Step(1 + len(t)); err != nil {
+		return false, err
+	}
 	for _, v := range t {
 		if textOf(v) == key {
 			return true, nil
 		}
 	}
-	return false, m.Step(1 + len(t))
+	return false, nil
 }
 
 func (t plainTexts) matches(m *budget.Meter, key string) (bool, error) {
 	keyIsWild := wildcard.Has(key)
-	for i, v := range t {
+	for _, v := range t {
 		s := textOf(v)
-		if wildcard.Match(s, key) || keyIsWild && wildcard.Match(key, s) {
-			return true, m.Step(1 + i)
+		if err := m.Step(1 + wildcard.Cost(s, key)); err != nil {
+			return false, err
+		}
+		if wildcard.Match(s, key) {
+			return true, nil
+		}
+		if keyIsWild {
+			if err := m.Step(1 + wildcard.Cost(key, s)); err != nil {
+				return false, err
+			}
+			if wildcard.Match(key, s) {
+				return true, nil
+			}
 		}
 	}
-	return false, m.Step(1 + len(t))
+	return false, m.Step(1)
 }
 
 // texts is a list that was read once for many keys.
@@ -108,12 +122,15 @@ func (t *texts) contains(m *budget.Meter, key string) (bool, error) {
 		_, ok := t.exact[key]
 		return ok, m.Step(1)
 	}
+	if err := m.Step(1 + len(t.items)); err != nil {
+		return false, err
+	}
 	for i := range t.items {
 		if t.items[i].String() == key {
 			return true, nil
 		}
 	}
-	return false, m.Step(1 + len(t.items))
+	return false, nil
 }
 
 func (t *texts) matches(m *budget.Meter, key string) (bool, error) {
@@ -127,9 +144,21 @@ func (t *texts) matches(m *budget.Meter, key string) (bool, error) {
 		return false, m.Step(1)
 	}
 	for i := range t.items {
-		if t.items[i].Match(key) || keyIsWild && wildcard.Match(key, t.items[i].String()) {
-			return true, m.Step(1 + i)
+		item := &t.items[i]
+		if err := m.Step(1 + item.Cost(key)); err != nil {
+			return false, err
+		}
+		if item.Match(key) {
+			return true, nil
+		}
+		if keyIsWild {
+			if err := m.Step(1 + wildcard.Cost(key, item.String())); err != nil {
+				return false, err
+			}
+			if wildcard.Match(key, item.String()) {
+				return true, nil
+			}
 		}
 	}
-	return false, m.Step(1 + len(t.items))
+	return false, m.Step(1)
 }

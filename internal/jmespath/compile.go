@@ -111,6 +111,9 @@ func compile(n *node) eval {
 	case nOr, nAnd:
 		left, right, or := tolerant(compile(n.left)), tolerant(compile(n.right)), n.kind == nOr
 		return func(env *Env, v any) (any, error) {
+			if err := env.step(1); err != nil {
+				return nil, err
+			}
 			l, err := left(env, v)
 			if err != nil || isFalse(l) != or {
 				return l, err
@@ -321,10 +324,11 @@ func compileComparison(n *node) eval {
 			return nil, err
 		}
 		if op == tEQ || op == tNE {
-			if err := env.step(size(l)); err != nil {
-				return nil, err
-			}
-			return value.Equal(l, r) == (op == tEQ), nil
+			equal, err := env.Meter.Equal(l, r)
+			return equal == (op == tEQ), err
+		}
+		if err := env.step(1); err != nil {
+			return nil, err
 		}
 		a, ok := value.Float(l)
 		b, ok2 := value.Float(r)

@@ -1,10 +1,6 @@
 package jmespath
 
-import (
-	"strings"
-
-	"github.com/ephor-dev/ephor/internal/value"
-)
+import "strings"
 
 func init() {
 	register(Function{
@@ -15,14 +11,15 @@ func init() {
 			{Expression: "contains('hello', 'ell')", Result: `true`},
 			{Expression: "contains('3', `3`)", Result: `false`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
+		call: func(env *Env, args []any) (any, error) {
 			if s, ok := args[0].(string); ok {
 				part, ok := args[1].(string)
 				return ok && strings.Contains(s, part), nil
 			}
 			for _, item := range args[0].([]any) {
-				if value.Equal(item, args[1]) {
-					return true, nil
+				equal, err := env.Meter.Equal(item, args[1])
+				if equal || err != nil {
+					return equal, err
 				}
 			}
 			return false, nil

@@ -21,6 +21,9 @@ func init() {
 				if i < len(values) {
 					v = values[i]
 				}
+				if err := env.Meter.Weigh(k); err != nil {
+					return nil, err
+				}
 				out[keyText(k)] = v
 			}
 			return out, nil

@@ -12,8 +12,7 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			pattern, s := args[0].(string), text(args[1])
-			// A star may have to be tried at every place of the text.
-			if err := env.step(1 + len(pattern)*len(s)/256); err != nil {
+			if err := env.step(1 + wildcard.Cost(pattern, s)); err != nil {
 				return nil, err
 			}
 			return wildcard.Match(pattern, s), nil

@@ -13,6 +13,9 @@ func init() {
 		},
 	}, func(env *Env, re *regexp.Regexp, args []any) (any, error) {
 		s := text(args[1])
-		return re.MatchString(s), regexSteps(env, re, s)
+		if err := regexSteps(env, re, s); err != nil {
+			return nil, err
+		}
+		return re.MatchString(s), nil
 	}, func(err error) error { return err }))
 }

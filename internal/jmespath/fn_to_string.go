@@ -19,6 +19,9 @@ func init() {
 			if s, ok := args[0].(string); ok {
 				return s, nil
 			}
+			if err := env.Meter.Weigh(args[0]); err != nil {
+				return nil, err
+			}
 			return env.text(string(htmlSafe(value.AppendJSON(nil, floats(args[0])))))
 		},
 	})

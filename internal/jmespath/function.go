@@ -198,9 +198,11 @@ func typeError(v any, want []Type) error {
 	if _, ok := v.(*expref); ok {
 		v = "&expression"
 	}
-	shown := fmt.Sprint(floats(v))
-	if len(shown) > maxShown {
-		shown = strings.ToValidUTF8(shown[:maxShown], "") + "…"
+	shown := ""
+	if value.Weigh(v, maxShown) > maxShown {
+		shown = value.Print(v, maxShown)
+	} else {
+		shown = fmt.Sprint(floats(v))
 	}
 	return &argumentError{fmt.Sprintf("Invalid type for: %s, expected: []jmespath.JpType{%s}", shown, strings.Join(quoted, ", "))}
 }

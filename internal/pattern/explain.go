@@ -31,11 +31,19 @@ func (w *walk) fail(o outcome, path, format string, args ...any) (outcome, *faul
 }
 
 func (w *walk) fault(path, text string) *fault {
-	if err := w.meter.Bytes(len(text)); err != nil && w.err == nil {
-		w.err = err
-	}
+	w.bytes(len(text))
 	return &fault{path: path, text: text}
 }
+
+// bytes charges n bytes of text to the budget.
+func (w *walk) bytes(n int) {
+	if err := w.meter.Bytes(n); err != nil && w.err == nil {
+		w.err = err
+	}
+}
+
+// maxShown is how much of a value a message shows.
+const maxShown = 64 << 10
 
 // prefix puts text before that of f.
 func (w *walk) prefix(text string, f *fault) *fault {
@@ -76,6 +84,7 @@ func (w *walk) child(path, key string) string {
 	if !w.explain {
 		return ""
 	}
+	w.bytes(len(path) + len(key))
 	return path + key + "/"
 }
 
@@ -84,6 +93,7 @@ func (w *walk) index(path string, i int) string {
 	if !w.explain {
 		return ""
 	}
+	w.bytes(len(path))
 	return path + strconv.Itoa(i) + "/"
 }
 

@@ -74,6 +74,14 @@ func (s *Scalar) Match(v any) bool {
 	return value.Equal(s.raw, v)
 }
 
+// cost is how many steps Match(v) counts for.
+func (s *Scalar) cost(v any) int {
+	if s.kind != textScalar {
+		return 0
+	}
+	return s.text.cost(v)
+}
+
 // isZero is the pattern null: it accepts what is missing and the zero of each scalar type.
 func isZero(v any) bool {
 	switch v := v.(type) {

@@ -48,6 +48,24 @@ func compileText(p string) *text {
 	return t
 }
 
+// cost estimates the steps of match beyond the first few: many alternatives, or wildcards that are long.
+func (t *text) cost(v any) int {
+	if t.shape != operators {
+		return 0
+	}
+	s, isText := v.(string)
+	n := 0
+	for _, all := range t.any {
+		n += len(all)
+		if isText {
+			for i := range all {
+				n += all[i].text.Cost(s)
+			}
+		}
+	}
+	return n
+}
+
 func (t *text) match(v any) bool {
 	s, isText := v.(string)
 	switch t.shape {

@@ -109,6 +109,12 @@ func (w *walk) settle(n *node) *node {
 			return known
 		}
 	}
+	if err := w.afford(v); err != nil {
+		if w.err == nil {
+			w.err = err
+		}
+		return &node{kind: scalarNode}
+	}
 	c := &compiler{late: true}
 	made := c.compile(v, *n.at)
 	if len(c.diags) > 0 && w.err == nil {
@@ -119,6 +125,26 @@ func (w *walk) settle(n *node) *node {
 	}
 	return made
 }
+
+// afford counts what compiling v takes: a node for each item, and a term for each alternative of a text.
+func (w *walk) afford(v any) error {
+	if s, isText := v.(string); isText {
+		if len(s) <= maxLateText {
+			return nil
+		}
+		if err := w.meter.Step(len(s) / 16); err != nil {
+			return err
+		}
+		return w.meter.Bytes(termSize * (1 + strings.Count(s, "|") + strings.Count(s, "&")))
+	}
+	if err := w.meter.Weigh(v); err != nil {
+		return err
+	}
+	return w.meter.Walk(v)
+}
+
+// termSize is about the size of a compiled alternative.
+const termSize = 512
 
 // lateNodes remembers the strings that variables gave and what they compile to. Most variables give the same few
 // values again and again (an allowed registry, a list of alternatives from a ConfigMap).

@@ -1,6 +1,9 @@
 package pattern
 
-import "github.com/ephor-dev/ephor/internal/budget"
+import (
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
 
 // outcome is a set of flags; the empty set is a match.
 type outcome uint8
@@ -72,14 +75,19 @@ func (w *walk) judge(n *node, v any, path string) (outcome, *fault) {
 func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	ok := true
 	if l, isList := v.([]any); isList {
-		w.count(len(l))
 		for _, item := range l {
+			if w.count(1 + n.scalar.cost(item)); w.err != nil {
+				return mismatch, nil
+			}
 			if !n.scalar.Match(item) {
 				ok = false
 				break
 			}
 		}
 	} else {
+		if w.count(n.scalar.cost(v)); w.err != nil {
+			return mismatch, nil
+		}
 		ok = n.scalar.Match(v)
 	}
 	if ok {
@@ -88,5 +96,5 @@ func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	if !w.explain {
 		return mismatch, nil
 	}
-	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", v, n.scalar.raw, path)
+	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", value.Print(v, maxShown), value.Print(n.scalar.raw, maxShown), path)
 }

@@ -41,6 +41,9 @@ func rescan(r run, s string, frozen []span, at place) (any, error) {
 			if err != nil {
 				return nil, err
 			}
+			if err := r.weigh(val); err != nil {
+				return nil, err
+			}
 			from := b.Len()
 			if err := v.embed(&b, val); err != nil {
 				return nil, err

@@ -112,4 +112,13 @@ func (r run) meter() *budget.Meter {
 	return r.env.Meter
 }
 
+// weigh counts what is about to be written into text.
+func (r run) weigh(v any) error {
+	switch v.(type) {
+	case map[string]any, []any:
+		return r.meter().Weigh(v)
+	}
+	return nil // text is counted as a part of the whole
+}
+
 var errTooDeep = errors.New("the value is nested too deeply")

@@ -122,6 +122,9 @@ func (t *text) eval(r run) (any, error) {
 			return nil, err
 		}
 		from := b.Len()
+		if err := r.weigh(v); err != nil {
+			return nil, err
+		}
 		if err := p.variable.embed(&b, v); err != nil {
 			return nil, err
 		}

@@ -122,6 +122,9 @@ func (o *object) eval(r run) (any, error) {
 			if err != nil {
 				return nil, err
 			}
+			if err := r.weigh(k); err != nil {
+				return nil, err
+			}
 			name = textOf(k)
 		}
 		out[name] = val

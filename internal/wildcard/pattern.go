@@ -71,6 +71,14 @@ func (p Pattern) Match(s string) bool {
 	return Match(p.source, s)
 }
 
+// Cost estimates the work of p.Match(s), as the function Cost does.
+func (p Pattern) Cost(s string) int {
+	if p.shape != general {
+		return len(s) / 256
+	}
+	return Cost(p.source, s)
+}
+
 // Literal returns the only text that p matches, and whether p has no wildcard.
 func (p Pattern) Literal() (string, bool) { return p.source, p.shape == literal }
 
