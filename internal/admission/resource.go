@@ -10,24 +10,8 @@ import (
 
 // reviewResource judges a request by the policies of the row (§5.1, §5.4).
 func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *route) (response, error) {
-	if !row.judges(req.Operation) {
-		return response{allowed: true}, nil
-	}
-	if req.Subresource != "" {
-		// Policies name the main resource's kind; the object of a subresource has one of its own.
-		gvk, err := s.cluster.KindFor(req.GVR)
-		if err != nil {
-			return response{message: "failed to find the kind of the resource: " + err.Error()}, nil
-		}
-		req.GVK = gvk
-	}
-	s.attach(req)
-	skip, err := s.filtered(ctx, req)
-	if err != nil {
-		return response{}, err
-	}
-	if skip {
-		return response{allowed: true}, nil
+	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
+		return answerOr(answer), err
 	}
 	selections := s.snapshot().For(req, row.Route)
 	plan := planOf(selections)
@@ -50,6 +34,31 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 		s.audits.add(audit{req: req, selections: selections, stages: row.Stages})
 	}
 	return res, nil
+}
+
+// prepare completes a request with what the review does not say. The answer, when there is one, is final: the request is
+// not for policies.
+func (s *Server) prepare(ctx context.Context, req *policy.Request, row *route) (*response, error) {
+	if !row.judges(req.Operation) {
+		return &response{allowed: true}, nil
+	}
+	if req.Subresource != "" {
+		// Policies name the main resource's kind; the object of a subresource has one of its own.
+		gvk, err := s.cluster.KindFor(req.GVR)
+		if err != nil {
+			return &response{message: "failed to find the kind of the resource: " + err.Error()}, nil
+		}
+		req.GVK = gvk
+	}
+	s.attach(req)
+	skip, err := s.filtered(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if skip {
+		return &response{allowed: true}, nil
+	}
+	return nil, nil
 }
 
 func enforcing(_ *policy.Rule, a policy.Action) bool { return a == policy.Enforce }

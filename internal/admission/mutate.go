@@ -1,0 +1,81 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// mutateResource changes the object of a request by the policies of the row, one after the other, then verifies its
+// images as they are by then (§5.4). The answer carries the JSON patch from the object as it was sent to what it is to
+// be; nothing else of the object is touched, its numbers included.
+func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row *route) (response, error) {
+	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
+		return answerOr(answer), err
+	}
+	selections := s.snapshot().For(req, row.Route)
+	if len(selections) == 0 || req.Object == nil {
+		return response{allowed: true}, nil
+	}
+	changed := engine.Eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root})
+	decision := engine.DecideMutation(&changed)
+	for i := range changed.Results {
+		if r := &changed.Results[i]; r.Status == policy.StatusError {
+			logResult(ctx, s.Log, req, r)
+		}
+	}
+	if !decision.Allowed {
+		return response{message: decision.Message}, nil
+	}
+	res := response{allowed: true, warnings: decision.Warnings}
+	final := changed.Object
+	if stage := row.Stages & policy.StageVerifyImages; stage != 0 && uses(selections, stage) {
+		on := req
+		if final != req.Object {
+			on = req.WithObject(final)
+		}
+		verified := engine.Eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root})
+		if decision = engine.Decide(&verified); !decision.Allowed {
+			return response{message: decision.Message}, nil
+		}
+		res.warnings = append(res.warnings, decision.Warnings...)
+		final = verified.Object
+	}
+	if final == req.Object {
+		return res, nil
+	}
+	before, err := req.Object.Value()
+	if err != nil {
+		return response{}, fmt.Errorf("read the object: %w", err)
+	}
+	after, err := final.Value()
+	if err != nil {
+		return response{}, fmt.Errorf("read the changed object: %w", err)
+	}
+	if ops := patch.Diff(before, after); len(ops) > 0 {
+		res.patch = patch.AppendJSON(nil, ops)
+	}
+	return res, nil
+}
+
+// uses reports whether some rule is of the stage.
+func uses(selections []policy.Selection, stage policy.Stage) bool {
+	for i := range selections {
+		for _, r := range selections[i].Rules {
+			if r.Stage.Has(stage) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func answerOr(r *response) response {
+	if r == nil {
+		return response{}
+	}
+	return *r
+}
