@@ -84,6 +84,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
 	}, p.catalog.Snapshot, p.settings, &live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
+		Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
 	}, p.cluster, p.ready)
 
 	run, stop := context.WithCancel(ctx)

@@ -57,6 +57,24 @@ func (c *cluster) Serves(t policy.Target) (served, namespaced bool, err error) {
 	return true, true, nil
 }
 
+// Namespaced implements world.Kinds.
+func (c *cluster) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return false, err
+	}
+	found, err := c.discovery.Find(gv.Group, gv.Version, kind, "")
+	if err != nil {
+		return false, err
+	}
+	for _, r := range found {
+		if r.Kind == kind {
+			return r.Namespaced, nil
+		}
+	}
+	return false, fmt.Errorf("paramKind kind `%s, Kind=%s` not known", apiVersion, kind)
+}
+
 // subjectIndex is the name of the index of bindings by subject.
 const subjectIndex = "subject"
 

@@ -30,16 +30,23 @@ type Root struct {
 	Globals world.Globals
 	// Images asks registries; nil when nobody may.
 	Images world.Images
+	// Access answers what users may do, and Kinds which kinds lie in namespaces; nil when that is not known.
+	Access world.Access
+	Kinds  world.Kinds
 }
 
 // For implements world.Root.
 func (r *Root) For(reach world.Reach) world.World {
 	w := world.World{
-		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach}, Namespaces: namespaces{r.Labels, reach},
-		API: world.Confine(reach, r.API), Images: r.Images,
+		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach}, Namespaces: namespaces{r.Labels, r.Reader, reach},
+		API: world.Confine(reach, r.API), Images: r.Images, Kinds: r.Kinds,
 		Names: names{}, Clock: clock{}, Rand: random{},
 	}
+	if r.Access != nil && !reach.IsCluster() {
+		w.Access = confined{r.Access, reach}
+	}
 	if reach.IsCluster() {
+		w.Access = r.Access
 		w.Services, w.Globals = r.Services, r.Globals
 	}
 	return w
@@ -114,6 +121,7 @@ func (l lists) List(ctx context.Context, apiVersion, kind, namespace, selector s
 
 type namespaces struct {
 	labels func(context.Context, string) (map[string]string, error)
+	reader client.Reader
 	reach  world.Reach
 }
 
@@ -123,6 +131,14 @@ func (n namespaces) Labels(ctx context.Context, namespace string) (map[string]st
 		return nil, &OutOfReachError{"Namespace", "", namespace, n.reach.Namespace()}
 	}
 	return n.labels(ctx, namespace)
+}
+
+// Namespace implements world.NamespaceObjects.
+func (n namespaces) Namespace(ctx context.Context, namespace string) (map[string]any, error) {
+	if !n.reach.Allows(namespace) {
+		return nil, &OutOfReachError{"Namespace", "", namespace, n.reach.Namespace()}
+	}
+	return objects{n.reader, world.Cluster()}.Get(ctx, "v1", "Namespace", "", namespace)
 }
 
 type names struct{}

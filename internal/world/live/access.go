@@ -1,0 +1,57 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Access asks the API server what users may do, by SubjectAccessReviews.
+type Access struct{ Creator client.Writer }
+
+// Allowed implements world.Access.
+func (a Access) Allowed(ctx context.Context, r world.AccessRequest) (bool, string, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: r.Username, UID: r.UID, Groups: r.Groups,
+	}}
+	for k, v := range r.Extra {
+		if review.Spec.Extra == nil {
+			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
+		}
+		review.Spec.Extra[strings.ToLower(k)] = v
+	}
+	if r.Path != "" {
+		review.Spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: r.Path, Verb: r.Verb}
+	} else {
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource,
+			Subresource: r.Subresource, Name: r.Name,
+		}
+	}
+	if err := a.Creator.Create(ctx, review); err != nil {
+		return false, "", fmt.Errorf("review the access of %s: %w", r.Username, err)
+	}
+	if review.Status.EvaluationError != "" && !review.Status.Allowed {
+		return false, review.Status.Reason, fmt.Errorf("review the access of %s: %s", r.Username, review.Status.EvaluationError)
+	}
+	return review.Status.Allowed, review.Status.Reason, nil
+}
+
+// confined answers a namespaced policy for its own namespace only: what users may do elsewhere is not its business.
+type confined struct {
+	next  world.Access
+	reach world.Reach
+}
+
+// Allowed implements world.Access.
+func (c confined) Allowed(ctx context.Context, r world.AccessRequest) (bool, string, error) {
+	if r.Path != "" || !c.reach.Allows(r.Namespace) {
+		return false, "", &OutOfReachError{"access to " + r.Resource + r.Path, r.Namespace, r.Name, c.reach.Namespace()}
+	}
+	return c.next.Allowed(ctx, r)
+}
