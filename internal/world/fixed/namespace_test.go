@@ -1,0 +1,52 @@
+package fixed
+
+import (
+	"fmt"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// A Namespace is the one that was given, with the labels that were given for it; else a name.
+func TestNamespace(t *testing.T) {
+	given := func() ([]map[string]any, error) {
+		return []map[string]any{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+			"name": "a", "labels": map[string]any{"x": "own"}, "annotations": map[string]any{"n": "note"},
+		}}}, nil
+	}
+	for _, c := range []struct {
+		name      string
+		values    Values
+		namespace string
+		want      string
+	}{
+		{"nothing is known", Values{}, "a", "map[metadata:map[name:a]]"},
+		{"labels", Values{NamespaceLabels: map[string]map[string]string{"a": {"x": "y"}}}, "a", "map[metadata:map[labels:map[x:y] name:a]]"},
+		{"an object", Values{Objects: given}, "a", "map[apiVersion:v1 kind:Namespace metadata:map[annotations:map[n:note] labels:map[x:own] name:a]]"},
+		{"both", Values{Objects: given, NamespaceLabels: map[string]map[string]string{"a": {"y": "z"}}}, "a",
+			"map[apiVersion:v1 kind:Namespace metadata:map[annotations:map[n:note] labels:map[x:own y:z] name:a]]"},
+		{"another", Values{Objects: given}, "b", "map[metadata:map[name:b]]"},
+	} {
+		ns, err := New(c.values).For(world.Cluster()).Namespaces.(world.NamespaceObjects).Namespace(t.Context(), c.namespace)
+		if got := fmt.Sprint(ns); err != nil || got != c.want {
+			t.Errorf("%s: %s, %v; want %s", c.name, got, err, c.want)
+		}
+	}
+	w := New(Values{Objects: given}).For(world.InNamespace("b"))
+	if _, err := w.Namespaces.(world.NamespaceObjects).Namespace(t.Context(), "a"); err == nil {
+		t.Error("another namespace can be read")
+	}
+}
+
+// What is not there is not found, in the words and with the reason of the API.
+func TestNotFound(t *testing.T) {
+	w := New(Values{Objects: func() ([]map[string]any, error) { return nil, nil }}).For(world.Cluster())
+	if _, err := w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", "x"); !apierrors.IsNotFound(err) {
+		t.Errorf("%v", err)
+	}
+	if namespaced, err := w.Kinds.Namespaced(t.Context(), "v1", "ConfigMap"); namespaced || err != nil {
+		t.Errorf("%v %v", namespaced, err)
+	}
+}
