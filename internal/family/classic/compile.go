@@ -38,6 +38,9 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	for i := range generated {
 		addRule(out, p, &generated[i].Rule, generated[i].Parent, generated[i].Origin)
 	}
+	if w := p.Spec.WebhookConfiguration; w != nil {
+		guard(out, w.MatchConditions)
+	}
 	return out
 }
 

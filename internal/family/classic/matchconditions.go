@@ -1,0 +1,62 @@
+package classic
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rule"
+)
+
+// guard makes the conditions of the policy's webhook conditions of its rules too (§1.1): where they do not hold, no rule
+// has a result (§3.3). At admission the API server asked them before it asked us.
+func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition) {
+	if len(conditions) == 0 {
+		return
+	}
+	compiler := celenv.NewCompiler(celenv.Declarations{})
+	var compiled []*celenv.Expression
+	var mistake error
+	for i, c := range conditions {
+		path := "spec.webhookConfiguration.matchConditions[" + strconv.Itoa(i) + "]"
+		if c.Name == "" {
+			out.Diags.Errorf(path+".name", "Required value: a match condition needs a name")
+		}
+		x, err := compiler.Compile(c.Expression, celenv.Bool)
+		if err != nil {
+			text := err.Error()
+			var issues *celenv.CompileError
+			if errors.As(err, &issues) {
+				text = issues.Summary()
+			}
+			mistake = errors.New("match conditions compilation errors: " + text)
+			out.Diags.Errorf(path+".expression", "%v", mistake)
+			continue
+		}
+		compiled = append(compiled, x)
+	}
+	hold := func(ctx context.Context, r *policy.Request) (bool, error) {
+		if mistake != nil {
+			return false, mistake
+		}
+		in, err := rule.CELInput(r)
+		if err != nil {
+			return false, err
+		}
+		return rule.CELConditions(compiler.Variables().Evaluate(ctx, in, celenv.BudgetCondition), compiled)
+	}
+	for _, r := range out.Rules {
+		match := r.Match
+		r.Match = func(ctx context.Context, req *policy.Request) (bool, error) {
+			ok, err := match(ctx, req)
+			if !ok || err != nil || req.Origin == policy.FromAdmission {
+				return ok, err
+			}
+			return hold(ctx, req)
+		}
+	}
+}
