@@ -39,6 +39,10 @@ generate: ## regenerate deepcopy functions, CRDs and the language reference
 conformance: ## the public conformance data, with the list of what is missing
 	go test -count=1 -v ./conformance/
 
+.PHONY: conformance-cli
+conformance-cli: ## the test directories of the public data through `ephor test`
+	set -o pipefail; go test -count=1 -v -run 'TestConformance/^(cli|policies)$$' ./conformance/ | grep -vE '^ *(=== |--- PASS)'
+
 .PHONY: e2e
 e2e: build ## the end-to-end tests on a real API server
 	go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/

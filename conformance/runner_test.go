@@ -89,21 +89,44 @@ func TestConformanceSuiteNotices(t *testing.T) {
 	for _, c := range []struct {
 		name, text   string
 		run, missing int
+		turned       bool
 		failure      string
 	}{
-		{"equal", "results:\n" + expect("need-label", "check", "good", "pass") + expect("ns/need-label", "check", "default/bad", "fail"), 1, 0, ""},
-		{"status", "results:\n" + expect("need-label", "check", "good", "fail"), 1, 0, "got  pass of need-label | check | default/Pod/good"},
-		{"no result", "results:\n" + expect("need-label", "check", "nobody", "fail"), 1, 0, "got  no result for nobody"},
-		{"a skip needs no result", "results:\n" + expect("need-label", "check", "nobody", "skip"), 1, 0, ""},
-		{"another namespace", "results:\n" + expect("need-label", "check", "other/bad", "fail"), 1, 0, "got  no result for other/bad"},
-		{"unknown policy", "results:\n" + expect("nope", "check", "good", "pass"), 1, 0, "there is no policy of that name"},
-		{"unknown rule", "results:\n" + expect("need-label", "nope", "good", "fail"), 1, 0, ""},
-		{"values", "variables: values.yaml\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, ""},
+		{"equal", "results:\n" + expect("need-label", "check", "good", "pass") + expect("ns/need-label", "check", "default/bad", "fail"), 1, 0, true, ""},
+		{"status", "results:\n" + expect("need-label", "check", "good", "fail"), 1, 0, false, "Want fail, got pass"},
+		{"unknown policy", "results:\n" + expect("nope", "check", "good", "pass"), 1, 0, false, "Not found: there is no policy nope"},
+		{"unknown rule", "results:\n" + expect("need-label", "nope", "good", "fail"), 1, 0, false, ""},
+		{"unknown field", "result:\n" + expect("need-label", "check", "good", "fail"), 1, 0, false, "found 1 errors after loading tests"},
+		{"payloads of other kinds", "jsonPayloads: [x.json]\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := write(t, map[string]string{"policy.yaml": policyText, "tests/pods.yaml": podsText, "tests/" + suiteFile: header + c.text})
-			verify(t, runSuite(filepath.Join(dir, "tests")), c.run, c.missing, c.failure)
+			v := runSuite(filepath.Join(dir, "tests"))
+			verify(t, v, c.run, c.missing, c.failure)
+			if v.turned != c.turned {
+				t.Errorf("turned round: %v, want %v", v.turned, c.turned)
+			}
 		})
+	}
+}
+
+// An expectation that lets everything pass is noticed when it is turned round.
+func TestConformanceTurnRound(t *testing.T) {
+	dir := write(t, map[string]string{"policy.yaml": policyText, "pods.yaml": podsText, suiteFile: "apiVersion: x\nkind: Test\n" +
+		"policies: [policy.yaml]\nresources: [pods.yaml]\nresults:\n- {policy: need-label, rule: nope, resources: [good], result: pass}\n"})
+	suites, err := readSuites(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := turnRound(suites, []row{{Policy: "need-label", Rule: "nope", Resource: "v1/Pod/default/good", Reason: "Ok"}}); err == nil ||
+		!strings.Contains(err.Error(), "does not fail") {
+		t.Errorf("an expectation of a rule that is not there: %v", err)
+	}
+	if _, err := turnRound(suites, []row{{Policy: "other", Reason: "Ok"}}); err == nil {
+		t.Error("a row that belongs to no expectation")
+	}
+	if turned, err := turnRound(suites, []row{{Reason: "Excluded"}}); turned || err != nil {
+		t.Errorf("nothing to turn: %v, %v", turned, err)
 	}
 }
 
@@ -111,10 +134,10 @@ func TestConformanceSummary(t *testing.T) {
 	got := summary("all", []verdict{
 		{name: "a", run: 1, policies: 1, results: 3},
 		{name: "b", policies: 1, missing: []string{"mutate.foreach", "generate", "generate"}},
-		{name: "c", run: 1, policies: 2, results: 2, missing: []string{"generate"}, excluded: 1},
+		{name: "c", run: 1, policies: 2, results: 2, missing: []string{"generate"}, turned: true},
 		{name: "d", run: 1, policies: 1, results: 1, failures: []string{"x"}},
 	})
-	want := "all: 2 of 4 cases pass (1 failed, 1 of those that pass are run in part), 6 results compared, 1 expectations name a rule that does not exist\n" +
+	want := "all: 2 of 4 cases pass (1 failed, 1 of those that pass are run in part), 6 results compared;\n  1 of those that pass fail with an expectation turned round, 1 have none to turn\n" +
 		"    1 wait for generate: c\n    1 wait for generate + mutate.foreach: b\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -1,168 +1,219 @@
 package conformance
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/ephor-dev/ephor/internal/cli"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// suite is a Test file of the reference command line, as far as tests of `apply` need it.
+// suite is the part of a Test file that the runner itself looks at; `ephor test` reads the rest.
 type suite struct {
-	Policies  []string      `json:"policies"`
-	Resources []string      `json:"resources"`
-	Results   []expectation `json:"results"`
-
-	Variables string `json:"variables"`
-	Values    any    `json:"values"`
-	UserInfo  string `json:"userinfo"`
-	Context   string `json:"context"`
+	value map[string]any // the whole document
+	dir   string
 }
 
-// expectation says what one rule is to give for some resources.
-type expectation struct {
-	Policy    string   `json:"policy"`
-	Rule      string   `json:"rule"`
-	Resources []string `json:"resources"`
-	Kind      string   `json:"kind"`
-	Result    string   `json:"result"`
+// row is one line of what `ephor test` prints as JSON.
+type row struct {
+	Policy   string `json:"POLICY"`
+	Rule     string `json:"RULE"`
+	Resource string `json:"RESOURCE"`
+	Result   string `json:"RESULT"`
+	Reason   string `json:"REASON"`
+	Message  string `json:"Message"`
 }
 
-func (e expectation) String() string {
-	return fmt.Sprintf("%s | %s | %s %s", e.Policy, e.Rule, e.Kind, strings.Join(e.Resources, ", "))
-}
+func (r row) String() string { return r.Policy + " | " + r.Rule + " | " + r.Resource }
 
-// runSuite runs the kyverno-test.yaml of one folder.
+// meantToFail are folders whose tests the reference fails too: they say what `test` does with mistakes in a Test.
+var meantToFail = []string{filepath.Join("test-fail", "missing-policy")}
+
+// Features that tests wait for, beside those that Compile names.
+const (
+	featureCEL     = "the CEL kinds"
+	featureNetwork = "the network"
+)
+
+// runSuite runs the kyverno-test.yaml of one folder through `ephor test`, and once more with an expectation turned round.
 func runSuite(dir string) verdict {
-	text, err := os.ReadFile(filepath.Join(dir, suiteFile))
+	suites, err := readSuites(dir)
 	if err != nil {
 		return verdict{failures: []string{err.Error()}}
 	}
 	var v verdict
-	for _, doc := range source.Split(suiteFile, string(text)) {
-		var s suite
-		if err := yaml.Unmarshal([]byte(doc.Text()), &s); err != nil {
-			v.failures = append(v.failures, err.Error())
-			continue
-		}
-		v.add(s.run(dir))
+	for _, s := range suites {
+		s.inspect(&v)
 	}
-	return v
-}
-
-func (s *suite) run(dir string) verdict {
-	policies := within(dir, s.Policies)
-	names, missing := inspect(policies)
-	v := verdict{missing: missing.features(), policies: len(names), run: len(names) - len(missing)}
-	for _, f := range []struct {
-		used    bool
-		feature string
-	}{
-		{s.Variables != "" || s.Values != nil, "test values"},
-		{s.UserInfo != "", "test user info"},
-		{s.Context != "", "test context"},
-	} {
-		if f.used {
-			v.missing = append(v.missing, f.feature)
-			v.run = 0
-		}
-	}
-	if v.run <= 0 {
+	if len(v.missing) > 0 {
 		return v
 	}
-	args := slices.Clone(policies)
-	for _, r := range within(dir, s.Resources) {
-		args = append(args, "--resource", r)
-	}
-	got, err := apply(args...)
-	if err != nil {
-		return verdict{failures: []string{err.Error()}}
-	}
-	for _, e := range s.Results {
-		policy := e.Policy[strings.LastIndexByte(e.Policy, '/')+1:]
-		if _, lacks := missing[policy]; lacks {
-			continue
+	v.run = max(v.policies, 1)
+	got := test(filepath.Join(dir, suiteFile))
+	v.results = len(got.rows)
+	var failures []string
+	for _, r := range got.rows {
+		if r.Result == "Fail" {
+			failures = append(failures, fmt.Sprintf("%s\n    %s: %s", r, r.Reason, r.Message))
 		}
-		rules, known := names[policy]
-		if !known {
-			v.failures = append(v.failures, fmt.Sprintf("%s: there is no policy of that name", e))
-			continue
-		}
-		if !slices.ContainsFunc(rules, e.speaksOfRule) {
-			v.excluded++ // a rule that does not exist: the reference lets it pass, whatever is expected
-			continue
-		}
-		v.results++
-		v.failures = append(v.failures, e.check(policy, got.results)...)
 	}
-	if len(v.failures) > 0 && got.stderr != "" {
-		v.failures = append(v.failures, "stderr: "+got.stderr)
+	if mistake := got.exitCode != 0 && len(failures) == 0; mistake {
+		failures = append(failures, fmt.Sprintf("exit code %d: %s", got.exitCode, got.stderr))
+	}
+	switch {
+	case slices.ContainsFunc(meantToFail, func(name string) bool { return strings.HasSuffix(dir, name) }):
+		if got.exitCode != 1 {
+			v.failures = append(v.failures, fmt.Sprintf("exit code %d of a test that is meant to fail", got.exitCode))
+		}
+		return v
+	case len(failures) > 0 && needsNetwork(suites):
+		v.run, v.results, v.missing = 0, 0, []string{featureNetwork}
+		return v
+	}
+	v.failures = append(v.failures, failures...)
+	if len(failures) == 0 {
+		v.turned, err = turnRound(suites, got.rows)
+		if err != nil {
+			v.failures = append(v.failures, err.Error())
+		}
 	}
 	return v
 }
 
-// check compares the results that the expectation speaks of. Every one of them must have the expected status, and
-// there must be one unless a skip is expected: the reference lets expectations without any result pass, which hides
-// rules that never run.
-func (e expectation) check(policy string, results []result) []string {
-	var out []string
-	for _, group := range e.selections(results) {
-		found := false
-		for _, r := range group.results {
-			if r.Policy[strings.LastIndexByte(r.Policy, '/')+1:] != policy || !e.speaksOfRule(r.Rule) {
-				continue
-			}
-			found = true
-			if r.Result != e.Result {
-				out = append(out, fmt.Sprintf("%s\n    want %s\n    got  %s of %s: %s", e, e.Result, r.Result, r.key(), r.message()))
-			}
-		}
-		if !found && e.Result != "skip" {
-			out = append(out, fmt.Sprintf("%s\n    want %s\n    got  no result for %s", e, e.Result, group.resource))
-		}
+// readSuites reads the documents of the folder's Test file.
+func readSuites(dir string) ([]suite, error) {
+	text, err := os.ReadFile(filepath.Join(dir, suiteFile))
+	if err != nil {
+		return nil, err
 	}
-	return out
+	var out []suite
+	for _, doc := range source.Split(suiteFile, string(text)) {
+		v, diags := doc.Value(source.Floats)
+		m, ok := v.(map[string]any)
+		if diags.HasErrors() || !ok {
+			return nil, fmt.Errorf("%s is no Test: %v", doc.Position(""), diags)
+		}
+		out = append(out, suite{m, dir})
+	}
+	return out, nil
 }
 
-// selection are the results for one named resource.
-type selection struct {
-	resource string
-	results  []result
-}
-
-// selections sorts the results by the resources that the expectation names; without names all are meant.
-func (e expectation) selections(results []result) []selection {
-	if len(e.Resources) == 0 {
-		return []selection{{"any resource", results}}
-	}
-	var out []selection
-	for _, want := range e.Resources {
-		s := selection{resource: want}
-		namespace, name, qualified := strings.Cut(want, "/")
-		for _, r := range results {
-			if !qualified && r.Name == want || qualified && r.Name == name && r.Namespace == namespace {
-				s.results = append(s.results, r)
+// paths are the paths of a list (or the one text) in a field, made relative to the Test's folder.
+func (s suite) paths(field string) []string {
+	var list []string
+	switch x := s.value[field].(type) {
+	case string:
+		list = []string{x}
+	case []any:
+		for _, p := range x {
+			if p, ok := p.(string); ok {
+				list = append(list, p)
 			}
 		}
-		out = append(out, s)
 	}
-	return out
+	return within(s.dir, list)
 }
 
-func (e expectation) speaksOfRule(rule string) bool {
-	return e.Rule == "" || rule == e.Rule || rule == "autogen-"+e.Rule || rule == "autogen-cronjob-"+e.Rule
+// inspect adds to the verdict how many policies the Test has and what they need that is not there.
+func (s suite) inspect(v *verdict) {
+	names, missing := inspect(s.paths("policies"))
+	v.policies += len(names)
+	v.missing = append(v.missing, missing.features()...)
+	for _, field := range []string{"jsonPayload", "jsonPayloads", "httpPayloads", "envoyPayloads", "paramResources", "context"} {
+		if s.value[field] != nil {
+			v.missing = append(v.missing, featureCEL) // only those kinds read them
+		}
+	}
+	exceptions, _ := source.Load(s.paths("exceptions"), source.Options{Recursive: true})
+	for _, e := range exceptions {
+		if apiVersion, _ := e.Value["apiVersion"].(string); strings.HasPrefix(apiVersion, "policies.kyverno.io/") {
+			v.missing = append(v.missing, featureCEL)
+		}
+	}
+	for i, m := range v.missing {
+		if strings.HasPrefix(m, "policies of kind ") {
+			v.missing[i] = featureCEL
+		}
+	}
+}
+
+// needsNetwork: some policy asks a registry, or verifies signatures that are kept in one.
+func needsNetwork(suites []suite) bool {
+	for _, s := range suites {
+		objects, _ := source.Load(s.paths("policies"), source.Options{Recursive: true})
+		for _, o := range objects {
+			if anyKey(o.Value["spec"], "imageRegistry", "verifyImages") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// anyKey reports whether one of the keys occurs anywhere in v.
+func anyKey(v any, keys ...string) bool {
+	switch x := v.(type) {
+	case map[string]any:
+		for k, c := range x {
+			if slices.Contains(keys, k) || anyKey(c, keys...) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, func(c any) bool { return anyKey(c, keys...) })
+	}
+	return false
+}
+
+// tested is what `ephor test` gave.
+type tested struct {
+	exitCode int
+	rows     []row
+	stderr   string
+}
+
+// test runs the command line in this process.
+func test(path string) tested {
+	var stdout, stderr bytes.Buffer
+	root := cli.NewRoot()
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	root.SetIn(strings.NewReader(""))
+	got := tested{exitCode: cli.Main([]string{"ephor", "test", path, "--output-format", "json", "--detailed-results"}, root)}
+	got.stderr = stderr.String()
+	// Among the lines that tell what is done, each test's rows are one array.
+	var array strings.Builder
+	for line := range strings.Lines(stdout.String()) {
+		if strings.HasPrefix(line, "[") || array.Len() > 0 {
+			array.WriteString(line)
+		}
+		if strings.HasPrefix(line, "]") {
+			var rows []row
+			if err := json.Unmarshal([]byte(array.String()), &rows); err != nil {
+				got.stderr += err.Error()
+			}
+			got.rows = append(got.rows, rows...)
+		}
+		if strings.HasPrefix(line, "]") || line == "[]\n" {
+			array.Reset()
+		}
+	}
+	return got
 }
 
 // within makes the paths of a Test file relative to its folder.
 func within(dir string, paths []string) []string {
 	out := make([]string, len(paths))
 	for i, p := range paths {
-		out[i] = filepath.Join(dir, p)
+		out[i] = p
+		if !filepath.IsAbs(p) {
+			out[i] = filepath.Join(dir, p)
+		}
 	}
 	return out
 }

@@ -15,7 +15,8 @@ type verdict struct {
 	policies int      // in the case
 	run      int      // of them, those that need nothing that is missing
 	results  int      // compared
-	excluded int      // expectations of rules that do not exist, which the reference lets pass
+	objects  int      // compared
+	turned   bool     // failed as it must with an expectation turned round
 	missing  []string // features
 	failures []string
 }
@@ -24,7 +25,7 @@ func (v *verdict) add(o verdict) {
 	v.policies += o.policies
 	v.run += max(o.run, 0)
 	v.results += o.results
-	v.excluded += o.excluded
+	v.objects += o.objects
 	v.missing = append(v.missing, o.missing...)
 	v.failures = append(v.failures, o.failures...)
 }
@@ -32,11 +33,14 @@ func (v *verdict) add(o verdict) {
 // summary says how many of how many, and what the rest waits for.
 func summary(title string, verdicts []verdict) string {
 	var b strings.Builder
-	passed, partly, failed, results, excluded := 0, 0, 0, 0, 0
+	passed, partly, failed, results, objects, turned := 0, 0, 0, 0, 0, 0
 	waiting := map[string][]string{}
 	for _, v := range verdicts {
 		results += v.results
-		excluded += v.excluded
+		objects += v.objects
+		if v.turned {
+			turned++
+		}
 		switch {
 		case len(v.failures) > 0:
 			failed++
@@ -52,8 +56,11 @@ func summary(title string, verdicts []verdict) string {
 	}
 	fmt.Fprintf(&b, "%s: %d of %d cases pass (%d failed, %d of those that pass are run in part), %d results compared",
 		title, passed, len(verdicts), failed, partly, results)
-	if excluded > 0 {
-		fmt.Fprintf(&b, ", %d expectations name a rule that does not exist", excluded)
+	if objects > 0 {
+		fmt.Fprintf(&b, ", %d objects compared", objects)
+	}
+	if turned > 0 {
+		fmt.Fprintf(&b, ";\n  %d of those that pass fail with an expectation turned round, %d have none to turn", turned, passed-turned)
 	}
 	b.WriteByte('\n')
 	features := make([]string, 0, len(waiting))

@@ -64,7 +64,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	root := fixed.New(fixed.Values{NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects})
+	root := fixed.New(fixed.Values{Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects})
 	judge := &judge{judgement: j, ctx: ctx, evaluator: newEvaluator(j.programs, root, j.given)}
 	workers := runtime.GOMAXPROCS(0)
 	work := make(chan *batch, workers)

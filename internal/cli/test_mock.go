@@ -24,7 +24,7 @@ type testWorld struct {
 }
 
 func (r *testRun) loadWorld(labels map[string]map[string]string) (*testWorld, error) {
-	w := &testWorld{values: fixed.Values{NamespaceLabels: labels}, sources: map[string][]map[string]any{}}
+	w := &testWorld{values: fixed.Values{Now: Now, NamespaceLabels: labels}, sources: map[string][]map[string]any{}}
 	for _, o := range r.resources {
 		w.objects = append(w.objects, o.value)
 	}
