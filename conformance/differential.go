@@ -11,8 +11,9 @@ import (
 
 // recording is what the reference command line said of one folder.
 type recording struct {
-	ExitCode int      `json:"exitCode"`
-	Results  []result `json:"results"`
+	ExitCode int            `json:"exitCode"`
+	Results  []result       `json:"results"`
+	Objects  map[string]any `json:"objects"` // by kind/namespace/name
 }
 
 // differential runs one folder of recordings.
@@ -31,7 +32,12 @@ func differential(dir string) verdict {
 	if v.run <= 0 {
 		return v
 	}
-	got, err := apply(policy, "--resource", resources)
+	out, err := os.MkdirTemp("", "ephor-objects-")
+	if err != nil {
+		return verdict{failures: []string{err.Error()}}
+	}
+	defer os.RemoveAll(out)
+	got, err := apply(policy, "--resource", resources, "-o", out)
 	if err != nil {
 		return verdict{failures: []string{err.Error()}}
 	}
@@ -47,6 +53,10 @@ func differential(dir string) verdict {
 	wanted := supported(want.Results)
 	v.results = len(wanted)
 	v.failures = difference(wanted, supported(got.results))
+	if len(missing) == 0 {
+		v.objects = len(want.Objects)
+		v.failures = append(v.failures, objectDifference(want.Objects, out)...)
+	}
 	if len(missing) == 0 && got.exitCode != want.ExitCode {
 		v.failures = append(v.failures, fmt.Sprintf("exit code %d, want %d", got.exitCode, want.ExitCode))
 	}

@@ -1,0 +1,69 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// writtenObjects reads the objects that `apply -o` wrote, by kind/namespace/name, with None for what an object does not
+// have; of several the last counts.
+func writtenObjects(dir string) (map[string]any, error) {
+	inputs, diags := source.Find([]string{dir}, source.Options{})
+	out := map[string]any{}
+	for _, in := range inputs {
+		docs, more := source.Open(in)
+		diags = append(diags, more...)
+		for _, d := range docs {
+			v, more := d.Value(source.Floats)
+			diags = append(diags, more...)
+			o, _ := v.(map[string]any)
+			if o == nil {
+				continue
+			}
+			metadata, _ := o["metadata"].(map[string]any)
+			key := make([]string, 3)
+			for i, part := range []any{o["kind"], metadata["namespace"], metadata["name"]} {
+				key[i] = "None"
+				if part != nil {
+					key[i] = fmt.Sprint(part)
+				}
+			}
+			out[strings.Join(key, "/")] = o
+		}
+	}
+	return out, diags.Err()
+}
+
+// objectDifference compares the written objects with those of the recording, in which every written object is listed.
+func objectDifference(want map[string]any, dir string) []string {
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	got := map[string]any{}
+	if len(files) > 0 {
+		var err error
+		if got, err = writtenObjects(dir); err != nil {
+			return []string{"the written objects: " + err.Error()}
+		}
+	}
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		o, ok := got[key]
+		switch {
+		case !ok:
+			out = append(out, fmt.Sprintf("%s\n    want %s\n    got  no object", key, value.JSON(want[key])))
+		case !value.Equal(o, want[key]):
+			out = append(out, fmt.Sprintf("%s\n    want %s\n    got  %s", key, value.JSON(want[key]), value.JSON(o)))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(got)) {
+		if _, wanted := want[key]; !wanted {
+			out = append(out, fmt.Sprintf("%s\n    want no object\n    got  %s", key, value.JSON(got[key])))
+		}
+	}
+	return out
+}
