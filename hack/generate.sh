@@ -1,6 +1,6 @@
 #!/bin/sh
-# Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds and the
-# language reference in docs/reference.
+# Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds, the
+# language reference in docs/reference, and the merge keys of the Kubernetes API types in internal/patch.
 #
 #   hack/generate.sh            in this checkout
 #   hack/generate.sh DIR        the same below DIR (used by verify-generated.sh, which gives a copy of the checkout)
@@ -19,3 +19,5 @@ cd "$target"
 rm -f config/crds/*.yaml
 "$tools/crdgen" -out config/crds ./api/...
 go run -C "$root" ./hack/reference -out "$target/docs/reference"
+mkdir -p "$target/internal/patch"
+go run -C "$root" ./hack/mergekeys >"$target/internal/patch/mergekeys.txt"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails, with a diff, when the deep copies, the CRDs or the language reference are not those that hack/generate.sh makes of
-# the code.
+# Fails, with a diff, when the deep copies, the CRDs, the language reference or the merge keys are not those that
+# hack/generate.sh makes of the code.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 copy=$(mktemp -d)
@@ -14,6 +14,7 @@ status=0
 diff -ru "$root/api" "$copy/api" || status=1
 diff -ru "$root/config/crds" "$copy/config/crds" || status=1
 diff -ru "$root/docs/reference" "$copy/docs/reference" || status=1
+diff -u "$root/internal/patch/mergekeys.txt" "$copy/internal/patch/mergekeys.txt" || status=1
 if [ $status -ne 0 ]; then
 	echo "generated files are not up to date: run hack/generate.sh and commit what it changes" >&2
 fi
