@@ -24,6 +24,8 @@ type change struct {
 	notes    []note
 	object   []byte
 	targets  [][]byte // the changed targets of rules that change existing objects
+	// generation is set where the policy generated objects instead of changing this one.
+	generation *generation
 }
 
 // note is a result of a mutate rule that the text output mentions by itself.
@@ -108,6 +110,10 @@ func wholeNumbers(v any) any {
 // print writes what the text output says of the change. toFiles: objects go elsewhere; piped: no lines between objects
 // that could be left out.
 func (c *change) print(w io.Writer, toFiles, piped bool) {
+	if c.generation != nil {
+		c.printGeneration(w, toFiles, piped)
+		return
+	}
 	for _, n := range c.notes {
 		if n.status == policy.StatusSkip {
 			fmt.Fprintf(w, "\nskipped mutate policy %s -> resource %s", c.policy, c.resource)
@@ -130,6 +136,9 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 	fmt.Fprint(w, "\n\nMutation:\nMutation has been applied successfully.")
 }
 
+// withoutSeparators takes out of a name what has a meaning in paths.
+var withoutSeparators = strings.NewReplacer("/", "-", "\\", "-")
+
 // writeChanges appends the objects to the file, or to one file per resource in the directory.
 func writeChanges(path string, changes []change) error {
 	isFile := outputIsFile(path)
@@ -137,11 +146,10 @@ func writeChanges(path string, changes []change) error {
 		c := &changes[i]
 		file := path
 		if !isFile {
-			// A name may hold characters that have a meaning in paths.
-			file = filepath.Join(path, strings.NewReplacer("/", "-", "\\", "-").Replace(c.name)+"-mutated.yaml")
+			file = filepath.Join(path, c.outputName())
 		}
 		var b []byte
-		for _, o := range append([][]byte{c.object}, c.targets...) {
+		for _, o := range c.outputObjects() {
 			if o != nil {
 				b = append(append(b, o...), "\n---\n\n"...)
 			}

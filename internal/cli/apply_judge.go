@@ -32,14 +32,17 @@ type judged struct {
 	resources int
 	entries   []report.Entry
 	changes   []change
-	summary   report.Summary
-	diags     diag.List
+	// last are the entries of the policies that are asked after all others: those that delete.
+	last    []report.Entry
+	summary report.Summary
+	diags   diag.List
 }
 
 func (j *judged) add(o judged) {
 	j.resources += o.resources
 	j.entries = append(j.entries, o.entries...)
 	j.changes = append(j.changes, o.changes...)
+	j.last = append(j.last, o.last...)
 	j.diags = append(j.diags, o.diags...)
 	j.summary.Pass += o.summary.Pass
 	j.summary.Fail += o.summary.Fail
@@ -111,6 +114,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	}
 	wg.Wait()
 	j.progress.end()
+	all.entries, all.last = append(all.entries, all.last...), nil
 	return all
 }
 
@@ -179,8 +183,15 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 
 func (j *judge) object(o source.Object) judged {
 	source.Normalise(o.Value)
+	if fixed.IsGlobalContextEntry(o.Value) {
+		return judged{} // it describes the world and is no resource
+	}
 	out := judged{resources: 1}
 	answers, err := j.evaluator.all(j.ctx, o.Value)
+	var deletions []policy.Outcome
+	if err == nil {
+		deletions, err = j.evaluator.deletions(j.ctx, o.Value)
+	}
 	if err != nil {
 		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})
 		return out
@@ -188,33 +199,54 @@ func (j *judge) object(o source.Object) judged {
 	var entries []report.Entry
 	for i := range answers {
 		entries = append(entries, report.Entries(answers[i].Outcome, j.entries)...)
-		if !j.keepChanges || !answers[i].stage.Has(policy.StageMutate) {
+		if !j.keepChanges {
 			continue
 		}
-		c, err := changeOf(answers[i])
+		changes, err := changesOf(answers[i])
 		if err != nil {
 			out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to write resource " + o.Name() + " (" + err.Error() + ")"})
 			continue
 		}
-		out.changes = append(out.changes, c)
+		out.changes = append(out.changes, changes...)
 	}
-	for i := range entries {
-		out.summary.Add(entries[i].Status)
+	var last []report.Entry
+	for i := range deletions {
+		last = append(last, report.Entries(deletions[i], j.entries)...)
 	}
-	if !j.keepAll {
-		kept := entries[:0]
-		for i := range entries {
-			if shown(entries[i].Status) {
-				kept = append(kept, entries[i])
-			}
-		}
-		if len(kept) == 0 {
-			return out
-		}
-		entries = append([]report.Entry(nil), kept...) // the passes are not kept alive
-	}
-	out.entries = entries
+	out.entries, out.last = j.count(&out.summary, entries), j.count(&out.summary, last)
 	return out
+}
+
+// count adds the entries to the summary and returns those that are shown.
+func (j *judge) count(s *report.Summary, entries []report.Entry) []report.Entry {
+	for i := range entries {
+		s.Add(entries[i].Status)
+	}
+	if j.keepAll {
+		return entries
+	}
+	kept := entries[:0]
+	for i := range entries {
+		if shown(entries[i].Status) {
+			kept = append(kept, entries[i])
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return append([]report.Entry(nil), kept...) // the passes are not kept alive
+}
+
+// changesOf is what an answer changes.
+func changesOf(a answer) ([]change, error) {
+	switch {
+	case a.stage.Has(policy.StageMutate):
+		c, err := changeOf(a)
+		return []change{c}, err
+	case a.stage.Has(policy.StageGenerate):
+		return generationsOf(a.Outcome)
+	}
+	return nil, nil
 }
 
 // plural guesses the resource of a kind as the API's naming convention has it.

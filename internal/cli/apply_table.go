@@ -39,7 +39,11 @@ func (o *applyOptions) printTable(w io.Writer, entries []report.Entry, terminal 
 			resource = e.Resource.Namespace + "/" + resource
 		}
 		cell := statusCells[e.Status]
-		row := []string{strconv.Itoa(i + 1), e.Program.Key(), e.Rule.Name, resource, cell.word, ""}
+		rule := e.Rule.Name
+		if e.Rule.Stage == policy.StageDelete {
+			rule = "" // the policy is its own only rule
+		}
+		row := []string{strconv.Itoa(i + 1), e.Program.Key(), rule, resource, cell.word, ""}
 		if o.detailed {
 			row = append(row, e.Message)
 		}
