@@ -80,6 +80,25 @@ validate:
     - {controlName: Seccomp}
     - {controlName: Seccomp, images: ["*"]}
 `},
+	{"cel", `
+validate:
+  cel:
+    expressions:
+    - expression: "!has(object.spec.hostNetwork) || object.spec.hostNetwork == false"
+      message: Host namespaces are not allowed.
+    - expression: "object.spec.containers.all(c, !has(c.securityContext) || !has(c.securityContext.privileged) || !c.securityContext.privileged)"
+      message: Privileged containers are not allowed.
+`},
+	{"cel-variables", `
+validate:
+  cel:
+    variables:
+    - name: containers
+      expression: "object.spec.containers + object.spec.?initContainers.orValue([]) + object.spec.?ephemeralContainers.orValue([])"
+    expressions:
+    - expression: "variables.containers.all(c, c.image.contains(':') && !c.image.endsWith(':latest'))"
+      messageExpression: "'no tag: ' + variables.containers.map(c, c.image).join(', ')"
+`},
 }
 
 func BenchmarkEval(b *testing.B) {
