@@ -76,7 +76,9 @@ func (e *evaluator) all(ctx context.Context, o map[string]any) ([]answer, error)
 	}
 	out := make([]answer, 0, len(e.stages))
 	req := requestFor(o, e.given)
+	var without unverified
 	add := func(a answer) {
+		without.add(a)
 		if a.Object != req.Object {
 			req = req.WithObject(a.Object)
 		}
@@ -84,12 +86,12 @@ func (e *evaluator) all(ctx context.Context, o map[string]any) ([]answer, error)
 	}
 	for _, stage := range e.stages {
 		if !stage.Has(policy.StageMutate) {
-			add(answer{nil, stage, e.run(ctx, e.snapshot, e.root, req, stage)})
+			add(answer{nil, stage, e.run(ctx, e.snapshot, e.root, req, stage, without)})
 			continue
 		}
 		for i := range e.policies {
 			if p := &e.policies[i]; p.stages.Has(stage) {
-				add(answer{p.program, stage, e.run(ctx, p.snapshot, e.root, req, stage)})
+				add(answer{p.program, stage, e.run(ctx, p.snapshot, e.root, req, stage, without)})
 			}
 		}
 	}
@@ -100,6 +102,7 @@ func (e *evaluator) all(ctx context.Context, o map[string]any) ([]answer, error)
 // has rules, also where none of them applies. operation, when not empty, is that of the request whatever was given.
 func (e *evaluator) each(ctx context.Context, o map[string]any, operation policy.Operation) ([]answer, error) {
 	var out []answer
+	var without unverified
 	object := o
 	for _, stage := range e.stages {
 		for i := range e.policies {
@@ -115,8 +118,9 @@ func (e *evaluator) each(ctx context.Context, o map[string]any, operation policy
 			if root == nil {
 				root = e.root
 			}
-			got := answer{p.program, stage, e.run(ctx, p.snapshot, root, req, stage)}
+			got := answer{p.program, stage, e.run(ctx, p.snapshot, root, req, stage, without)}
 			out = append(out, got)
+			without.add(got)
 			if got.Object != req.Object {
 				if object, err = got.Object.Map(); err != nil {
 					return nil, err
@@ -127,14 +131,36 @@ func (e *evaluator) each(ctx context.Context, o map[string]any, operation policy
 	return out, nil
 }
 
-func (e *evaluator) run(ctx context.Context, s *catalog.Snapshot, root world.Root, req *policy.Request, stage policy.Stage) policy.Outcome {
-	return engine.Eval(ctx, engine.Input{
+func (e *evaluator) run(ctx context.Context, s *catalog.Snapshot, root world.Root, req *policy.Request, stage policy.Stage, without unverified) policy.Outcome {
+	in := engine.Input{
 		Selections: s.For(req, catalog.Route{Stages: stage}),
 		Request:    req,
 		Stages:     stage,
 		Root:       root,
 		Plan:       true,
-	})
+	}
+	if len(without) > 0 && stage.Has(policy.StageValidate) {
+		in.Select = func(r *policy.Rule, _ policy.Action) bool { return !without[r] }
+	}
+	return engine.Eval(ctx, in)
+}
+
+// unverified are the rules that could not verify the images of an object. Validation need not say that these images lack a
+// digest or a record: where the two stages belong to one run, that would only hide the reason.
+type unverified map[*policy.Rule]bool
+
+func (u *unverified) add(a answer) {
+	if !a.stage.Has(policy.StageVerifyImages) {
+		return
+	}
+	for i := range a.Results {
+		if r := &a.Results[i]; r.Status == policy.StatusFail || r.Status == policy.StatusError {
+			if *u == nil {
+				*u = unverified{}
+			}
+			(*u)[r.Rule] = true
+		}
+	}
 }
 
 // request is the request by which one policy judges o, with the values given for the two.
