@@ -149,6 +149,8 @@ func TestResourceWebhooks(t *testing.T) {
 		p.Settings.MatchConditions = []policy.MatchCondition{{Name: "not-nodes", Expression: "true"}}
 	}
 	mutate := func(p *policy.Program) { p.Rules[0].Stage = policy.StageMutate }
+	images := func(p *policy.Program) { p.Rules[0].Stage = policy.StageVerifyImages }
+	requiredImages := func(p *policy.Program) { p.Rules[0].Stage = policy.StageVerifyImages | policy.StageValidate }
 	for _, c := range []struct {
 		name     string
 		programs []*policy.Program
@@ -278,6 +280,21 @@ validate.kyverno.svc-ignore-finegrained-rec-fine /validate/ignore/finegrained/re
 			programs: []*policy.Program{program("a", mutate, "ConfigMap"), program("b", nil, "Service")},
 			want: `mutate.kyverno.svc-fail /mutate/fail Fail 10
   "" v1 configmaps Namespaced CREATE,UPDATE
+`,
+		},
+		{
+			name: "image verification is asked for where objects can be changed", mutating: true,
+			programs: []*policy.Program{program("a", images, "Job"), program("b", requiredImages, "Service@CREATE")},
+			want: `mutate.kyverno.svc-fail /mutate/fail Fail 10
+  "" v1 services Namespaced CREATE
+  "batch" v1 jobs Namespaced CREATE,UPDATE
+`,
+		},
+		{
+			name:     "and where something is required of images, in the validating configuration too",
+			programs: []*policy.Program{program("a", images, "Job"), program("b", requiredImages, "Service@CREATE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 services Namespaced CREATE
 `,
 		},
 	} {
