@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+)
+
+func newFix() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fix",
+		Short: "Rewrite old policies and tests in the current form",
+		Long: "Fix replaces forms that are deprecated, or no longer read, by the current ones that mean the same. Comments and the order\n" +
+			"of keys stay. Without --save it prints what would be written.",
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newFixPolicy(), newFixTest())
+	return cmd
+}
+
+// fixedFile is one file with its documents.
+type fixedFile struct {
+	path     string
+	docs     []*yaml.Node
+	warnings []string
+	changed  bool
+}
+
+// warn tells what was changed.
+func (f *fixedFile) warn(format string, args ...any) {
+	f.changed = true
+	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
+}
+
+// readDocuments parses a file, comments and all.
+func readDocuments(path string) (*fixedFile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &fixedFile{path: path}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var doc yaml.Node
+		err := d.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return f, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		f.docs = append(f.docs, &doc)
+	}
+}
+
+// roots are the mappings at the top of the documents.
+func (f *fixedFile) roots() []*yaml.Node {
+	var out []*yaml.Node
+	for _, d := range f.docs {
+		if len(d.Content) == 1 && d.Content[0].Kind == yaml.MappingNode {
+			out = append(out, d.Content[0])
+		}
+	}
+	return out
+}
+
+// finish tells what was changed, and writes the file or prints it.
+func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
+	out := cmd.OutOrStdout()
+	for _, w := range f.warnings {
+		fmt.Fprintf(out, "  WARNING: %s\n", w)
+	}
+	if !f.changed && !force {
+		return nil
+	}
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	e.CompactSeqIndent()
+	for _, d := range f.docs {
+		if err := e.Encode(d); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	if !save {
+		_, err := out.Write(b.Bytes())
+		return err
+	}
+	return os.WriteFile(f.path, b.Bytes(), 0o644)
+}
+
+// yamlFiles lists the YAML files that paths stand for: files, and all below directories.
+func yamlFiles(paths []string, wanted func(name string) bool) ([]string, error) {
+	var out []string
+	for _, p := range paths {
+		err := filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && (path == p || wanted(d.Name())) && !slices.Contains(out, path) {
+				out = append(out, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func isYAML(name string) bool {
+	return (strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")) && !strings.HasPrefix(name, ".")
+}
+
+// getNode is the value of a key of a mapping; nil when there is none.
+func getNode(m *yaml.Node, key string) *yaml.Node {
+	if i := indexNode(m, key); i >= 0 {
+		return m.Content[i+1]
+	}
+	return nil
+}
+
+// indexNode is the index of a key in the content of a mapping, or -1.
+func indexNode(m *yaml.Node, key string) int {
+	if m == nil || m.Kind != yaml.MappingNode {
+		return -1
+	}
+	for i := 0; i+1 < len(m.Content); i += 2 {
+		if m.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// takeNode removes a key and returns its nodes; nil when there is none.
+func takeNode(m *yaml.Node, key string) []*yaml.Node {
+	i := indexNode(m, key)
+	if i < 0 {
+		return nil
+	}
+	pair := slices.Clone(m.Content[i : i+2])
+	m.Content = slices.Delete(m.Content, i, i+2)
+	return pair
+}
+
+// setNode sets a key; a new one goes to the end, or to the front.
+func setNode(m *yaml.Node, key string, v *yaml.Node, front bool) {
+	if i := indexNode(m, key); i >= 0 {
+		m.Content[i+1] = v
+		return
+	}
+	pair := []*yaml.Node{textNode(key), v}
+	if front {
+		m.Content = append(pair, m.Content...)
+	} else {
+		m.Content = append(m.Content, pair...)
+	}
+}
+
+func textNode(s string) *yaml.Node {
+	n := &yaml.Node{}
+	n.SetString(s)
+	return n
+}
+
+func mapNode(pairs ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: pairs}
+}
+
+func listNode(items ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
+}
+
+// valueOf is the text of a scalar; empty for anything else.
+func valueOf(n *yaml.Node) string {
+	if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		return ""
+	}
+	return n.Value
+}
