@@ -134,7 +134,7 @@ func (x *variableEntry) search(before *policy.Scope, input any) (any, error) {
 			return nil, fmt.Errorf("jmespath value must be a string %s %s: <nil>", x.name, x.source)
 		}
 		if query, err = jmespath.Compile(s); err != nil {
-			return nil, fmt.Errorf("failed to apply jmespath %s to variable %v: incorrect query %s: %w", s, input, s, err)
+			return nil, fmt.Errorf("failed to apply jmespath %s to variable %s: incorrect query %s: %w", s, value.Print(input, maxShown), s, err)
 		}
 		text = s
 	}
@@ -144,10 +144,13 @@ func (x *variableEntry) search(before *policy.Scope, input any) (any, error) {
 	}
 	result, err := query.Search(before.Env, root)
 	if err != nil {
-		return nil, fmt.Errorf("failed to apply jmespath %s to variable %v: JMESPath query failed: %w", text, input, err)
+		return nil, fmt.Errorf("failed to apply jmespath %s to variable %s: JMESPath query failed: %w", text, value.Print(input, maxShown), err)
 	}
 	return result, nil
 }
+
+// maxShown is how much of a value an error shows.
+const maxShown = 4096
 
 func (x *variableEntry) notNil(v any) (any, error) {
 	if v == nil {

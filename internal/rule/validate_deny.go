@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -58,6 +59,8 @@ func denyMessage(s *policy.Scope, msg *message, conditions []string, separator, 
 	}
 	text, err := msg.resolve(s)
 	switch {
+	case budget.Over(err):
+		return "the message was not made: " + err.Error()
 	case err != nil || text == "":
 		return strings.Join(conditions, separator)
 	case len(conditions) == 0:

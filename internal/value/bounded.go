@@ -11,8 +11,11 @@ import (
 // before twice, are a few hundred bytes, and a billion items to whoever walks over them. So a walk over a value that may
 // have been made by an expression is bounded by the functions of this file.
 
-// nodeWeight is what an item weighs besides its text.
-const nodeWeight = 8
+// What an item and an object weigh besides their text. To walk over an object takes longer than its text says.
+const (
+	nodeWeight = 8
+	mapWeight  = 48
+)
 
 // Weigh estimates the length of the JSON text of v. It stops as soon as it is over limit, so it takes no longer than that.
 func Weigh(v any, limit int) int {
@@ -34,11 +37,12 @@ func weigh(v any, left *int) {
 			weigh(e, left)
 		}
 	case map[string]any:
+		*left -= mapWeight
 		for k, e := range x {
 			if *left < 0 {
 				return
 			}
-			*left -= len(k)
+			*left -= len(k) + nodeWeight
 			weigh(e, left)
 		}
 	}

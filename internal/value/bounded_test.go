@@ -18,7 +18,7 @@ func doubled(n int) any {
 
 func TestBounded(t *testing.T) {
 	small := map[string]any{"a": []any{"x", int64(1), nil}, "b": map[string]any{"c": true}}
-	if w := Weigh(small, 1<<20); w < len(JSON(small)) || w > 4*len(JSON(small)) {
+	if w := Weigh(small, 1<<20); w < len(JSON(small)) || w > 8*len(JSON(small)) {
 		t.Errorf("weighs %d, its text has %d bytes", w, len(JSON(small)))
 	}
 	if w := Weigh(doubled(60), 1000); w <= 1000 || w > 1100 {
