@@ -34,6 +34,17 @@ func (m *merger) mergedList(target, patch any, s *schema) (any, error) {
 	if err := m.meter.Step(len(t) + len(p)); err != nil {
 		return nil, err
 	}
+	if haveTarget && havePatch && !same(t, p) {
+		out, ok, err := m.orderlyMerge(t, p, s)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok && slices.EqualFunc(out, t, same):
+			return target, nil
+		case ok:
+			return out, nil
+		}
+	}
 	l := &listMerge{m: m, s: s, target: cells(target), patch: cells(patch), haveTarget: haveTarget, havePatch: havePatch}
 	d := mergeDirective
 	if haveTarget && havePatch {
