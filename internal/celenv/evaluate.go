@@ -13,6 +13,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/lazy"
+
+	"github.com/ephor-dev/ephor/internal/trace"
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions.
@@ -32,6 +34,8 @@ type Input struct {
 	Request, Namespace func() (any, error)
 	// Authorizer answers for authorizer; nil when it is not available.
 	Authorizer *Authorizer
+	// Trace takes notes of what the expressions give; nil takes none.
+	Trace *trace.Log
 }
 
 // Variables are the named expressions of a rule.
@@ -135,7 +139,22 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	} else if e.remaining >= 0 { // variables inside may have used it up
 		e.remaining -= int64(cost)
 	}
+	if e.in.Trace != nil {
+		e.in.Trace.Query(x.text, shown(v), err)
+	}
 	return v, err
+}
+
+// shown is a value as notes show it: scalars as they are, others in the notation of the language.
+func shown(v ref.Val) any {
+	if v == nil {
+		return nil
+	}
+	switch x := v.Value().(type) {
+	case bool, string, int64, float64:
+		return x
+	}
+	return types.Format(v)
 }
 
 // ResolveName implements the library's Activation.

@@ -87,6 +87,23 @@ func (x *explanation) failed(rule *policy.Rule) {
 			x.ToPass = append(x.ToPass, one+x.mend(p))
 		}
 	}
+	for _, f := range x.Notes.Fields {
+		x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", f.At, f.Reason))
+		switch {
+		case f.Required:
+			x.ToPass = append(x.ToPass, required(f))
+		case f.Value == nil:
+			x.ToPass = append(x.ToPass, "remove "+f.At)
+		default:
+			x.ToPass = append(x.ToPass, fmt.Sprintf("do not let %s be %s", f.At, oneLine(f.Value)))
+		}
+	}
+	if n := len(x.Notes.Variables); rule.Kind == "validate.cel" && n > 0 {
+		if last := x.lastFalse(); last != "" {
+			x.Decided = append(x.Decided, "the expression is false: "+last)
+			x.ToPass = append(x.ToPass, "make it true: "+last)
+		}
+	}
 	for _, c := range x.denied() {
 		x.Decided = append(x.Decided, x.below(c.Path)+" holds: "+sentenceOf(c))
 		advice := fmt.Sprintf("change what %s is (now %s), so that it is not %s %s", oneLine(c.KeySource), oneLine(c.Key), c.Operator, oneLine(c.Value))
@@ -100,6 +117,31 @@ func (x *explanation) failed(rule *policy.Rule) {
 		x.ToPass = []string{"nothing in the resource: only match, exclude or preconditions keep the rule from it"}
 	}
 	x.ToPass = dedupe(x.ToPass)
+}
+
+// required says what a field that is not set has to be.
+func required(f notes.Field) string {
+	for _, known := range []struct{ field, value string }{
+		{".allowPrivilegeEscalation", "false"},
+		{".capabilities.drop", "[ALL]"},
+		{".runAsNonRoot", "true"},
+		{".seccompProfile.type", "RuntimeDefault or Localhost"},
+	} {
+		if strings.HasSuffix(f.At, known.field) {
+			return "set " + f.At + ": it has to be " + known.value
+		}
+	}
+	return "set " + f.At + " as the control " + f.Control + " asks"
+}
+
+// lastFalse is the expression that gave false last: the first that fails ends the rule.
+func (x *explanation) lastFalse() string {
+	for _, v := range slices.Backward(x.Notes.Variables) {
+		if v.Value == false {
+			return v.Name
+		}
+	}
+	return ""
 }
 
 // denied are the conditions that made a deny block deny: those that hold of the block that was judged last. In a foreach

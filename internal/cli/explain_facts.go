@@ -35,6 +35,8 @@ type explanation struct {
 	Notes      notes.Rule `json:"notes"`
 	Decided    []string   `json:"decided,omitempty"` // what decided, in sentences
 	ToPass     []string   `json:"toPass,omitempty"`  // what would make it pass
+
+	autogen bool // the rule was made for pod controllers
 }
 
 // filter is a filter of match or exclude with the clauses that were looked at.
@@ -93,7 +95,7 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 	for _, rule := range p.Rules {
 		x := explanation{
 			Policy: p.Key(), Rule: rule.Name, Kind: string(rule.Kind), Resource: resourcePath(o),
-			Position: from.object.Pos(rule.Path).String(), Verdict: verdictNotRun,
+			Position: from.object.Pos(rule.Path).String(), Verdict: verdictNotRun, autogen: rule.Origin.IsAutogen(),
 		}
 		switch taken := judged[rule]; {
 		case taken != nil:

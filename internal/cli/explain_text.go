@@ -26,8 +26,8 @@ func (x *explanation) print(w io.Writer) {
 	}
 	sentences(w, "decided by", x.Decided)
 	sentences(w, "to pass", x.ToPass)
-	if x.Verdict == verdictNotRun || x.Verdict == verdictElse {
-		return
+	if x.Verdict == verdictNotRun || x.Verdict == verdictElse || x.Verdict == verdictNoMatch && x.autogen {
+		return // what decided says it all
 	}
 	for _, f := range x.Filters {
 		fmt.Fprintf(w, "  %s %s\n", f.Path, outcome(f.Holds, "holds", "does not hold"))

@@ -30,6 +30,9 @@ type FieldError struct {
 	at place
 }
 
+// Path is the path in the object that the pod was taken from.
+func (e *FieldError) Path(pod *Pod) string { return pod.path(e.Field) }
+
 // Text is the error as messages show it (§4.9), with the path in the object that the pod was taken from.
 func (e *FieldError) Text(pod *Pod) string {
 	field := pod.path(e.Field)

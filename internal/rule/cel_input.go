@@ -71,6 +71,7 @@ func celInput(s *policy.Scope) (*celenv.Input, error) {
 	if err != nil {
 		return nil, err
 	}
+	in.Trace = s.Env.Trace
 	in.Namespace = func() (any, error) {
 		ns, err := namespaceObject(s)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/pss"
+	"github.com/ephor-dev/ephor/internal/trace"
 )
 
 var validatePodSecurity = &Kind{
@@ -54,6 +55,16 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 	return func(s *policy.Scope) policy.Yield { return judge.run(s, own) }
 }
 
+func noteViolations(log *trace.Log, pod *pss.Pod, violations []pss.Violation) {
+	for i := range violations {
+		v := &violations[i]
+		for k := range v.Fields {
+			f := &v.Fields[k]
+			log.Field(trace.Field{Control: v.ID, Reason: v.Reason, At: f.Path(pod), Required: f.Required, Value: f.Value})
+		}
+	}
+}
+
 // podSecurity is a compiled rule.
 type podSecurity struct {
 	standard       *pss.Standard
@@ -78,6 +89,9 @@ func (p *podSecurity) run(s *policy.Scope, excluded []pss.Exclusions) policy.Yie
 	}
 	if len(violations) == 0 {
 		return p.pass
+	}
+	if s.Env.Trace != nil {
+		noteViolations(s.Env.Trace, pod, violations)
 	}
 	var b strings.Builder
 	b.WriteString(p.fail)

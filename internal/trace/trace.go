@@ -16,6 +16,7 @@ type Rule struct {
 	Variables  []Variable  `json:"variables,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
 	Patterns   []Pattern   `json:"patterns,omitempty"`
+	Fields     []Field     `json:"fields,omitempty"`
 	// Dropped counts the notes that did not fit.
 	Dropped int `json:"dropped,omitempty"`
 }
@@ -58,6 +59,16 @@ type Pattern struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Field is a field of the resource that a control of the Pod Security Standards blames.
+type Field struct {
+	Control string `json:"control"`
+	Reason  string `json:"reason"`
+	At      string `json:"at"`
+	// Required: the field is not set and has to be; otherwise it holds Value, which is forbidden (nil: the field itself is).
+	Required bool `json:"required"`
+	Value    any  `json:"value,omitempty"`
+}
+
 // maxNotes bounds the notes of each sort that one rule may leave; a loop over thousands of elements repeats itself.
 const maxNotes = 500
 
@@ -94,6 +105,13 @@ func (l *Log) Condition(c Condition) {
 func (l *Log) Pattern(p Pattern) {
 	if r := l.current(); r != nil {
 		note(r, &r.Patterns, p)
+	}
+}
+
+// Field notes a field that is blamed.
+func (l *Log) Field(f Field) {
+	if r := l.current(); r != nil {
+		note(r, &r.Fields, f)
 	}
 }
 
