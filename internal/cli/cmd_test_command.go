@@ -77,7 +77,8 @@ type finished struct {
 	err error
 }
 
-// run is one pass over all tests. They run in all processors and are printed in their order.
+// run is one pass over all tests. They run in all processors and are printed in their order. A test that cannot be run
+// does not keep the others from running.
 func (o *testOptions) run(cmd *cobra.Command) error {
 	out := newBuffered(cmd.OutOrStdout())
 	defer out.Flush()
@@ -97,14 +98,16 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 	}
 	printer := testPrinter{o.format, o.detailed, o.removeColor || o.format != "", isTerminal(cmd.OutOrStdout())}
 	var failed []testRow
-	passes, warnings := 0, 0
+	passes, warnings, broke := 0, 0, 0
 	progress := newProgress(cmd.ErrOrStderr(), "tests run")
 	err = o.each(cmd.Context(), cases, filter, progress, func(f finished) error {
 		progress.pause()
 		defer progress.resume()
 		out.Write(f.log.Bytes())
 		if f.err != nil {
-			return f.err
+			broke++
+			fmt.Fprintln(cmd.ErrOrStderr(), "Error:", f.err)
+			return out.Flush()
 		}
 		if !o.failOnly {
 			fmt.Fprintln(out)
@@ -143,6 +146,8 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 	switch {
 	case len(broken) > 0:
 		return fmt.Errorf("found %d errors after loading tests", len(broken))
+	case broke > 0:
+		return fmt.Errorf("%d tests failed and %d could not be run", len(failed), broke)
 	case len(failed) > 0:
 		return fmt.Errorf("%d tests failed", len(failed))
 	case passes == 0 && o.requireTests:

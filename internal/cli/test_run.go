@@ -21,11 +21,11 @@ type testRun struct {
 	*testCase
 	strict bool
 
-	log       bytes.Buffer // the lines that tell what is done
-	rows      []testRow
-	notes     []string // what is doubtful about the expectations
-	diags     diag.List
-	policies  policySet
+	log      bytes.Buffer // the lines that tell what is done
+	rows     []testRow
+	notes    []string // what is doubtful about the expectations
+	diags    diag.List
+	policies policySet
 	// resources are the objects to judge; behind the first judged of them stand those that rules may change or look up.
 	resources []*testObject
 	judged    int
@@ -71,7 +71,7 @@ func (t *testObject) key() string {
 
 func (r *testRun) say(format string, args ...any) { fmt.Fprintf(&r.log, format+"\n", args...) }
 
-// run loads, judges and compares. Its error ends the whole command, as the reference does it.
+// run loads, judges and compares. An error is a test that cannot be run.
 func (r *testRun) run(ctx context.Context) error {
 	r.say("Loading test  ( %s ) ...", r.path)
 	if r.deprecated {
