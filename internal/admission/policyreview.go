@@ -7,7 +7,9 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/lint"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/schema"
 )
 
 // reviewPolicy accepts a policy when it compiles: what runs later is what was checked now (§11.1). A refusal opens with
@@ -27,6 +29,7 @@ func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) 
 	program, diags := compile.One(compile.Object{Value: object})
 	if !diags.HasErrors() {
 		diags.Add(s.checkKinds(program)...)
+		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
 	if diags.HasErrors() {
 		return response{message: refusal(diags.Errors())}, nil
@@ -37,6 +40,9 @@ func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) 
 	}
 	return res, nil
 }
+
+// builtinKinds are the kinds whose fields are known; those of custom resources are not looked at.
+var builtinKinds = schema.New()
 
 func beingDeleted(object map[string]any) bool {
 	meta, _ := object["metadata"].(map[string]any)

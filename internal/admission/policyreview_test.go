@@ -1,0 +1,37 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+)
+
+// A policy with CEL expressions is accepted with a warning for every field that the matched kind does not have, and
+// refused when an expression does not compile.
+func TestReviewOfExpressions(t *testing.T) {
+	review := func(expression string) string {
+		return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",` +
+			`"kind":{"group":"kyverno.io","version":"v1","kind":"ClusterPolicy"},"resource":{"group":"kyverno.io","version":"v1","resource":"clusterpolicies"},` +
+			`"userInfo":{},"object":{"apiVersion":"kyverno.io/v1","kind":"ClusterPolicy","metadata":{"name":"p"},"spec":{"rules":[{"name":"r",` +
+			`"match":{"any":[{"resources":{"kinds":["ConfigMap"]}}]},"validate":{"cel":{"expressions":[{"expression":"` + expression + `"}]}}}]}}}}`
+	}
+	for _, c := range []struct {
+		expression, warning, refusal string
+	}{
+		{"has(object.data)", "", ""},
+		{"!has(object.automountServiceAccountToken)", "undefined field 'automountServiceAccountToken';", ""},
+		{"object.data ==", "", "Syntax error"},
+	} {
+		srv, _ := setup(t, fakeCluster{}, nil)
+		code, res := ask(t, srv, "/policyvalidate", []byte(review(c.expression)))
+		if code != 200 || res.Allowed != (c.refusal == "") {
+			t.Errorf("%s: %d %+v", c.expression, code, res)
+			continue
+		}
+		if c.refusal != "" && !strings.Contains(res.Result.Message, c.refusal) {
+			t.Errorf("%s: refused with %q", c.expression, res.Result.Message)
+		}
+		if c.warning != "" != (len(res.Warnings) == 1) || c.warning != "" && !strings.Contains(res.Warnings[0], c.warning) {
+			t.Errorf("%s: warnings %q", c.expression, res.Warnings)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package celenv_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+)
+
+// tree is a Shape written down: a map of members, a list of one shape, "any", "scalar", or "self" for the whole again.
+type tree struct {
+	v    any
+	root any
+}
+
+func (t tree) is(word string) bool { s, _ := t.v.(string); return s == word }
+
+func (t tree) Field(name string) (celenv.Shape, bool) {
+	m, _ := t.v.(map[string]any)
+	for _, key := range []string{name, "*"} {
+		if f, ok := m[key]; ok {
+			if f == "self" {
+				f = t.root
+			}
+			return tree{f, t.root}, true
+		}
+	}
+	return tree{"any", nil}, t.is("any")
+}
+
+func (t tree) Element() (celenv.Shape, bool) {
+	if l, ok := t.v.([]any); ok {
+		return tree{l[0], t.root}, true
+	}
+	return tree{"any", nil}, t.is("any")
+}
+
+func (t tree) Names() []string {
+	var out []string
+	m, _ := t.v.(map[string]any)
+	for k := range m {
+		if k != "*" {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func TestTypeCheck(t *testing.T) {
+	root := map[string]any{
+		"name": "scalar", "labels": map[string]any{"*": "scalar"}, "free": "any", "self": "self",
+		"items": []any{map[string]any{"x-odd": "scalar", "image": "scalar"}},
+	}
+	for _, c := range []struct{ expression, want string }{
+		{"object.name == 'x' && object.labels.anything == 'y' && object.free.a.b == 1", ""},
+		{"object.items.all(i, i.image == 'x' && i.x__dash__odd == 1)", ""},
+		{"object.self.self.name == 'a' && oldObject.name == 'x'", ""},
+		{"object.nam == 'x'", "ERROR: <input>:1:7: undefined field 'nam'; | object.nam == 'x'; | ......^"},
+		{"object.items.all(i, i.nope == 1) && object.self.gone", "undefined field 'nope'; | object.items.all(i, i.nope == 1) && object.self.gone; | .....................^|undefined field 'gone'"},
+		{"object.name + [1]", ""},
+	} {
+		compiler, err := celenv.NewTypeCheck(celenv.Declarations{}, "Thing", tree{root, root})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = compiler.Compile(c.expression, celenv.Any)
+		got := celenv.UndefinedFields(err)
+		wants := strings.Split(c.want, "|undefined")
+		if c.want == "" {
+			wants = nil
+		}
+		if len(got) != len(wants) {
+			t.Errorf("%s: %q", c.expression, got)
+			continue
+		}
+		if len(got) > 0 && !strings.Contains(got[0], wants[0]) {
+			t.Errorf("%s: %q", c.expression, got)
+		}
+	}
+	compiler, err := celenv.NewTypeCheck(celenv.Declarations{}, "Thing", tree{"any", nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := compiler.Compile("object.anything == 1", celenv.Bool); err != nil {
+		t.Errorf("of an unknown kind something is said: %v", err)
+	}
+	if celenv.UndefinedFields(fmt.Errorf("another")) != nil {
+		t.Error("another error names fields")
+	}
+}

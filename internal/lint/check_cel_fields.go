@@ -1,0 +1,152 @@
+package lint
+
+import (
+	"strconv"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/schema"
+)
+
+var celFields = &Check{
+	Name: "cel-fields",
+	Doc: "A CEL expression names a field that the matched kind does not have: where it is asked for, the rule fails for every resource, and `has()` is " +
+		"always false. Mostly a level such as `spec` is missing. The fields of custom resources are known when their definitions are given with " +
+		"--crd-paths.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: host-network
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    validate:
+      cel:
+        expressions:
+        - expression: object.hostNetwork == false
+`,
+	policy: func(in *input) {
+		for i := range in.policy.Spec.Rules {
+			for _, d := range celFieldsOf(&in.policy.Spec.Rules[i], rulePath(i), in.kinds) {
+				in.warn(d.Path, d.Hint, "%s", d.Summary)
+			}
+		}
+	},
+}
+
+// CELFields holds the CEL expressions of a ClusterPolicy or Policy against the fields of the kinds that its rules match:
+// the warnings with which a policy is accepted (language reference §13.6). Nothing is said of kinds that are not known.
+func CELFields(object map[string]any, kinds *schema.Kinds) diag.List {
+	p, diags := classic.Decode(object)
+	if diags.HasErrors() {
+		return nil
+	}
+	var out diag.List
+	for i := range p.Spec.Rules {
+		out.Add(celFieldsOf(&p.Spec.Rules[i], rulePath(i), kinds)...)
+	}
+	return out
+}
+
+func celFieldsOf(r *kyvernov1.Rule, path string, kinds *schema.Kinds) diag.List {
+	var out diag.List
+	if r.Validation == nil || r.Validation.CEL == nil {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, f := range filtersOf(&r.MatchResources, "") {
+		for _, kind := range f.ResourceDescription.Kinds {
+			if seen[kind] {
+				continue
+			}
+			seen[kind] = true
+			out.Add(celFieldsOfKind(r, path, kind, kinds)...)
+		}
+	}
+	return out
+}
+
+// celFieldsOfKind complains of what no version of the kind has.
+func celFieldsOfKind(r *kyvernov1.Rule, path, kind string, kinds *schema.Kinds) diag.List {
+	target, err := match.ParseKind(kind)
+	if err != nil || strings.ContainsAny(target.Kind, "*?") {
+		return nil
+	}
+	var common diag.List
+	for i, found := range kinds.Find(target.Group, target.Version, target.Kind, target.Subresource) {
+		gvk := found.GroupVersion().String() + ", Kind=" + found.Kind
+		mistakes := undefinedFields(r, path, gvk, found)
+		if i == 0 {
+			common = mistakes
+			continue
+		}
+		kept := common[:0]
+		for _, c := range common {
+			for _, m := range mistakes {
+				if c.Path == m.Path {
+					kept = append(kept, c)
+					break
+				}
+			}
+		}
+		common = kept
+	}
+	return common
+}
+
+func undefinedFields(r *kyvernov1.Rule, path, gvk string, kind schema.Found) diag.List {
+	var out diag.List
+	in := r.Validation.CEL
+	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Params: in.ParamKind != nil}, kind.Kind, shape{kind.Type})
+	if err != nil {
+		return nil
+	}
+	look := func(err error, at string) {
+		for _, text := range celenv.UndefinedFields(err) {
+			out.Warnf(at, "%s: %s", gvk, text)
+		}
+	}
+	expression := func(text, at string) {
+		if text != "" {
+			_, err := compiler.Compile(text, celenv.Any)
+			look(err, at)
+		}
+	}
+	cel := path + ".validate.cel"
+	for i, v := range in.Variables {
+		look(compiler.Variable(v.Name, v.Expression), cel+".variables["+strconv.Itoa(i)+"].expression")
+	}
+	for i, c := range r.CELPreconditions {
+		expression(c.Expression, path+".celPreconditions["+strconv.Itoa(i)+"].expression")
+	}
+	for i, e := range in.Expressions {
+		at := cel + ".expressions[" + strconv.Itoa(i) + "]"
+		expression(e.Expression, at+".expression")
+		expression(e.MessageExpression, at+".messageExpression")
+	}
+	for i, a := range in.AuditAnnotations {
+		expression(a.ValueExpression, cel+".auditAnnotations["+strconv.Itoa(i)+"].valueExpression")
+	}
+	return out
+}
+
+// shape is a type as the CEL compiler asks for it.
+type shape struct{ schema.Type }
+
+func (s shape) Field(name string) (celenv.Shape, bool) {
+	t, ok := s.Type.Field(name)
+	return shape{t}, ok
+}
+
+func (s shape) Element() (celenv.Shape, bool) {
+	t, ok := s.Type.Element()
+	return shape{t}, ok
+}
