@@ -76,10 +76,10 @@ func (c *compiler) generatePattern(p *kyvernov1.GeneratePattern, path string) ge
 		return nil
 	}
 	switch {
-	case p.RawData != nil:
-		return c.generateData(p, path)
 	case p.Clone != (kyvernov1.CloneFrom{}):
 		return c.generateClone(p, path)
+	case hasCloneList(p):
+		return c.generateCloneList(p, path)
 	}
-	return c.generateCloneList(p, path)
+	return c.generateData(p, path) // without data it is an object with nothing in it, such as a ServiceAccount
 }

@@ -23,7 +23,7 @@ const (
 func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool {
 	before := len(c.diags)
 	clone, list := p.Clone != (kyvernov1.CloneFrom{}), hasCloneList(p)
-	if n := count(p.RawData != nil, clone, list); n != 1 {
+	if count(p.RawData != nil, clone, list) > 1 {
 		c.diags.Errorf(path, "%s", textOnePattern)
 		return false
 	}
@@ -40,14 +40,15 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 		}
 	}
 	c.checkScope(p, path)
+	// A namespaced policy writes its own namespace out: a variable would only be known when it is too late.
 	if ns := c.in.Namespace; ns != "" {
-		if isStatic(p.Namespace) && p.Namespace != ns {
+		if p.Namespace != ns {
 			c.diags.Errorf(path+".namespace", textOtherNamespace, ns, p.Namespace)
 		}
-		if clone && isStatic(p.Clone.Namespace) && p.Clone.Namespace != ns {
+		if clone && p.Clone.Namespace != ns {
 			c.diags.Errorf(path+".clone.namespace", textCloneNamespace, ns, p.Clone.Namespace)
 		}
-		if list && isStatic(p.CloneList.Namespace) && p.CloneList.Namespace != ns {
+		if list && p.CloneList.Namespace != ns {
 			c.diags.Errorf(path+".cloneList.namespace", textListNamespace, ns, p.CloneList.Namespace)
 		}
 	}
@@ -94,17 +95,20 @@ func (c *compiler) checkCloneList(p *kyvernov1.GeneratePattern, path string) {
 		if clusterScoped || builtin(apiVersion) {
 			scopes[clusterScoped] = true
 		}
-		if clusterScoped && l.Namespace != "" {
-			c.diags.Errorf(path+".cloneList.namespace", "the source in cloneList must be a namespaced resource: %s", kind)
+		if clusterScoped && c.in.Namespace != "" {
+			c.diags.Errorf(path+".cloneList.kinds", "the source in cloneList must be a namespaced resource: %s", kind)
 		}
 	}
 	switch {
 	case scopes[true] && scopes[false]:
 		c.diags.Errorf(path+".cloneList.kinds", "mixed scope of target resources is forbidden")
-	case scopes[false] && p.Namespace == "":
-		c.diags.Errorf(path+".namespace", "namespace is required for namespaced target resources")
-	case scopes[true] && p.Namespace != "":
-		c.diags.Errorf(path+".namespace", "namespace is forbidden for cluster-wide target resources")
+	case scopes[false] && l.Namespace == "":
+		c.diags.Errorf(path+".cloneList.namespace", "namespace is required for namespaced target resources")
+	case scopes[true] && l.Namespace != "":
+		c.diags.Errorf(path+".cloneList.namespace", "namespace is forbidden for cluster-wide target resources")
+	}
+	if scopes[false] && p.Namespace == "" {
+		c.diags.Errorf(path+".namespace", "target namespace must be set for a namespaced resource")
 	}
 	if l.Selector != nil {
 		for _, key := range slices.Sorted(maps.Keys(l.Selector.MatchLabels)) {

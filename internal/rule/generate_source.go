@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kindnames "github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -61,7 +62,7 @@ func (c *compiler) identity(p *kyvernov1.GeneratePattern, path string) func(*pol
 func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) generator {
 	identity := c.identity(p, path)
 	v, ok := c.decode(p.RawData, path+".data")
-	if !ok {
+	if !ok && p.RawData != nil {
 		return nil
 	}
 	c.noAnchors(v, path+".data")
@@ -197,6 +198,9 @@ func cloneKind(s *policy.Scope, kindText, from, to, selector string) ([]policy.G
 	lists := s.Env.World.Lists
 	if lists == nil {
 		return nil, fmt.Errorf("failed to list source resource for cloneList %s %s/%s. resources are %w", apiVersion, kind, from, world.ErrUnavailable)
+	}
+	if kindnames.ClusterScoped(apiVersion, kind) {
+		from, to = "", ""
 	}
 	sources, err := lists.List(s.Env.Meter.Context(), apiVersion, kind, from, selector)
 	if err != nil {
