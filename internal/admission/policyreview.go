@@ -31,6 +31,13 @@ func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) 
 		diags.Add(s.checkKinds(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
+	if req.Operation == policy.Update {
+		old, err := req.OldObject.Map()
+		if err != nil {
+			return response{message: "the stored policy cannot be read: " + err.Error()}, nil
+		}
+		diags.Add(compile.CheckUpdate(old, object)...)
+	}
 	if diags.HasErrors() {
 		return response{message: refusal(diags.Errors())}, nil
 	}

@@ -450,6 +450,32 @@ func TestPolicyReview(t *testing.T) {
 	}
 }
 
+// What triggers a generate rule may not change (language reference §13.8).
+func TestPolicyUpdateReview(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	const text = `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, ` +
+		`generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: there, data: {}}}]}}`
+	update := func(from, to string) admissionv1.AdmissionResponse {
+		_, res := ask(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "ClusterPolicy", "kyverno.io", "clusterpolicies"
+			r.Namespace, r.Operation = "", admissionv1.Update
+			for raw, t := range map[*[]byte]string{&r.OldObject.Raw: text, &r.Object.Raw: strings.Replace(text, from, to, 1)} {
+				*raw, _ = yaml.ToJSON([]byte(t))
+			}
+		}))
+		return res
+	}
+	if res := update("data: {}", "synchronize: true, data: {data: {a: b}}"); !res.Allowed || len(res.Warnings) > 0 {
+		t.Errorf("data: %+v", res)
+	}
+	if res := update("kinds: [ConfigMap]", "kinds: [Secret]"); res.Allowed || !strings.HasPrefix(res.Result.Message, "changes of immutable fields of a rule spec in a generate rule is disallowed") {
+		t.Errorf("match: %+v", res)
+	}
+	if res := update("name: made", "name: other"); !res.Allowed || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "no synchronization will be performed to the old target resource") {
+		t.Errorf("target: %+v", res)
+	}
+}
+
 func BenchmarkReview(b *testing.B) {
 	for name, body := range map[string][]byte{"good": configMap(team), "bad": configMap("")} {
 		b.Run(name, func(b *testing.B) {

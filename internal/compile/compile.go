@@ -23,6 +23,8 @@ type Family struct {
 	Owns func(apiVersion, kind string) bool
 	// Compile decodes, checks and compiles one object. It always returns a Program; its Diags are complete.
 	Compile func(object map[string]any) *policy.Program
+	// CheckUpdate, when set, finds what the update of a stored object may not change.
+	CheckUpdate func(old, updated map[string]any) diag.List
 }
 
 // Families is the explicit list of policy families.
@@ -36,6 +38,11 @@ var Families = []Family{
 			diags.Add(program.Diags...)
 			program.Diags = diags
 			return program
+		},
+		CheckUpdate: func(old, updated map[string]any) diag.List {
+			before, _ := classic.Decode(old)
+			after, _ := classic.Decode(updated)
+			return classic.CheckUpdate(before, after)
 		},
 	},
 	{
@@ -89,6 +96,17 @@ func OneException(o Object) (*policy.Exception, diag.List) {
 	e, diags := exception.Compile(o.Value)
 	locate(diags, o)
 	return e, diags
+}
+
+// CheckUpdate finds what the update of a stored policy may not change. Neither object is checked by itself.
+func CheckUpdate(old, updated map[string]any) diag.List {
+	apiVersion, _ := updated["apiVersion"].(string)
+	kind, _ := updated["kind"].(string)
+	family := familyOf(apiVersion, kind)
+	if family == nil || family.CheckUpdate == nil {
+		return nil
+	}
+	return family.CheckUpdate(old, updated)
 }
 
 // Compile compiles all objects. Every object of a family gives a Program, also one with mistakes: whether it may run is
