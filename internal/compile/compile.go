@@ -82,6 +82,11 @@ func One(o Object) (*policy.Program, diag.List) {
 		locate(diags, o)
 		return nil, diags
 	}
+	if pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths {
+		program := tooLarge(family, o.Value)
+		locate(program.Diags, o)
+		return program, program.Diags
+	}
 	program := family.Compile(o.Value)
 	locate(program.Diags, o)
 	return program, program.Diags

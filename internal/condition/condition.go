@@ -130,6 +130,11 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	if c.broken != nil {
 		return false, c.broken
 	}
+	if env != nil {
+		if err := env.Meter.Step(judgeSteps); err != nil {
+			return false, err
+		}
+	}
 	key, err := c.key.Eval(env, root)
 	if err != nil {
 		return c.noted(env, key, nil, false, &SubstitutionError{Side: "key", Err: err})
@@ -148,6 +153,9 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	ok, err := right.holds(meter, key)
 	return c.noted(env, key, value, ok, err)
 }
+
+// judgeSteps is what judging one condition takes besides what its texts and lists take.
+const judgeSteps = 12
 
 // noted passes a judgement on, and takes notes of it when somebody asks why.
 func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error) (bool, error) {

@@ -17,7 +17,7 @@ func init() {
 				}
 				total += len(m)
 			}
-			if err := env.bytes(total * 32); err != nil {
+			if err := env.keys(total); err != nil {
 				return nil, err
 			}
 			out := make(map[string]any, total)

@@ -12,7 +12,7 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			keys, values := args[0].([]any), args[1].([]any)
-			if err := env.bytes(len(keys) * 32); err != nil {
+			if err := env.keys(len(keys)); err != nil {
 				return nil, err
 			}
 			out := make(map[string]any, len(keys))

@@ -12,7 +12,7 @@ func init() {
 		},
 		call: func(env *Env, args []any) (any, error) {
 			s := args[0].(string)
-			if err := env.bytes(4 * len(s)); err != nil {
+			if err := env.bytes(12 * len(s)); err != nil {
 				return nil, err
 			}
 			return value.DecodeJSONFloat([]byte(s))

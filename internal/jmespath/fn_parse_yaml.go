@@ -11,6 +11,9 @@ import (
 // maxYAML bounds what is handed to the YAML parser: four times the size of a ConfigMap would be 4 MiB, none needs that.
 const maxYAML = 1 << 20
 
+// yamlSteps is what the parser takes for a byte: it is slow.
+const yamlSteps = 16
+
 func init() {
 	register(Function{
 		Name: "parse_yaml", Args: one(String), Returns: []Type{Any},
@@ -24,7 +27,10 @@ func init() {
 			if len(s) > maxYAML {
 				return nil, functionError("parse_yaml", "%w: %d bytes", ErrTooLarge, len(s))
 			}
-			if err := env.bytes(8 * len(s)); err != nil {
+			if err := env.step(yamlSteps * len(s)); err != nil {
+				return nil, err
+			}
+			if err := env.bytes(24 * len(s)); err != nil {
 				return nil, err
 			}
 			raw, err := yaml.YAMLToJSON([]byte(s))

@@ -61,7 +61,7 @@ func (g *generator) pick(n int) int { return g.env.World.Rand.Intn(n) }
 
 // write appends a text that the expression matches.
 func (g *generator) write(re *syntax.Regexp) error {
-	if err := g.env.step(1); err != nil {
+	if err := g.env.step(2); err != nil {
 		return err
 	}
 	// Nested repetitions of nothing make no text and yet never end.

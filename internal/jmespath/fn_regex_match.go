@@ -1,7 +1,5 @@
 package jmespath
 
-import "regexp"
-
 func init() {
 	register(withRegex(Function{
 		Name: "regex_match", Args: [][]Type{{String}, {String, Number}}, Returns: []Type{Boolean},
@@ -11,7 +9,7 @@ func init() {
 			{Expression: "regex_match('^1', `12`)", Result: `true`},
 			{Expression: "regex_match('(', 'abc')", Error: "error parsing regexp: missing closing ): `(`"},
 		},
-	}, func(env *Env, re *regexp.Regexp, args []any) (any, error) {
+	}, func(env *Env, re *pattern, args []any) (any, error) {
 		s := text(args[1])
 		if err := regexSteps(env, re, s); err != nil {
 			return nil, err

@@ -1,7 +1,5 @@
 package jmespath
 
-import "regexp"
-
 func init() {
 	register(withRegex(Function{
 		Name: "regex_replace_all", Args: [][]Type{{String}, {String, Number}, {String, Number}}, Returns: []Type{String},
@@ -10,7 +8,7 @@ func init() {
 			{Expression: "regex_replace_all('([a-z])([0-9])', 'a1 b2', '$2$1')", Result: `"1a 2b"`},
 			{Expression: "regex_replace_all('^(.*)/', 'docker.io/nginx', '${1}.mirror/')", Result: `"docker.io.mirror/nginx"`},
 		},
-	}, func(env *Env, re *regexp.Regexp, args []any) (any, error) {
+	}, func(env *Env, re *pattern, args []any) (any, error) {
 		s, template := text(args[1]), text(args[2])
 		return replaceRegex(env, re, s, func(dst []byte, match []int) []byte { return re.ExpandString(dst, template, s, match) })
 	}, func(err error) error { return functionError("regex_replace_all", "%w", err) }))

@@ -1,13 +1,11 @@
 package jmespath
 
-import "regexp"
-
 func init() {
 	register(withRegex(Function{
 		Name: "regex_replace_all_literal", Args: [][]Type{{String}, {String, Number}, {String, Number}}, Returns: []Type{String},
 		Doc:      "The second argument with every match of the regular expression (RE2) replaced by the third as it is.",
 		Examples: []Example{{Expression: "regex_replace_all_literal('[0-9]', 'a1 b2', '$1')", Result: `"a$1 b$1"`}},
-	}, func(env *Env, re *regexp.Regexp, args []any) (any, error) {
+	}, func(env *Env, re *pattern, args []any) (any, error) {
 		s, replacement := text(args[1]), text(args[2])
 		return replaceRegex(env, re, s, func(dst []byte, _ []int) []byte { return append(dst, replacement...) })
 	}, func(err error) error { return functionError("regex_replace_all_literal", "%w", err) }))

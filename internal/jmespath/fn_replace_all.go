@@ -19,6 +19,9 @@ func replace(env *Env, s, old, new string, n int) (any, error) {
 	if n >= 0 {
 		count = min(count, n)
 	}
+	if err := env.step(count + len(s)/16); err != nil {
+		return nil, err
+	}
 	if err := env.bytes(len(s) + count*len(new)); err != nil {
 		return nil, err
 	}

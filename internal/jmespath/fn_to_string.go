@@ -22,7 +22,8 @@ func init() {
 			if err := env.Meter.Weigh(args[0]); err != nil {
 				return nil, err
 			}
-			return env.text(string(htmlSafe(value.AppendJSON(nil, floats(args[0])))))
+			out := value.AppendJSON(make([]byte, 0, value.Weigh(args[0], 8<<20)), floats(args[0]))
+			return env.text(string(htmlSafe(out)))
 		},
 	})
 }

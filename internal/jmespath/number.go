@@ -23,6 +23,14 @@ func (env *Env) items(n int) error {
 	return env.bytes(n * 16)
 }
 
+// keys counts an object that is made of n keys: a key takes some ten times as long as an item.
+func (env *Env) keys(n int) error {
+	if err := env.step(10 * n); err != nil {
+		return err
+	}
+	return env.bytes(n * 40)
+}
+
 // text counts a newly made string and returns it as a result.
 func (env *Env) text(s string) (any, error) {
 	if err := env.bytes(len(s)); err != nil {

@@ -3,23 +3,38 @@ package jmespath
 import (
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"sync"
 )
 
 // maxRegex bounds the text of a regular expression; the longest of public policies has some 700 bytes.
 const maxRegex = 16 << 10
 
+// maxProgram bounds what a regular expression is compiled to: a{1000} is short, and a thousand instructions.
+const maxProgram = 8000
+
+// maxMatches bounds the matches that are replaced.
+const maxMatches = 1 << 17
+
 // maxRegexes bounds the cache of expressions that are not literals: an evaluation usually repeats a few.
 const maxRegexes = 256
 
+// pattern is a compiled regular expression.
+type pattern struct {
+	*regexp.Regexp
+	program int // instructions, about
+	// forks is how many alternatives the engine may have to follow at once, about: what a byte of text costs.
+	forks int
+}
+
 var regexes struct {
 	sync.RWMutex
-	byText map[string]*regexp.Regexp
+	byText map[string]*pattern
 }
 
 // compileRegex compiles a regular expression, or takes it from the cache. A full cache is emptied: cheaper than keeping
 // an order, and the few expressions that live policies make of data are soon back.
-func compileRegex(text string) (*regexp.Regexp, error) {
+func compileRegex(env *Env, text string) (*pattern, error) {
 	if len(text) > maxRegex {
 		return nil, fmt.Errorf("%w: a regular expression of %d bytes", ErrTooLarge, len(text))
 	}
@@ -29,24 +44,69 @@ func compileRegex(text string) (*regexp.Regexp, error) {
 	if re != nil {
 		return re, nil
 	}
-	re, err := regexp.Compile(text)
+	re, err := newPattern(env, text)
 	if err != nil {
 		return nil, err
 	}
 	regexes.Lock()
 	defer regexes.Unlock()
 	if regexes.byText == nil || len(regexes.byText) >= maxRegexes {
-		regexes.byText = map[string]*regexp.Regexp{}
+		regexes.byText = map[string]*pattern{}
 	}
 	regexes.byText[text] = re
 	return re, nil
 }
 
+// newPattern compiles a regular expression after it has found out how large it becomes. env may be nil.
+func newPattern(env *Env, text string) (*pattern, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	p := &pattern{}
+	p.program, p.forks = expanse(tree)
+	if p.program > maxProgram {
+		return nil, fmt.Errorf("%w: a regular expression that becomes %d instructions", ErrTooLarge, p.program)
+	}
+	if env != nil {
+		if err := env.step(80 * p.program); err != nil {
+			return nil, err
+		}
+		if err := env.bytes(200 * p.program); err != nil {
+			return nil, err
+		}
+	}
+	p.Regexp, err = regexp.Compile(text)
+	return p, err
+}
+
+// expanse estimates the instructions of a program, and how many of them fork.
+func expanse(re *syntax.Regexp) (program, forks int) {
+	program = 1 + len(re.Rune)/8
+	if re.Op == syntax.OpLiteral {
+		program = 1 + len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		p, f := expanse(sub)
+		program, forks = program+p, forks+f
+	}
+	switch re.Op {
+	case syntax.OpAlternate:
+		forks += len(re.Sub) - 1
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
+		forks++
+	case syntax.OpRepeat:
+		times := max(re.Min, re.Max, 1)
+		program, forks = min(program*times, 1<<30), min((1+forks)*max(times-re.Min, 1)+forks*re.Min, 1<<30)
+	}
+	return program, forks
+}
+
 // withRegex makes a function of its body: the regular expression, the first argument, is compiled with the expression
 // when it is a literal, else by each call.
-func withRegex(f Function, body func(env *Env, re *regexp.Regexp, args []any) (any, error), wrap func(error) error) Function {
+func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, error), wrap func(error) error) Function {
 	f.call = func(env *Env, args []any) (any, error) {
-		re, err := compileRegex(args[0].(string))
+		re, err := compileRegex(env, args[0].(string))
 		if err != nil {
 			return nil, wrap(err)
 		}
@@ -57,7 +117,7 @@ func withRegex(f Function, body func(env *Env, re *regexp.Regexp, args []any) (a
 		if !ok || len(text) > maxRegex {
 			return nil
 		}
-		re, err := regexp.Compile(text)
+		re, err := newPattern(nil, text)
 		if err != nil {
 			return nil // the call says so
 		}
@@ -66,24 +126,31 @@ func withRegex(f Function, body func(env *Env, re *regexp.Regexp, args []any) (a
 	return f
 }
 
-// regexSteps counts the work of matching: the engine is linear in the text times the expression.
-func regexSteps(env *Env, re *regexp.Regexp, s string) error {
-	return env.step(1 + len(s)*(1+len(re.String())/16)/64)
+// regexSteps counts the work of matching: the engine is linear in the text, and in the alternatives that it follows.
+func regexSteps(env *Env, re *pattern, s string) error {
+	return env.step(1 + len(s)*(3+re.forks))
 }
 
 // replaceRegex replaces every match in steps, so that the size of the result is known before it gets out of hand.
-func replaceRegex(env *Env, re *regexp.Regexp, s string, expand func(dst []byte, match []int) []byte) (any, error) {
+func replaceRegex(env *Env, re *pattern, s string, expand func(dst []byte, match []int) []byte) (any, error) {
 	if err := regexSteps(env, re, s); err != nil {
 		return nil, err
 	}
 	var out []byte
 	last, counted := 0, 0
 	var failed error
-	for _, match := range re.FindAllStringSubmatchIndex(s, -1) {
+	matches := re.FindAllStringSubmatchIndex(s, maxMatches+1)
+	if len(matches) > maxMatches {
+		return nil, fmt.Errorf("%w: more than %d matches", ErrTooLarge, maxMatches)
+	}
+	for _, match := range matches {
 		out = append(out, s[last:match[0]]...)
 		out = expand(out, match)
 		last = match[1]
-		if failed = env.bytes(len(out) - counted); failed != nil {
+		if failed = env.bytes(len(out) - counted + 8*len(match)); failed != nil {
+			return nil, failed
+		}
+		if failed = env.step(16); failed != nil {
 			return nil, failed
 		}
 		counted = len(out)

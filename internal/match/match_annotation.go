@@ -2,6 +2,7 @@ package match
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -22,13 +23,41 @@ func compilePairs(m map[string]string) []pairPattern {
 	return pairs
 }
 
-// in reports whether some actual entry matches in both key and value.
-func (p *pairPattern) in(actual labelSet) bool {
-	if key, ok := p.key.Literal(); ok {
-		v, has := actual.Lookup(key)
-		return has && p.value.Match(v)
+// maxPairWork is how much comparing of wildcards one match may take. People write few wildcards for few labels; many for
+// many would take seconds.
+const maxPairWork = 1 << 18
+
+var errPairWork = errors.New("matching these wildcards against so many labels or annotations takes too long")
+
+// allIn reports whether for each pair some actual entry matches in both key and value.
+func allIn(pairs []pairPattern, actual labelSet) (bool, error) {
+	work := 0
+	for i := range pairs {
+		p := &pairs[i]
+		if key, ok := p.key.Literal(); ok {
+			v, has := actual.Lookup(key)
+			if work += p.value.Cost(v); work > maxPairWork {
+				return false, errPairWork
+			}
+			if !has || !p.value.Match(v) {
+				return false, nil
+			}
+			continue
+		}
+		found := actual.any(func(k, v string) bool {
+			if work += 1 + p.key.Cost(k) + p.value.Cost(v); work > maxPairWork {
+				return true
+			}
+			return p.key.Match(k) && p.value.Match(v)
+		})
+		if work > maxPairWork {
+			return false, errPairWork
+		}
+		if !found {
+			return false, nil
+		}
 	}
-	return actual.any(func(k, v string) bool { return p.key.Match(k) && p.value.Match(v) })
+	return true, nil
 }
 
 // matchAnnotations: every expected entry has some actual annotation that matches in key and value.
@@ -39,11 +68,6 @@ func matchAnnotations(want map[string]string) test {
 		if err != nil {
 			return false, err
 		}
-		for i := range pairs {
-			if !pairs[i].in(objectMap(annotations)) {
-				return false, nil
-			}
-		}
-		return true, nil
+		return allIn(pairs, objectMap(annotations))
 	}
 }

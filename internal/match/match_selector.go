@@ -58,10 +58,8 @@ func (s *selector) matches(actual labelSet) (bool, error) {
 	if s.err != nil {
 		return false, s.err
 	}
-	for i := range s.pairs {
-		if !s.pairs[i].in(actual) {
-			return false, nil
-		}
+	if ok, err := allIn(s.pairs, actual); !ok {
+		return false, err
 	}
 	for i := range s.requirements {
 		if !s.requirements[i].Matches(actual) {

@@ -151,12 +151,8 @@ func (r *restriction) holds(f *facts) bool {
 	if r.namespaces != nil && !matchAny(r.namespaces, f.namespace) {
 		return false
 	}
-	for i := range r.labels {
-		if !r.labels[i].in(f.labels) {
-			return false
-		}
-	}
-	return true
+	ok, err := allIn(r.labels, f.labels)
+	return ok || err != nil // Match tells the error
 }
 
 var refLists = sync.Pool{New: func() any { l := make([]ref, 0, 16); return &l }}

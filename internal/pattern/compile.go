@@ -12,7 +12,12 @@ type compiler struct {
 	diags     diag.List
 	templates []*template.Template // one for each slot
 	late      bool                 // the value comes from variables: text is not examined for variables again
+	paths     int                  // bytes of the paths so far
 }
+
+// maxPaths bounds the paths of all parts together: long keys that are nested deeply would make them far longer than the
+// pattern itself.
+const maxPaths = 16 << 20
 
 // compile compiles the pattern value v.
 func (c *compiler) compile(v any, at place) *node {
@@ -24,6 +29,13 @@ func (c *compiler) compile(v any, at place) *node {
 func (c *compiler) node(v any, at place) *node {
 	if at.depth > budget.MaxDepth {
 		c.diags.Errorf(at.field, "the pattern is nested more than %d levels deep", budget.MaxDepth)
+		return &node{}
+	}
+	if c.paths += len(at.field) + len(at.errors); c.paths > maxPaths {
+		if c.paths < 2*maxPaths { // once
+			c.diags.Errorf("", "the pattern is too large: the paths of its parts have more than %d bytes together", maxPaths)
+		}
+		c.paths = 2 * maxPaths
 		return &node{}
 	}
 	switch v := v.(type) {

@@ -129,11 +129,11 @@ func (w *walk) settle(n *node) *node {
 // afford counts what compiling v takes: a node for each item, and a term for each alternative of a text.
 func (w *walk) afford(v any) error {
 	if s, isText := v.(string); isText {
+		if err := w.meter.Step(32 + len(s)/4); err != nil {
+			return err
+		}
 		if len(s) <= maxLateText {
 			return nil
-		}
-		if err := w.meter.Step(len(s) / 16); err != nil {
-			return err
 		}
 		return w.meter.Bytes(termSize * (1 + strings.Count(s, "|") + strings.Count(s, "&")))
 	}

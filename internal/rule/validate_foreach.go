@@ -177,7 +177,7 @@ func (l *loop) eval(s *policy.Scope) policy.Yield {
 	}
 	applied := false
 	for i, element := range elements {
-		if err := s.Env.Meter.Step(1); err != nil {
+		if err := spendElement(s.Env.Meter); err != nil {
 			return failed(textForeachError, err)
 		}
 		if element == nil {
@@ -198,6 +198,20 @@ func (l *loop) eval(s *policy.Scope) policy.Yield {
 		return policy.Yield{Status: policy.StatusPass}
 	}
 	return policy.Yield{}
+}
+
+// What an element takes besides what is done with it: a scope with its names.
+const (
+	elementSteps = 48
+	elementBytes = 192
+)
+
+// spendElement counts one element of a foreach.
+func spendElement(m *budget.Meter) error {
+	if err := m.Step(elementSteps); err != nil {
+		return err
+	}
+	return m.Bytes(elementBytes)
 }
 
 // elements evaluates the list. A missing key means that there are none; anything but a list is one element.

@@ -9,7 +9,7 @@ import (
 // ever.
 const (
 	maxRounds = 32
-	maxText   = 4 << 20
+	maxText   = 2 << 20
 )
 
 var errNoEnd = errors.New("variables inside of substituted text do not come to an end")
@@ -26,7 +26,10 @@ func rescan(r run, s string, frozen []span, at place) (any, error) {
 			return unescape(s, frozen), nil
 		}
 		if len(tokens) == 1 && tokens[0].span == (span{0, len(s)}) {
-			v := lateVariable(tokens[0], at)
+			v, err := lateVariable(r, tokens[0], at)
+			if err != nil {
+				return nil, err
+			}
 			return v.eval(r)
 		}
 		var b strings.Builder
@@ -36,7 +39,10 @@ func rescan(r run, s string, frozen []span, at place) (any, error) {
 			kept = shift(kept, frozen, span{rest, t.from}, b.Len()-rest)
 			b.WriteString(s[rest:t.from])
 			rest = t.to
-			v := lateVariable(t, at)
+			v, err := lateVariable(r, t, at)
+			if err != nil {
+				return nil, err
+			}
 			val, err := v.eval(r)
 			if err != nil {
 				return nil, err
@@ -84,11 +90,24 @@ func scanFirst(s string, frozen []span) string {
 }
 
 // lateVariable is newVariable through the cache.
-func lateVariable(t token, at place) variable {
+func lateVariable(r run, t token, at place) (variable, error) {
 	if t.expr == "@" {
-		return newVariable(t, at)
+		return newVariable(t, at), nil
+	}
+	// Compiling takes far longer than what an expression does afterwards.
+	if err := r.meter().Step(compileSteps * (8 + len(t.expr))); err != nil {
+		return variable{}, err
+	}
+	if err := r.meter().Bytes(compileBytes * len(t.expr)); err != nil {
+		return variable{}, err
 	}
 	v := variable{source: t.expr, path: at.path, shallow: t.shallow}
 	v.expr, v.err = late.compile(t.expr)
-	return v
+	return v, nil
 }
+
+// What compiling takes for each byte of an expression.
+const (
+	compileSteps = 12
+	compileBytes = 80
+)

@@ -83,11 +83,14 @@ func (c *compiler) foresee(s string, tokens []token) {
 
 // eval makes a variable a node: the whole string is one variable, so its typed value replaces it.
 func (v *variable) eval(r run) (any, error) {
-	if err := r.meter().Step(1); err != nil {
+	if err := r.meter().Step(variableSteps); err != nil {
 		return nil, err
 	}
 	return v.resolve(r.env, r.root)
 }
+
+// variableSteps is what a variable takes besides what its expression takes.
+const variableSteps = 8
 
 // constant is a string that only had escapes.
 type constant struct{ s string }
@@ -114,7 +117,7 @@ func (t *text) eval(r run) (any, error) {
 			b.WriteString(p.literal)
 			continue
 		}
-		if err := r.meter().Step(1); err != nil {
+		if err := r.meter().Step(variableSteps); err != nil {
 			return nil, err
 		}
 		v, err := p.variable.resolve(r.env, r.root)

@@ -3,6 +3,7 @@ package value
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -12,6 +13,13 @@ const MaxDepth = 1000
 
 // ErrTooDeep is returned for a document that nests deeper than MaxDepth.
 var ErrTooDeep = fmt.Errorf("the JSON document nests deeper than %d levels", MaxDepth)
+
+// MaxItems is the number of items and members at which a document is refused. The largest object that a cluster can
+// store (1.5 MiB) does not have so many; a text of brackets has, and would take fifty times its own size.
+const MaxItems = 1 << 19
+
+// ErrTooManyItems is returned for a document with more than MaxItems items.
+var ErrTooManyItems = fmt.Errorf("the JSON document has more than %d items", MaxItems)
 
 // SyntaxError says what is wrong with a JSON text, in the words of encoding/json.
 type SyntaxError struct {
@@ -24,7 +32,7 @@ func (e *SyntaxError) Error() string { return e.msg }
 
 // DecodeJSON decodes one JSON document, which must fill the whole input. Numbers become int64 where the literal has
 // neither fraction nor exponent and fits, else float64; a number beyond float64 is an error. Of several equal keys the last
-// one counts; invalid UTF-8 becomes U+FFFD. Errors are *SyntaxError or ErrTooDeep.
+// one counts; invalid UTF-8 becomes U+FFFD. Errors are *SyntaxError, ErrTooDeep or ErrTooManyItems.
 func DecodeJSON(b []byte) (any, error) { return decode(b, false) }
 
 // DecodeJSONFloat is DecodeJSON with every number a float64.
@@ -99,7 +107,10 @@ func (r *Reader) object(sc *scratch, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		sc.keys, sc.values = append(sc.keys, key), append(sc.values, v)
+		sc.keys = append(sc.keys, key)
+		if err := r.push(sc, v); err != nil {
+			return nil, err
+		}
 	}
 	keys, values := sc.keys[k0:], sc.values[v0:]
 	m := make(map[string]any, len(keys))
@@ -128,12 +139,26 @@ func (r *Reader) list(sc *scratch, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		sc.values = append(sc.values, v)
+		if err := r.push(sc, v); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]any, len(sc.values)-v0)
 	copy(out, sc.values[v0:])
 	sc.values = sc.values[:v0]
 	return out, nil
+}
+
+// push keeps an item until its list or object is complete.
+func (r *Reader) push(sc *scratch, v any) error {
+	if r.items++; r.items > MaxItems {
+		return ErrTooManyItems
+	}
+	if len(sc.values) == cap(sc.values) {
+		sc.values = slices.Grow(sc.values, 1+cap(sc.values)) // append would grow a long one by a quarter
+	}
+	sc.values = append(sc.values, v)
+	return nil
 }
 
 // number reads a number literal. The fast path is a short integer, which is nearly every number of a Kubernetes object.

@@ -20,6 +20,7 @@ type Reader struct {
 	s      string // the same text: strings are cut out of it
 	i      int
 	depth  int
+	items  int
 	floats bool
 }
 

@@ -1,0 +1,42 @@
+package compile
+
+import (
+	"maps"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// maxPaths bounds a policy by the paths of all its fields together. Compilers remember for each part where it stands, and
+// a few kilobytes of long keys, nested deeply, make gigabytes of that. The largest public policies have some 100 kB.
+const maxPaths = 16 << 20
+
+// pathBytes is the length of the paths of all fields below v, which itself has a path of length at; it stops above limit.
+func pathBytes(v any, at, limit int) int {
+	sum := at
+	switch v := v.(type) {
+	case map[string]any:
+		for k, x := range v {
+			if sum += pathBytes(x, at+len(k)+1, limit-sum); sum > limit {
+				break
+			}
+		}
+	case []any:
+		for _, x := range v {
+			if sum += pathBytes(x, at+3, limit-sum); sum > limit {
+				break
+			}
+		}
+	}
+	return sum
+}
+
+// tooLarge is the Program of a policy that is not compiled because of its size: it has a name and a mistake, and no rules.
+func tooLarge(family *Family, object map[string]any) *policy.Program {
+	bare := maps.Clone(object)
+	bare["spec"] = map[string]any{}
+	program := family.Compile(bare)
+	program.Diags = diag.List{}
+	program.Diags.Errorf("spec", "the policy is too large: the paths of its fields have more than %d bytes together", maxPaths)
+	return program
+}
