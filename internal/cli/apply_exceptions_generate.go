@@ -3,12 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/pss"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -61,6 +63,9 @@ func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
 		"exceptions": []any{map[string]any{"policyName": e.Program.Name, "ruleNames": rules}},
 		"match":      map[string]any{"all": []any{map[string]any{"resources": resources}}},
 	}
+	if list := podSecurityControls(e.Properties["controlsJSON"]); len(list) > 0 {
+		spec["podSecurity"] = list
+	}
 	return map[string]any{
 		"apiVersion": "kyverno.io/v2beta1",
 		"kind":       "PolicyException",
@@ -70,6 +75,63 @@ func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
 		},
 		"spec": spec,
 	}
+}
+
+// podSecurityControls exempts from the controls that a podSecurity rule found violated: for the images of the pod, whatever
+// their tag, and for the pod itself where the control looks at both.
+func podSecurityControls(found string) []any {
+	if found == "" {
+		return nil
+	}
+	v, err := value.DecodeJSON([]byte(found))
+	list, ok := v.([]any)
+	if err != nil || !ok {
+		return nil
+	}
+	scopes := map[string]string{}
+	for _, c := range pss.Controls() {
+		scopes[c.Name] = c.Images
+	}
+	var out []any
+	seen := map[string]bool{}
+	for _, e := range list {
+		control, _ := e.(map[string]any)
+		name, _ := control["Name"].(string)
+		if name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if scopes[name] != "required" {
+			out = append(out, map[string]any{"controlName": name})
+		}
+		if images, _ := control["Images"].([]any); len(images) > 0 && scopes[name] != "forbidden" {
+			out = append(out, map[string]any{"controlName": name, "images": anyTag(images)})
+		}
+	}
+	return out
+}
+
+// dockerHub is the registry that the images of a pod may leave out.
+const dockerHub = "docker.io/"
+
+// anyTag turns images into wildcards for all their tags and digests, as the author of the pod may have written them.
+func anyTag(images []any) []any {
+	var out []any
+	for _, i := range images {
+		image, _ := i.(string)
+		if at := strings.IndexByte(image, '@'); at >= 0 {
+			image = image[:at]
+		}
+		if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {
+			image = image[:colon]
+		}
+		for _, pattern := range []string{image + "*", strings.TrimPrefix(image, dockerHub) + "*"} {
+			if !slices.Contains(out, any(pattern)) {
+				out = append(out, pattern)
+			}
+		}
+	}
+	return out
 }
 
 // exceptionName joins the parts with dashes. What an object's name may not hold, such as the blanks of a rule's name,
