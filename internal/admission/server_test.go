@@ -453,8 +453,16 @@ func TestPolicyReview(t *testing.T) {
 // What triggers a generate rule may not change (language reference §13.8).
 func TestPolicyUpdateReview(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
-	const text = `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, ` +
-		`generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: there, data: {}}}]}}`
+	const text = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: there, data: {}}
+`
 	update := func(from, to string) admissionv1.AdmissionResponse {
 		_, res := ask(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "ClusterPolicy", "kyverno.io", "clusterpolicies"
