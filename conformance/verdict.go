@@ -21,15 +21,6 @@ type verdict struct {
 	failures []string
 }
 
-func (v *verdict) add(o verdict) {
-	v.policies += o.policies
-	v.run += max(o.run, 0)
-	v.results += o.results
-	v.objects += o.objects
-	v.missing = append(v.missing, o.missing...)
-	v.failures = append(v.failures, o.failures...)
-}
-
 // summary says how many of how many, and what the rest waits for.
 func summary(title string, verdicts []verdict) string {
 	var b strings.Builder

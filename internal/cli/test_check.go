@@ -130,9 +130,9 @@ func (r *testRun) hasRule(e *wantedResult) bool {
 	return false
 }
 
-// speaksOf: the rule itself, or one generated from it.
+// speaksOf: the rule itself, or one generated from it; of a policy that has no rules of its own, whatever it says.
 func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
-	return e.Rule == "" || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
+	return e.Rule == "" || rule.Stage == policy.StageDelete || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
 }
 
 // chosenObjects are the resources that one name of an expectation stands for.
@@ -245,6 +245,9 @@ func (r *testRun) checkResult(e *wantedResult, object *testObject, a *answer, re
 		return
 	}
 	row := testRow{Rule: result.Rule.Name, Resource: object.String(), Message: result.Message}
+	if result.Rule.Stage == policy.StageDelete {
+		row.Rule = ""
+	}
 	if e.PatchedResources != "" && a.stage != policy.StageGenerate {
 		if failed, kept := r.comparePatched(e, &row, a); failed || !kept {
 			if kept {

@@ -111,6 +111,15 @@ func (r *testRun) judge(ctx context.Context, op policy.Operation) error {
 		if err != nil {
 			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
 		}
+		if op == "" {
+			deletions, err := r.evaluator.deletions(ctx, o.value)
+			if err != nil {
+				return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
+			}
+			for _, d := range deletions {
+				answers = append(answers, answer{d.Results[0].Program, policy.StageDelete, d})
+			}
+		}
 		all[i] = answers
 	}
 	r.answers[op] = all
