@@ -54,6 +54,7 @@ var measurements = []struct {
 	{"policies", (*bench).policies},
 	{"cli", (*bench).commandLine},
 	{"library", (*bench).library},
+	{"foreach", (*bench).foreach},
 	{"rest", (*bench).rest},
 }
 
@@ -98,7 +99,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, rest, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, foreach, rest, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line

@@ -136,48 +136,54 @@ func operationOf(v any) (o Operation, err error) {
 // with it and with the values of the operations. Beyond the RFC, `add` makes missing parents, `remove` of what is not
 // there is no error, and negative indexes count from the end (language reference §5.3).
 func ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
+	return new(Edits).ApplyJSON(meter, v, ops)
+}
+
+// ApplyJSON is the function of that name for one of several patches in a row: what an earlier patch made is changed in
+// place instead of being copied again.
+func (e *Edits) ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
 	for i := range ops {
 		if err := meter.Step(1 + len(ops[i].Path)); err != nil {
 			return nil, err
 		}
 		var err error
-		if v, err = ops[i].apply(meter, v); err != nil {
+		if v, err = ops[i].apply(e, meter, v); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
 }
 
-func (o *Operation) apply(meter *budget.Meter, doc any) (any, error) {
+func (o *Operation) apply(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	switch o.Op {
 	case "add":
-		return o.add(meter, doc)
+		return o.add(e, meter, doc)
 	case "remove":
-		return o.remove(doc)
+		return o.remove(e, doc)
 	case "replace":
-		return o.replace(doc)
+		return o.replace(e, doc)
 	case "move":
-		return o.move(doc)
+		return o.move(e, doc)
 	case "copy":
-		return o.copy(doc)
+		return o.copy(e, doc)
 	case "test":
 		return doc, o.test(doc)
 	}
 	return nil, fmt.Errorf("Unexpected kind: %s", o.Op) //lint:ignore ST1005 the reference's words
 }
 
-func (o *Operation) add(meter *budget.Meter, doc any) (any, error) {
+func (o *Operation) add(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	if o.Path == "" {
 		return o.whole()
 	}
-	doc, err := ensureParents(meter, doc, o.Path)
+	doc, err := e.ensureParents(meter, doc, o.Path)
 	if err != nil {
 		return nil, err
 	}
 	if !reaches(doc, o.Path) {
 		return nil, fmt.Errorf("add operation does not apply: doc is missing path: %q: %w", o.Path, errMissing)
 	}
-	doc, err = change(doc, o.Path, func(c any, key string) (any, error) { return addTo(c, key, o.Value) })
+	doc, err = e.change(doc, o.Path, func(c any, key string) (any, error) { return e.addTo(c, key, o.Value) })
 	if err != nil {
 		return nil, fmt.Errorf("error in add for path: '%s': %w", o.Path, err)
 	}
@@ -192,18 +198,18 @@ func (o *Operation) whole() (any, error) {
 	return o.Value, nil
 }
 
-func (o *Operation) remove(doc any) (any, error) {
+func (o *Operation) remove(e *Edits, doc any) (any, error) {
 	if !reaches(doc, o.Path) {
 		return doc, nil
 	}
-	out, err := change(doc, o.Path, removeFrom)
+	out, err := e.change(doc, o.Path, e.removeFrom)
 	if err != nil {
 		return nil, fmt.Errorf("error in remove for path: '%s': %w", o.Path, err)
 	}
 	return out, nil
 }
 
-func (o *Operation) replace(doc any) (any, error) {
+func (o *Operation) replace(e *Edits, doc any) (any, error) {
 	if o.Path == "" {
 		return o.whole()
 	}
@@ -214,14 +220,14 @@ func (o *Operation) replace(doc any) (any, error) {
 	if _, err := get(container, key); err != nil {
 		return nil, fmt.Errorf("replace operation does not apply: doc is missing key: %s: %w", o.Path, errMissing)
 	}
-	out, err := change(doc, o.Path, func(c any, key string) (any, error) { return put(c, key, o.Value) })
+	out, err := e.change(doc, o.Path, func(c any, key string) (any, error) { return e.put(c, key, o.Value) })
 	if err != nil {
 		return nil, fmt.Errorf("error in remove for path: '%s': %w", o.Path, err) // the reference says "remove", too
 	}
 	return out, nil
 }
 
-func (o *Operation) move(doc any) (any, error) {
+func (o *Operation) move(e *Edits, doc any) (any, error) {
 	if o.From == "" {
 		return nil, errors.New("unable to move entire document to another path: invalid state detected")
 	}
@@ -233,19 +239,19 @@ func (o *Operation) move(doc any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
-	if doc, err = change(doc, o.From, removeFrom); err != nil {
+	if doc, err = e.change(doc, o.From, e.removeFrom); err != nil {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
 	if !reaches(doc, o.Path) {
 		return nil, fmt.Errorf("move operation does not apply: doc is missing destination path: %s: %w", o.Path, errMissing)
 	}
-	if doc, err = change(doc, o.Path, func(c any, key string) (any, error) { return addTo(c, key, v) }); err != nil {
+	if doc, err = e.change(doc, o.Path, func(c any, key string) (any, error) { return e.addTo(c, key, v) }); err != nil {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", o.Path, err)
 	}
 	return doc, nil
 }
 
-func (o *Operation) copy(doc any) (any, error) {
+func (o *Operation) copy(e *Edits, doc any) (any, error) {
 	container, key, ok := locate(doc, o.From)
 	if !ok {
 		return nil, fmt.Errorf("copy operation does not apply: doc is missing from path: %q: %w", o.From, errMissing)
@@ -257,7 +263,8 @@ func (o *Operation) copy(doc any) (any, error) {
 	if !reaches(doc, o.Path) {
 		return nil, fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", o.Path, errMissing)
 	}
-	if doc, err = change(doc, o.Path, func(c any, key string) (any, error) { return addTo(c, key, v) }); err != nil {
+	e.forget() // what is copied stands in two places from now on
+	if doc, err = e.change(doc, o.Path, func(c any, key string) (any, error) { return e.addTo(c, key, v) }); err != nil {
 		return nil, fmt.Errorf("error while adding value during copy: %w", err)
 	}
 	return doc, nil

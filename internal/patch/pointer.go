@@ -2,7 +2,6 @@ package patch
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,12 +51,12 @@ func reaches(doc any, path string) bool {
 
 // change returns doc with the container that holds path's target replaced by what f makes of it. Only the containers on
 // the way are copied. The way must exist (see locate).
-func change(doc any, path string, f func(container any, key string) (any, error)) (any, error) {
+func (e *Edits) change(doc any, path string, f func(container any, key string) (any, error)) (any, error) {
 	parents, key, _ := split(path)
-	return changeAt(doc, parents, func(c any) (any, error) { return f(c, key) })
+	return e.changeAt(doc, parents, func(c any) (any, error) { return f(c, key) })
 }
 
-func changeAt(v any, parents []string, f func(any) (any, error)) (any, error) {
+func (e *Edits) changeAt(v any, parents []string, f func(any) (any, error)) (any, error) {
 	if len(parents) == 0 {
 		return f(v)
 	}
@@ -65,7 +64,7 @@ func changeAt(v any, parents []string, f func(any) (any, error)) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := changeAt(child, parents[1:], f)
+	made, err := e.changeAt(child, parents[1:], f)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +74,7 @@ func changeAt(v any, parents []string, f func(any) (any, error)) (any, error) {
 	if same(child, made) {
 		return v, nil
 	}
-	return put(v, parents[0], made)
+	return e.put(v, parents[0], made)
 }
 
 // get reads a member. The empty key stands for the container itself.
@@ -123,13 +122,10 @@ func index(key string, n int) (int, error) {
 }
 
 // put replaces a member that exists.
-func put(container any, key string, v any) (any, error) {
+func (e *Edits) put(container any, key string, v any) (any, error) {
 	switch c := container.(type) {
 	case map[string]any:
-		out := maps.Clone(c)
-		if out == nil {
-			out = map[string]any{}
-		}
+		out := e.mapOf(c)
 		out[key] = v
 		return out, nil
 	case []any:
@@ -140,7 +136,7 @@ func put(container any, key string, v any) (any, error) {
 		if i >= len(c) {
 			return nil, badIndex(i)
 		}
-		out := slices.Clone(c)
+		out := e.listOf(c)
 		out[i] = v
 		return out, nil
 	}
@@ -148,10 +144,10 @@ func put(container any, key string, v any) (any, error) {
 }
 
 // addTo sets a member of a map, or inserts into a list; `-` appends.
-func addTo(container any, key string, v any) (any, error) {
+func (e *Edits) addTo(container any, key string, v any) (any, error) {
 	c, ok := container.([]any)
 	if !ok {
-		return put(container, key, v)
+		return e.put(container, key, v)
 	}
 	if key == "-" {
 		return append(slices.Clip(c), v), nil
@@ -171,13 +167,13 @@ func addTo(container any, key string, v any) (any, error) {
 }
 
 // removeFrom takes a member out; one that is not there is passed over.
-func removeFrom(container any, key string) (any, error) {
+func (e *Edits) removeFrom(container any, key string) (any, error) {
 	switch c := container.(type) {
 	case map[string]any:
 		if _, ok := c[key]; !ok {
 			return c, nil
 		}
-		out := maps.Clone(c)
+		out := e.mapOf(c)
 		delete(out, key)
 		return out, nil
 	case []any:
@@ -201,7 +197,7 @@ const maxPadding = 1 << 12
 
 // ensureParents makes the maps and lists that path leads through: a list where the next part is an index, with nulls
 // before it.
-func ensureParents(meter *budget.Meter, doc any, path string) (any, error) {
+func (e *Edits) ensureParents(meter *budget.Meter, doc any, path string) (any, error) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 2 {
 		return doc, nil
@@ -222,7 +218,7 @@ func ensureParents(meter *budget.Meter, doc any, path string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		doc, err = changeAt(doc, way, func(c any) (any, error) {
+		doc, err = e.changeAt(doc, way, func(c any) (any, error) {
 			list, ok := c.([]any)
 			if n, err := strconv.Atoi(part); err == nil && ok && n > len(list) {
 				if n > maxPadding {
@@ -233,7 +229,7 @@ func ensureParents(meter *budget.Meter, doc any, path string) (any, error) {
 				}
 				c = append(slices.Clip(list), make([]any, n-len(list))...)
 			}
-			if out, err := addTo(c, part, made); err == nil {
+			if out, err := e.addTo(c, part, made); err == nil {
 				return out, nil
 			}
 			return c, nil // the operation itself will say what is missing

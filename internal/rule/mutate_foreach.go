@@ -8,6 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/loader"
+	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -33,9 +34,10 @@ type mutateLoop struct {
 	bind          binder
 	context       *loader.Chain
 	preconditions *condition.Set
-	// One of the two is set.
+	// One of the three is set.
 	nested []*mutateLoop
-	patch  patcher
+	merge  patcher
+	edit   editor
 }
 
 func (c *compiler) mutateLoops(entries []kyvernov1.ForEachMutation, path string, depth int) []*mutateLoop {
@@ -86,10 +88,10 @@ func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path 
 		l.nested = c.mutateLoops(f.ForEachMutation, path+".foreach", depth+1)
 	case merge:
 		if v, ok := c.decode(f.RawPatchStrategicMerge, path+".patchStrategicMerge"); ok {
-			l.patch = c.strategicMerge(v, path+".patchStrategicMerge", "/patchStrategicMerge")
+			l.merge = c.strategicMerge(v, path+".patchStrategicMerge", "/patchStrategicMerge")
 		}
 	case json:
-		l.patch = c.jsonPatch(f.PatchesJSON6902, path+".patchesJson6902", "/patchesJson6902")
+		l.edit = c.jsonPatch(f.PatchesJSON6902, path+".patchesJson6902", "/patchesJson6902")
 	default:
 		c.diags.Errorf(path, "one of `foreach`, `patchStrategicMerge`, or `patchesJson6902` must be specified")
 	}
@@ -149,6 +151,7 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 	if !ok {
 		elements = []any{found}
 	}
+	var edits patch.Edits // nobody sees the object between two elements
 	for i := range elements {
 		if l.descending {
 			i = len(elements) - 1 - i
@@ -159,7 +162,7 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 		if err := s.Env.Meter.Step(1); err != nil {
 			return nil, err
 		}
-		if object, err = l.element(l.bind.apply(s, elements[i], i), object); err != nil {
+		if object, err = l.element(&edits, l.bind.apply(s, elements[i], i), object); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +170,7 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 }
 
 // element patches the object for the element that s binds.
-func (l *mutateLoop) element(s *policy.Scope, object any) (any, error) {
+func (l *mutateLoop) element(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
 	s = l.context.Apply(s)
 	if l.preconditions != nil {
 		verdict, err := l.preconditions.Eval(s.Env, s)
@@ -181,7 +184,13 @@ func (l *mutateLoop) element(s *policy.Scope, object any) (any, error) {
 	if l.nested != nil {
 		return runLoops(l.nested)(s, object)
 	}
-	out, err := l.patch(s, object)
+	var out any
+	var err error
+	if l.edit != nil {
+		out, err = l.edit(edits, s, object)
+	} else {
+		out, err = l.merge(s, object)
+	}
 	if err != nil {
 		return nil, patchError{textElements, err}
 	}

@@ -19,13 +19,22 @@ var mutateJSONPatch = &Kind{
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		p := c.jsonPatch(r.Mutation.PatchesJSON6902, c.in.Path+".mutate.patchesJson6902", "/mutate/patchesJson6902")
-		return c.mutation(r, p, yieldNoPatches)
+		if p == nil {
+			return c.mutation(r, nil, yieldNoPatches)
+		}
+		return c.mutation(r, p.once, yieldNoPatches)
 	},
 }
 
-// jsonPatch compiles a patchesJson6902 into a patcher; nil when it is malformed. The text is read once unless it has
+// editor patches an object for one of several patches in a row; edits may be changed in place (patch.Edits).
+type editor func(edits *patch.Edits, s *policy.Scope, object any) (any, error)
+
+// once is the patcher of a single patch.
+func (e editor) once(s *policy.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
+
+// jsonPatch compiles a patchesJson6902 into an editor; nil when it is malformed. The text is read once unless it has
 // variables; one that is a single variable may also give the list itself.
-func (c *compiler) jsonPatch(text, path, errorPath string) patcher {
+func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 	t := c.template(text, path, errorPath)
 	if static, ok := t.Static(); ok {
 		ops, err := patch.ParseJSONPatch(static.(string))
@@ -38,9 +47,11 @@ func (c *compiler) jsonPatch(text, path, errorPath string) patcher {
 				c.diags.Errorf(path, "path must begin with a forward slash: %s: %s", c.in.Path, o.Path)
 			}
 		}
-		return func(s *policy.Scope, object any) (any, error) { return applyJSON(s, ops, object) }
+		return func(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
+			return applyJSON(edits, s, ops, object)
+		}
 	}
-	return func(s *policy.Scope, object any) (any, error) {
+	return func(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
 		v, err := substitute(t, s)
 		if err != nil {
 			return nil, err
@@ -54,7 +65,7 @@ func (c *compiler) jsonPatch(text, path, errorPath string) patcher {
 		if err != nil {
 			return nil, patchError{textPatchError, err}
 		}
-		return applyJSON(s, ops, object)
+		return applyJSON(edits, s, ops, object)
 	}
 }
 
@@ -69,8 +80,8 @@ func jsonPatchMistake(rulePath string, err error) string {
 	return err.Error()
 }
 
-func applyJSON(s *policy.Scope, ops []patch.Operation, object any) (any, error) {
-	out, err := patch.ApplyJSON(s.Env.Meter, object, ops)
+func applyJSON(edits *patch.Edits, s *policy.Scope, ops []patch.Operation, object any) (any, error) {
+	out, err := edits.ApplyJSON(s.Env.Meter, object, ops)
 	if err != nil {
 		return nil, patchError{textPatchError, err}
 	}

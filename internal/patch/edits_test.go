@@ -1,0 +1,54 @@
+package patch
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// TestEdits applies random patches in a row, in place and with everything copied: the results are the same, and nothing
+// that was given is changed.
+func TestEdits(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	paths := []string{"/a", "/a/b", "/a/b/0", "/a/b/1", "/a/b/-", "/l/0", "/l/1/x", "/l/-", "/l/0/y/z", "/m/k"}
+	applied := 0
+	for range 5_000 {
+		doc, err := value.DecodeJSON([]byte(`{"a":{"b":[1,{"x":1}]},"l":[{"y":{}},{"x":[]}],"m":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := value.JSON(doc)
+		given := map[string]any{"x": []any{"v"}, "z": map[string]any{}}
+		shared := value.JSON(given)
+		var edits Edits
+		inPlace, copied := doc, doc
+		for step := range 8 {
+			path := func() string { return paths[r.IntN(len(paths))] }
+			o := Operation{Op: []string{"add", "add", "replace", "remove", "copy", "move"}[r.IntN(6)], Path: path(), From: path()}
+			if o.Value = given; r.IntN(2) == 0 {
+				o.Value = strconv.Itoa(step)
+			}
+			made, err := edits.ApplyJSON(nil, inPlace, []Operation{o})
+			want, wantErr := ApplyJSON(nil, copied, []Operation{o})
+			if (err == nil) != (wantErr == nil) {
+				t.Fatalf("%+v on %s: %v, want %v", o, value.JSON(copied), err, wantErr)
+			}
+			if err != nil {
+				break // a patch that fails ends the row, and what it left is dropped
+			}
+			if value.JSON(made) != value.JSON(want) {
+				t.Fatalf("%+v on %s:\n got %s\nwant %s", o, value.JSON(copied), value.JSON(made), value.JSON(want))
+			}
+			inPlace, copied = made, want
+			applied++
+		}
+		if value.JSON(doc) != before || value.JSON(given) != shared {
+			t.Fatalf("changed what was given: %s, %s", value.JSON(doc), value.JSON(given))
+		}
+	}
+	if applied < 5_000 {
+		t.Errorf("only %d patches applied", applied)
+	}
+}
