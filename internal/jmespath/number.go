@@ -23,9 +23,9 @@ func (env *Env) items(n int) error {
 	return env.bytes(n * 16)
 }
 
-// keys counts an object that is made of n keys: a key takes some ten times as long as an item.
+// keys counts an object that is made of n keys: a key takes some fifteen times as long as an item.
 func (env *Env) keys(n int) error {
-	if err := env.step(10 * n); err != nil {
+	if err := env.step(16 * n); err != nil {
 		return err
 	}
 	return env.bytes(n * 40)

@@ -38,7 +38,7 @@ func (w *walk) count(n int) {
 
 // element judges v by n.
 func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
-	if w.count(2); w.err != nil {
+	if w.count(3); w.err != nil {
 		return mismatch, nil
 	}
 	n = w.settle(n)

@@ -1,0 +1,244 @@
+package robustness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// What a bomb may cost. Measured times are compared with a margin, since continuous integration shares its processors;
+// allocations do not depend on the machine.
+const (
+	maxTime       = 20 * time.Millisecond
+	maxTimeDecode = 100 * time.Millisecond // where 5 MB of JSON have to be read first
+	timeMargin    = 5
+	maxAllocated  = 64 << 20
+	child         = "EPHOR_BOMBS"
+)
+
+// bomb is one hostile policy and object.
+type bomb struct {
+	name string
+	// policy is the spec of a ClusterPolicy, or only the rules' content; see compileBomb.
+	policy func() string
+	object func() string // JSON; nil for a small Pod
+	// want is the status of the only result, and a part of its message. compiles: false, when the compiler refuses it.
+	status  string
+	message string
+	decode  bool // reading 5 MB is part of it
+}
+
+// cost is what the process found.
+type cost struct {
+	Name      string
+	Status    string
+	Message   string
+	Time      time.Duration
+	Allocated uint64
+}
+
+// TestBombs sets all bombs off in a child process and holds each result and its cost against the table.
+func TestBombs(t *testing.T) {
+	if os.Getenv(child) != "" {
+		t.Skip("this is the child")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestBombChild$", "-test.v")
+	cmd.Env = append(os.Environ(), child+"=1", "GOMEMLIMIT=256MiB")
+	out, err := cmd.CombinedOutput()
+	costs := map[string]cost{}
+	for _, line := range strings.Split(string(out), "\n") {
+		if text, ok := strings.CutPrefix(line, "COST "); ok {
+			var c cost
+			if err := json.Unmarshal([]byte(text), &c); err != nil {
+				t.Fatal(err)
+			}
+			costs[c.Name] = c
+		}
+	}
+	if err != nil {
+		t.Errorf("the process with the bombs ended with %v; the end of what it said:\n%s", err, last(string(out), 4000))
+	}
+	margin := timeMargin * time.Duration(1)
+	if raceDetector {
+		margin *= 10
+	}
+	t.Logf("%-42s %9s %9s  %s", "bomb", "time", "memory", "result")
+	for _, b := range bombs {
+		c, ok := costs[b.name]
+		if !ok {
+			t.Errorf("%s: no result", b.name)
+			continue
+		}
+		t.Logf("%-42s %7.1fms %7.1fMB  %s: %s", c.Name, float64(c.Time)/1e6, float64(c.Allocated)/(1<<20), c.Status, first(c.Message, 110))
+		limit := maxTime
+		if b.decode {
+			limit = maxTimeDecode
+		}
+		if c.Status != b.status || !strings.Contains(c.Message, b.message) {
+			t.Errorf("%s: %s: %s, want %s: …%s…", b.name, c.Status, first(c.Message, 300), b.status, b.message)
+		}
+		if c.Time > margin*limit {
+			t.Errorf("%s took %v of processor time, allowed are %v (%v with the margin)", b.name, c.Time, limit, margin*limit)
+		}
+		if c.Allocated > maxAllocated && !raceDetector {
+			t.Errorf("%s allocated %d MB, allowed are %d", b.name, c.Allocated>>20, maxAllocated>>20)
+		}
+	}
+}
+
+// TestBombChild runs in the child process: it prints what each bomb costs.
+func TestBombChild(t *testing.T) {
+	if os.Getenv(child) == "" {
+		t.Skip("runs only as the child of TestBombs")
+	}
+	if !raceDetector {
+		// A bomb that is not defused must not take the machine along.
+		if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 3 << 30, Max: 3 << 30}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	only := os.Getenv("EPHOR_BOMB")
+	for _, b := range bombs {
+		if only != "" && !strings.Contains(b.name, only) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "setting off %s\n", b.name)
+		c := setOff(b)
+		text, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("COST %s\n", text)
+	}
+}
+
+// setOff measures one bomb: the compiling of the policy, the decoding of the object and the evaluation. The least time
+// of three counts.
+func setOff(b bomb) cost {
+	c := cost{Name: b.name, Time: math.MaxInt64}
+	policyText := []byte(b.policy())
+	object := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":[{"name":"c","image":"nginx:1"}]}}`)
+	if b.object != nil {
+		object = []byte(b.object())
+	}
+	policyJSON := policyText
+	if policyText[0] != '{' {
+		var err error
+		if policyJSON, err = yaml.YAMLToJSON(policyText); err != nil {
+			c.Status, c.Message = "broken test", err.Error()
+			return c
+		}
+	}
+	for range 3 {
+		runtime.GC()
+		runtime.LockOSThread()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := processorTime()
+		status, message := judge(policyJSON, object)
+		took := processorTime() - start
+		runtime.ReadMemStats(&after)
+		runtime.UnlockOSThread()
+		c.Status, c.Message = status, ends(message, 1000)
+		c.Time = min(c.Time, took)
+		c.Allocated = after.TotalAlloc - before.TotalAlloc
+	}
+	return c
+}
+
+// judge is the whole way of a policy and an object: decode, compile, evaluate.
+func judge(policyJSON, object []byte) (status, message string) {
+	decoded, err := value.DecodeJSON(policyJSON)
+	if err != nil {
+		return "not decoded", err.Error()
+	}
+	program, diags := compile.One(compile.Object{Value: decoded.(map[string]any)})
+	if diags.HasErrors() {
+		return "refused", diags.Err().Error()
+	}
+	doc := value.FromJSON(object)
+	req := request(policy.Create, doc)
+	if _, err := doc.Map(); err != nil {
+		return "not decoded", err.Error()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out := evaluate(ctx, req, program)
+	if len(out.Results) != 1 {
+		return fmt.Sprintf("%d results", len(out.Results)), ""
+	}
+	return out.Results[0].Status.String(), out.Results[0].Message
+}
+
+func request(op policy.Operation, doc *value.Doc) *policy.Request {
+	req := &policy.Request{
+		Operation: op, Object: doc, Namespace: "d", Name: "p", UID: "u",
+		GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"},
+		User: &policy.User{Username: "u"},
+	}
+	req.RequestGVK = req.GVK
+	return req
+}
+
+// everyStage are all stages that exist.
+const everyStage = ^policy.Stage(0)
+
+func evaluate(ctx context.Context, req *policy.Request, programs ...*policy.Program) policy.Outcome {
+	snapshot := catalog.NewStatic(programs)
+	return engine.Eval(ctx, engine.Input{
+		Selections: snapshot.For(req, catalog.Route{Stages: everyStage}), Request: req, Stages: everyStage,
+		Root: fixed.New(fixed.Values{Seed: 1, Now: func() time.Time { return time.Unix(1_700_000_000, 0) }}),
+	})
+}
+
+// processorTime is what the thread has used so far.
+func processorTime() time.Duration {
+	const thread = 3 // CLOCK_THREAD_CPUTIME_ID
+	var t syscall.Timespec
+	if _, _, err := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, thread, uintptr(unsafe.Pointer(&t)), 0); err != 0 {
+		panic(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+func first(s string, n int) string {
+	s = strings.ReplaceAll(s, "\n", " ")
+	if len(s) > n {
+		return strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}
+
+// ends is the beginning and the end of s.
+func ends(s string, n int) string {
+	if len(s) <= 2*n {
+		return s
+	}
+	return first(s, n) + last(s, n)
+}
+
+func last(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
