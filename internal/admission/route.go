@@ -40,15 +40,16 @@ const (
 
 // routes is the table: every path of a POST that does not name a policy.
 var routes = map[string]*route{
-	"/validate":        {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages}},
-	"/validate/fail":   {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
-	"/validate/ignore": {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
-	"/mutate":          {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages}, operations: changing},
-	"/mutate/fail":     {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &fail}, operations: changing},
-	"/mutate/ignore":   {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &ignore}, operations: changing},
-	"/policyvalidate":  {handle: (*Server).reviewPolicy},
-	"/policymutate":    {handle: (*Server).allow},
-	"/verifymutate":    {handle: (*Server).heartbeat},
+	"/validate":          {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages}},
+	"/validate/fail":     {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
+	"/validate/ignore":   {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
+	"/mutate":            {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages}, operations: changing},
+	"/mutate/fail":       {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &fail}, operations: changing},
+	"/mutate/ignore":     {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &ignore}, operations: changing},
+	"/policyvalidate":    {handle: (*Server).reviewPolicy},
+	"/policymutate":      {handle: (*Server).allow},
+	"/exceptionvalidate": {handle: (*Server).reviewException},
+	"/verifymutate":      {handle: (*Server).heartbeat},
 }
 
 // finegrained separates the shared part of a path from the key of the one policy that the webhook is for.

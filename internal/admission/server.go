@@ -47,6 +47,8 @@ type Options struct {
 	// DrainDelay is how long the server goes on answering after it was told to stop, while load balancers notice that
 	// it is no longer ready.
 	DrainDelay time.Duration
+	// Exceptions says whose PolicyExceptions are applied, for the warnings of those who write others.
+	Exceptions Exceptions
 	Log        *slog.Logger
 	Now        func() time.Time
 }

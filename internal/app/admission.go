@@ -82,6 +82,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	server := admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
+		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 	}, p.catalog.Snapshot, p.settings, &live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
 		Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,

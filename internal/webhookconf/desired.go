@@ -21,11 +21,12 @@ const (
 
 // The names of the configurations.
 const (
-	PolicyValidating   = "kyverno-policy-validating-webhook-cfg"
-	PolicyMutating     = "kyverno-policy-mutating-webhook-cfg"
-	ResourceValidating = "kyverno-resource-validating-webhook-cfg"
-	ResourceMutating   = "kyverno-resource-mutating-webhook-cfg"
-	VerifyMutating     = "kyverno-verify-mutating-webhook-cfg"
+	PolicyValidating    = "kyverno-policy-validating-webhook-cfg"
+	PolicyMutating      = "kyverno-policy-mutating-webhook-cfg"
+	ResourceValidating  = "kyverno-resource-validating-webhook-cfg"
+	ResourceMutating    = "kyverno-resource-mutating-webhook-cfg"
+	ExceptionValidating = "kyverno-exception-validating-webhook-cfg"
+	VerifyMutating      = "kyverno-verify-mutating-webhook-cfg"
 )
 
 // MaxTimeoutSeconds is the longest timeout that the API server accepts.
@@ -82,6 +83,7 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			b.validating(PolicyValidating, b.policyValidating()),
 			b.validating(ResourceValidating, b.resource(&b.val)),
+			b.validating(ExceptionValidating, b.exceptionValidating()),
 		},
 		Mutating: []*admissionv1.MutatingWebhookConfiguration{
 			b.mutating(PolicyMutating, b.policyMutating()),

@@ -336,7 +336,7 @@ func TestFixedParts(t *testing.T) {
 	for _, c := range got.Mutating {
 		names = append(names, c.Name)
 	}
-	if want := "kyverno-policy-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg"; strings.Join(names, " ") != want {
+	if want := "kyverno-policy-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-exception-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg"; strings.Join(names, " ") != want {
 		t.Errorf("names: %v", names)
 	}
 	policies := got.Validating[0].Webhooks[0]
@@ -345,6 +345,10 @@ func TestFixedParts(t *testing.T) {
 		t.Errorf("%+v", policies)
 	}
 	if w := got.Validating[1].Webhooks[0]; w.NamespaceSelector.MatchLabels["a"] != "b" || w.ObjectSelector == nil || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || string(w.ClientConfig.CABundle) != "CA" {
+		t.Errorf("%+v", w)
+	}
+	if w := got.Validating[2].Webhooks[0]; *w.ClientConfig.Service.Path != "/exceptionvalidate" || *w.FailurePolicy != admissionv1.Fail ||
+		strings.Join(w.Rules[0].APIVersions, " ") != "v2 v2beta1" || w.Rules[0].Resources[0] != "policyexceptions" || strings.Count(w.Name, ".") < 2 {
 		t.Errorf("%+v", w)
 	}
 	if w := got.Mutating[2].Webhooks[0]; *w.FailurePolicy != admissionv1.Ignore || w.ObjectSelector.MatchLabels["app.kubernetes.io/name"] != "kyverno" {

@@ -100,6 +100,16 @@ func (b *builder) policyValidating() []webhook {
 	return []webhook{w}
 }
 
+// exceptionValidating is the review of exceptions, in all versions that are served.
+func (b *builder) exceptionValidating() []webhook {
+	w := b.webhook(b.Options.Service+"."+b.Options.Namespace+".svc", "/exceptionvalidate")
+	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", []string{"v2", "v2beta1"}, writes, "policyexceptions")}
+	for _, c := range b.Settings.Webhook.MatchConditions {
+		w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
+	}
+	return []webhook{w}
+}
+
 func (b *builder) policyMutating() []webhook {
 	w := b.webhook("mutate-policy.kyverno.svc", "/policymutate")
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun

@@ -1,0 +1,48 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func TestExceptionReview(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	const good = `{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: e, namespace: ns}, spec: {
+	  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: p, ruleNames: [r]}]}}`
+	nameless := strings.Replace(good, "policyName: p", `policyName: ""`, 1)
+	deleted := strings.Replace(nameless, "{name: e,", "{name: e, deletionTimestamp: '2026-01-01T00:00:00Z',", 1)
+	for _, c := range []struct {
+		name, text string
+		exceptions Exceptions
+		refusal    string
+		warning    string
+	}{
+		{"disabled", good, Exceptions{}, "", "PolicyException resources would not be processed until it is enabled."},
+		{"no namespace", good, Exceptions{Enabled: true}, "", "The exceptionNamespace flag is not set"},
+		{"another namespace", good, Exceptions{Enabled: true, Namespace: "other"}, "", "PolicyException resource namespace must match the defined namespace."},
+		{"the namespace", good, Exceptions{Enabled: true, Namespace: "ns"}, "", ""},
+		{"all namespaces", good, Exceptions{Enabled: true, Namespace: "*"}, "", ""},
+		{"a mistake", nameless, Exceptions{Enabled: true, Namespace: "*"}, "An exception requires a policy name\n  at spec.exceptions[0].policyName", ""},
+		{"a mistake, while it is being deleted", deleted, Exceptions{Enabled: true, Namespace: "*"}, "", ""},
+		{"a caution", strings.Replace(good, "policyName: p", `policyName: "p*"`, 1), Exceptions{Enabled: true, Namespace: "*"}, "", `the exception is for no policy: "p*" is taken literally`},
+	} {
+		srv.Exceptions = c.exceptions
+		raw, err := yaml.YAMLToJSON([]byte(c.text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, res := ask(t, srv, "/exceptionvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "PolicyException", "kyverno.io", "policyexceptions"
+			r.Namespace, r.Object.Raw = "ns", raw
+		}))
+		if code != 200 || res.Allowed != (c.refusal == "") || !res.Allowed && !strings.HasPrefix(res.Result.Message, c.refusal) {
+			t.Errorf("%s: %d %+v", c.name, code, res)
+		}
+		if got := strings.Join(res.Warnings, "; "); got != c.warning {
+			t.Errorf("%s: warnings %q, want %q", c.name, got, c.warning)
+		}
+	}
+}
