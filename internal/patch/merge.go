@@ -287,7 +287,14 @@ func same(old, v any) bool {
 	return old == v
 }
 
-func keysOf(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+func keysOf(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
 
 // directiveKind is what `$patch` asks for.
 type directiveKind uint8

@@ -1,12 +1,11 @@
 package patch
 
-import (
-	"slices"
-)
+import "strings"
 
 // keyTuples are the values of the keys of all elements, each tuple once, in the order of the lists. An element without
 // a key has an empty text for it.
 func keyTuples(keys []string, lists ...[]*cell) [][]string {
+	seen := map[string]bool{}
 	var out [][]string
 	for _, list := range lists {
 		for _, c := range list {
@@ -15,7 +14,8 @@ func keyTuples(keys []string, lists ...[]*cell) [][]string {
 			for i, k := range keys {
 				tuple[i] = keyText(o, k)
 			}
-			if !slices.ContainsFunc(out, func(t []string) bool { return slices.Equal(t, tuple) }) {
+			if id := strings.Join(tuple, "\x00"); !seen[id] {
+				seen[id] = true
 				out = append(out, tuple)
 			}
 		}
@@ -119,10 +119,10 @@ func find(list []*cell, keys, values []string) *cell {
 }
 
 // set puts element in place of those that have the values, behind the list when there are none; a nil element removes
-// them. An empty value matches any. Elements that are null or empty are dropped on the way, and with no values at all
+// them. The list is used again for the result. An empty value matches any. Elements that are null or empty are dropped on the way, and with no values at all
 // every element that lacks the first key.
 func set(list []*cell, keys, values []string, element *cell) ([]*cell, error) {
-	out := make([]*cell, 0, len(list)+1)
+	out := list[:0] // it never holds more than was read, up to the end
 	found := false
 	setsMaps := len(keys) > 0 && keys[0] != "" && len(values) > 0 && values[0] != ""
 	for _, c := range list {

@@ -28,7 +28,7 @@ func (m *merger) mergedList(target, patch any, s *schema) (any, error) {
 	if haveTarget && patch == nil {
 		return none, nil
 	}
-	if haveTarget && !havePatch && m.orderly(t, s) {
+	if haveTarget && !havePatch && orderly(t, s) {
 		return m.tidyElements(t, s)
 	}
 	if err := m.meter.Step(len(t) + len(p)); err != nil {
@@ -72,33 +72,57 @@ func (m *merger) mergedList(target, patch any, s *schema) (any, error) {
 	return out, nil
 }
 
-// orderly reports whether a list that no patch mentions needs nothing but its elements looked at: they are maps with
-// keys of their own, or scalars of their own.
-func (m *merger) orderly(list []any, s *schema) bool {
+// orderly reports whether a list that no patch mentions needs nothing but its elements looked at: all of them are maps
+// with the same keys, or scalars, and no two are the same.
+func orderly(list []any, s *schema) bool {
 	if len(list) > 64 {
 		return false // comparing each with each is for the usual short lists
 	}
 	for i, e := range list {
-		var key string
-		if len(s.keys) == 1 {
-			o, ok := e.(map[string]any)
-			if key = keyText(o, s.keys[0]); !ok || key == "" {
+		if len(s.keys) == 0 {
+			if kindOf(e) != scalarKind || e == "" || slices.ContainsFunc(list[:i], func(b any) bool { return sameText(b, e) }) {
 				return false
 			}
-		} else if key = scalarText(e); len(s.keys) > 1 || kindOf(e) != scalarKind || key == "" {
+			continue
+		}
+		o, _ := e.(map[string]any)
+		first, _ := list[0].(map[string]any)
+		keys := 0
+		for _, k := range s.keys {
+			v, has := o[k]
+			if _, all := first[k]; has != all || has && (kindOf(v) != scalarKind || v == "") {
+				return false
+			}
+			if has {
+				keys++
+			}
+		}
+		if keys == 0 {
 			return false
 		}
-		for _, before := range list[:i] {
-			other := scalarText(before)
-			if len(s.keys) == 1 {
-				other = keyText(before.(map[string]any), s.keys[0])
-			}
-			if other == key {
+		for _, b := range list[:i] {
+			before := b.(map[string]any)
+			if !slices.ContainsFunc(s.keys, func(k string) bool { return !sameText(before[k], o[k]) }) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// sameText reports whether two scalars are written alike.
+func sameText(a, b any) bool {
+	switch x := a.(type) {
+	case string:
+		if y, ok := b.(string); ok {
+			return x == y
+		}
+	case int64:
+		if y, ok := b.(int64); ok {
+			return x == y
+		}
+	}
+	return a == b || scalarText(a) == scalarText(b)
 }
 
 func (m *merger) tidyElements(list []any, s *schema) (any, error) {
@@ -173,6 +197,10 @@ func (l *listMerge) run() error {
 	if len(tuples) == 0 {
 		return nil
 	}
+	// Every tuple is looked for in every list, and so is every element when the new ones are put in front.
+	if err := l.m.meter.Step(len(tuples) * (2*len(tuples) + len(l.target) + len(l.patch))); err != nil {
+		return err
+	}
 	if len(l.s.keys) > 1 {
 		joinTuples(tuples)
 	}
@@ -186,13 +214,11 @@ func (l *listMerge) run() error {
 			return err
 		}
 		if merged == nil || kindOf(merged.v) == noKind || isEmptyMap(merged.v) {
-			for range validKeys {
-				rest, err := set(l.target, validKeys, validValues, nil)
-				if err != nil {
-					return err
-				}
-				l.setTarget(rest)
+			rest, err := set(l.target, validKeys, validValues, nil)
+			if err != nil {
+				return err
 			}
+			l.setTarget(rest)
 			continue
 		}
 		for i, key := range validKeys {

@@ -82,7 +82,7 @@ type field struct {
 	anchor anchor
 	key    string
 	node   *node
-	check  *pattern.Pattern // of a condition
+	check  *pattern.Pattern // of a condition; its node, when it has one, holds what it adds
 }
 
 type compiler struct{ diags diag.List }
@@ -105,7 +105,10 @@ func (c *compiler) node(v any, path string, depth int) *node {
 			if a == condition || a == global {
 				n.conditional = true
 				n.hasGlobal = n.hasGlobal || a == global
-				f.check = c.check(key, v[full], path+"."+full)
+				f.check = c.check(key, withoutAdditions(v[full]), path+"."+full)
+				if below := onlyAdditions(v[full], false); below != none {
+					f.node = c.node(below, path+"."+full, depth+1)
+				}
 			} else {
 				f.node = c.node(v[full], path+"."+full, depth+1)
 				n.conditional = n.conditional || f.node.conditional && f.node.items == nil
@@ -134,6 +137,66 @@ func (c *compiler) check(key string, v any, path string) *pattern.Pattern {
 		c.diags.Add(d)
 	}
 	return p
+}
+
+// A condition is only looked at, but for what it asks to add: `(emptyDir): {+(sizeLimit): 1Gi}` limits every emptyDir.
+// withoutAdditions is what it compares, onlyAdditions what it adds.
+func withoutAdditions(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, e := range x {
+			if a, _ := parseKey(k); a != addition {
+				out[k] = withoutAdditions(e)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = withoutAdditions(e)
+		}
+		return out
+	}
+	return v
+}
+
+// onlyAdditions keeps the additions and the way to them; it is absent when there are none. In an element of a list the
+// other keys choose the elements to add to.
+func onlyAdditions(v any, inElement bool) any {
+	switch x := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		found := false
+		for k, e := range x {
+			a, bare := parseKey(k)
+			if a == addition {
+				out[k], found = e, true
+				continue
+			}
+			below := onlyAdditions(e, false)
+			if below != none {
+				out[bare], found = below, true
+			}
+			if inElement {
+				out["("+bare+")"] = withoutAdditions(e)
+			}
+		}
+		if found {
+			return out
+		}
+	case []any:
+		var out []any
+		for _, e := range x {
+			if below := onlyAdditions(e, true); below != none {
+				out = append(out, below)
+			}
+		}
+		if out != nil {
+			return out
+		}
+	}
+	return none
 }
 
 // anchored reports whether a key below v carries an anchor.

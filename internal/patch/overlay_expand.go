@@ -39,7 +39,7 @@ func (x *expansion) expand(n *node, v any) any {
 	out := make(map[string]any, len(n.fields))
 	for i := range n.fields {
 		f := &n.fields[i]
-		if f.check != nil {
+		if f.node == nil {
 			continue
 		}
 		old, has := m[f.key]
@@ -53,9 +53,10 @@ func (x *expansion) expand(n *node, v any) any {
 		if x.done() {
 			return none
 		}
-		if made != none {
-			out[f.key] = made
+		if made == none {
+			continue
 		}
+		out[f.key] = made
 	}
 	if len(out) == 0 {
 		return none

@@ -1,0 +1,73 @@
+package patch
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func meter() *budget.Meter { return budget.New(context.Background(), 200_000, 1<<20) }
+
+// Whatever the patch, applying it ends with a value or an error and leaves the inputs alone; what was patched can be
+// reached by the difference.
+func FuzzMerge(f *testing.F) {
+	f.Add(pod(`"containers":[{"name":"a"},{"name":"a"},{}]`), `{"spec":{"containers":[{"(name)":"*","+(x)":{}},{"$patch":"replace"}]}}`)
+	f.Add(`{"apiVersion":"v1","kind":"Service","spec":{"ports":[{"port":1},{"port":1,"protocol":"TCP"}]}}`, `{"spec":{"ports":[{"protocol":"UDP"},null]}}`)
+	f.Add(`{"l":[]}`, `{"l":[{"<(a)":[{"^(b)":1}]}],"(m)":{"+(n)":null}}`)
+	f.Fuzz(func(t *testing.T, target, patch string) {
+		v, errV := value.DecodeJSON([]byte(target))
+		p, errP := value.DecodeJSON([]byte(patch))
+		if errV != nil || errP != nil {
+			return
+		}
+		before, patchBefore := value.JSON(v), value.JSON(p)
+		o, _ := CompileOverlay(p, "p")
+		got, err := o.Apply(meter(), v)
+		if value.JSON(v) != before || value.JSON(p) != patchBefore {
+			t.Fatalf("an input was modified: %s and %s", before, patchBefore)
+		}
+		if err == nil {
+			checkDiff(t, v, got)
+		}
+	})
+}
+
+func FuzzJSONPatch(f *testing.F) {
+	f.Add(`{"a":[1,{"b":2}]}`, `[{"op":"add","path":"/a/1/c/-","value":{}},{"op":"move","from":"/a/0","path":"/x~1y"},{"op":"test","path":"/a/-1","value":null}]`)
+	f.Add(`{}`, "- op: add\n  path: /a/3/b\n  value: yes")
+	f.Fuzz(func(t *testing.T, doc, patch string) {
+		v, err := value.DecodeJSON([]byte(doc))
+		if err != nil {
+			return
+		}
+		ops, err := ParseJSONPatch(patch)
+		if err != nil {
+			return
+		}
+		before := value.JSON(v)
+		got, err := ApplyJSON(meter(), v, ops)
+		if value.JSON(v) != before {
+			t.Fatalf("the document was modified: %s", before)
+		}
+		if err == nil {
+			checkDiff(t, v, got)
+		}
+	})
+}
+
+func checkDiff(t *testing.T, a, b any) {
+	t.Helper()
+	if kindOf(a) != mapKind || kindOf(b) != mapKind {
+		return // objects only: a whole document is not replaced by a scalar
+	}
+	got, err := ApplyJSON(meter(), a, Diff(a, b))
+	if errors.Is(err, budget.ErrExhausted) {
+		return
+	}
+	if err != nil || !value.Equal(got, b) {
+		t.Errorf("the difference of %s and %s gives %s, %v", value.JSON(a), value.JSON(b), value.JSON(got), err)
+	}
+}
