@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
@@ -29,6 +31,7 @@ func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) 
 	program, diags := compile.One(compile.Object{Value: object})
 	if !diags.HasErrors() {
 		diags.Add(s.checkKinds(program)...)
+		diags.Add(s.checkOutputs(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
 	if req.Operation == policy.Update {
@@ -98,6 +101,33 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 			case served && !namespaced && p.Namespace != "":
 				diags.Errorf(r.Path+".match", "Cluster wide resource '%s' not allowed in namespaced policy", t.Kind)
 				diags.Hint("a Policy sees the resources of its own namespace only; use a ClusterPolicy")
+			}
+		}
+	}
+	return diags
+}
+
+// checkOutputs compares the namespaces of what generate rules make with the scope that the API server knows (language
+// reference §13.8). The scope of Kubernetes' own kinds was checked before.
+func (s *Server) checkOutputs(p *policy.Program) diag.List {
+	var diags diag.List
+	for _, r := range p.Rules {
+		for _, o := range r.Outputs {
+			gv, err := apischema.ParseGroupVersion(o.APIVersion)
+			if err != nil {
+				continue
+			}
+			served, namespaced, err := s.cluster.Serves(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind})
+			switch {
+			case err != nil:
+				s.Log.Warn("the kind that a policy generates could not be looked up", "policy", p.Key(), "kind", o.Kind, "error", err)
+			case !served:
+			case !namespaced && p.Namespace != "":
+				diags.Errorf(o.Path, "the target must be a namespaced resource: %s/%s", o.APIVersion, o.Kind)
+			case !namespaced && o.Namespace != "" && !o.List:
+				diags.Errorf(o.Path+".namespace", "target namespace must not be set for a cluster-wide resource")
+			case namespaced && o.Namespace == "":
+				diags.Errorf(o.Path+".namespace", "target namespace must be set for a namespaced resource")
 			}
 		}
 	}

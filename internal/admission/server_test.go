@@ -450,6 +450,38 @@ func TestPolicyReview(t *testing.T) {
 	}
 }
 
+// Whether a custom kind that a rule generates lives in namespaces is only known by the API server (§13.8).
+func TestGenerateScope(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{clusterish: []string{"Mouse"}, kinds: map[string]string{"cats": "Cat", "configmaps": "ConfigMap"}}, nil)
+	for _, c := range []struct{ kind, pattern, want string }{
+		{"ClusterPolicy", "kind: Mouse, name: x, data: {}", ""},
+		{"ClusterPolicy", "kind: Cat, name: x, namespace: there, data: {}", ""},
+		{"ClusterPolicy", "kind: Mouse, name: x, namespace: there, data: {}", "target namespace must not be set for a cluster-wide resource"},
+		{"ClusterPolicy", "kind: Cat, name: x, data: {}", "target namespace must be set for a namespaced resource"},
+		{"Policy", "kind: Mouse, name: x, namespace: own, data: {}", "the target must be a namespaced resource: example.com/v1/Mouse"},
+		{"ClusterPolicy", "namespace: there, cloneList: {kinds: [example.com/v1/Mouse]}", ""},
+	} {
+		text := "\napiVersion: kyverno.io/v1\nkind: " + c.kind + "\nmetadata: {name: p, namespace: own}\nspec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: example.com/v1, " + c.pattern + "}}]}\n"
+		if c.kind == "ClusterPolicy" {
+			text = strings.Replace(text, ", namespace: own}", "}", 1)
+		}
+		raw, err := yaml.ToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, res := ask(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
+			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", c.kind, "kyverno.io", "policies"
+			r.Object.Raw = raw
+		}))
+		switch {
+		case res.Allowed != (c.want == ""):
+			t.Errorf("%s %s: %+v", c.kind, c.pattern, res)
+		case !res.Allowed && !strings.HasPrefix(res.Result.Message, c.want):
+			t.Errorf("%s %s: %s", c.kind, c.pattern, res.Result.Message)
+		}
+	}
+}
+
 // What triggers a generate rule may not change (language reference §13.8).
 func TestPolicyUpdateReview(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)

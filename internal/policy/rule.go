@@ -74,6 +74,8 @@ type Rule struct {
 	// Excludes are the filters of exclude.any (or of an exclude block with one filter) that say nothing but what a Target
 	// can say: whatever one of them covers the rule does not match.
 	Excludes []Target
+	// Outputs are the kinds of the objects that a generate rule makes, as far as they are written out.
+	Outputs []Output
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
 	AllowExisting bool
 	// ReportProperties are copied into the results; templates are already resolved in Result.Properties.
@@ -99,4 +101,14 @@ type Target struct {
 	Names, Namespaces []string
 	// MatchLabels holds the object selector's matchLabels (values may be wildcards); nil when there are none.
 	MatchLabels map[string]string
+}
+
+// Output is a kind of objects that a generate rule makes.
+type Output struct {
+	APIVersion, Kind string
+	// Namespace is where they are made, perhaps with variables; empty for cluster-scoped objects.
+	Namespace string
+	// List: they are copies of a cloneList, whose namespace is passed over for cluster-scoped kinds.
+	List bool
+	Path string // of the pattern, such as spec.rules[0].generate
 }

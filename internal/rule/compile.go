@@ -70,6 +70,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		kind.lifecycle(r, out)
 	}
 	c.diags.Add(c.harmless...)
+	out.Outputs = c.outputs
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())
 	for _, o := range in.Action.Overrides {
@@ -91,6 +92,7 @@ type compiler struct {
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
 	relaxed  relaxed // set by a kind whose handler can leave controls out
+	outputs  []policy.Output
 	// bind is set by a kind that defines variables for the whole rule.
 	bind func(*policy.Scope) *policy.Scope
 }

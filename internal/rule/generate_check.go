@@ -7,6 +7,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kindnames "github.com/ephor-dev/ephor/internal/kinds"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // Texts of the language reference §13.8.
@@ -58,7 +59,20 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 	if list && (!isStatic(p.CloneList.Namespace) || slices.ContainsFunc(p.CloneList.Kinds, func(k string) bool { return !isStatic(k) })) {
 		c.harmless.Warnf(path+".cloneList", textCloneVariables, path+".cloneList")
 	}
+	c.noteOutputs(p, path)
 	return !c.diags[before:].HasErrors()
+}
+
+// noteOutputs tells those who can ask a cluster what the pattern makes.
+func (c *compiler) noteOutputs(p *kyvernov1.GeneratePattern, path string) {
+	if p.Kind != "" && isStatic(p.Kind) && isStatic(p.APIVersion) {
+		c.outputs = append(c.outputs, policy.Output{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Path: path})
+	}
+	for _, k := range p.CloneList.Kinds {
+		if apiVersion, kind, ok := splitKind(k); ok && isStatic(k) {
+			c.outputs = append(c.outputs, policy.Output{APIVersion: apiVersion, Kind: kind, Namespace: p.Namespace, List: true, Path: path + ".cloneList"})
+		}
+	}
 }
 
 // checkScope compares the namespace of the target with the scope of its kind, as far as the kind is one of Kubernetes.
