@@ -114,7 +114,7 @@ func (c *pathCheck) unknown(types []schema.Type, path, at, name string) {
 	hint := ""
 	if meant := nearest(name, types); meant != "" {
 		hint = "did you mean " + strings.TrimPrefix(at+"."+meant, ".") + "?"
-	} else if template := fields(types, "template"); strings.HasPrefix(at, ".spec") && len(template) > 0 {
+	} else if pods := fields(fields(types, "template"), "spec"); len(fields(pods, name)) > 0 {
 		hint = "the fields of the Pods are below spec.template"
 	}
 	c.in.warn(path, hint, "none of the matched kinds has the field %s", where)

@@ -39,36 +39,45 @@ spec:
 `,
 	policy: func(in *input) {
 		for i, r := range in.rules {
-			unused(in, r, rulePath(i))
+			unused(in, r, nil, rulePath(i))
 		}
 	},
 }
 
-// unused looks for contexts in v and in everything below it. What a context defines is seen by its entries after it and
-// by everything beside and below the context.
-func unused(in *input, v any, path string) {
+// unused looks for contexts in v and in everything below it. What a context defines is seen by its entries after it, by
+// everything beside and below the context, and by beyond: what is done with a target sees the context of the target.
+func unused(in *input, v, beyond any, path string) {
 	switch v := v.(type) {
 	case []any:
 		for i, e := range v {
-			unused(in, e, fmt.Sprintf("%s[%d]", path, i))
+			unused(in, e, beyond, fmt.Sprintf("%s[%d]", path, i))
 		}
 	case map[string]any:
 		if entries, ok := v["context"].([]any); ok {
-			beside := maps.Clone(v)
-			delete(beside, "context")
+			beside := without(v, "context")
 			for i, e := range entries {
 				entry, _ := e.(map[string]any)
 				name, _ := entry["name"].(string)
-				if name != "" && !reads(name, beside, entries[i+1:]) {
+				if name != "" && !reads(name, beside, entries[i+1:], beyond) {
 					in.warn(fmt.Sprintf("%s.context[%d]", path, i), "remove the entry, or mend the name where it should be used",
 						"context entry %s is not used", name)
 				}
 			}
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			unused(in, v[k], path+"."+k)
+			var further any
+			if k == "targets" {
+				further = without(v, k)
+			}
+			unused(in, v[k], further, path+"."+k)
 		}
 	}
+}
+
+func without(m map[string]any, key string) map[string]any {
+	out := maps.Clone(m)
+	delete(out, key)
+	return out
 }
 
 // reads reports whether one of the values may read the variable name.
