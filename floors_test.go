@@ -31,7 +31,7 @@ var floors = []struct {
 	}},
 	{"0 leaves", []string{
 		"internal/value", "internal/diag", "internal/strict", "internal/budget", "internal/kinds", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
-		"internal/measure", "internal/settings", "internal/imageref", "internal/schedule", "internal/jmespath",
+		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
 	{"1 waist", []string{

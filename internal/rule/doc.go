@@ -9,9 +9,10 @@
 // kind's handler runs (language reference §3.2). Messages are those of §4.1 and §4.6; what does not depend on the
 // request is put together at compile time, so that a rule that passes writes no text.
 //
-// Kinds that this version recognises but cannot run yet are rows in unsupported.go: one clear diagnostic, and an error
-// as result. The package does not know exceptions, effective actions or the treatment of violations that existed
-// before (engine), and does not expand rules for pod controllers (autogen).
+// Most kinds do their work in one stage. A verifyImages rule takes part in two, and asks the scope which one is evaluated.
+//
+// The package does not know effective actions or the treatment of violations that existed before (engine), does not expand
+// rules for pod controllers (autogen), and talks to nobody: signatures of images are verified behind world.Signatures.
 //
 // Floor 2: imports match, loader and what they import.
 package rule

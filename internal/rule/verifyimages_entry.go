@@ -52,12 +52,12 @@ func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imag
 	if v := e.Validation; v != nil {
 		out.deny = c.imageDeny(v, path+".validate")
 	}
-	out.signers(c, e, path)
+	out.compileSigners(c, e, path)
 	return out
 }
 
-// signers compiles who has to sign: everything in the entry that may hold variables.
-func (x *imageEntry) signers(c *compiler, e *kyvernov1.ImageVerification, path string) {
+// compileSigners compiles who has to sign: everything in the entry that may hold variables.
+func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification, path string) {
 	who := &kyvernov1.ImageVerification{
 		Type: e.Type, Attestors: e.Attestors, Repository: e.Repository, CosignOCI11: e.CosignOCI11,
 		ImageRegistryCredentials: e.ImageRegistryCredentials,

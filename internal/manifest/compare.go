@@ -1,0 +1,219 @@
+package manifest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Ignored are fields in which an object may differ from what was signed.
+type Ignored struct {
+	// Objects select the objects; none select all.
+	Objects []Object
+	// Fields are paths such as spec.replicas or spec.ports.*.nodePort; a path stands for all below it.
+	Fields []string
+}
+
+// Object selects objects by wildcards; an empty field selects all.
+type Object struct{ Group, Version, Kind, Namespace, Name string }
+
+// Difference is a field that is not as it was signed.
+type Difference struct {
+	Key           string
+	Before, After any // signed, and now; nil for an absent field
+}
+
+// errOther says that a signature is for something else.
+var errOther = errors.New("the signed manifest is not that of this resource")
+
+// Compare returns the fields in which the object differs from the signed manifest of it, sorted. The error is a message
+// that holds no manifest of the object. Call it for claims whose signature holds.
+func (c *Claim) Compare(object map[string]any, domain string, ignored []Ignored) ([]Difference, error) {
+	signed, err := c.manifestOf(object)
+	if err != nil {
+		return nil, err
+	}
+	about := identify(object)
+	d := differ{about: about, domain: domain}
+	for i := range ignored {
+		if ignored[i].selects(about) {
+			d.ignored = append(d.ignored, ignored[i].Fields...)
+		}
+	}
+	d.compare("", signed, object)
+	return d.out, nil
+}
+
+// manifestOf finds the manifest of the object among those that were signed.
+func (c *Claim) manifestOf(object map[string]any) (map[string]any, error) {
+	files, err := c.files()
+	if err != nil {
+		return nil, err
+	}
+	want := identify(object)
+	for _, file := range files {
+		for docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(file))); ; {
+			doc, err := docs.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			if len(bytes.TrimSpace(doc)) == 0 {
+				continue
+			}
+			raw, err := yaml.YAMLToJSON(doc)
+			if err != nil {
+				return nil, fmt.Errorf("the message is no YAML: %w", err)
+			}
+			v, err := value.DecodeJSON(raw)
+			if err != nil {
+				return nil, fmt.Errorf("the message is no YAML: %w", err)
+			}
+			if m, ok := v.(map[string]any); ok && identify(m).stands(want) {
+				return m, nil
+			}
+		}
+	}
+	return nil, errOther
+}
+
+func identify(object map[string]any) Object {
+	var o Object
+	o.Kind, _ = object["kind"].(string)
+	apiVersion, _ := object["apiVersion"].(string)
+	if group, version, ok := strings.Cut(apiVersion, "/"); ok {
+		o.Group, o.Version = group, version
+	} else {
+		o.Version = apiVersion
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	o.Namespace, _ = metadata["namespace"].(string)
+	o.Name, _ = metadata["name"].(string)
+	return o
+}
+
+// stands reports whether a manifest is that of the object: of the same kind and name, and of its namespace or of none.
+func (o Object) stands(object Object) bool {
+	return o.Kind == object.Kind && o.Group == object.Group && o.Name == object.Name && (o.Namespace == "" || o.Namespace == object.Namespace)
+}
+
+func (i *Ignored) selects(o Object) bool {
+	if len(i.Objects) == 0 {
+		return true
+	}
+	match := func(pattern, s string) bool { return pattern == "" || wildcard.Match(pattern, s) }
+	return slices.ContainsFunc(i.Objects, func(p Object) bool {
+		return match(p.Group, o.Group) && match(p.Version, o.Version) && match(p.Kind, o.Kind) && match(p.Namespace, o.Namespace) && match(p.Name, o.Name)
+	})
+}
+
+// differ compares two values, both of which DecodeJSON has bounded in depth.
+type differ struct {
+	about   Object
+	domain  string
+	ignored []string
+	out     []Difference
+}
+
+func (d *differ) compare(key string, signed, now any) {
+	if key != "" && d.mayDiffer(key) {
+		return
+	}
+	s, signedMap := signed.(map[string]any)
+	n, nowMap := now.(map[string]any)
+	if (signedMap || signed == nil) && (nowMap || now == nil) && len(s)+len(n) > 0 {
+		for _, k := range union(s, n) {
+			if s[k] == nil && d.derived(key, k, n) {
+				continue
+			}
+			d.compare(join(key, k), s[k], n[k])
+		}
+		return
+	}
+	sl, signedList := signed.([]any)
+	nl, nowList := now.([]any)
+	if (signedList || signed == nil) && (nowList || now == nil) && len(sl)+len(nl) > 0 {
+		for i := range max(len(sl), len(nl)) {
+			if i >= len(sl) && d.injected(key, nl[i]) {
+				continue
+			}
+			d.compare(join(key, strconv.Itoa(i)), at(sl, i), at(nl, i))
+		}
+		return
+	}
+	if value.Equal(signed, now) || signed == nil && d.isDefault(key, now) || sameQuantity(key, signed, now) {
+		return
+	}
+	d.out = append(d.out, Difference{Key: key, Before: signed, After: now})
+}
+
+// mayDiffer reports whether a field is ignored: by the rule, or since the API server sets it.
+func (d *differ) mayDiffer(key string) bool {
+	for _, pattern := range d.ignored {
+		if wildcard.Match(pattern, key) || wildcard.Match(pattern+".*", key) {
+			return true
+		}
+	}
+	if rest, ok := strings.CutPrefix(key, "metadata.annotations."+d.domain+"/"); ok {
+		return ownAnnotation(rest)
+	}
+	return serverSets(d.about, key)
+}
+
+// ownAnnotation reports whether an annotation of the domain is one that signing adds.
+func ownAnnotation(name string) bool {
+	name = strings.TrimRight(name, "0123456789")
+	switch strings.TrimSuffix(name, "_") {
+	case "message", "signature", "certificate", "bundle", "resourceBundleRef", "manifestImageRef":
+		return true
+	}
+	return false
+}
+
+func union(a, b map[string]any) []string {
+	keys := slices.Collect(maps.Keys(a))
+	for k := range b {
+		if _, both := a[k]; !both {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func at(list []any, i int) any {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+func join(key, step string) string {
+	if key == "" {
+		return step
+	}
+	return key + "." + step
+}
+
+// JSON writes differences as the reference does: {"items":[{"key":…,"values":{"after":…,"before":…}}]}.
+func JSON(differences []Difference) string {
+	items := make([]any, len(differences))
+	for i, d := range differences {
+		items[i] = map[string]any{"key": d.Key, "values": map[string]any{"before": d.Before, "after": d.After}}
+	}
+	return value.JSON(map[string]any{"items": items})
+}

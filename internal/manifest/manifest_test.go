@@ -1,0 +1,344 @@
+package manifest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+const domain = "cosign.sigstore.dev"
+
+func object(t testing.TB, text string) map[string]any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.(map[string]any)
+}
+
+func zip(text []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(text)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func archive(files ...string) []byte {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	_ = w.WriteHeader(&tar.Header{Name: "dir/", Typeflag: tar.TypeDir, Mode: 0o755})
+	for i, f := range files {
+		_ = w.WriteHeader(&tar.Header{Name: strconv.Itoa(i), Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f))})
+		_, _ = w.Write([]byte(f))
+	}
+	_ = w.Close()
+	return zip(b.Bytes())
+}
+
+// signed puts a message and signatures into the annotations of the object.
+func signed(o map[string]any, message []byte, signatures ...[]byte) map[string]any {
+	annotations := map[string]any{domain + "/message": base64.StdEncoding.EncodeToString(zip(message))}
+	for i, s := range signatures {
+		name := domain + "/signature"
+		if i > 0 {
+			name += "_" + strconv.Itoa(i)
+		}
+		annotations[name] = base64.StdEncoding.EncodeToString(s)
+	}
+	metadata, _ := o["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		o["metadata"] = metadata
+	}
+	metadata["annotations"] = annotations
+	return o
+}
+
+const service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}], selector: {app: x}}\n"
+
+// TestSignedBy: every kind of key and algorithm, over a manifest and over an archive.
+func TestSignedBy(t *testing.T) {
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edPublic, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := func(k crypto.PublicKey) *Key {
+		der, err := x509.MarshalPKIXPublicKey(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := ParseKey(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	sign := func(k crypto.Signer, h crypto.Hash, message []byte) []byte {
+		sum := message
+		if h != 0 {
+			w := h.New()
+			w.Write(message)
+			sum = w.Sum(nil)
+		}
+		s, err := k.Sign(rand.Reader, sum, h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ecPublic, rsaPublic, edPublicKey := public(&ec.PublicKey), public(&rsaKey.PublicKey), public(edPublic)
+	for _, message := range [][]byte{[]byte(service), archive(service)} {
+		o := signed(object(t, service), message, []byte("junk"), sign(ec, crypto.SHA256, message), sign(rsaKey, crypto.SHA512, message), sign(edKey, 0, message))
+		c, err := Read(o, domain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []struct {
+			key       *Key
+			algorithm string
+			want      bool
+		}{
+			{ecPublic, "", true}, {ecPublic, "sha256", true}, {ecPublic, "sha384", false}, {rsaPublic, "sha512", true}, {rsaPublic, "sha256", false},
+			{edPublicKey, "sha256", true}, {public(&mustEC(t).PublicKey), "sha256", false},
+		} {
+			if got, err := c.SignedBy(k.key, k.algorithm); got != k.want || err != nil {
+				t.Errorf("%T %s: %v, %v", k.key.public, k.algorithm, got, err)
+			}
+		}
+		if _, err := c.SignedBy(ecPublic, "md5"); err == nil {
+			t.Error("md5 is no algorithm")
+		}
+		if d, err := c.Compare(o, domain, nil); err != nil || len(d) != 0 {
+			t.Errorf("the object is as it was signed: %v, %v", d, err)
+		}
+	}
+}
+
+func mustEC(t *testing.T) *ecdsa.PrivateKey {
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestParseKeyErrors(t *testing.T) {
+	for _, text := range []string{"", "key", "-----BEGIN PUBLIC KEY-----\nYQ==\n-----END PUBLIC KEY-----", "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"} {
+		if _, err := ParseKey(text); err == nil || !strings.HasPrefix(err.Error(), "failed to load public key from PEM: ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestReadErrors: what is malformed is an error, and what is too large is not read.
+func TestReadErrors(t *testing.T) {
+	if _, err := Read(object(t, service), domain); !errors.Is(err, ErrNoSignature) {
+		t.Errorf("no annotations: %v", err)
+	}
+	for name, annotations := range map[string]map[string]any{
+		"no signature":     {domain + "/message": "YQ=="},
+		"no base64":        {domain + "/message": "?", domain + "/signature": "YQ=="},
+		"no gzip":          {domain + "/message": "YQ==", domain + "/signature": "YQ=="},
+		"broken signature": {domain + "/message": base64.StdEncoding.EncodeToString(zip([]byte(service))), domain + "/signature": "?"},
+		"a bomb":           {domain + "/message": base64.StdEncoding.EncodeToString(zip(make([]byte, maxMessage+1))), domain + "/signature": "YQ=="},
+	} {
+		if c, err := Read(map[string]any{"metadata": map[string]any{"annotations": annotations}}, domain); err == nil {
+			t.Errorf("%s: %v", name, c)
+		}
+	}
+	for name, message := range map[string][]byte{
+		"another object": []byte(strings.Replace(service, "name: a", "name: b", 1)),
+		"no YAML":        []byte("a: [b"),
+		"no archive":     zip([]byte("text")),
+		"empty archive":  archive(),
+		"a deep bomb":    zip(make([]byte, maxMessage+1)),
+		"nothing":        {},
+		"a list":         []byte("- a\n- b\n"),
+	} {
+		o := signed(object(t, service), message, []byte("s"))
+		c, err := Read(o, domain)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d, err := c.Compare(o, domain, nil); err == nil {
+			t.Errorf("%s: no error, but %v", name, d)
+		}
+	}
+}
+
+// TestCompare: differences are found, apart from those that are ignored or that the API server makes.
+func TestCompare(t *testing.T) {
+	const deployment = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: x}}
+  template:
+    metadata: {labels: {app: x}}
+    spec:
+      serviceAccountName: robot
+      containers: [{name: c, image: i, resources: {limits: {cpu: 0.5, memory: 1Gi}}, ports: [{containerPort: 80}]}]
+`
+	const deployed = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: a, namespace: d, uid: u, generation: 2, creationTimestamp: "2026-01-01T00:00:00Z", annotations: {deployment.kubernetes.io/revision: "1"}}
+spec:
+  replicas: 2
+  revisionHistoryLimit: 10
+  progressDeadlineSeconds: 600
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}
+  selector: {matchLabels: {app: x}}
+  template:
+    metadata: {creationTimestamp: null, labels: {app: x}}
+    spec:
+      serviceAccount: robot
+      serviceAccountName: robot
+      restartPolicy: Always
+      dnsPolicy: ClusterFirst
+      schedulerName: default-scheduler
+      securityContext: {}
+      terminationGracePeriodSeconds: 30
+      containers:
+      - name: c
+        image: i
+        imagePullPolicy: Always
+        resources: {limits: {cpu: 500m, memory: 1Gi}, requests: {cpu: 500m, memory: 1Gi}}
+        ports: [{containerPort: 80, protocol: TCP}]
+        terminationMessagePath: /dev/termination-log
+        terminationMessagePolicy: File
+status: {replicas: 2}
+`
+	for _, c := range []struct {
+		name, signed, now string
+		ignored           []Ignored
+		want              string // key=before>after …
+	}{
+		{"the same", service, service, nil, ""},
+		{"a changed field", service, strings.Replace(service, "app: x", "app: q", 1), nil, `spec.selector.app="x">"q"`},
+		{"an added field", service, strings.Replace(service, "app: x", "app: x, b: c", 1), nil, `spec.selector.b=null>"c"`},
+		{"a removed field", service, strings.Replace(service, ", selector: {app: x}", "", 1), nil, `spec.selector.app="x">null`},
+		{"an added element", service, strings.Replace(service, "{port: 80}", "{port: 80}, {port: 81}", 1), nil, `spec.ports.1.port=null>81`},
+		{"a label", service, strings.Replace(service, "name: a", "name: a, labels: {x: q}", 1), nil, `metadata.labels.x=null>"q"`},
+		{"an annotation", service, strings.Replace(service, "name: a", "name: a, annotations: {x: q, cosign.sigstore.dev/other: z}", 1), nil,
+			`metadata.annotations.cosign.sigstore.dev/other=null>"z" metadata.annotations.x=null>"q"`},
+		{"annotations of signing", service, strings.Replace(service, "name: a", "name: a, annotations: {cosign.sigstore.dev/message: m, cosign.sigstore.dev/signature_1: s, cosign.sigstore.dev/certificate: c}", 1), nil, ""},
+		{"defaults of a service", service, strings.Replace(service, "spec: {ports: [{port: 80}]",
+			"spec: {type: ClusterIP, clusterIP: 1.2.3.4, clusterIPs: [1.2.3.4], sessionAffinity: None, internalTrafficPolicy: Cluster, ports: [{port: 80, protocol: TCP, targetPort: 80}]", 1), nil, ""},
+		{"no defaults", service, strings.Replace(service, "spec: {ports: [{port: 80}]", "spec: {type: LoadBalancer, ports: [{port: 80, protocol: UDP, targetPort: 8080}]", 1), nil,
+			`spec.ports.0.protocol=null>"UDP" spec.ports.0.targetPort=null>8080 spec.type=null>"LoadBalancer"`},
+		{"a default that was signed otherwise", strings.Replace(service, "spec: {", "spec: {type: NodePort, ", 1), strings.Replace(service, "spec: {", "spec: {type: ClusterIP, ", 1), nil,
+			`spec.type="NodePort">"ClusterIP"`},
+		{"a deployment as it is stored", deployment, deployed, nil, ""},
+		{"a deployment that gained a privilege", deployment, strings.Replace(deployed, "securityContext: {}", "hostNetwork: true\n      securityContext: {}", 1), nil,
+			"spec.template.spec.hostNetwork=null>true"},
+		{"another security context", deployment, strings.Replace(deployed, "securityContext: {}", "securityContext: {runAsUser: 0}", 1), nil,
+			"spec.template.spec.securityContext.runAsUser=null>0"},
+		{"other limits", deployment, strings.Replace(deployed, "limits: {cpu: 500m", "limits: {cpu: 501m", 1), nil,
+			`spec.template.spec.containers.0.resources.limits.cpu=0.5>"501m" spec.template.spec.containers.0.resources.requests.cpu=null>"500m" ` +
+				`spec.template.spec.containers.0.resources.requests.memory=null>"1Gi"`},
+		{"ignored", deployment, strings.Replace(deployed, "replicas: 2", "replicas: 5", 1), []Ignored{{Objects: []Object{{Kind: "Deploy*"}}, Fields: []string{"spec.replicas"}}}, ""},
+		{"ignored for everything", deployment, strings.Replace(deployed, "replicas: 2", "replicas: 5", 1), []Ignored{{Fields: []string{"spec.rep*"}}}, ""},
+		{"ignored below", deployment, strings.Replace(deployed, "securityContext: {}", "securityContext: {runAsUser: 0}", 1), []Ignored{{Fields: []string{"spec.template.spec.securityContext"}}}, ""},
+		{"ignored for others", deployment, strings.Replace(deployed, "replicas: 2", "replicas: 5", 1), []Ignored{{Objects: []Object{{Kind: "Deployment", Name: "b"}, {Group: "batch"}, {Version: "v2"}}, Fields: []string{"spec.replicas"}}},
+			"spec.replicas=2>5"},
+		{"a custom resource has no known defaults", "apiVersion: example.com/v1\nkind: Service\nmetadata: {name: a}\n", "apiVersion: example.com/v1\nkind: Service\nmetadata: {name: a, uid: u}\nspec: {type: ClusterIP}\n", nil,
+			`spec.type=null>"ClusterIP"`},
+		{"another document of the message", "kind: ConfigMap\n---\n---\n" + service, service, nil, ""},
+		{"another namespace", strings.Replace(service, "name: a", "name: a, namespace: b", 1), strings.Replace(service, "name: a", "name: a, namespace: c", 1), nil, "error: " + errOther.Error()},
+		{"another type", service, strings.Replace(service, "app: x", "app: {b: c}", 1), nil, `spec.selector.app="x">{"b":"c"}`},
+		{"the token of a pod", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n", `apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  serviceAccountName: default
+  containers: [{name: c, volumeMounts: [{name: kube-api-access-x, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}]
+  volumes: [{name: kube-api-access-x, projected: {sources: [{serviceAccountToken: {path: token}}, {configMap: {name: kube-root-ca.crt}}, {downwardAPI: {}}]}}]
+`, nil, ""},
+		{"no token of a pod", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n", `apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers: [{name: c}]
+  volumes: [{name: kube-api-access-x, hostPath: {path: /}}]
+`, nil, `spec.volumes.0.hostPath.path=null>"/" spec.volumes.0.name=null>"kube-api-access-x"`},
+	} {
+		c2 := &Claim{message: []byte(c.signed)}
+		got := ""
+		differences, err := c2.Compare(object(t, c.now), domain, c.ignored)
+		for _, d := range differences {
+			got += " " + d.Key + "=" + value.JSON(d.Before) + ">" + value.JSON(d.After)
+		}
+		if got = strings.TrimSpace(got); err != nil {
+			got = "error: " + err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	got := JSON([]Difference{{Key: "spec.a", Before: "x", After: nil}})
+	if want := `{"items":[{"key":"spec.a","values":{"after":null,"before":"x"}}]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// FuzzRead: no annotation makes reading or comparing panic, and nothing unsigned is taken for signed.
+func FuzzRead(f *testing.F) {
+	f.Add(base64.StdEncoding.EncodeToString(zip([]byte(service))), "YQ==")
+	f.Add(base64.StdEncoding.EncodeToString(zip(archive(service))), "YQ==")
+	o := object(f, service)
+	f.Fuzz(func(t *testing.T, message, signature string) {
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{domain + "/message": message, domain + "/signature": signature}
+		c, err := Read(o, domain)
+		if err != nil {
+			return
+		}
+		_, _ = c.Compare(o, domain, nil)
+	})
+}
+
+func BenchmarkCompare(b *testing.B) {
+	o := object(b, service)
+	c := &Claim{message: archive(service)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, err := c.Compare(o, domain, nil); err != nil || len(d) > 0 {
+			b.Fatal(d, err)
+		}
+	}
+}
