@@ -1,0 +1,142 @@
+package rule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// fakeLists are the objects that exist.
+type fakeLists []map[string]any
+
+func (l fakeLists) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
+	sel, err := labels.Parse(selector)
+	if err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	for _, o := range l {
+		metadata := o["metadata"].(map[string]any)
+		set := labels.Set{}
+		if m, ok := metadata["labels"].(map[string]any); ok {
+			for k, v := range m {
+				set[k] = v.(string)
+			}
+		}
+		if o["apiVersion"] == apiVersion && o["kind"] == kind && (namespace == "" || metadata["namespace"] == namespace) && sel.Matches(set) {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+const existingObjects = `
+- {apiVersion: v1, kind: Secret, metadata: {name: a, namespace: x, uid: u1, labels: {tier: one}}}
+- {apiVersion: v1, kind: Secret, metadata: {name: ab, namespace: x, labels: {tier: two}}}
+- {apiVersion: v1, kind: Secret, metadata: {name: a, namespace: z}}
+- {apiVersion: v1, kind: Node, metadata: {name: node}}
+`
+
+// A mutate rule with targets yields work and never touches the trigger; the plan holds every target as it is to be.
+func TestMutateExisting(t *testing.T) {
+	var lists fakeLists
+	for _, o := range decodeYAML(t, []byte(existingObjects)).([]any) {
+		lists = append(lists, o.(map[string]any))
+	}
+	trigger := decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {k: v}}`))
+	const patch = "\n  patchStrategicMerge: {metadata: {annotations: {from: '{{ request.object.data.k }}', +(own): '{{ target.metadata.name }}'}}}"
+	for _, c := range []struct{ name, mutate, want string }{
+		{"all of a kind", "targets: [{apiVersion: v1, kind: Secret}]" + patch, "x/a own=a, x/ab own=ab, z/a own=a"},
+		{"by names", "targets: [{apiVersion: v1, kind: Secret, namespace: x, name: 'a*'}]" + patch, "x/a own=a, x/ab own=ab"},
+		{"by wildcard of namespaces", "targets: [{apiVersion: v1, kind: Secret, namespace: '?', name: a}]" + patch, "x/a own=a, z/a own=a"},
+		{"by variables", "targets: [{apiVersion: v1, kind: Secret, namespace: '{{ request.namespace }}', name: '{{ request.object.metadata.name }}'}]" + patch, "x/a own=a"},
+		{"by selector", "targets: [{apiVersion: v1, kind: Secret, selector: {matchLabels: {tier: two}}}]" + patch, "x/ab own=ab"},
+		{"by uid", "targets: [{apiVersion: v1, kind: Secret, uid: u1}]" + patch, "x/a own=a"},
+		{"several targets and a subresource", "targets: [{apiVersion: v1, kind: Node/status}, {apiVersion: v1, kind: Secret, namespace: z}]" + patch,
+			"/node/status own=node, z/a own=a"},
+		{"context and preconditions of a target", `targets:
+  - apiVersion: v1
+    kind: Secret
+    context: [{name: tier, variable: {jmesPath: target.metadata.labels.tier, default: none}}]
+    preconditions: {all: [{key: "{{ tier }}", operator: NotEquals, value: two}]}` + patch, "x/a own=a, x/ab skip: preconditions not met, z/a own=a"},
+		{"nothing to change", "targets: [{apiVersion: v1, kind: Node}]\n  patchStrategicMerge: {metadata: {name: node}}", "/node skip: no patches applied"},
+		{"a patch that fails", "targets: [{apiVersion: v1, kind: Node}]\n  patchStrategicMerge: {metadata: {labels: {a: '{{ target.absent }}'}}}",
+			`/node error: variable substitution failed: failed to resolve target.absent at path /mutate/patchStrategicMerge/metadata/labels/a: JMESPath query failed: Unknown key "absent" in path`},
+		{"no target", "targets: [{apiVersion: v1, kind: Pod}]" + patch, ""},
+		{"foreach over the target", `targets: [{apiVersion: v1, kind: Node}]
+  foreach:
+  - list: "['p', 'q']"
+    patchesJson6902: "- {op: add, path: \"/metadata/annotations/{{ element }}\", value: \"{{ length(target.metadata) }}\"}"`, "/node p=1 q=1"},
+		{"own value", "targets: [{apiVersion: v1, kind: Node}]\n  patchStrategicMerge: {metadata: {name: \"{{ @ }}-{{ to_upper('{{@}}') }}\"}}", "/node name=node-NODE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [ConfigMap]}}]}\nmutate:\n  "+c.mutate), nil)
+			if r.Stage != policy.StageMutateExisting || !r.SkipOnDelete {
+				t.Errorf("stage %v, deletions %v", r.Stage, !r.SkipOnDelete)
+			}
+			s := scope(request(map[string]any{"object": trigger}), r)
+			if y := r.Eval(s); y.Status != policy.StatusNone || len(y.Work) != 1 || y.Work[0].Planned || !y.Work[0].SkipBackground || y.Work[0].Kind != policy.WorkMutateExisting {
+				t.Errorf("without a plan: %+v", y)
+			}
+			s = scope(request(map[string]any{"object": trigger}), r)
+			s.Plan, s.Env.World = true, world.World{Lists: lists}
+			y := r.Eval(s)
+			if len(y.Work) != 1 || !y.Work[0].Planned || y.Work[0].Err != nil || y.Object != nil {
+				t.Fatalf("%+v", y)
+			}
+			results := 1 + len(y.Also)
+			if y.Status == policy.StatusNone {
+				results = 0
+			}
+			if results != len(y.Work[0].Targets) {
+				t.Errorf("%d results for %d targets", results, len(y.Work[0].Targets))
+			}
+			var got []string
+			for _, m := range y.Work[0].Targets {
+				got = append(got, targetText(m))
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("\n got %s\nwant %s", strings.Join(got, ", "), c.want)
+			}
+		})
+	}
+	r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [ConfigMap], operations: [DELETE]}}]}\nmutate:\n  targets: [{apiVersion: v1, kind: Node}]"+patch), nil)
+	if r.SkipOnDelete {
+		t.Error("a rule that asks for deletions has to see them")
+	}
+	s := scope(request(map[string]any{"object": trigger}), r)
+	s.Plan = true
+	if y := r.Eval(s); y.Status != policy.StatusError || len(y.Work) != 1 || !errors.Is(y.Work[0].Err, world.ErrUnavailable) {
+		t.Errorf("without a world: %+v", y)
+	}
+}
+
+func targetText(m policy.Mutated) string {
+	metadata := m.Before["metadata"].(map[string]any)
+	ns, _ := metadata["namespace"].(string)
+	out := fmt.Sprintf("%s/%s", ns, metadata["name"])
+	if m.Subresource != "" {
+		out += "/" + m.Subresource
+	}
+	if m.After == nil {
+		return out + " " + m.Status.String() + ": " + m.Message
+	}
+	after := m.After["metadata"].(map[string]any)
+	if annotations, ok := after["annotations"].(map[string]any); ok {
+		for _, k := range []string{"own", "p", "q"} {
+			if v, ok := annotations[k]; ok {
+				out += fmt.Sprintf(" %s=%s", k, strings.Trim(value.JSON(v), `"`))
+			}
+		}
+		return out
+	}
+	return out + " name=" + after["name"].(string)
+}
