@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 		if ephor, err = cluster.InstallEphor(ctx); err != nil {
 			return err
 		}
-		replica, err = ephor.StartAdmission(ctx)
+		replica, err = ephor.StartAdmission(ctx, "--enablePolicyException", "--exceptionNamespace=*")
 		return err
 	}()
 	if cluster != nil {
