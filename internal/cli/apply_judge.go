@@ -8,6 +8,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/given"
+	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -183,8 +184,12 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 
 func (j *judge) object(o source.Object) judged {
 	source.Normalise(o.Value)
-	if fixed.IsGlobalContextEntry(o.Value) {
-		return judged{} // it describes the world and is no resource
+	if fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
+		_, mistakes := globalentry.Compile(o.Value)
+		for i := range mistakes {
+			mistakes[i].Pos = o.Pos(mistakes[i].Path)
+		}
+		return judged{diags: mistakes}
 	}
 	out := judged{resources: 1}
 	answers, err := j.evaluator.all(j.ctx, o.Value)

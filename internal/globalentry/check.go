@@ -1,0 +1,77 @@
+package globalentry
+
+import (
+	"fmt"
+
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Texts of the language reference §13.9, verbatim.
+const (
+	textEither         = "A global context entry should either have KubernetesResource or APICall"
+	textResource       = "A Resource entry requires a group|version|resource"
+	textRefresh        = "A Resource entry requires a refresh interval greater than 0 seconds"
+	textServiceOrPath  = "An External API call should either have Service or URLPath"
+	textDataMethod     = "An External API call with data should have method as POST"
+	textProjectionName = "A projection entry requires a name"
+	textProjectionSame = "A projection entry requires a name different from the global context entry name"
+	textProjectionPath = "A projection entry requires a JMESPath"
+)
+
+// check finds the author's mistakes, all of them at once.
+func check(e *kyvernov2beta1.GlobalContextEntry) diag.List {
+	var l diag.List
+	if e.Name == "" {
+		l.Errorf("metadata.name", "Required value: an entry needs a name")
+	}
+	if (e.Spec.KubernetesResource == nil) == (e.Spec.APICall == nil) {
+		l.Errorf("spec", "%s", textEither)
+	}
+	if r := e.Spec.KubernetesResource; r != nil && (r.Version == "" || r.Resource == "") {
+		l.Errorf("spec.kubernetesResource", "%s", textResource)
+		l.Hint("the core group is the empty one; resource is the name in paths: pods, deployments")
+	}
+	if c := e.Spec.APICall; c != nil {
+		checkCall(&l, c)
+	}
+	for i, p := range e.Spec.Projections {
+		path := fmt.Sprintf("spec.projections[%d]", i)
+		switch p.Name {
+		case "":
+			l.Errorf(path+".name", "%s", textProjectionName)
+		case e.Name:
+			l.Errorf(path+".name", "%s", textProjectionSame)
+		}
+		if p.JMESPath == "" {
+			l.Errorf(path+".jmesPath", "%s", textProjectionPath)
+		}
+	}
+	return l
+}
+
+func checkCall(l *diag.List, c *kyvernov2beta1.ExternalAPICall) {
+	const path = "spec.apiCall"
+	if c.RefreshInterval != nil && c.RefreshInterval.Duration <= 0 {
+		l.Errorf(path+".refreshInterval", "%s", textRefresh)
+	}
+	if c.RetryLimit < 0 {
+		l.Errorf(path+".retryLimit", "Invalid value: %d: should be greater than or equal to 1", c.RetryLimit)
+	}
+	if (c.Service == nil) == (c.URLPath == "") {
+		l.Errorf(path, "%s", textServiceOrPath)
+	}
+	if c.Service != nil && c.Service.URL == "" {
+		l.Errorf(path+".service.url", "Required value: a service has a URL")
+	}
+	switch c.Method {
+	case "", world.GET:
+		if len(c.Data) > 0 {
+			l.Errorf(path+".method", "%s", textDataMethod)
+		}
+	case world.POST:
+	default:
+		l.Errorf(path+".method", "Unsupported value: %q: supported values: \"GET\", \"POST\"", c.Method)
+	}
+}

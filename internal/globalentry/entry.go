@@ -1,0 +1,156 @@
+package globalentry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/apipath"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Group and Kind are those of the objects that the package reads.
+const (
+	Group = "kyverno.io"
+	Kind  = "GlobalContextEntry"
+)
+
+// Versions are the served versions, which differ in their status only; the first is stored.
+var Versions = []string{"v2beta1", "v2", "v2alpha1"}
+
+// Defaults of calls.
+const (
+	DefaultRefresh = 10 * time.Minute
+	DefaultRetries = 3
+)
+
+// Entry is a compiled entry. It is immutable.
+type Entry struct {
+	Name string
+	// Exactly one of the two is set, unless the entry has mistakes.
+	Resource *Resource
+	Call     *Call
+
+	projections map[string]*jmespath.Expr
+	Diags       diag.List
+}
+
+// Resource is a kind of resources by the name that it has in paths.
+type Resource struct {
+	APIVersion, Resource string
+	Namespace            string // empty for all namespaces
+}
+
+// Call is a call that is repeated: by path, or to a service.
+type Call struct {
+	API     *world.APIRequest     // nil for services
+	Service *world.ServiceRequest // nil for paths
+	Refresh time.Duration
+	Retries int
+}
+
+// Owns reports whether the object is a GlobalContextEntry, whatever its version.
+func Owns(apiVersion, kind string) bool {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	return ok && group == Group && kind == Kind
+}
+
+// Compile decodes, checks and compiles an object that Owns accepts. It always returns an entry, whose Diags are the
+// returned diagnostics.
+func Compile(object map[string]any) (*Entry, diag.List) {
+	e := &kyvernov2beta1.GlobalContextEntry{}
+	var diags diag.List
+	for _, d := range strict.Decode(object, e) {
+		if d.Path != "status" && !strings.HasPrefix(d.Path, "status.") {
+			diags.Add(d)
+		}
+	}
+	if _, version, _ := strings.Cut(e.APIVersion, "/"); !slices.Contains(Versions, version) {
+		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, Kind, Group)
+		diags.Hint("served versions are %s", strings.Join(Versions, ", "))
+	}
+	diags.Add(check(e)...)
+	out := &Entry{Name: e.Name, projections: map[string]*jmespath.Expr{}}
+	if r := e.Spec.KubernetesResource; r != nil {
+		out.Resource = &Resource{APIVersion: r.Version, Resource: r.Resource, Namespace: r.Namespace}
+		if r.Group != "" {
+			out.Resource.APIVersion = r.Group + "/" + r.Version
+		}
+	}
+	if c := e.Spec.APICall; c != nil {
+		out.Call = compileCall(c, &diags)
+	}
+	for i, p := range e.Spec.Projections {
+		expr, err := jmespath.Compile(p.JMESPath)
+		if err != nil && p.JMESPath != "" {
+			diags.Errorf(fmt.Sprintf("spec.projections[%d].jmesPath", i), "failed to parse JMESPath %s: %v", p.JMESPath, err)
+		}
+		out.projections[p.Name] = expr
+	}
+	out.Diags = diags
+	return out, diags
+}
+
+func compileCall(c *kyvernov2beta1.ExternalAPICall, diags *diag.List) *Call {
+	out := &Call{Refresh: DefaultRefresh, Retries: DefaultRetries}
+	if c.RefreshInterval != nil {
+		out.Refresh = c.RefreshInterval.Duration
+	}
+	if c.RetryLimit > 0 {
+		out.Retries = c.RetryLimit
+	}
+	method := string(c.Method)
+	if method == "" {
+		method = world.GET
+	}
+	var body any
+	if method == world.POST {
+		fields := map[string]any{}
+		for _, d := range c.Data {
+			if d.Value != nil {
+				fields[d.Key], _ = value.DecodeJSON(d.Value.Raw) // it was decoded from JSON before
+			}
+		}
+		body = fields
+	}
+	switch {
+	case c.URLPath != "":
+		path, err := apipath.Parse(c.URLPath)
+		if err != nil {
+			diags.Errorf("spec.apiCall.urlPath", "%v", err)
+			diags.Hint("an entry is for all policies: its path has no variables")
+		}
+		out.API = &world.APIRequest{Method: method, Path: path, Body: body}
+	case c.Service != nil:
+		out.Service = &world.ServiceRequest{Method: method, URL: c.Service.URL, CABundle: c.Service.CABundle, Body: body}
+		for _, h := range c.Service.Headers {
+			out.Service.Headers = append(out.Service.Headers, world.Header{Name: h.Key, Value: h.Value})
+		}
+	}
+	return out
+}
+
+// Project gives what a reference to the entry reads of its data: the data themselves for the empty name, else the
+// projection of that name.
+func (e *Entry) Project(ctx context.Context, name string, data any) (any, error) {
+	if e.Diags.HasErrors() {
+		return nil, errors.New(e.Diags.Errors()[0].Summary)
+	}
+	if name == "" {
+		return data, nil
+	}
+	expr, ok := e.projections[name]
+	if !ok {
+		return nil, fmt.Errorf("the GlobalContextEntry %s has no projection %s", e.Name, name)
+	}
+	return expr.Search(&jmespath.Env{Meter: budget.New(ctx, budget.DefaultSteps, budget.DefaultBytes)}, data)
+}
