@@ -112,7 +112,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if broken && rule.Stage.Has(policy.StageMutate) {
 			break // the rules after it would patch an object that was never meant to be
 		}
-		if p.Settings.ApplyOne && decided {
+		// What is carried out later ends with any result but a skip (language reference §3.4).
+		later := rule.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
+		if p.Settings.ApplyOne && (decided || isError && later) {
 			break
 		}
 	}

@@ -260,3 +260,38 @@ func TestEvalConcurrently(t *testing.T) {
 		}
 	}
 }
+
+// Deferred work is the rule's, also where there is no result; a policy with applyRules: One asks for no more after an error
+// (language reference §3.4).
+func TestWork(t *testing.T) {
+	work := policy.Work{Kind: policy.WorkGenerate}
+	silent := rule("undo", func(*policy.Scope) policy.Yield {
+		return policy.Yield{Work: []policy.Work{{Kind: policy.WorkDeleteDownstream}}}
+	})
+	planned := rule("make", func(s *policy.Scope) policy.Yield {
+		w := work
+		w.Planned = s.Plan
+		return policy.Yield{Status: policy.StatusPass, Work: []policy.Work{w}}
+	})
+	broken := rule("broken", yields(policy.StatusError, ""))
+	for _, r := range []*policy.Rule{silent, planned, broken} {
+		r.Stage = policy.StageGenerate
+	}
+	all := program(silent, broken, planned)
+	run := func(plan bool) policy.Outcome {
+		return Eval(context.Background(), Input{Selections: []policy.Selection{all}, Request: request(policy.Create), Stages: policy.StageGenerate, Plan: plan})
+	}
+	for _, plan := range []bool{false, true} {
+		got := run(plan)
+		if len(got.Work) != 2 || got.Work[0].Rule != silent || got.Work[0].Program != all.Program || got.Work[1].Rule != planned || got.Work[1].Planned != plan {
+			t.Errorf("plan %v: %+v", plan, got.Work)
+		}
+		if statuses(got) != "broken=error make=pass" {
+			t.Errorf("results %s", statuses(got))
+		}
+	}
+	all.Program.Settings.ApplyOne = true
+	if got := statuses(run(false)); got != "broken=error" {
+		t.Errorf("applyRules One: %s", got)
+	}
+}
