@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -50,6 +51,10 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	if len(collect(r.Name, "/name")) > 0 {
 		c.diags.Errorf(path+".name", "policy contains invalid variables: rule %q should not have variables in name section", r.Name)
 	}
+	if m := r.Mutation; m != nil && variablePaths(m.PatchesJSON6902) {
+		c.diags.Errorf(path+".mutate.patchesJson6902", "policy contains invalid variables: rule %q should not have variables in patchesJSON6902 path section", r.Name)
+		c.diags.Hint("the patches of a foreach may have them")
+	}
 	known := contextNames(tree)
 	restricted := c.background && !mutatesExisting(c.spec)
 	for _, v := range collect(tree, "") {
@@ -83,12 +88,47 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
 	case attestation.MatchString(v.path): // the names are those of the attested statement
-	case name == "target" && (strings.HasPrefix(v.path, "/mutate/") || mutatesExisting(c.spec)):
+	case name == "target" && hasTarget(r, v.path):
 	default:
-		c.diags.Errorf(at, "policy contains invalid variables: variable substitution failed for rule %s: variable %s must match regex \"%s\" or patterns [%s]",
-			r.Name, v.text, allowedNames, strings.Join(known, " "))
+		where := "variable substitution failed for rule " + r.Name
+		if i := targetSpec.FindStringSubmatch(v.path); i != nil {
+			where = "invalid variables defined at mutate.targets[" + i[1] + "]"
+		}
+		c.diags.Errorf(at, "policy contains invalid variables: %s: variable %s must match regex \"%s\" or patterns [%s]",
+			where, v.text, allowedNames, strings.Join(known, " "))
 		c.diags.Hint("define %s in the rule's context, or correct the name", name)
 	}
+}
+
+var (
+	targetSpec = regexp.MustCompile(`^/mutate/targets/(\d+)/`)
+	// targetOwn are the parts of a target that are evaluated when it has been found.
+	targetOwn = regexp.MustCompile(`^/mutate/targets/\d+/(context|preconditions)/`)
+)
+
+// hasTarget reports whether the variable `target` exists at a place of the rule: not while the trigger is judged, nor
+// while the targets are looked for.
+func hasTarget(r *kyvernov1.Rule, path string) bool {
+	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
+		return false
+	}
+	return targetOwn.MatchString(path) ||
+		!targetSpec.MatchString(path) && !strings.HasPrefix(path, "/context/") && !strings.HasPrefix(path, "/preconditions/")
+}
+
+// pathLine finds the path of an operation in a JSON patch that cannot be read before its variables are substituted.
+var pathLine = regexp.MustCompile(`(?m)(?:^|[\s{,-])["']?path["']?\s*:\s*(?:"[^"\n]*\{\{|'[^'\n]*\{\{|[^\s,"'}]*\{\{)`)
+
+// variablePaths reports whether a JSON patch has variables in the paths of its operations.
+func variablePaths(text string) bool {
+	if !strings.Contains(text, "{{") {
+		return false
+	}
+	ops, err := patch.ParseJSONPatch(text)
+	if err != nil {
+		return pathLine.MatchString(text)
+	}
+	return slices.ContainsFunc(ops, func(o patch.Operation) bool { return strings.Contains(o.Path, "{{") })
 }
 
 func ruleTree(r *kyvernov1.Rule) (map[string]any, error) {
