@@ -56,8 +56,8 @@ type cost struct {
 	Allocated uint64
 }
 
-// TestBombs sets all bombs off in a child process and holds each result and its cost against the table.
-func TestBombs(t *testing.T) {
+// TestS22Bombs (lesson S22) sets all bombs off in a child process and holds each result and its cost against the table.
+func TestS22Bombs(t *testing.T) {
 	if os.Getenv(child) != "" {
 		t.Skip("this is the child")
 	}
@@ -108,7 +108,7 @@ func TestBombs(t *testing.T) {
 // TestBombChild runs in the child process: it prints what each bomb costs.
 func TestBombChild(t *testing.T) {
 	if os.Getenv(child) == "" {
-		t.Skip("runs only as the child of TestBombs")
+		t.Skip("runs only as the child of TestS22Bombs")
 	}
 	if !raceDetector {
 		// A bomb that is not defused must not take the machine along.

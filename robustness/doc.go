@@ -1,7 +1,7 @@
 // Package robustness holds the tests that attack the whole of the engine, from the compiler to the answer: policies and
 // objects that are written to cost time and memory, and the lessons of other engines' security history.
 //
-//	go test -run TestBombs -v ./robustness
+//	go test -run Bombs -v ./robustness
 //
 // prints what each bomb costs. The bombs go off in a process of their own with GOMEMLIMIT=256MiB, so that one that is
 // not defused kills that process, not the test. The tests of S lessons carry the number under which the project's notes

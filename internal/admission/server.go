@@ -177,6 +177,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the AdmissionReview cannot be read: "+err.Error(), http.StatusExpectationFailed)
 		return
 	}
+	if req.RequestGVK.Kind == "" || req.Operation == "" {
+		// It would match nothing, and so be let through.
+		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
 	defer cancel()
 	res, err := row.handle(s, ctx, req, row)
