@@ -88,6 +88,9 @@ func Parse(text string) (Path, error) {
 			}
 		}
 		p.Query = query
+		if len(p.String()) > maxLength { // escaping makes some queries longer
+			return refuse("it is longer than %d bytes when it is escaped", maxLength)
+		}
 	}
 	return p, nil
 }

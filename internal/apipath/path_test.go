@@ -58,7 +58,7 @@ func TestS2RefusedPaths(t *testing.T) {
 		"/api/v1/namespaces/a\u2024\u2024/secrets", "/api/v1/namespaces/\uff0e\uff0e/secrets", "/api/v1/namespaces/\u00e4/secrets", "/api/v1/names\u0440aces/a/secrets",
 		"/api/v1/namespaces/A/secrets", "/api/v1/namespaces/-a/secrets", "/api/v1/namespaces/a.b/secrets", "/api/V1/pods", "/apis/Apps/v1/deployments",
 		"/api/v1/namespaces/a/Secrets/x", "/api/v1/namespaces/a/secrets;x=1", "/api/v1/pods?watch=true", "/api/v1/pods?watch", "/api/v1/pods/x/log?follow=1",
-		"/api/v1/pods?%zz", "/api/v1/pods?a=1;b=2", "https://example.com/api/v1/pods", "/" + strings.Repeat("a", 9000),
+		"/api/v1/pods?%zz", "/api/v1/pods?a=1;b=2", "https://example.com/api/v1/pods", "/" + strings.Repeat("a", 9000), "/version?" + strings.Repeat("\xbb", 4000),
 	} {
 		if got, err := apipath.Parse(text); err == nil {
 			t.Errorf("%q is read as %+v", text, got)
