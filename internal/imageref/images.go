@@ -3,6 +3,7 @@ package imageref
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Image is one image that an object refers to.
@@ -36,11 +37,7 @@ func Find(kind string, object map[string]any) ([]Image, error) {
 	if !ok {
 		return nil, nil
 	}
-	spec, pointer := object, ""
-	for _, step := range path {
-		spec, _ = spec[step].(map[string]any)
-		pointer += "/" + step
-	}
+	spec, pointer := podSpec(object, path), "/"+strings.Join(path, "/")
 	var out []Image
 	for _, group := range groups {
 		containers, _ := spec[group].([]any)
@@ -71,6 +68,30 @@ func Find(kind string, object map[string]any) ([]Image, error) {
 	return out, nil
 }
 
+func podSpec(object map[string]any, path []string) map[string]any {
+	for _, step := range path {
+		object, _ = object[step].(map[string]any)
+	}
+	return object
+}
+
+// PullSecrets are the names of the imagePullSecrets of an object of the kind, which lie in its namespace.
+func PullSecrets(kind string, object map[string]any) []string {
+	path, ok := templates[kind]
+	if !ok {
+		return nil
+	}
+	secrets, _ := podSpec(object, path)["imagePullSecrets"].([]any)
+	var out []string
+	for _, s := range secrets {
+		m, _ := s.(map[string]any)
+		if name, _ := m["name"].(string); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // unreadable words the error for a text that is no reference.
 func unreadable(image string, err error) error {
 	return fmt.Errorf("invalid image '%s' (%w)", image, err)
@@ -86,7 +107,7 @@ func Document(images []Image) map[string]any {
 			group = map[string]any{}
 			out[image.Group] = group
 		}
-		group[image.Key] = image.document()
+		group[image.Key] = image.Document()
 	}
 	return out
 }
@@ -100,7 +121,8 @@ func Of(kind string, object map[string]any) (map[string]any, error) {
 	return Document(images), nil
 }
 
-func (i *Image) document() map[string]any {
+// Document is what the variable `images` says of one image.
+func (i *Image) Document() map[string]any {
 	return map[string]any{
 		"reference": i.Pinned(), "referenceWithTag": i.WithTag(), "registry": i.Registry, "path": i.Path,
 		"name": i.Name, "tag": i.Tag, "digest": i.Digest, "jsonPointer": i.Pointer,

@@ -80,6 +80,10 @@ validate:
     - {controlName: Seccomp}
     - {controlName: Seccomp, images: ["*"]}
 `},
+	{"verifyImages", `
+verifyImages:
+- {imageReferences: ["*"], failureAction: Enforce, mutateDigest: false, verifyDigest: true, required: false}
+`},
 	{"cel", `
 validate:
   cel:

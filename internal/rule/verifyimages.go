@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
@@ -78,7 +79,7 @@ func (v *imageRule) judge(s *policy.Scope) policy.Yield {
 	}
 	var yields []policy.Yield
 	var object map[string]any
-	if stages.Has(policy.StageVerifyImages) {
+	if stages.Has(policy.StageVerifyImages) && v.acts() {
 		run := &verification{imageRule: v, scope: s, images: append([]imageref.Image(nil), images...)}
 		if err := run.verify(); err != nil {
 			return failed("", err)
@@ -91,6 +92,11 @@ func (v *imageRule) judge(s *policy.Scope) policy.Yield {
 		}
 	}
 	return joinYields(yields, object)
+}
+
+// acts reports whether a mutating review has anything to do.
+func (v *imageRule) acts() bool {
+	return slices.ContainsFunc(v.entries, func(e *imageEntry) bool { return e.acts() })
 }
 
 // unsuccessful reports whether a verification failed: what it failed to do is not required then, since that would only say

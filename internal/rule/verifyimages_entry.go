@@ -155,6 +155,11 @@ func patterns(in []string) []wildcard.Pattern {
 	return out
 }
 
+// acts reports whether a mutating review has anything to do for the entry.
+func (x *imageEntry) acts() bool {
+	return x.verifies || x.mutateDigest || x.deny != nil || len(x.skip) > 0
+}
+
 // about tells whether the entry is about the image. Every way to write the image counts: an entry for app:v1 is also about
 // app:v1@sha256:…, whose tag could otherwise be written to escape it.
 func (x *imageEntry) about(image *imageref.Image) bool {

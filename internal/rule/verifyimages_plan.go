@@ -2,6 +2,7 @@ package rule
 
 import (
 	"encoding/pem"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,6 +57,13 @@ func planOf(e *kyvernov1.ImageVerification) *signingPlan {
 		p.attestations = append(p.attestations, attestationPlan{path: path, name: a.Name, kind: kind, attestors: attestorSets(a.Attestors, path)})
 	}
 	return p
+}
+
+// registry says how to log in, with more pull secrets.
+func (p *signingPlan) registry(secrets []string) world.ImageRequest {
+	r := p.request.Registry
+	r.Secrets = slices.Concat(r.Secrets, secrets)
+	return r
 }
 
 func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {

@@ -16,11 +16,12 @@ import (
 
 // imageCheck verifies one image by one entry. Its scope gains the statements that have a name.
 type imageCheck struct {
-	entry  *imageEntry
-	image  *imageref.Image
-	scope  *policy.Scope
-	plan   *signingPlan
-	digest string // once it is known, everything else is asked about this digest and not about the tag
+	entry   *imageEntry
+	image   *imageref.Image
+	scope   *policy.Scope
+	plan    *signingPlan
+	secrets []string // beside those of the entry
+	digest  string   // once it is known, everything else is asked about this digest and not about the tag
 }
 
 // signed verifies signatures, then attestations, and returns one result for both with the digest of what was verified.
@@ -55,7 +56,7 @@ func (c *imageCheck) request(e *attestorEntry, kind string) world.SignatureReque
 		pinned.Digest = c.digest
 		r.Image = pinned.String()
 	}
-	r.Type = kind
+	r.Type, r.Registry = kind, c.plan.registry(c.secrets)
 	if e != nil {
 		r.Attestor = e.attestor
 		if e.repository != "" {

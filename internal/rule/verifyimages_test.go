@@ -407,3 +407,32 @@ func TestStages(t *testing.T) {
 		t.Errorf("a scan: %s, %v", got, y.Object)
 	}
 }
+
+// secretary notes how a registry is logged in to.
+type secretary struct {
+	notary
+	secrets [][]string
+}
+
+func (n *secretary) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
+	n.secrets = append(n.secrets, r.Registry.Secrets)
+	return n.notary.Verify(ctx, r)
+}
+
+// TestPullSecrets: the pull secrets of the object are used beside those of the entry.
+func TestPullSecrets(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule("  mutateDigest: false\n  imageRegistryCredentials: {secrets: [own]}\n  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
+	for _, secret := range []string{"first", "second"} {
+		object := pod(nil, "ghcr.io/x:1")
+		object["spec"].(map[string]any)["imagePullSecrets"] = []any{map[string]any{"name": secret}, map[string]any{}, nil}
+		n := &secretary{}
+		s := verifyScope(t, r, nil, request(map[string]any{"object": object}), policy.StageVerifyImages)
+		s.Env.World = world.World{Signatures: n}
+		if got := texts(r.Eval(s)); got != "pass: verified image signatures for ghcr.io/x:1" {
+			t.Error(got)
+		}
+		if len(n.secrets) != 1 || !slices.Equal(n.secrets[0], []string{"own", "d/" + secret}) {
+			t.Errorf("secrets %v", n.secrets)
+		}
+	}
+}

@@ -24,6 +24,8 @@ type verification struct {
 	yields []policy.Yield
 	object map[string]any // the changed object; nil when nothing was changed
 	pinned bool           // a digest was written
+	// secrets are the pull secrets of the object, as namespace/name; they are used beside those of an entry.
+	secrets []string
 }
 
 // verify judges every image by every entry that is about it. The error is one that concerns the rule as a whole.
@@ -36,11 +38,14 @@ func (v *verification) verify() error {
 	if err != nil {
 		return err
 	}
+	for _, name := range imageref.PullSecrets(v.scope.Request.GVK.Kind, object) {
+		v.secrets = append(v.secrets, v.scope.Request.Namespace+"/"+name)
+	}
 	scan := v.scope.Request.Origin == policy.FromScan
 	records := verdicts{}
 	current := object
 	for _, e := range v.entries {
-		if scan && !e.verifies {
+		if !e.acts() || scan && !e.verifies {
 			continue
 		}
 		for i := range v.images {
@@ -79,10 +84,10 @@ func hasError(yields []policy.Yield) bool {
 
 // judge verifies one image by one entry and returns the object with its digest.
 func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
-	s := v.scope.With("image", imageref.Document([]imageref.Image{*image})[image.Group].(map[string]any)[image.Key])
+	s := v.scope.WithLazy("image", func(*policy.Scope) (any, error) { return image.Document(), nil })
 	digest, verified := "", policy.Yield{}
 	if e.verifies {
-		check := imageCheck{entry: e, image: image, scope: s}
+		check := imageCheck{entry: e, image: image, scope: s, secrets: v.secrets}
 		verified, digest = check.signed()
 		s = check.scope
 	}
@@ -155,7 +160,7 @@ func (v *verification) resolve(e *imageEntry, image *imageref.Image) (string, er
 	if err != nil {
 		return "", err
 	}
-	request := plan.request.Registry
+	request := plan.registry(v.secrets)
 	request.Reference = image.String()
 	data, err := images.Image(v.scope.Env.Meter.Context(), request)
 	if err != nil {

@@ -15,6 +15,9 @@ var (
 	anyCaseActions  = []string{"audit", "enforce", "Audit", "Enforce"}
 	failureActions  = []string{"Audit", "Enforce"}
 	operations      = []string{"CREATE", "CONNECT", "UPDATE", "DELETE"}
+	signatureTypes  = []string{"Cosign", "SigstoreBundle", "Notary"}
+
+	registryProviders = []string{"default", "amazon", "azure", "google", "github"}
 )
 
 // oneOf checks an enumeration in the words of the API server. The empty value is an absent one.
@@ -67,6 +70,12 @@ func (c *checker) ruleEnums(r *kyvernov1.Rule, path string) {
 	for i, v := range r.VerifyImages {
 		if v.FailureAction != nil {
 			c.oneOf(path+".verifyImages["+strconv.Itoa(i)+"].failureAction", string(*v.FailureAction), failureActions)
+		}
+		c.oneOf(path+".verifyImages["+strconv.Itoa(i)+"].type", string(v.Type), signatureTypes)
+		if credentials := v.ImageRegistryCredentials; credentials != nil {
+			for j, p := range credentials.Providers {
+				c.oneOf(path+".verifyImages["+strconv.Itoa(i)+"].imageRegistryCredentials.providers["+strconv.Itoa(j)+"]", string(p), registryProviders)
+			}
 		}
 	}
 	for _, f := range filters(r, path) {
