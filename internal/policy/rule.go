@@ -76,6 +76,8 @@ type Rule struct {
 	Excludes []Target
 	// Outputs are the kinds of the objects that a generate rule makes, as far as they are written out.
 	Outputs []Output
+	// Generation says how a generate rule treats what it made; nil for other rules.
+	Generation *Generation
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
 	AllowExisting bool
 	// ReportProperties are copied into the results; templates are already resolved in Result.Properties.
@@ -111,4 +113,12 @@ type Output struct {
 	// List: they are copies of a cloneList, whose namespace is passed over for cluster-scoped kinds.
 	List bool
 	Path string // of the pattern, such as spec.rules[0].generate
+}
+
+// Generation says how a generate rule treats what it made.
+type Generation struct {
+	Existing        bool // objects that were there before the policy are triggers too
+	Synchronize     bool // what is made is kept equal to its source
+	Orphan          bool // what was made stays when the policy is deleted
+	ServerSideApply bool
 }

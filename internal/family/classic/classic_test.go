@@ -110,6 +110,12 @@ func describe(p *policy.Program) string {
 			fmt.Fprintf(&b, ", %s in %v (selector %t)", o.Action, o.Namespaces, o.Selector != nil)
 		}
 		fmt.Fprintf(&b, "; existing %t, delete %t\n  %+v\n", r.AllowExisting, !r.SkipOnDelete, r.Needs)
+		if r.Generation != nil {
+			fmt.Fprintf(&b, "  %+v\n", *r.Generation)
+		}
+		for _, o := range r.Outputs {
+			fmt.Fprintf(&b, "  makes %+v\n", o)
+		}
 	}
 	return b.String()
 }
