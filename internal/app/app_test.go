@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -100,6 +102,8 @@ func TestCallFlags(t *testing.T) {
 		{[]string{"--httpBlocklist=a.example"}, map[string]string{envBlocklist: "10.0.0.0/8"}, []string{"a.example"}, ""},
 		{nil, map[string]string{envAllowlist: "example.com"}, apicall.DefaultBlocklist, "invalid HTTP flag configuration: "},
 		{[]string{"--httpBlocklist=10.0.0.0/99"}, nil, []string{"10.0.0.0/99"}, "invalid HTTP flag configuration: "},
+		{[]string{"--serviceTokenFile=x"}, nil, apicall.DefaultBlocklist, "go together"},
+		{[]string{"--serviceTokenHosts=x"}, nil, apicall.DefaultBlocklist, "go together"},
 		{[]string{"--apiCallTimeout=-1s"}, nil, apicall.DefaultBlocklist, "must not be negative"},
 	} {
 		f := &callFlags{}
@@ -111,6 +115,30 @@ func TestCallFlags(t *testing.T) {
 		err := f.complete(fs, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) || !slices.Equal(f.blocklist, c.block) {
 			t.Errorf("%+v: %v, %v", c, f.blocklist, err)
+		}
+	}
+}
+
+// Lesson S12: the token for services is read each time, and is never the one for the API server.
+func TestS12ServiceToken(t *testing.T) {
+	dir := t.TempDir()
+	f := &callFlags{tokenFile: filepath.Join(dir, "projected")}
+	before := apiToken
+	apiToken = filepath.Join(dir, "own")
+	defer func() { apiToken = before }()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.token(t.Context()); err == nil {
+		t.Error("a missing file gives a token")
+	}
+	write("own", "api-token")
+	for text, want := range map[string]string{"one\n": "one", "two": "two", "api-token\n": ""} {
+		write("projected", text)
+		if got, err := f.token(t.Context()); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 package app
 
 import (
+	"context"
 	"errors"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -17,6 +20,8 @@ type callFlags struct {
 	timeout     time.Duration
 	blocklist   []string
 	allowlist   []string
+	tokenFile   string
+	tokenHosts  []string
 }
 
 // Environment's forms of the lists; the flags win.
@@ -30,6 +35,8 @@ func (f *callFlags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.timeout, "apiCallTimeout", 30*time.Second, "longest time of an API call of a context entry; 0 for 30s")
 	fs.StringSliceVar(&f.blocklist, "httpBlocklist", apicall.DefaultBlocklist, "addresses, ranges and host names that services of context entries must not be (environment: "+envBlocklist+")")
 	fs.StringSliceVar(&f.allowlist, "httpAllowlist", nil, "beginnings of the only URLs that context entries may call; empty for all (environment: "+envAllowlist+")")
+	fs.StringVar(&f.tokenFile, "serviceTokenFile", "", "file of a projected ServiceAccount token for the audience of services of context entries; without it services get no token, and never that of the API server")
+	fs.StringSliceVar(&f.tokenHosts, "serviceTokenHosts", nil, "host names that get the token of --serviceTokenFile, over TLS only")
 }
 
 // complete takes the lists from the environment and checks them.
@@ -45,6 +52,9 @@ func (f *callFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, boo
 	if f.maxResponse < 0 || f.timeout < 0 {
 		return errors.New("--maxAPICallResponseLength and --apiCallTimeout must not be negative")
 	}
+	if (f.tokenFile == "") != (len(f.tokenHosts) == 0) {
+		return errors.New("--serviceTokenFile and --serviceTokenHosts go together")
+	}
 	_, err := f.services()
 	return err
 }
@@ -54,8 +64,37 @@ func (f *callFlags) limits() apicall.Limits {
 }
 
 func (f *callFlags) services() (*apicall.Services, error) {
-	return apicall.NewServices(apicall.ServiceOptions{Limits: f.limits(), Block: f.blocklist, Allow: f.allowlist})
+	o := apicall.ServiceOptions{Limits: f.limits(), Block: f.blocklist, Allow: f.allowlist, TokenHosts: f.tokenHosts}
+	if f.tokenFile != "" {
+		o.Token = f.token
+	}
+	return apicall.NewServices(o)
 }
+
+// maxToken is longer than any token.
+const maxToken = 64 << 10
+
+// token reads the file each time: the kubelet replaces it before the token expires. The token of the API server is
+// refused, since whoever got it could act as this process.
+func (f *callFlags) token(context.Context) (string, error) {
+	file, err := os.Open(f.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxToken))
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	if own, err := os.ReadFile(apiToken); err == nil && strings.TrimSpace(string(own)) == token {
+		return "", errors.New("--serviceTokenFile holds the token for the API server; project one with an audience of its own")
+	}
+	return token, nil
+}
+
+// apiToken is where the kubelet puts the token for the API server.
+var apiToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 func (f *callFlags) kubernetes(cfg *rest.Config) (*apicall.Kubernetes, error) {
 	return apicall.NewKubernetes(cfg, f.limits())

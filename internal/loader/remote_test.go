@@ -113,9 +113,9 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Lessons S1, S2, S4, S5, S11: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
+// Lessons S1, S2, S4, S5 and S11: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
 // trick, is an error, and nobody is asked. The trick is given in the policy and once more by a variable.
-func TestS4NamespacedPoliciesStayInside(t *testing.T) {
+func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	const own = "team"
 	kinds := []string{"secrets/x", "secrets", "configmaps/x", "pods", "serviceaccounts/default/token", "pods/x/proxy/y"}
 	paths := []string{
