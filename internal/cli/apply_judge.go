@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,7 +26,9 @@ type judgement struct {
 	keepChanges bool
 	entries     report.Options
 	progress    *progress
-	given       *given.Set // nil when nothing was given
+	given       *given.Set     // nil when nothing was given
+	targets     []source.Input // objects beside the resources that rules may look up or change
+	definitions customKinds
 }
 
 // judged is what the judgement gave, in the order of the input.
@@ -122,13 +125,13 @@ func judgeAll(ctx context.Context, j judgement) judged {
 // readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
 // rule does; until then resources are only held while they are judged.
 func (j judgement) readObjects() ([]map[string]any, error) {
-	var out []map[string]any
-	for _, in := range j.inputs {
+	out := slices.Clone(j.definitions.objects)
+	for _, in := range slices.Concat(j.inputs, j.targets) {
 		docs, _ := source.Open(in) // mistakes are reported where the resources are judged
 		for _, d := range docs {
 			objects, _ := d.Decode(source.Floats)
 			for _, o := range objects {
-				source.Normalise(o.Value)
+				j.definitions.scopes.Normalise(o.Value)
 				out = append(out, o.Value)
 			}
 		}
@@ -183,7 +186,7 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 }
 
 func (j *judge) object(o source.Object) judged {
-	source.Normalise(o.Value)
+	j.definitions.scopes.Normalise(o.Value)
 	if fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
 		_, mistakes := globalentry.Compile(o.Value)
 		for i := range mistakes {

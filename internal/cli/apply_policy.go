@@ -54,7 +54,13 @@ func (s policySet) rules() int {
 // loadPolicies reads and compiles everything in the paths that is a policy. A policy with a mistake is not applied; the
 // others are.
 func loadPolicies(paths []string, stdin io.Reader) policySet {
-	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	return loadPoliciesFrom(paths, source.Options{Stdin: stdin, Git: &source.Git{}})
+}
+
+// loadPoliciesFrom is loadPolicies with options: where standard input is, and how URLs are read.
+func loadPoliciesFrom(paths []string, o source.Options) policySet {
+	o.Recursive, o.Numbers = true, source.Exact
+	objects, diags := source.Load(paths, o)
 	set := policySet{diags: diags}
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
@@ -64,6 +70,9 @@ func loadPolicies(paths []string, stdin io.Reader) policySet {
 			continue
 		}
 		if !compile.Owns(apiVersion, kind) {
+			if o.Repository {
+				continue // whatever else lies there
+			}
 			set.diags.Add(foreign(o, apiVersion, kind))
 			continue
 		}

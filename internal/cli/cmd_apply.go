@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // applyOptions are the flags of apply.
@@ -41,6 +42,9 @@ type applyOptions struct {
 	generateExceptions        bool
 	exceptionTTL              time.Duration
 
+	targets      []string
+	crds         []string
+	git          source.Git
 	assignments  []string
 	valuesFile   string
 	userInfoFile string
@@ -83,6 +87,13 @@ func newApply() *cobra.Command {
 	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be judged (this is always done)")
 	o.addExceptionFlags(f)
 	o.addGivenFlags(f)
+	targets := pathList{&o.targets}
+	f.Var(targets, "target-resource", "objects that rules for existing resources may change, beside the resources: files, directories, globs")
+	f.Var(targets, "target-resources", "the same as --target-resource")
+	crds := pathList{&o.crds}
+	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
+	f.Var(crds, "crd-path", "the same as --crd-paths")
+	addGitFlags(f, &o.git)
 	addUnsupported(f)
 	return cmd
 }
@@ -119,13 +130,17 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	stdin := stdinOf(cmd.InOrStdin())
-	set := loadPolicies(o.policies, stdin)
+	o.git.Progress = progressOf(cmd)
+	set := loadPoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
 	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
 
 	inputs, mistakes, exceptions, err := o.inputs(set, stdin)
 	if err != nil {
 		return err
 	}
+	targets, more := source.Find(o.targets, source.Options{Context: cmd.Context()})
+	defined, wrong := readDefinitions(o.crds)
+	mistakes = slices.Concat(mistakes, more, wrong)
 	set.programs = catalog.Join(set.programs, exceptions.exceptions)
 	result := judgeAll(cmd.Context(), judgement{
 		programs:    set.programs,
@@ -135,6 +150,8 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		entries:     report.Options{AuditWarn: o.auditWarn},
 		progress:    newProgress(cmd.ErrOrStderr(), "resources judged"),
 		given:       values,
+		targets:     targets,
+		definitions: defined,
 	})
 	trace.done("judged %d resources", result.resources)
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // testOptions are the flags of test.
@@ -25,6 +27,7 @@ type testOptions struct {
 	warningsAsErrors bool
 	strict           bool
 	watch            bool
+	git              source.Git
 }
 
 func newTest() *cobra.Command {
@@ -50,6 +53,11 @@ func newTest() *cobra.Command {
 			if err := refuseUnsupported(cmd.Flags()); err != nil {
 				return err
 			}
+			remove, err := o.clone(cmd)
+			if err != nil {
+				return err
+			}
+			defer remove()
 			if o.watch {
 				return o.watchTests(cmd)
 			}
@@ -67,8 +75,37 @@ func newTest() *cobra.Command {
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the files give warnings")
 	f.BoolVar(&o.strict, "strict", false, "fail where a rule that a result names did not apply, and where a policy, rule or resource is not there")
 	f.BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until interrupted")
-	addUnsupportedOf(f, "registry", "git-branch")
+	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
+	addUnsupportedOf(f, "registry")
 	return cmd
+}
+
+// clone puts folders in the place of the URLs of git repositories; remove deletes them.
+func (o *testOptions) clone(cmd *cobra.Command) (remove func(), err error) {
+	var folders []func()
+	remove = func() {
+		for _, f := range folders {
+			f()
+		}
+	}
+	o.git.Progress = progressOf(cmd)
+	for i, p := range o.paths {
+		if !source.IsURL(p) {
+			continue
+		}
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		folder, done, err := o.git.Clone(ctx, p)
+		if err != nil {
+			remove()
+			return nil, err
+		}
+		folders = append(folders, done)
+		o.paths[i] = folder
+	}
+	return remove, nil
 }
 
 // finished is one test that has run.

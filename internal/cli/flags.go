@@ -52,12 +52,9 @@ var unsupported = []struct {
 	{[]string{"show-performance"}, false, "use -v 1 to see how long each part takes"},
 	{[]string{"json"}, true, "only Kubernetes objects can be judged"},
 	{[]string{"http-payload", "envoy-payload"}, true, "only Kubernetes objects can be judged"},
-	{[]string{"target-resource", "target-resources"}, true, "policies that mutate existing resources cannot be run"},
 	{[]string{"parameter-resource"}, true, "admission policies with parameters cannot be run"},
 	{[]string{"context-file"}, true, "CEL policies cannot be run"},
 	{[]string{"registry"}, false, "registries are not asked"},
-	{[]string{"crd-paths", "crd-path"}, true, "kinds outside Kubernetes are taken as namespaced"},
-	{[]string{"git-branch", "b", "username", "password"}, true, "policies are read from files"},
 }
 
 func addUnsupported(f *pflag.FlagSet) { addUnsupportedOf(f) }

@@ -22,7 +22,7 @@ func (r *testRun) expected(path string) ([]map[string]any, error) {
 	}
 	out := make([]map[string]any, len(objects))
 	for i, o := range objects {
-		source.Normalise(o.Value)
+		r.scopes.Normalise(o.Value)
 		out[i] = o.Value
 	}
 	if r.files == nil {

@@ -6,9 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/given"
-	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
@@ -30,11 +28,7 @@ func (r *testRun) loadWorld(labels map[string]map[string]string) (*testWorld, er
 	}
 	if len(r.ClusterResources) > 0 {
 		r.log.WriteString("Loading Kubernetes resources ...\n")
-		objects, err := r.clusterObjects()
-		if err != nil {
-			return nil, fmt.Errorf("failed to load the cluster resources: %w", err)
-		}
-		w.objects = append(w.objects, objects...)
+		w.objects = append(w.objects, r.cluster...)
 	}
 	for _, e := range r.Results {
 		if e.CloneSourceResource == "" {
@@ -81,36 +75,39 @@ func (w *testWorld) root(policy string) world.Root {
 	return fixed.New(values)
 }
 
-// clusterObjects are what the ClusterResource files hold.
-func (r *testRun) clusterObjects() ([]map[string]any, error) {
-	var out []map[string]any
+// loadDefinitions reads the ClusterResource files. The definitions in them say what lives outside namespaces, so they
+// come before all resources.
+func (r *testRun) loadDefinitions() error {
+	var files []string
 	for _, path := range r.within(r.ClusterResources...) {
 		cluster, diags := given.ReadClusterResource(path)
 		if diags.HasErrors() {
-			return nil, diags.Errors()
+			return mistaken("failed to load the cluster resources", diags)
 		}
 		for i, o := range cluster.Spec.Resources {
 			m, ok := o.(map[string]any)
 			if !ok {
-				return nil, diag.List{{Pos: diag.Position{File: path}, Path: fmt.Sprintf("spec.resources[%d]", i), Summary: "this is not an object"}}
+				return fmt.Errorf("failed to load the cluster resources: %s: spec.resources[%d] is not an object", path, i)
 			}
-			source.Normalise(m)
-			out = append(out, m)
+			r.cluster = append(r.cluster, m)
 		}
-		var files []string
 		for _, f := range cluster.Spec.CRDs {
 			if !filepath.IsAbs(f) {
 				f = filepath.Join(filepath.Dir(path), f)
 			}
 			files = append(files, f)
 		}
-		objects, diags := source.Load(files, source.Options{Numbers: source.Floats, Recursive: true})
-		if diags.HasErrors() {
-			return nil, diags.Errors()
-		}
-		for _, o := range objects {
-			out = append(out, o.Value)
-		}
 	}
-	return out, nil
+	defined, diags := readDefinitions(files)
+	if diags.HasErrors() {
+		return mistaken("failed to load the definitions", diags)
+	}
+	for _, o := range r.cluster {
+		defined.scopes.AddDefinition(o)
+	}
+	for _, o := range r.cluster {
+		defined.scopes.Normalise(o)
+	}
+	r.scopes, r.cluster = defined.scopes, append(r.cluster, defined.objects...)
+	return nil
 }

@@ -29,6 +29,8 @@ type testRun struct {
 	// resources are the objects to judge; behind the first judged of them stand those that rules may change or look up.
 	resources []*testObject
 	judged    int
+	cluster   []map[string]any // what the ClusterResource files hold
+	scopes    source.Scopes
 	evaluator *evaluator
 	// answers to each operation, for each resource in order; the operation "" is that of the values.
 	answers map[policy.Operation][][]answer
@@ -133,6 +135,9 @@ func (r *testRun) load() error {
 		return err
 	}
 	if err := r.loadPolicies(); err != nil {
+		return err
+	}
+	if err := r.loadDefinitions(); err != nil {
 		return err
 	}
 	if err := r.loadResources(); err != nil {
@@ -245,7 +250,7 @@ func (r *testRun) loadResources() error {
 		}
 		r.diags.Add(diags...)
 		for _, o := range objects {
-			source.Normalise(o.Value)
+			r.scopes.Normalise(o.Value)
 			t := newTestObject(o.Value)
 			if k := t.key(); seen[k] {
 				r.say("  warning: found duplicated resource %s %s %s", t.kind, t.name, t.namespace)

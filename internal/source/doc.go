@@ -1,4 +1,5 @@
-// Package source reads policies and resources from files, directories, globs and standard input, with positions.
+// Package source reads policies and resources from files, directories, globs, standard input, URLs and git repositories,
+// with positions.
 //
 //	objects, diags := source.Load([]string{"policies/", "extra.yaml", "-"}, source.Options{Stdin: os.Stdin})
 //	for _, o := range objects {
@@ -9,7 +10,8 @@
 // caller's goroutines can share the work: they decode, judge and drop documents one by one. The values are those of the
 // reference command line, YAML 1.1 booleans included (language reference §0.3).
 //
-// It does not know what a policy is, does not check fields, and never talks to the network.
+// It does not know what a policy is and does not check fields. It talks to the network only where a path is a URL; git
+// repositories are read by the program git.
 //
 // Floor 4: imports value, diag and budget only.
 package source

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,10 @@ type Options struct {
 	Recursive bool
 	// Numbers says how numbers are kept.
 	Numbers Numbers
+	// Git, when set, makes a URL stand for a git repository; otherwise it stands for a file.
+	Git *Git
+	// Context ends what takes long: reading from URLs. Nil is a context that never ends.
+	Context context.Context
 }
 
 // Input is one file (or standard input) to read.
@@ -32,7 +37,12 @@ type Input struct {
 	// Named: the author gave this path himself; files that were only found in a directory may turn out to be something
 	// else than manifests.
 	Named bool
+	// Repository: the file was found in a git repository, which may hold all kinds of files.
+	Repository bool
+
 	stdin *onceReader
+	text  string // of what was read already
+	read  bool
 }
 
 // onceReader is standard input, which can be read once only, for inputs that are opened more than once.
@@ -50,6 +60,9 @@ func (r *onceReader) all() ([]byte, error) {
 
 // Read returns the whole content.
 func (in Input) Read() (string, error) {
+	if in.read {
+		return in.text, nil
+	}
 	var b []byte
 	var err error
 	if in.stdin != nil {
@@ -96,8 +109,8 @@ func (f *finder) add(path string) {
 			f.inputs = append(f.inputs, Input{Name: "<stdin>", Named: true, stdin: &onceReader{from: f.options.Stdin}})
 		}
 		return
-	case strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://"):
-		f.fail(path, "fetch it first and give the file", "reading from URLs is not supported by this version")
+	case IsURL(path):
+		f.url(path)
 		return
 	case path == "":
 		f.fail(`""`, "leave it out", "a path is empty")

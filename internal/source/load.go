@@ -18,7 +18,15 @@ func Load(paths []string, o Options) ([]Object, diag.List) {
 		diags.Add(more...)
 		for _, d := range docs {
 			objects, more := d.Decode(o.Numbers)
+			for i := range more {
+				if in.Repository { // files of all kinds may lie there
+					more[i].Severity, more[i].Hint = diag.Warning, "it is passed over"
+				}
+			}
 			diags.Add(more...)
+			for i := range objects {
+				objects[i].Repository = in.Repository
+			}
 			out = append(out, objects...)
 		}
 	}

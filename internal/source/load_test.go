@@ -53,7 +53,6 @@ func TestFind(t *testing.T) {
 		{[]string{"none.yaml", "a.yml"}, false, []string{"a"}, "none.yaml: no such file or directory"},
 		{[]string{"none*", "a.yml"}, false, []string{"a"}, "none*: no file matches"},
 		{[]string{"[", "a.yml"}, false, []string{"a"}, "[: this is not a valid glob pattern"},
-		{[]string{"https://x/y.yaml", "a.yml"}, false, []string{"a"}, "reading from URLs is not supported"},
 		{[]string{"-", "a.yml"}, false, []string{"a"}, "nothing on standard input"},
 		{[]string{"", "a.yml"}, false, []string{"a"}, "a path is empty"},
 		{[]string{"notes.txt"}, false, nil, "this is not a Kubernetes object but a text"},

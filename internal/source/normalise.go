@@ -1,11 +1,33 @@
 package source
 
+import (
+	"strings"
+)
+
 // Normalise makes a resource what the reference command line makes of it before it is judged: the namespace is
 // `default` where a namespaced object names none, and null maps are empty ones. The object is changed in place; it must
 // not have been shown to anyone yet.
 //
-// Kinds outside the API of Kubernetes itself count as namespaced, since nothing here says otherwise.
-func Normalise(o map[string]any) {
+// Kinds outside the API of Kubernetes itself count as namespaced, unless Scopes says otherwise.
+func Normalise(o map[string]any) { Scopes(nil).Normalise(o) }
+
+// Scopes are further kinds that live outside namespaces, as `group/Kind`. The nil Scopes is empty.
+type Scopes map[string]bool
+
+// AddDefinition adds the kind that a CustomResourceDefinition defines, when it lives outside namespaces. Other objects
+// are passed over.
+func (s Scopes) AddDefinition(o map[string]any) {
+	spec, _ := o["spec"].(map[string]any)
+	names, _ := spec["names"].(map[string]any)
+	group, _ := spec["group"].(string)
+	kind, _ := names["kind"].(string)
+	if o["kind"] == "CustomResourceDefinition" && spec["scope"] == "Cluster" {
+		s[group+"/"+kind] = true
+	}
+}
+
+// Normalise is the function Normalise with these kinds known.
+func (s Scopes) Normalise(o map[string]any) {
 	emptyMaps(o)
 	meta, ok := o["metadata"].(map[string]any)
 	if !ok {
@@ -18,7 +40,8 @@ func Normalise(o map[string]any) {
 	if ns, _ := meta["namespace"].(string); ns == "" && (meta["namespace"] == nil || meta["namespace"] == "") {
 		apiVersion, _ := o["apiVersion"].(string)
 		kind, _ := o["kind"].(string)
-		if !ClusterScoped(apiVersion, kind) {
+		group, _, _ := strings.Cut(apiVersion, "/")
+		if !ClusterScoped(apiVersion, kind) && !s[group+"/"+kind] {
 			meta["namespace"] = "default"
 		}
 	}

@@ -13,6 +13,8 @@ type Object struct {
 	Value map[string]any
 	File  string
 	Line  int // first line of the document that holds the object
+	// Repository: the object was found in a git repository, which may hold all kinds of objects.
+	Repository bool
 	// Pos gives the position of a field path such as spec.rules[0].match; that of the nearest parent where the object
 	// does not have the field. The document is parsed again for it: it is for mistakes, not for every object.
 	Pos func(path string) diag.Position

@@ -1,0 +1,123 @@
+package source
+
+import (
+	"context"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// repository serves a git repository as owner/repo: the branch main with one policy and something else, the branch next
+// with another. It wants user:secret when secured.
+func repository(t *testing.T, secured bool) string {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed")
+	}
+	root := t.TempDir()
+	work := filepath.Join(root, "owner", "repo")
+	run := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(git, append([]string{"-c", "user.name=t", "-c", "user.email=t@example.org", "-C", work}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(work, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("policies/one.yaml", object+"one\n")
+	put("chart/values.yaml", "replicas: 1\n")
+	run("init", "-q", "-b", "main")
+	run("add", ".")
+	run("commit", "-q", "-m", "one")
+	run("checkout", "-q", "-b", "next")
+	put("policies/two.yaml", object+"two\n")
+	run("add", ".")
+	run("commit", "-q", "-m", "two")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); secured && (user != "user" || password != "secret") {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		(&cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}}).ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/owner/repo"
+}
+
+func TestGit(t *testing.T) {
+	url := repository(t, false)
+	for _, c := range []struct {
+		path, branch string
+		want         []string
+		mistake      string
+	}{
+		{url, "", []string{"one"}, ""},
+		{url + "/next", "", []string{"one", "two"}, ""},
+		{url + "/policies", "next", []string{"one", "two"}, ""},
+		{url + "/chart", "main", nil, "chart"},
+		{url + "/gone", "", nil, "failed to clone the branch gone"},
+		{url + "/nowhere", "main", nil, "has no folder nowhere"},
+		{url + "/../../etc", "main", nil, "this names no branch and no folder"},
+		{url, "--upload-pack=x", nil, "this names no branch"},
+		{strings.TrimSuffix(url, "/repo"), "", nil, "this is not the URL of a git repository"},
+	} {
+		objects, diags := Load([]string{c.path}, Options{Recursive: true, Git: &Git{Branch: c.branch}, Context: context.Background()})
+		if got := names(objects); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s %s: %v, want %v (%v)", c.path, c.branch, got, c.want, diags)
+		}
+		if c.mistake == "" && diags.HasErrors() || !strings.Contains(diags.Error(), c.mistake) {
+			t.Errorf("%s %s: %v, want %q", c.path, c.branch, diags, c.mistake)
+		}
+		for _, o := range objects {
+			if !o.Repository || !strings.HasPrefix(o.File, url) {
+				t.Errorf("%s is said to be from %s", o.Name(), o.File)
+			}
+		}
+	}
+}
+
+func TestGitPassword(t *testing.T) {
+	url := repository(t, true)
+	if _, diags := Load([]string{url}, Options{Recursive: true, Git: &Git{}}); !diags.HasErrors() {
+		t.Error("a repository that wants a password gives its files without")
+	}
+	objects, diags := Load([]string{url}, Options{Recursive: true, Git: &Git{Username: "user", Password: "secret"}})
+	if len(objects) != 1 || diags.HasErrors() {
+		t.Errorf("%v %v", names(objects), diags)
+	}
+}
+
+// Without Git a URL is a file.
+func TestFetch(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/pod.yaml" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Write([]byte(object + "fetched\n"))
+	}))
+	defer server.Close()
+	objects, diags := Load([]string{server.URL + "/pod.yaml", server.URL + "/pod.yaml", server.URL + "/gone.yaml"}, Options{})
+	if got := names(objects); !reflect.DeepEqual(got, []string{"fetched"}) || !strings.Contains(diags.Error(), "gone.yaml: the server answers 404 Not Found") {
+		t.Errorf("%v %v", got, diags)
+	}
+}
