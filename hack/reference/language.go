@@ -92,9 +92,24 @@ func operators(p *page) error {
 	return nil
 }
 
-var stages = map[policy.Stage]string{
-	policy.StageMutate: "mutate", policy.StageVerifyImages: "verifyImages", policy.StageValidate: "validate",
-	policy.StageGenerate: "generate", policy.StageMutateExisting: "mutateExisting", policy.StageDelete: "delete",
+var stages = []struct {
+	stage policy.Stage
+	name  string
+}{
+	{policy.StageMutate, "mutate"}, {policy.StageVerifyImages, "verifyImages"}, {policy.StageValidate, "validate"},
+	{policy.StageGenerate, "generate"}, {policy.StageMutateExisting, "mutateExisting"}, {policy.StageDelete, "delete"},
+}
+
+// stageNames names the stages in which a rule kind takes part; known is false when one of them has no name.
+func stageNames(s policy.Stage) (names string, known bool) {
+	var out []string
+	for _, x := range stages {
+		if s.Has(x.stage) {
+			out = append(out, x.name)
+			s &^= x.stage
+		}
+	}
+	return strings.Join(out, ", "), s == 0 && len(out) > 0
 }
 
 func ruleKinds(p *page) error {
@@ -102,7 +117,7 @@ func ruleKinds(p *page) error {
 		"stages in the order mutate, verifyImages, validate, generate.")
 	p.line("| Field | Stage | What it does |\n|---|---|---|")
 	for _, k := range rule.Kinds() {
-		stage, ok := stages[k.Stage]
+		stage, ok := stageNames(k.Stage)
 		if !ok {
 			return fmt.Errorf("rule kind %s: stage %d has no name", k.Name, k.Stage)
 		}
