@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/apipath"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -49,5 +50,43 @@ func TestReach(t *testing.T) {
 	}
 	if _, err := root.For(world.Cluster()).Objects.Get(t.Context(), "a/b/c", "X", "", "n"); err == nil {
 		t.Error("a broken apiVersion was taken")
+	}
+}
+
+// The outside is cut to the reach of the policy: paths by what they name; services and global data are for the whole
+// cluster only (lessons S1, S5, S11).
+func TestOutsideIsConfined(t *testing.T) {
+	asked := ""
+	root := &Root{
+		Reader: echo{},
+		API: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+			asked = r.Path.String()
+			return nil, nil
+		}),
+		Services: world.ServicesFunc(func(context.Context, world.ServiceRequest) (any, error) { return nil, nil }),
+		Globals:  world.GlobalsFunc(func(context.Context, string) (any, error) { return nil, nil }),
+	}
+	all, own := root.For(world.Cluster()), root.For(world.InNamespace("a"))
+	if all.Services == nil || all.Globals == nil || own.Services != nil || own.Globals != nil {
+		t.Error("services and global data are for the cluster's policies, and only for them")
+	}
+	for text, inside := range map[string]bool{"/api/v1/namespaces/a/secrets": true, "/api/v1/namespaces/b/secrets": false, "/api/v1/secrets": false, "/version": false} {
+		p, err := apipath.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for w, ok := range map[*world.World]bool{&all: true, &own: inside} {
+			asked = ""
+			_, err := w.API.Call(t.Context(), world.APIRequest{Method: world.GET, Path: p})
+			if (err == nil) != ok || (asked == text) != ok {
+				t.Errorf("%s: asked %q, %v", text, asked, err)
+			}
+		}
+	}
+	if w := (&Root{Reader: echo{}}).For(world.Cluster()); w.API != nil {
+		t.Error("an API that nobody gave")
+	}
+	if _, err := own.Lists.List(t.Context(), "v1", "Secret", "b", ""); err == nil {
+		t.Error("another namespace was listed")
 	}
 }
