@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // cluster answers admission's questions about the cluster, from the cache where it can.
@@ -73,6 +75,31 @@ func (c *cluster) Namespaced(_ context.Context, apiVersion, kind string) (bool, 
 		}
 	}
 	return false, fmt.Errorf("paramKind kind `%s, Kind=%s` not known", apiVersion, kind)
+}
+
+// Find implements world.KindFinder.
+func (c *cluster) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	group, version, named := strings.Cut(apiVersion, "/")
+	switch {
+	case !named && apiVersion == "*":
+		group, version = "*", "*"
+	case !named:
+		group, version = "", apiVersion
+	}
+	found, err := c.discovery.Find(group, version, kind, "")
+	if err != nil {
+		return nil, err
+	}
+	var out []world.Kind
+	seen := map[schema.GroupKind]bool{}
+	for _, r := range found {
+		gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
+		if !seen[gk] {
+			seen[gk] = true
+			out = append(out, world.Kind{APIVersion: schema.GroupVersion{Group: r.Group, Version: r.Version}.String(), Kind: r.Kind})
+		}
+	}
+	return out, nil
 }
 
 // subjectIndex is the name of the index of bindings by subject.

@@ -229,13 +229,33 @@ func (t *mutateTarget) find(s *policy.Scope) (found []map[string]any, subresourc
 	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) }), w.subresource, nil
 }
 
+// listTargets asks for the objects of the kinds, one by one where wildcards stand for several.
 func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[string]any, error) {
 	namespace := w.namespace
 	if wildcard.Has(namespace) {
 		namespace = ""
 	}
-	found, err := lists.List(ctx, w.apiVersion, w.kind, namespace, w.selector)
-	return slices.Clone(found), err
+	if !wildcard.Has(w.apiVersion) && !wildcard.Has(w.kind) {
+		found, err := lists.List(ctx, w.apiVersion, w.kind, namespace, w.selector)
+		return slices.Clone(found), err
+	}
+	finder, ok := lists.(world.KindFinder)
+	if !ok {
+		return nil, fmt.Errorf("wildcards of kinds are %w", world.ErrUnavailable)
+	}
+	kinds, err := finder.Find(ctx, w.apiVersion, w.kind)
+	if err != nil {
+		return nil, err
+	}
+	var out []map[string]any
+	for _, k := range kinds {
+		found, err := lists.List(ctx, k.APIVersion, k.Kind, namespace, w.selector)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
 }
 
 // names reports whether the target's names mean the object. A namespace does not keep cluster-scoped objects away.

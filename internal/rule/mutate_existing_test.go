@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -38,6 +40,18 @@ func (l fakeLists) List(_ context.Context, apiVersion, kind, namespace, selector
 	return out, nil
 }
 
+// Find knows the kinds of the objects.
+func (l fakeLists) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	var out []world.Kind
+	for _, o := range l {
+		k := world.Kind{APIVersion: o["apiVersion"].(string), Kind: o["kind"].(string)}
+		if wildcard.Match(apiVersion, k.APIVersion) && wildcard.Match(kind, k.Kind) && !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}
+
 const existingObjects = `
 - {apiVersion: v1, kind: Secret, metadata: {name: a, namespace: x, uid: u1, labels: {tier: one}}}
 - {apiVersion: v1, kind: Secret, metadata: {name: ab, namespace: x, labels: {tier: two}}}
@@ -58,6 +72,7 @@ func TestMutateExisting(t *testing.T) {
 		{"by names", "targets: [{apiVersion: v1, kind: Secret, namespace: x, name: 'a*'}]" + patch, "x/a own=a, x/ab own=ab"},
 		{"by wildcard of namespaces", "targets: [{apiVersion: v1, kind: Secret, namespace: '?', name: a}]" + patch, "x/a own=a, z/a own=a"},
 		{"by variables", "targets: [{apiVersion: v1, kind: Secret, namespace: '{{ request.namespace }}', name: '{{ request.object.metadata.name }}'}]" + patch, "x/a own=a"},
+		{"by wildcards of kinds", "targets: [{apiVersion: '*', kind: '*o*'}]" + patch, "/node own=node"},
 		{"by selector", "targets: [{apiVersion: v1, kind: Secret, selector: {matchLabels: {tier: two}}}]" + patch, "x/ab own=ab"},
 		{"by uid", "targets: [{apiVersion: v1, kind: Secret, uid: u1}]" + patch, "x/a own=a"},
 		{"several targets and a subresource", "targets: [{apiVersion: v1, kind: Node/status}, {apiVersion: v1, kind: Secret, namespace: z}]" + patch,

@@ -64,3 +64,13 @@ type Lists interface {
 	// empty: all) selects.
 	List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error)
 }
+
+// KindFinder is what Lists may offer besides: the kinds that wildcards stand for.
+type KindFinder interface {
+	// Find returns the kinds whose apiVersion and kind the wildcards match; one that exists in several versions is there
+	// once.
+	Find(ctx context.Context, apiVersion, kind string) ([]Kind, error)
+}
+
+// Kind names a kind.
+type Kind struct{ APIVersion, Kind string }

@@ -1,9 +1,11 @@
 package fixed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/apipath"
 	kindnames "github.com/ephor-dev/ephor/internal/kinds"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -202,6 +205,24 @@ func (c objects) List(_ context.Context, apiVersion, kind, namespace, selector s
 	for _, o := range c.list(apiVersion, []string{kind}, namespace, func(o map[string]any) bool { return parsed.Matches(labels.Set(labelsOf(o))) }) {
 		out = append(out, o.(map[string]any))
 	}
+	return out, nil
+}
+
+// Find implements world.KindFinder.
+func (c objects) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	var out []world.Kind
+	for key := range c.kinds {
+		v, k, _ := strings.Cut(key, " ")
+		if wildcard.Match(apiVersion, v) && wildcard.Match(kind, k) {
+			out = append(out, world.Kind{APIVersion: v, Kind: k})
+		}
+	}
+	slices.SortFunc(out, func(a, b world.Kind) int {
+		return cmp.Or(strings.Compare(a.APIVersion, b.APIVersion), strings.Compare(a.Kind, b.Kind))
+	})
 	return out, nil
 }
 

@@ -38,7 +38,7 @@ type Root struct {
 // For implements world.Root.
 func (r *Root) For(reach world.Reach) world.World {
 	w := world.World{
-		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach}, Namespaces: namespaces{r.Labels, r.Reader, reach},
+		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach, r.Kinds}, Namespaces: namespaces{r.Labels, r.Reader, reach},
 		API: world.Confine(reach, r.API), Images: r.Images, Kinds: r.Kinds,
 		Names: names{}, Clock: clock{}, Rand: random{},
 	}
@@ -84,6 +84,16 @@ func (o objects) Get(ctx context.Context, apiVersion, kind, namespace, name stri
 type lists struct {
 	reader client.Reader
 	reach  world.Reach
+	kinds  world.Kinds
+}
+
+// Find implements world.KindFinder.
+func (l lists) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	finder, ok := l.kinds.(world.KindFinder)
+	if !ok {
+		return nil, fmt.Errorf("the kinds that %s %s stands for are %w", apiVersion, kind, world.ErrUnavailable)
+	}
+	return finder.Find(ctx, apiVersion, kind)
 }
 
 // pageSize bounds what one answer of the API server holds.
