@@ -37,12 +37,18 @@ func ParseJSONPatch(text string) ([]Operation, error) {
 	return JSONPatchOf(v)
 }
 
+// maxYAML bounds the text that is given to the YAML reader, which takes milliseconds for it.
+const maxYAML = 256 << 10
+
 // decodeYAML reads JSON, or YAML by way of JSON, which is slower.
 func decodeYAML(text string) (any, error) {
 	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "[") {
 		if v, err := value.DecodeJSON([]byte(trimmed)); err == nil {
 			return v, nil
 		}
+	}
+	if len(text) > maxYAML {
+		return nil, fmt.Errorf("the text of the patch has %d bytes; a patch that is not JSON may have %d", len(text), maxYAML)
 	}
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {

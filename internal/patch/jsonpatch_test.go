@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/value"
@@ -73,6 +74,7 @@ func TestParseJSONPatch(t *testing.T) {
 		t.Errorf("nothing: %v, %v", ops, err)
 	}
 	for text, want := range map[string]string{
+		"- " + strings.Repeat("a", maxYAML):     "the text of the patch has 262146 bytes; a patch that is not JSON may have 262144",
 		"{op: add}":                             "a JSON patch is a list of operations, found a map",
 		"[1]":                                   "invalid operation 1: unsupported operation",
 		"[{op: merge, path: /a}]":               `invalid operation {"op":"merge","path":"/a"}: unsupported operation`,
@@ -84,7 +86,7 @@ func TestParseJSONPatch(t *testing.T) {
 		"[{op: add, path: /a, value: &a [*a]}]": "yaml: anchor 'a' value contains itself",
 	} {
 		if _, err := ParseJSONPatch(text); err == nil || err.Error() != want {
-			t.Errorf("%s: %v\nwant %s", text, err, want)
+			t.Errorf("%.80s: %v\nwant %s", text, err, want)
 		}
 	}
 }
