@@ -47,6 +47,10 @@ func readDocuments(path string) (*fixedFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseDocuments(path, text)
+}
+
+func parseDocuments(path string, text []byte) (*fixedFile, error) {
 	f := &fixedFile{path: path}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -82,23 +86,32 @@ func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
 	if !f.changed && !force {
 		return nil
 	}
+	text, err := f.text()
+	if err != nil {
+		return err
+	}
+	if !save {
+		_, err := out.Write(text)
+		return err
+	}
+	return os.WriteFile(f.path, text, 0o644)
+}
+
+// text is the file as it is to be written.
+func (f *fixedFile) text() ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	e.CompactSeqIndent()
 	for _, d := range f.docs {
 		if err := e.Encode(d); err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
+			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
 	}
 	if err := e.Close(); err != nil {
-		return fmt.Errorf("%s: %w", f.path, err)
+		return nil, fmt.Errorf("%s: %w", f.path, err)
 	}
-	if !save {
-		_, err := out.Write(b.Bytes())
-		return err
-	}
-	return os.WriteFile(f.path, b.Bytes(), 0o644)
+	return b.Bytes(), nil
 }
 
 // yamlFiles lists the YAML files that paths stand for: files, and all below directories.
