@@ -103,6 +103,24 @@ validate:
     - expression: "variables.containers.all(c, c.image.contains(':') && !c.image.endsWith(':latest'))"
       messageExpression: "'no tag: ' + variables.containers.map(c, c.image).join(', ')"
 `},
+	{"mutate-merge", `
+mutate:
+  patchStrategicMerge: {metadata: {labels: {+(ephor-team): none}}}
+`},
+	{"mutate-merge-variable", `
+mutate:
+  patchStrategicMerge: {metadata: {annotations: {from: "{{ request.object.metadata.name }}"}}}
+`},
+	{"mutate-json", `
+mutate:
+  patchesJson6902: '[{op: add, path: /metadata/annotations/ephor, value: x}]'
+`},
+	{"mutate-foreach", `
+mutate:
+  foreach:
+  - list: request.object.spec.containers
+    patchStrategicMerge: {spec: {containers: [{name: "{{ element.name }}", imagePullPolicy: Never}]}}
+`},
 }
 
 func BenchmarkEval(b *testing.B) {
