@@ -111,10 +111,27 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compi
 	}
 	c := owners[0].compile(e, input{policyNamespace: policyNamespace, path: path + "." + owners[0].Field})
 	c.diags = append(diags, c.diags...)
-	if c.load == nil || diags.HasErrors() {
+	switch {
+	case c.load == nil || diags.HasErrors():
 		c.load = broken(c.diags).load
+	case c.reads.Needs.Lookups: // variables are metered where they are made
+		c.load = limited(c.load)
 	}
 	return c
+}
+
+// limited counts what an entry brings from outside.
+func limited(load func(*policy.Scope) (any, error)) func(*policy.Scope) (any, error) {
+	return func(before *policy.Scope) (any, error) {
+		v, err := load(before)
+		if err == nil {
+			err = before.Hold(v)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return v, nil
+	}
 }
 
 // broken is an entry that cannot be loaded; using it is an error with the first diagnostic's text.

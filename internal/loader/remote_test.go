@@ -193,3 +193,22 @@ func TestRemoteUnavailable(t *testing.T) {
 		}
 	}
 }
+
+// What the entries of a rule bring from outside is limited together (§8.5); a part of a long answer may be short.
+func TestContextSize(t *testing.T) {
+	w := world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+		return map[string]any{"long": strings.Repeat("x", 1_500_000), "short": "y"}, nil
+	})}
+	for entries, want := range map[string]string{
+		`[{name: v, apiCall: {urlPath: /version}}]`:                                                                                           "{",
+		`[{name: a, apiCall: {urlPath: /version}}, {name: v, apiCall: {urlPath: /version}}]`:                                                  "{",
+		`[{name: a, apiCall: {urlPath: /version}}, {name: b, variable: {jmesPath: length(a)}}, {name: v, apiCall: {urlPath: "/v{{ b }}"}}]`:   "error: context size limit exceeded: ",
+		`[{name: a, apiCall: {urlPath: /version, jmesPath: short}}, {name: v, apiCall: {urlPath: "/v{{ a }}"}}]`:                              "{",
+		`[{name: a, apiCall: {urlPath: /version}}, {name: b, variable: {jmesPath: length(a)}}, {name: v, variable: {jmesPath: "[a, a, a]"}}]`: "[",
+	} {
+		chain, _ := compileYAML(t, "", entries)
+		if got := lookup(chain.Apply(scope(&jmespath.Env{World: w})), "v"); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %.200s, want %s", entries, got, want)
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package policy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Scope is what the variables of a rule can see: a persistent chain of names. Each context entry and each foreach
@@ -30,7 +32,11 @@ type Scope struct {
 	val    any
 	load   func(parent *Scope) (any, error) // nil once loaded
 	err    error
+	held   int // bytes that entries defined after this one loaded from outside
 }
+
+// MaxContextSize is the limit in bytes of the data that the context entries of one rule load from outside.
+const MaxContextSize = 2 << 20
 
 // NewScope is the outermost scope of one rule evaluation: it knows the request and the service account names.
 func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
@@ -81,6 +87,22 @@ func (s *Scope) get() (any, error) {
 		}
 	}
 	return s.val, s.err
+}
+
+// Hold counts data that a context entry defined after s loaded from outside, together with what the entries before it
+// hold (language reference §8.5). What expressions make of data is metered by itself. Entries of a foreach element count
+// for that element only.
+func (s *Scope) Hold(v any) error {
+	total := 0
+	for n := s; n != nil; n = n.parent {
+		total += n.held
+	}
+	size := value.Size(v, MaxContextSize-total)
+	s.held += size
+	if total += size; total > MaxContextSize {
+		return fmt.Errorf("context size limit exceeded: %d bytes exceeds limit of %d bytes", total, MaxContextSize)
+	}
+	return nil
 }
 
 // builtin is what the engine knows under the name, with what was given for it.

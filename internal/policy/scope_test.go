@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
@@ -98,6 +99,26 @@ func TestActionFor(t *testing.T) {
 		got, err := ActionFor(r, c.ns, c.labels)
 		if got != c.want || (err != nil) != c.err {
 			t.Errorf("%s: %v %v", c.ns, got, err)
+		}
+	}
+}
+
+// What the entries of one rule load from outside is limited (§8.5); entries of siblings, as foreach elements are, do not
+// add up.
+func TestHold(t *testing.T) {
+	large := []any{strings.Repeat("x", MaxContextSize*2/3)}
+	root := scope(&Request{}).With("a", 1)
+	if err := root.Hold(large); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // elements
+		element := root.With("element", 1)
+		if err := element.Hold(strings.Repeat("x", MaxContextSize/4)); err != nil {
+			t.Errorf("a small one: %v", err)
+		}
+		err := element.With("b", 1).Hold(large)
+		if err == nil || !strings.HasPrefix(err.Error(), "context size limit exceeded: ") || !strings.HasSuffix(err.Error(), " bytes exceeds limit of 2097152 bytes") {
+			t.Errorf("%v", err)
 		}
 	}
 }

@@ -158,3 +158,19 @@ func TestReader(t *testing.T) {
 		t.Error("an unfinished object is no error")
 	}
 }
+
+func TestSize(t *testing.T) {
+	for _, v := range []any{nil, "text", 1.0, int64(-12), []any{}, []any{1.0, "a"}, map[string]any{}, map[string]any{"a": []any{map[string]any{"bc": nil}, 100.0}}} {
+		want := len(JSON(v))
+		if got := Size(v, 1000); got < want || got > want+3 {
+			t.Errorf("%s: %d, want about %d", JSON(v), got, want)
+		}
+	}
+	var v any = "x"
+	for range 60 { // as text it would fill every disk
+		v = []any{v, v}
+	}
+	if got := Size(v, 1000); got <= 1000 || got > 2000 {
+		t.Errorf("a shared list: %d", got)
+	}
+}
