@@ -96,7 +96,7 @@ func readSuites(dir string) ([]suite, error) {
 		v, diags := doc.Value(source.Floats)
 		m, ok := v.(map[string]any)
 		if diags.HasErrors() || !ok {
-			return nil, fmt.Errorf("%s is no Test: %v", doc.Position(""), diags)
+			return nil, fmt.Errorf("%s is no Test: %v", doc.Positions()(""), diags)
 		}
 		out = append(out, suite{m, dir})
 	}

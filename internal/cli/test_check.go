@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -45,13 +44,13 @@ const (
 type wantedResult struct {
 	*v1alpha1.TestResult
 	policy string // its name without namespace
-	pos    diag.Position
+	path   string // in the Test
 	rows   []testRow
 }
 
 // check compares one expectation with what the policies gave, by the rules of the reference (§3.3).
-func (r *testRun) check(entry *v1alpha1.TestResult, pos diag.Position) {
-	e := &wantedResult{TestResult: entry, policy: plainName(entry.Policy), pos: pos}
+func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
+	e := &wantedResult{TestResult: entry, policy: plainName(entry.Policy), path: path}
 	defer func() { r.rows = append(r.rows, e.rows...) }()
 
 	chosen, missing := r.choose(e)
@@ -86,9 +85,10 @@ func (r *testRun) check(entry *v1alpha1.TestResult, pos diag.Position) {
 	for _, group := range chosen {
 		applied := false
 		for _, i := range group.objects {
+			before := len(e.rows)
 			applied = r.checkTarget(e, i) || applied
 			if i < r.judged {
-				applied = r.checkObject(e, i) || applied
+				applied = r.checkObject(e, i, before) || applied
 			}
 		}
 		if !applied && r.hasRule(e) && e.Result != policy.StatusSkip.String() {
@@ -114,7 +114,7 @@ func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args .
 		e.add(testRow{Rule: e.Rule, Resource: resource, Result: rowFail, Reason: reason, Message: text})
 		return
 	}
-	r.notes = append(r.notes, fmt.Sprintf("%s: warning: %s (with --strict this is a failure)", e.pos, text))
+	r.notes = append(r.notes, fmt.Sprintf("%s: warning: %s (with --strict this is a failure)", r.pos(e.path), text))
 }
 
 func (r *testRun) hasPolicy(name string) bool {
@@ -211,10 +211,9 @@ func (r *testRun) checkRefused(e *wantedResult, chosen []chosenObjects, p refusa
 }
 
 // checkObject compares the expectation with all answers for one resource, and reports whether a rule that it speaks of
-// applied to it.
-func (r *testRun) checkObject(e *wantedResult, i int) bool {
-	object := r.resources[i]
-	before, applied := len(e.rows), false
+// applied to it. before is how many rows there were before any for the resource.
+func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
+	object, applied := r.resources[i], false
 	for _, a := range r.answers[policy.Operation(e.Operation)][i] {
 		if a.program.Name != e.policy {
 			continue

@@ -99,7 +99,7 @@ func readTests(path string) ([]testCase, diag.List) {
 	var out []testCase
 	var all diag.List
 	for _, doc := range source.Split(path, string(b)) {
-		c := testCase{path: path, dir: filepath.Dir(path), pos: doc.Position}
+		c := testCase{path: path, dir: filepath.Dir(path), pos: doc.Positions()}
 		diags, err := given.DecodeDocument(doc, &c.Test)
 		all.Add(diags...)
 		c.warnings = diags.Warnings()

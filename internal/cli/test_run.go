@@ -100,7 +100,7 @@ func (r *testRun) run(ctx context.Context) error {
 	}
 	r.say("  Checking results ...")
 	for i := range r.Results {
-		r.check(&r.Results[i], r.pos(fmt.Sprintf("results[%d]", i)))
+		r.check(&r.Results[i], fmt.Sprintf("results[%d]", i))
 	}
 	return nil
 }

@@ -35,10 +35,9 @@ func DecodeDocument(doc source.Document, out any) (diag.List, error) {
 		return diags, ErrDeprecated
 	}
 	found := strict.DecodeFold(m, out)
-	if len(found) > 0 {
-		for i := range found {
-			found[i].Pos = doc.Position(found[i].Path)
-		}
+	position := doc.Positions()
+	for i := range found {
+		found[i].Pos = position(found[i].Path)
 	}
 	return append(diags, found...), nil
 }

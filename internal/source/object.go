@@ -90,8 +90,9 @@ func (d Document) jsonText() string {
 	return ""
 }
 
-// Position is the position of a field path of a document that is one object (not a List).
-func (d Document) Position(path string) diag.Position { return (&positions{doc: d}).at(path) }
+// Positions gives the position of a field path of a document that is one object (not a List). The document is parsed
+// once for all of them, when the first is asked for.
+func (d Document) Positions() func(path string) diag.Position { return (&positions{doc: d}).at }
 
 func (d Document) pos() diag.Position { return diag.Position{File: d.File, Line: d.Line} }
 
