@@ -59,11 +59,31 @@ func parseDocuments(path string, text []byte) (*fixedFile, error) {
 		if errors.Is(err, io.EOF) {
 			return f, nil
 		}
+		if err == nil {
+			err = keysOnce(&doc)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		f.docs = append(f.docs, &doc)
 	}
+}
+
+// keysOnce refuses a mapping that has a key twice: which one is meant is anybody's guess.
+func keysOnce(n *yaml.Node) error {
+	seen := map[string]bool{}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode {
+			if seen[child.Value] {
+				return fmt.Errorf("line %d: the key %q is there twice", child.Line, child.Value)
+			}
+			seen[child.Value] = true
+		}
+		if err := keysOnce(child); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // roots are the mappings at the top of the documents.

@@ -104,6 +104,14 @@ func (x *explanation) failed(rule *policy.Rule) {
 			x.ToPass = append(x.ToPass, "make it true: "+last)
 		}
 	}
+	if rule.Stage == policy.StageDelete {
+		for _, c := range x.Notes.Conditions {
+			if !c.Holds {
+				x.Decided = append(x.Decided, x.below(c.Path)+" does not hold, so it is not deleted: "+sentenceOf(c))
+				x.ToPass = append(x.ToPass, fmt.Sprintf("change what %s is (now %s), so that it is %s %s", oneLine(c.KeySource), oneLine(c.Key), c.Operator, oneLine(c.Value)))
+			}
+		}
+	}
 	for _, c := range x.denied() {
 		x.Decided = append(x.Decided, x.below(c.Path)+" holds: "+sentenceOf(c))
 		advice := fmt.Sprintf("change what %s is (now %s), so that it is not %s %s", oneLine(c.KeySource), oneLine(c.Key), c.Operator, oneLine(c.Value))

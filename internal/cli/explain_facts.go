@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/engine"
@@ -68,7 +69,7 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 	req.Trace = log
 	results := map[*policy.Rule]policy.Result{}
 	judged := map[*policy.Rule]*notes.Rule{}
-	for _, stage := range stageGroups {
+	for _, stage := range append(slices.Clip(stageGroups), policy.StageDelete) {
 		for _, rule := range p.Rules {
 			if !stage.Has(rule.Stage) {
 				continue

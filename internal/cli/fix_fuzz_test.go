@@ -9,6 +9,7 @@ func FuzzFix(f *testing.F) {
 	f.Add([]byte("apiVersion: kyverno.io/v1\nkind: Policy\nspec:\n  rules:\n  - match: {resources: {kinds: [Pod]}}\n    preconditions: [{key: a, operator: In, value: b}]\n"))
 	f.Add([]byte("name: x\nresults:\n- {policy: p, resource: a, namespace: b, status: pass}\n- {policy: p, resources: [a]}\n"))
 	f.Add([]byte("a: &x {resources: 1}\nspec: {rules: [*x, 1, null]}\n"))
+	f.Add([]byte("results:\n- {0,resource,resource}")) // a key that is there twice
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fix := func(in []byte) (*fixedFile, []byte) {
 			file, err := parseDocuments("f.yaml", in)
