@@ -38,19 +38,21 @@ type note struct {
 func changeOf(a answer) (change, error) {
 	res := report.ResourceOf(a.Request)
 	c := change{policy: a.program.Name, resource: res.String(), name: res.Name}
-	failed := false
+	made := a.Object
 	for i := range a.Results {
-		if r := &a.Results[i]; r.Status == policy.StatusSkip || r.Status == policy.StatusError {
+		r := &a.Results[i]
+		if r.Status == policy.StatusSkip || r.Status == policy.StatusError {
 			c.notes = append(c.notes, note{r.Status, r.Message})
-			failed = failed || r.Status == policy.StatusError && r.Object != nil
+		}
+		// What the rules of the policy made is shown also when one of them ended in an error and nothing of it is kept; of a
+		// patch that failed that is an empty object.
+		if r.Object != nil {
+			made = r.Object
 		}
 	}
-	object, err := a.Object.Value()
+	object, err := made.Value()
 	if err != nil {
 		return c, err
-	}
-	if failed {
-		object = map[string]any{} // the reference's place holder for an object that could not be made
 	}
 	if object != nil {
 		if c.object, err = encodeObject(object); err != nil {

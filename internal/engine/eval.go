@@ -102,21 +102,24 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		}
 		switch {
 		case isError:
-			r.req, broken = before, true
-		case yield.Object != nil && !broken:
+			broken = true
+		case yield.Object != nil:
 			r.req = req.WithObject(yield.Object)
 		}
 		if p.Settings.FailurePolicy == policy.Fail {
 			out.FailurePolicy = policy.Fail
 		}
-		if broken && rule.Stage.Has(policy.StageMutate) {
-			break // the rules after it would patch an object that was never meant to be
+		if isError && yield.Object != nil && rule.Stage.Has(policy.StageMutate) {
+			break // the patch itself failed: there is no object for the rules after it
 		}
 		// What is carried out later ends with any result but a skip (language reference §3.4).
 		later := rule.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
 		if p.Settings.ApplyOne && (decided || isError && later) {
 			break
 		}
+	}
+	if broken {
+		r.req = before // nothing of a policy that could not do all of its work is kept
 	}
 }
 

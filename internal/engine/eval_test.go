@@ -143,6 +143,29 @@ func TestMutationIsThreaded(t *testing.T) {
 	}
 }
 
+// A patch that failed ends its policy, since there is no object for the next rule; an error before the patch does not.
+func TestMutationErrors(t *testing.T) {
+	mutates := func(name string, y policy.Yield) *policy.Rule {
+		r := rule(name, func(*policy.Scope) policy.Yield { return y })
+		r.Stage = policy.StageMutate
+		return r
+	}
+	object := value.Of(map[string]any{})
+	pass := mutates("pass", policy.Yield{Status: policy.StatusPass, Object: object})
+	run := func(broken policy.Yield) policy.Outcome {
+		return Eval(context.Background(), Input{
+			Selections: []policy.Selection{program(mutates("broken", broken), pass)}, Request: request(policy.Create), Stages: policy.StageMutate,
+		})
+	}
+	if got := statuses(run(policy.Yield{Status: policy.StatusError, Object: object})); got != "broken=error" {
+		t.Errorf("after a patch that failed: %s", got)
+	}
+	out := run(policy.Yield{Status: policy.StatusError})
+	if got := statuses(out); got != "broken=error pass=pass" || out.Object != out.Request.Object {
+		t.Errorf("after an error before the patch: %s, %v", got, out.Object)
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
