@@ -50,6 +50,7 @@ spec:
 					c.pattern(p, types, fmt.Sprintf("%s.validate.anyPattern[%d]", path, k), "")
 				}
 			}
+			c.loops(v["foreach"], types, path+".validate.foreach")
 			if m, ok := r["mutate"].(map[string]any); ok && m["targets"] == nil {
 				c.pattern(m["patchStrategicMerge"], types, path+".mutate.patchStrategicMerge", "")
 			}
@@ -81,7 +82,21 @@ func (in *input) matched(rule int) []schema.Type {
 	return out
 }
 
-type pathCheck struct{ in *input }
+type pathCheck struct {
+	in *input
+	// root is where the types begin in the context: request.object when it is empty, else element.
+	root []string
+}
+
+// below is the part of a path that the types are about; ok is false when it is another's.
+func (c *pathCheck) below(path []string) (rest []string, ok bool) {
+	if len(c.root) > 0 {
+		ok = len(path) > len(c.root) && slices.Equal(path[:len(c.root)], c.root)
+		return path[min(len(c.root), len(path)):], ok
+	}
+	ok = len(path) > 2 && path[0] == "request" && (path[1] == "object" || path[1] == "oldObject")
+	return path[min(2, len(path)):], ok
+}
 
 // pattern holds a pattern, or a patch, against the types; at is the place in the resource.
 func (c *pathCheck) pattern(v any, types []schema.Type, path, at string) {
@@ -109,6 +124,48 @@ func (c *pathCheck) pattern(v any, types []schema.Type, path, at string) {
 	}
 }
 
+// plainList is the list of a loop over a field of the object, as most are.
+var plainList = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^request\.object((?:\.[A-Za-z]+)+)(?:\[\])?$`)
+})
+
+// loops holds what a loop says of its elements against the elements of the field that it goes over.
+func (c *pathCheck) loops(v any, types []schema.Type, path string) {
+	entries, _ := v.([]any)
+	for i, e := range entries {
+		entry, _ := e.(map[string]any)
+		list, _ := entry["list"].(string)
+		field := plainList().FindStringSubmatch(strings.TrimSpace(list))
+		if field == nil {
+			continue
+		}
+		elements := types
+		for _, name := range strings.Split(field[1][1:], ".") {
+			elements = fields(elements, name)
+		}
+		if elements = elementsOf(elements); len(elements) == 0 {
+			continue
+		}
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if scope, given := entry["elementScope"].(bool); !given || scope {
+			c.pattern(entry["pattern"], elements, at+".pattern", "element")
+			if alternatives, ok := entry["anyPattern"].([]any); ok {
+				for k, p := range alternatives {
+					c.pattern(p, elements, fmt.Sprintf("%s.anyPattern[%d]", at, k), "element")
+				}
+			}
+		}
+		if entry["foreach"] == nil { // else element is that of the inner loop
+			inner := pathCheck{in: c.in, root: []string{"element"}}
+			for _, k := range slices.Sorted(maps.Keys(entry)) {
+				if k != "list" {
+					inner.variables(entry[k], elements, at+"."+k)
+				}
+			}
+		}
+	}
+}
+
 func (c *pathCheck) unknown(types []schema.Type, path, at, name string) {
 	where := strings.TrimPrefix(at+"."+name, ".")
 	hint := ""
@@ -123,7 +180,7 @@ func (c *pathCheck) unknown(types []schema.Type, path, at, name string) {
 // standIn is a variable whose place decides what it is: its expression is no path that was written.
 var standIn = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\{\{-?\s*@\s*-?\}\}`) })
 
-// variables holds the paths below request.object and request.oldObject of all variables in v against the types.
+// variables holds the paths of all variables in v that are about the types against them.
 func (c *pathCheck) variables(v any, types []schema.Type, path string) {
 	switch v := v.(type) {
 	case string:
@@ -132,8 +189,8 @@ func (c *pathCheck) variables(v any, types []schema.Type, path string) {
 		}
 		for _, x := range template.Compile(v, template.Options{}).Expressions() {
 			for _, p := range x.Paths() {
-				if len(p) > 2 && p[0] == "request" && (p[1] == "object" || p[1] == "oldObject") {
-					c.path(p[2:], types, path)
+				if rest, ok := c.below(p); ok {
+					c.path(rest, types, path)
 				}
 			}
 		}
@@ -156,7 +213,7 @@ func (c *pathCheck) path(names []string, types []schema.Type, path string) {
 			if len(elementsOf(types)) > 0 {
 				return // a query on a list is the business of the query
 			}
-			c.unknown(types, path, strings.Join(append([]string{""}, names[:i]...), "."), name)
+			c.unknown(types, path, strings.Join(slices.Concat([]string{strings.Join(c.root, ".")}, names[:i]), "."), name)
 			return
 		}
 		types = below
@@ -201,7 +258,7 @@ func nearest(name string, types []schema.Type) string {
 	best, least := "", len(name)/3+2
 	for _, t := range types {
 		for _, n := range t.Names() {
-			if strings.EqualFold(n, name) {
+			if strings.EqualFold(n, name) || len(name) > 3 && strings.HasPrefix(n, name) {
 				return n
 			}
 			if d := distance(name, n); d < least {
