@@ -72,6 +72,8 @@ type node struct {
 	items  []*node // of a list with anchors
 	// conditional: a condition stands in this map or in a map below it, lists not included.
 	conditional bool
+	// deep: a condition stands anywhere below, lists included.
+	deep bool
 	// hasGlobal: one of these conditions is a global one.
 	hasGlobal bool
 	// name is the name that an element of a list has, for finding the element that it patches.
@@ -103,7 +105,7 @@ func (c *compiler) node(v any, path string, depth int) *node {
 			a, key := parseKey(full)
 			f := field{anchor: a, key: key}
 			if a == condition || a == global {
-				n.conditional = true
+				n.conditional, n.deep = true, true
 				n.hasGlobal = n.hasGlobal || a == global
 				f.check = c.check(key, withoutAdditions(v[full]), path+"."+full)
 				if below := onlyAdditions(v[full], false); below != none {
@@ -112,6 +114,7 @@ func (c *compiler) node(v any, path string, depth int) *node {
 			} else {
 				f.node = c.node(v[full], path+"."+full, depth+1)
 				n.conditional = n.conditional || f.node.conditional && f.node.items == nil
+				n.deep = n.deep || f.node.deep
 				n.hasGlobal = n.hasGlobal || f.node.hasGlobal
 			}
 			n.fields = append(n.fields, f)
@@ -120,6 +123,7 @@ func (c *compiler) node(v any, path string, depth int) *node {
 		n.items = make([]*node, len(v))
 		for i, e := range v {
 			n.items[i] = c.node(e, path, depth+1)
+			n.deep = n.deep || n.items[i].deep
 			n.hasGlobal = n.hasGlobal || n.items[i].hasGlobal
 		}
 	}

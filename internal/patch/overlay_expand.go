@@ -78,7 +78,8 @@ func (x *expansion) holds(f *field, m map[string]any) bool {
 	return verdict.Status == pattern.Pass
 }
 
-// list expands the elements of a patch list. One with conditions is repeated for each element of the resource that
+// list expands the elements of a patch list. One with conditions, or one without a name and with conditions in lists of
+// its own, is repeated for each element of the resource that
 // fulfils them, under that element's name; elements without a name cannot be addressed and are passed over. Global
 // conditions have to hold for some element, else the whole patch is off; a list without elements does not switch it off,
 // an absent list does.
@@ -86,7 +87,7 @@ func (x *expansion) list(n *node, v any) any {
 	elements, _ := v.([]any)
 	out := make([]any, 0, len(n.items))
 	for _, item := range n.items {
-		if !item.conditional {
+		if !item.conditional && (!item.deep || item.name != nil) {
 			if made := x.expand(item, named(elements, item.name)); made != none {
 				out = append(out, made)
 			}
