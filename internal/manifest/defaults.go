@@ -54,10 +54,10 @@ var podSpecs = map[string]string{
 	"CronJob": "spec.jobTemplate.spec.template.spec.",
 }
 
-// groupsOfDefaults are the API groups of Kubernetes itself: the kinds of others are not in defaults.txt.
+// builtIn reports whether an API group is one of Kubernetes itself: the kinds of others are not in defaults.txt.
 func builtIn(group string) bool {
 	switch group {
-	case "", "apps", "batch":
+	case "", "apps", "batch", "autoscaling", "policy":
 		return true
 	}
 	return strings.HasSuffix(group, ".k8s.io")

@@ -19,6 +19,12 @@ func (d *differ) derived(key, field string, now map[string]any) bool {
 		return value.Equal(now["targetPort"], now["port"])
 	case field == "serviceAccount" && podSpecs[d.about.Kind] == key+".":
 		return value.Equal(now["serviceAccount"], now["serviceAccountName"])
+	case field == "policyTypes" && d.about.Kind == "NetworkPolicy" && key == "spec":
+		want := []any{"Ingress"}
+		if egress, _ := now["egress"].([]any); len(egress) > 0 {
+			want = append(want, "Egress")
+		}
+		return value.Equal(now["policyTypes"], want)
 	case field == "requests" && strings.HasSuffix(key, ".resources"):
 		return value.Equal(now["requests"], now["limits"])
 	}

@@ -241,6 +241,7 @@ spec:
         terminationMessagePolicy: File
 status: {replicas: 2}
 `
+	const netpol = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {podSelector: {}}\n"
 	for _, c := range []struct {
 		name, signed, now string
 		ignored           []Ignored
@@ -279,6 +280,8 @@ status: {replicas: 2}
 		{"another document of the message", "kind: ConfigMap\n---\n---\n" + service, service, nil, ""},
 		{"another namespace", strings.Replace(service, "name: a", "name: a, namespace: b", 1), strings.Replace(service, "name: a", "name: a, namespace: c", 1), nil, "error: " + errOther.Error()},
 		{"another type", service, strings.Replace(service, "app: x", "app: {b: c}", 1), nil, `spec.selector.app="x">{"b":"c"}`},
+		{"the types of a network policy", netpol, strings.Replace(netpol, "spec: {", "spec: {policyTypes: [Ingress], ", 1), nil, ""},
+		{"other types of a network policy", netpol, strings.Replace(netpol, "spec: {", "spec: {policyTypes: [Egress], ", 1), nil, `spec.policyTypes.0=null>"Egress"`},
 		{"the token of a pod", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n", `apiVersion: v1
 kind: Pod
 metadata: {name: a}
