@@ -82,10 +82,16 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
 	diags.Add(more...)
 
-	e := newEvaluator(programs, fixed.New(fixed.Values{NamespaceLabels: set.Namespaces()}), set)
+	objects := make([]map[string]any, len(resources)) // as in apply, they are what a call to the API server finds
+	for i := range resources {
+		source.Normalise(resources[i].Value)
+		objects[i] = resources[i].Value
+	}
+	e := newEvaluator(programs, fixed.New(fixed.Values{
+		Now: Now, NamespaceLabels: set.Namespaces(), Objects: func() ([]map[string]any, error) { return objects, nil },
+	}), set)
 	var all []explanation
 	for _, r := range resources {
-		source.Normalise(r.Value)
 		for i, p := range programs {
 			found, err := explain(cmd.Context(), e, located[i], p, r.Value, policy.Operation(o.operation))
 			if err != nil {
