@@ -176,6 +176,9 @@ func (e *extraction) add(found any, pointer, key string) error {
 	if text == "" {
 		return nil
 	}
+	if len(e.out) == maxImages {
+		return ErrTooMany
+	}
 	r, err := Parse(text)
 	if err != nil {
 		return unreadable(text, err)

@@ -118,3 +118,26 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
+
+// TestTooManyImages: an object with more images than anybody has is refused and not read to its end.
+func TestTooManyImages(t *testing.T) {
+	var containers []any
+	for i := range 5001 {
+		containers = append(containers, map[string]any{"name": fmt.Sprint("c", i), "image": "x"})
+	}
+	object := map[string]any{"spec": map[string]any{"containers": containers}}
+	if _, err := imageref.Find("Pod", object); !errors.Is(err, imageref.ErrTooMany) {
+		t.Errorf("found: %v", err)
+	}
+	e, err := imageref.NewExtractor("/spec/containers/*/image", "", "", "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := imageref.Extract([]imageref.Extractor{e}, object, nil); !errors.Is(err, imageref.ErrTooMany) {
+		t.Errorf("extracted: %v", err)
+	}
+	object["spec"].(map[string]any)["containers"] = containers[:5000]
+	if images, err := imageref.Find("Pod", object); err != nil || len(images) != 5000 {
+		t.Errorf("%d images, %v", len(images), err)
+	}
+}

@@ -6,6 +6,13 @@ import (
 	"strings"
 )
 
+// maxImages bounds the images of one object: their references are read one by one, and an object of the greatest size that
+// a request may have could hold a hundred thousand.
+const maxImages = 5000
+
+// ErrTooMany says that an object refers to more images than are read.
+var ErrTooMany = fmt.Errorf("the object refers to more than %d images", maxImages)
+
 // Image is one image that an object refers to.
 type Image struct {
 	Reference
@@ -57,6 +64,9 @@ func Find(kind string, object map[string]any) ([]Image, error) {
 			image, _ := container["image"].(string)
 			if image == "" {
 				continue
+			}
+			if len(out) == maxImages {
+				return nil, ErrTooMany
 			}
 			r, err := Parse(image)
 			if err != nil {

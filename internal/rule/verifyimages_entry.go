@@ -160,6 +160,9 @@ func (x *imageEntry) acts() bool {
 	return x.verifies || x.mutateDigest || x.deny != nil || len(x.skip) > 0
 }
 
+// price is what comparing one image with the patterns of the entry takes, in steps.
+func (x *imageEntry) price() int { return 1 + 4*len(x.references) + len(x.skip) }
+
 // about tells whether the entry is about the image. Every way to write the image counts: an entry for app:v1 is also about
 // app:v1@sha256:…, whose tag could otherwise be written to escape it.
 func (x *imageEntry) about(image *imageref.Image) bool {

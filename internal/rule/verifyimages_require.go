@@ -29,6 +29,9 @@ func (v *imageRule) require(s *policy.Scope, images []imageref.Image, object map
 		}
 		for i := range images {
 			image := &images[i]
+			if err := s.Env.Meter.Step(e.price()); err != nil {
+				return failed("", err)
+			}
 			if !e.about(image) {
 				continue
 			}

@@ -50,6 +50,9 @@ func (v *verification) verify() error {
 		}
 		for i := range v.images {
 			image := &v.images[i]
+			if err = v.scope.Env.Meter.Step(e.price()); err != nil {
+				return err
+			}
 			switch {
 			case !e.about(image):
 				continue
