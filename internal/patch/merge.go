@@ -100,7 +100,7 @@ func (m *merger) value(target, patch any, s *schema) (v any, keep bool, err erro
 // wrongKind is the error of a patch that has another type than what it patches, in the reference's words.
 func wrongKind(want, got kind, patch any) error {
 	name := [...]string{"", "MappingNode", "SequenceNode", "ScalarNode"}
-	return fmt.Errorf("wrong node kind: expected %s but got %s: node contents:\n%s\n", name[want], name[got], appendFlow(nil, patch))
+	return fmt.Errorf("wrong node kind: expected %s but got %s: node contents:\n%s\n", name[want], name[got], appendFlow(nil, patch)) //lint:ignore ST1005 the reference's words
 }
 
 // appendFlow writes JSON with a blank behind colons and commas, as the reference prints documents.

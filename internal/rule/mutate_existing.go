@@ -226,7 +226,7 @@ func (t *mutateTarget) find(s *policy.Scope) (found []map[string]any, subresourc
 	if err := s.Env.Meter.Step(len(found)); err != nil {
 		return nil, "", err
 	}
-	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) }), w.subresource, nil
+	return slices.DeleteFunc(found, func(o map[string]any) bool { return !w.names(o) || !t.within(o) }), w.subresource, nil
 }
 
 // listTargets asks for the objects of the kinds, one by one where wildcards stand for several.
@@ -256,6 +256,12 @@ func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// within keeps a namespaced policy from objects elsewhere, those without a namespace included.
+func (t *mutateTarget) within(o map[string]any) bool {
+	metadata, _ := o["metadata"].(map[string]any)
+	return t.namespace == "" || metadata["namespace"] == t.namespace
 }
 
 // names reports whether the target's names mean the object. A namespace does not keep cluster-scoped objects away.

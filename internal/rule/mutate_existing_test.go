@@ -10,7 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rule"
+	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -132,6 +135,47 @@ func TestMutateExisting(t *testing.T) {
 	if y := r.Eval(s); y.Status != policy.StatusError || len(y.Work) != 1 || !errors.Is(y.Work[0].Err, world.ErrUnavailable) {
 		t.Errorf("without a world: %+v", y)
 	}
+}
+
+// A namespaced policy changes nothing outside of its namespace, whatever the world answers.
+func TestMutateExistingStaysInNamespace(t *testing.T) {
+	var lists leakyLists
+	for _, o := range decodeYAML(t, []byte(existingObjects)).([]any) {
+		lists = append(lists, o.(map[string]any))
+	}
+	var authored kyvernov1.Rule
+	strict.Decode(decodeYAML(t, []byte(`
+name: r
+match: {any: [{resources: {kinds: [ConfigMap]}}]}
+mutate:
+  targets: [{apiVersion: v1, kind: Secret}, {apiVersion: v1, kind: Node}, {apiVersion: v1, kind: Secret, namespace: "{{ request.object.data.namespace }}"}]
+  patchStrategicMerge: {metadata: {annotations: {own: x}}}
+`)).(map[string]any), &authored)
+	_, diags := rule.Compile(&authored, rule.Input{Path: "rules[0]", Namespace: "x"})
+	if !diags.HasErrors() || !strings.Contains(diags[0].Summary, "This field can be ignored") {
+		t.Errorf("a variable namespace in a namespaced policy: %v", diags)
+	}
+	authored.Mutation.Targets = authored.Mutation.Targets[:2]
+	r, diags := rule.Compile(&authored, rule.Input{Path: "rules[0]", Namespace: "x"})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	s := scope(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+	s.Plan, s.Env.World = true, world.World{Lists: lists}
+	var got []string
+	for _, m := range r.Eval(s).Work[0].Targets {
+		got = append(got, targetText(m))
+	}
+	if strings.Join(got, ", ") != "x/a own=x, x/ab own=x" {
+		t.Errorf("%v", got)
+	}
+}
+
+// leakyLists answer with more than was asked for.
+type leakyLists fakeLists
+
+func (l leakyLists) List(ctx context.Context, apiVersion, kind, _, _ string) ([]map[string]any, error) {
+	return fakeLists(l).List(ctx, apiVersion, kind, "", "")
 }
 
 func targetText(m policy.Mutated) string {
