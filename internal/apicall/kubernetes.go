@@ -3,6 +3,7 @@ package apicall
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -111,7 +112,8 @@ func (e *StatusError) Error() string { return e.Message }
 
 // bare takes the method and address from an error of the HTTP client: the caller names what it called.
 func bare(err error) error {
-	if u, ok := err.(*url.Error); ok { //nolint:errorlint // only the outermost wrapping is taken off
+	var u *url.Error
+	if errors.As(err, &u) {
 		return u.Err
 	}
 	return err
