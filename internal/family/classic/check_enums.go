@@ -12,6 +12,7 @@ import (
 var (
 	failurePolicies = []string{"Ignore", "Fail"}
 	applyRules      = []string{"All", "One"}
+	foreachOrders   = []string{"Ascending", "Descending"}
 	anyCaseActions  = []string{"audit", "enforce", "Audit", "Enforce"}
 	failureActions  = []string{"Audit", "Enforce"}
 	operations      = []string{"CREATE", "CONNECT", "UPDATE", "DELETE"}
@@ -67,6 +68,9 @@ func (c *checker) ruleEnums(r *kyvernov1.Rule, path string) {
 		}
 		c.overrideEnums(v.FailureActionOverrides, path+".validate.failureActionOverrides")
 	}
+	if r.Mutation != nil {
+		c.orders(r.Mutation.ForEachMutation, path+".mutate.foreach")
+	}
 	for i, v := range r.VerifyImages {
 		if v.FailureAction != nil {
 			c.oneOf(path+".verifyImages["+strconv.Itoa(i)+"].failureAction", string(*v.FailureAction), failureActions)
@@ -82,5 +86,15 @@ func (c *checker) ruleEnums(r *kyvernov1.Rule, path string) {
 		for i, o := range f.ResourceDescription.Operations {
 			c.oneOf(f.resources()+".operations["+strconv.Itoa(i)+"]", string(o), operations)
 		}
+	}
+}
+
+func (c *checker) orders(loops []kyvernov1.ForEachMutation, path string) {
+	for i := range loops {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if loops[i].Order != nil {
+			c.oneOf(at+".order", string(*loops[i].Order), foreachOrders)
+		}
+		c.orders(loops[i].ForEachMutation, at+".foreach")
 	}
 }
