@@ -35,6 +35,14 @@ type Difference struct {
 	Before, After any // signed, and now; nil for an absent field
 }
 
+// Bounds of a comparison. More differences than anybody reads are not looked for.
+const (
+	maxFields      = 50_000
+	maxDifferences = 100
+)
+
+var errTooManyFields = fmt.Errorf("the resource has more than %d fields", maxFields)
+
 // errOther says that a signature is for something else.
 var errOther = errors.New("the signed manifest is not that of this resource")
 
@@ -53,6 +61,9 @@ func (c *Claim) Compare(object map[string]any, domain string, ignored []Ignored)
 		}
 	}
 	d.compare("", signed, object)
+	if d.fields > maxFields && len(d.out) == 0 {
+		return nil, errTooManyFields
+	}
 	return d.out, nil
 }
 
@@ -126,17 +137,22 @@ type differ struct {
 	about   Object
 	domain  string
 	ignored []string
+	fields  int // seen so far
 	out     []Difference
 }
 
 func (d *differ) compare(key string, signed, now any) {
-	if key != "" && d.mayDiffer(key) {
+	d.fields++
+	if d.done() || key != "" && d.mayDiffer(key) {
 		return
 	}
 	s, signedMap := signed.(map[string]any)
 	n, nowMap := now.(map[string]any)
 	if (signedMap || signed == nil) && (nowMap || now == nil) && len(s)+len(n) > 0 {
 		for _, k := range union(s, n) {
+			if d.done() {
+				return
+			}
 			if s[k] == nil && d.derived(key, k, n) {
 				continue
 			}
@@ -148,6 +164,9 @@ func (d *differ) compare(key string, signed, now any) {
 	nl, nowList := now.([]any)
 	if (signedList || signed == nil) && (nowList || now == nil) && len(sl)+len(nl) > 0 {
 		for i := range max(len(sl), len(nl)) {
+			if d.done() {
+				return
+			}
 			if i >= len(sl) && d.injected(key, nl[i]) {
 				continue
 			}
@@ -160,6 +179,8 @@ func (d *differ) compare(key string, signed, now any) {
 	}
 	d.out = append(d.out, Difference{Key: key, Before: signed, After: now})
 }
+
+func (d *differ) done() bool { return d.fields > maxFields || len(d.out) == maxDifferences }
 
 // mayDiffer reports whether a field is ignored: by the rule, or since the API server sets it.
 func (d *differ) mayDiffer(key string) bool {

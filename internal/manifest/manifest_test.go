@@ -345,3 +345,31 @@ func BenchmarkCompare(b *testing.B) {
 		}
 	}
 }
+
+// TestLargeObjects: comparing ends soon, and what was not looked at is not taken for signed.
+func TestLargeObjects(t *testing.T) {
+	now := object(t, service)
+	data := map[string]any{}
+	for i := range 200_000 {
+		data[strconv.Itoa(i)] = "x"
+	}
+	now["data"] = data
+	c := &Claim{message: []byte(service)}
+	if d, err := c.Compare(now, domain, nil); err != nil || len(d) != maxDifferences {
+		t.Errorf("%d differences, %v", len(d), err)
+	}
+	if d, err := c.Compare(now, domain, []Ignored{{Fields: []string{"data.*"}}}); err != nil && err != errTooManyFields || len(d) != 0 {
+		t.Errorf("%d differences, %v", len(d), err)
+	}
+	now["aaa"] = "first"
+	delete(now, "data")
+	list := make([]any, 200_000)
+	for i := range list {
+		list[i] = map[string]any{"protocol": "TCP"}
+	}
+	now["spec"].(map[string]any)["ports"] = list
+	delete(now, "aaa")
+	if d, err := c.Compare(now, domain, nil); err == nil && len(d) == 0 {
+		t.Error("a list of which not all was compared counts as signed")
+	}
+}
