@@ -143,8 +143,9 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 		out.Write(f.log.Bytes())
 		if f.err != nil {
 			broke++
+			err := out.Flush()
 			fmt.Fprintln(cmd.ErrOrStderr(), "Error:", f.err)
-			return out.Flush()
+			return err
 		}
 		if !o.failOnly {
 			fmt.Fprintln(out)
