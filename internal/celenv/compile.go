@@ -104,7 +104,7 @@ func compile(env *cel.Env, expression string, results ...Result) (*Expression, *
 	if err := hasType(output, results); err != nil {
 		return nil, nil, err
 	}
-	program, err := env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	program, err := env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CustomDecorator(checks(ast.NativeRep())))
 	if err != nil {
 		return nil, nil, fmt.Errorf("program instantiation failed: %w", err)
 	}

@@ -61,7 +61,12 @@ type Evaluation struct {
 	in        *Input
 	variables *Variables
 	remaining int64
-	failure   error // why something that an expression asked for could not be had
+	failure   error               // why something that an expression asked for could not be had
+	weights   map[inputPart]int   // of large parts of the object
+	arguments map[int64][]ref.Val // of the calls that are checked before they are made, by the id of their node
+
+	loops int  // turns of all loops
+	over  bool // the context is done
 
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool
@@ -88,6 +93,9 @@ func (e *Evaluation) Text(x *Expression) (text string, ok bool, err error) {
 
 var errOutOfBudget = fmt.Errorf("validation failed due to running out of cost budget, no further validation rules will be run%w", quiet{ErrBudget})
 
+// errCallLimit is for one expression that alone costs too much, in the library's words.
+var errCallLimit = fmt.Errorf("operation cancelled: actual cost limit exceeded%w", quiet{ErrBudget})
+
 // quiet wraps an error without its text.
 type quiet struct{ error }
 
@@ -98,6 +106,8 @@ func (e *Evaluation) value(x *Expression) (ref.Val, error) {
 	e.failure = nil
 	v, err := e.run(x)
 	switch {
+	case e.over:
+		return nil, e.ctx.Err()
 	case e.failure != nil:
 		return nil, e.failure
 	case e.remaining < 0:
@@ -129,7 +139,7 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if e.remaining < 0 {
 		return nil, errOutOfBudget
 	}
-	v, details, err := x.program.ContextEval(e.ctx, e)
+	v, details, err := x.program.Eval(e)
 	cost := uint64(math.MaxInt64)
 	if details != nil && details.ActualCost() != nil {
 		cost = *details.ActualCost()
@@ -138,6 +148,10 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 		e.remaining = -1
 	} else if e.remaining >= 0 { // variables inside may have used it up
 		e.remaining -= int64(cost)
+	}
+	var cancelled interpreter.EvalCancelledError
+	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+		e.failure = errCallLimit // variables pass on no more than the text
 	}
 	if e.in.Trace != nil {
 		e.in.Trace.Query(x.text, shown(v), err)
@@ -157,9 +171,27 @@ func shown(v ref.Val) any {
 	return types.Format(v)
 }
 
+// interrupted is the name that loops ask for after every element, to know whether they should end.
+const interrupted = "#interrupted"
+
+// interrupted reports that the evaluation is over: what was asked for could not be had, the budget is used up, or the
+// context is done. Once it is true it stays true, so that all loops end and not only the innermost.
+func (e *Evaluation) interrupted() bool {
+	if e.failure != nil || e.remaining < 0 || e.over {
+		return true
+	}
+	e.loops++
+	if e.loops%celconfig.CheckFrequency == 0 {
+		e.over = e.ctx.Err() != nil
+	}
+	return e.over
+}
+
 // ResolveName implements the library's Activation.
 func (e *Evaluation) ResolveName(name string) (any, bool) {
 	switch name {
+	case interrupted:
+		return e.interrupted(), true
 	case plugincel.ObjectVarName:
 		return e.in.Object, true
 	case plugincel.OldObjectVarName:
@@ -227,7 +259,7 @@ func (v *Variables) lazy(e *Evaluation) any {
 			if err != nil {
 				return types.NewErr("composited variable %q fails to evaluate: %v", x.name, err)
 			}
-			return val
+			return weigh(val, e)
 		})
 	}
 	return m

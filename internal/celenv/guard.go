@@ -1,0 +1,187 @@
+package celenv
+
+import (
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// The library charges for a call after it was made. Functions whose result or work is much larger than their arguments
+// are asked for their price before.
+const (
+	// maxText is the longest text that a function may make, in bytes.
+	maxText = 4 << 20
+	// maxSteps is how many comparisons or steps of a regular expression one call may take.
+	maxSteps = 20_000_000
+	// costPerValue is what comparing one value of a heavy list or map costs.
+	costPerValue = 10
+)
+
+// price says what a call would make or do, and whether that is too much. It is called with the arguments evaluated.
+type price func(args []ref.Val, vars interpreter.Activation) (tooMuch bool)
+
+// prices are the functions whose calls are checked beforehand.
+var prices = map[string]price{
+	"replace": replaced,
+	"join":    joined,
+	"lists.range": func(args []ref.Val, _ interpreter.Activation) bool {
+		n, ok := args[0].(types.Int)
+		return ok && n > maxWeight
+	},
+	"format": func(args []ref.Val, vars interpreter.Activation) bool { return weightOf(args[1], vars) > maxWeight },
+
+	"distinct":        squared,
+	"sets.contains":   crossed,
+	"sets.equivalent": crossed,
+	"sets.intersects": crossed,
+	"indexOf":         crossed,
+	"lastIndexOf":     crossed,
+	"matches":         crossed,
+	"find":            crossed,
+	"findAll":         crossed,
+}
+
+func replaced(args []ref.Val, _ interpreter.Activation) bool {
+	if len(args) < 3 {
+		return false
+	}
+	text, ok1 := args[0].(types.String)
+	from, ok2 := args[1].(types.String)
+	to, ok3 := args[2].(types.String)
+	return ok1 && ok2 && ok3 && len(text)+strings.Count(string(text), string(from))*(len(to)-len(from)) > maxText
+}
+
+func joined(args []ref.Val, _ interpreter.Activation) bool {
+	return len(args) > 1 && size(args[0])*size(args[1]) > maxText
+}
+
+func squared(args []ref.Val, _ interpreter.Activation) bool {
+	n := size(args[0])
+	return n*n > maxSteps
+}
+
+func crossed(args []ref.Val, _ interpreter.Activation) bool {
+	return len(args) > 1 && size(args[0])*size(args[1]) > maxSteps
+}
+
+// size is the length of a text or list; 1 of others.
+func size(v ref.Val) int {
+	switch x := v.(type) {
+	case types.String:
+		return len(x)
+	case traits.Lister:
+		if n, ok := x.Size().(types.Int); ok {
+			return int(n)
+		}
+	}
+	return 1
+}
+
+// place is an argument of a call that is checked beforehand.
+type place struct {
+	call      int64
+	index, of int
+	ask       price // nil for comparisons, which pay for heavy values
+}
+
+// places finds those arguments by the ids of their nodes.
+func places(checked *ast.AST) map[int64]place {
+	var out map[int64]place
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind {
+			return
+		}
+		call := e.AsCall()
+		ask := prices[call.FunctionName()]
+		switch call.FunctionName() {
+		case operators.Equals, operators.NotEquals, operators.In:
+		default:
+			if ask == nil {
+				return
+			}
+		}
+		args := call.Args()
+		if call.IsMemberFunction() {
+			args = append([]ast.Expr{call.Target()}, args...)
+		}
+		if out == nil {
+			out = map[int64]place{}
+		}
+		for i, arg := range args {
+			if ask == nil && arg.Kind() == ast.LiteralKind {
+				continue
+			}
+			out[arg.ID()] = place{call: e.ID(), index: i, of: len(args), ask: ask}
+		}
+	}))
+	return out
+}
+
+// checks makes the evaluation weigh what expressions make, and ask for the price of calls: the arguments remember their
+// values, and the last of them fails when the call would be too much.
+func checks(checked *ast.AST) interpreter.InterpretableDecorator {
+	at := places(checked)
+	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		i = weighing(i)
+		if p, ok := at[i.ID()]; ok {
+			return &guarded{Interpretable: i, place: p}, nil
+		}
+		return i, nil
+	}
+}
+
+// guarded evaluates such an argument.
+type guarded struct {
+	interpreter.Interpretable
+	place
+}
+
+// Eval implements the library's interface.
+func (g *guarded) Eval(vars interpreter.Activation) ref.Val {
+	v := g.Interpretable.Eval(vars)
+	if g.ask == nil {
+		w := 0
+		switch x := v.(type) {
+		case heavyList:
+			w = x.weight
+		case heavyMap:
+			w = x.weight
+		default:
+			return v
+		}
+		if e := evaluationOf(vars); e != nil {
+			if e.remaining -= costPerValue * int64(w); e.remaining < 0 {
+				return types.WrapErr(errOutOfBudget)
+			}
+		}
+		return v
+	}
+	e := evaluationOf(vars)
+	if e == nil {
+		return v
+	}
+	if e.arguments == nil {
+		e.arguments = map[int64][]ref.Val{}
+	}
+	known := append(e.arguments[g.call][:min(g.index, len(e.arguments[g.call]))], v)
+	e.arguments[g.call] = known
+	if g.index == g.of-1 && len(known) == g.of && g.ask(known, vars) {
+		return tooLarge(vars)
+	}
+	return v
+}
+
+// evaluationOf finds the evaluation behind the scopes of comprehensions.
+func evaluationOf(vars interpreter.Activation) *Evaluation {
+	for ; vars != nil; vars = vars.Parent() {
+		if e, ok := vars.(*Evaluation); ok {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package celenv
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// The library charges an expression for what it does, but not for what sharing hides: [x, x] costs the same whatever x
+// is, so that thirty variables, each a list of the one before, make a value which nothing can compare or print in a
+// lifetime. So lists and maps that an expression makes are weighed as if nothing were shared, and too heavy ones end the
+// evaluation.
+const (
+	// maxWeight is how many values a list or map may hold, at all depths.
+	maxWeight = 200_000
+	// lightWeight is up to where the weight is computed again and again instead of being kept.
+	lightWeight = 64
+	// bytesPerValue is how many bytes of text weigh as much as a value.
+	bytesPerValue = maxText / maxWeight
+)
+
+var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxWeight, maxText, quiet{ErrBudget})
+
+// weighing makes the evaluation weigh what literals and additions give.
+func weighing(i interpreter.Interpretable) interpreter.Interpretable {
+	switch n := i.(type) {
+	case interpreter.InterpretableConstructor:
+		return weighedConstructor{n}
+	case interpreter.InterpretableCall:
+		if n.Function() == operators.Add {
+			return weighedCall{n}
+		}
+	}
+	return i
+}
+
+type weighedConstructor struct {
+	interpreter.InterpretableConstructor
+}
+
+func (w weighedConstructor) Eval(vars interpreter.Activation) ref.Val {
+	return weigh(w.InterpretableConstructor.Eval(vars), vars)
+}
+
+type weighedCall struct{ interpreter.InterpretableCall }
+
+func (w weighedCall) Eval(vars interpreter.Activation) ref.Val {
+	return weigh(w.InterpretableCall.Eval(vars), vars)
+}
+
+// heavyList and heavyMap are values with their weight.
+type heavyList struct {
+	traits.Lister
+	weight int
+}
+
+type heavyMap struct {
+	traits.Mapper
+	weight int
+}
+
+// weigh gives v with its weight noted if it is heavy, or the error that it is too heavy.
+func weigh(v ref.Val, vars interpreter.Activation) ref.Val {
+	switch x := v.(type) {
+	case traits.MutableLister, traits.MutableMapper: // still being made
+		return v
+	case heavyList, heavyMap:
+		return v
+	case traits.Lister:
+		if isConcatenation(x) {
+			flat, ok := flatten(x)
+			if !ok {
+				return tooLarge(vars)
+			}
+			x, v = flat, flat
+		}
+		switch w := weightOf(x, vars); {
+		case w > maxWeight:
+			return tooLarge(vars)
+		case w > lightWeight:
+			return heavyList{x, w}
+		}
+	case traits.Mapper:
+		switch w := weightOf(x, vars); {
+		case w > maxWeight:
+			return tooLarge(vars)
+		case w > lightWeight:
+			return heavyMap{x, w}
+		}
+	}
+	return v
+}
+
+// tooLarge is the error as a value; the evaluation is told, since variables pass on no more than the text.
+func tooLarge(vars interpreter.Activation) ref.Val {
+	if e := evaluationOf(vars); e != nil {
+		e.failure = errTooLarge
+	}
+	return types.WrapErr(errTooLarge)
+}
+
+// isConcatenation reports whether v is the library's list of two lists, which asks both for every element, again and
+// again. The type has no exported name.
+func isConcatenation(v any) bool { return reflect.TypeOf(v).String() == "*types.concatList" }
+
+// flatten copies a list; ok is false when it is too long.
+func flatten(l traits.Lister) (flat traits.Lister, ok bool) {
+	n, isInt := l.Size().(types.Int)
+	if !isInt || n > maxWeight {
+		return nil, false
+	}
+	out := make([]ref.Val, 0, n)
+	for it := l.Iterator(); it.HasNext() == types.True; {
+		out = append(out, it.Next())
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, out), true
+}
+
+// weightOf counts the values in v, shared ones as often as they occur. It stops soon above maxWeight.
+func weightOf(v ref.Val, vars interpreter.Activation) int {
+	switch x := v.(type) {
+	case heavyList:
+		return x.weight
+	case heavyMap:
+		return x.weight
+	case traits.MutableLister, traits.MutableMapper:
+		return lightWeight // weighed when it is made
+	case traits.Lister:
+		if isConcatenation(x) {
+			return size(x) // neither is heavy, or it would have been flattened
+		}
+		return weightOfContent(x.Value(), vars)
+	case traits.Mapper:
+		return weightOfContent(x.Value(), vars)
+	case types.String:
+		return 1 + len(x)/bytesPerValue
+	}
+	return 1
+}
+
+func weightOfContent(content any, vars interpreter.Activation) int {
+	n := 1
+	switch x := content.(type) {
+	case []ref.Val:
+		for _, e := range x {
+			if n += weightOf(e, vars); n > maxWeight {
+				return n
+			}
+		}
+	case map[ref.Val]ref.Val:
+		for _, e := range x {
+			if n += 1 + weightOf(e, vars); n > maxWeight {
+				return n
+			}
+		}
+	default:
+		left := lightWeight
+		if count(content, &left); left < 0 {
+			return weightOfInput(content, vars)
+		}
+		return lightWeight - left
+	}
+	return n
+}
+
+// weightOfInput is the weight of a large part of the object, found once in an evaluation: the object does not change.
+func weightOfInput(content any, vars interpreter.Activation) int {
+	e := evaluationOf(vars)
+	v := reflect.ValueOf(content)
+	if e == nil || v.Kind() != reflect.Map && v.Kind() != reflect.Slice {
+		return lightWeight
+	}
+	at := inputPart{v.Pointer(), v.Len()}
+	w, known := e.weights[at]
+	if !known {
+		left := maxWeight
+		count(content, &left)
+		if w = maxWeight - left; e.weights == nil {
+			e.weights = map[inputPart]int{}
+		}
+		e.weights[at] = w
+	}
+	return w
+}
+
+// inputPart identifies a map or slice of the object.
+type inputPart struct {
+	pointer uintptr
+	length  int
+}
+
+// count takes the number of values in a decoded value off left, and ends when nothing is left.
+func count(v any, left *int) {
+	if *left--; *left < 0 {
+		return
+	}
+	switch x := v.(type) {
+	case []any:
+		for _, e := range x {
+			if count(e, left); *left < 0 {
+				return
+			}
+		}
+	case map[string]any:
+		for _, e := range x {
+			if count(e, left); *left < 0 {
+				return
+			}
+		}
+	case string:
+		*left -= len(x) / bytesPerValue
+	}
+}
