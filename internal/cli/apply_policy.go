@@ -6,6 +6,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 )
@@ -96,6 +97,10 @@ func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 		group = ""
 	}
 	switch {
+	case globalentry.Owns(apiVersion, kind):
+		d.Severity = diag.Warning
+		d.Summary = "a GlobalContextEntry is not a policy"
+		d.Hint = "it is read where it is given with --resource"
 	case group == "kyverno.io" || group == "policies.kyverno.io",
 		group == "admissionregistration.k8s.io" && strings.Contains(kind, "AdmissionPolicy"):
 		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
