@@ -1,0 +1,131 @@
+package corpus
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// everything is one snapshot of the policies of all cases, and what they judge.
+type everything struct {
+	snapshot  *catalog.Snapshot
+	resources []func() (*policy.Request, *Case)
+}
+
+func loadEverything(t *testing.T) everything {
+	t.Helper()
+	cases, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all everything
+	var programs []*policy.Program
+	for _, c := range cases {
+		if strings.HasPrefix(c.Name, "limits/") {
+			continue // these use up all that a rule may use, which takes its time
+		}
+		compiled, diags := c.Compile()
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		programs = append(programs, compiled...)
+		for _, r := range c.Resources {
+			all.resources = append(all.resources, func() (*policy.Request, *Case) { return c.Request(r, false), c })
+		}
+	}
+	all.snapshot = catalog.NewStatic(programs)
+	return all
+}
+
+// print writes all of an Outcome that anybody can see.
+func print(out policy.Outcome) string {
+	var b strings.Builder
+	for _, r := range out.Results {
+		fmt.Fprintf(&b, "%s/%s %v %s %q %q %s", r.Program.Key(), r.Rule.Name, r.Action, r.Status, r.Message, r.Path, value.JSON(r.Properties))
+		for _, e := range r.Exceptions {
+			fmt.Fprintf(&b, " %v", e)
+		}
+		for _, w := range r.Work {
+			fmt.Fprintf(&b, " %s %v %v", w.Kind, w.Synchronize, w.Err)
+			for _, g := range w.Generated {
+				b.WriteString(" " + value.JSON(g.Object))
+			}
+			for _, m := range w.Targets {
+				b.WriteString(" " + value.JSON(m.After) + m.Message)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	if v, err := out.Object.Value(); err == nil {
+		b.WriteString(value.JSON(v))
+	}
+	fmt.Fprintf(&b, " %v %v", out.Warnings, engine.Decide(&out))
+	return b.String()
+}
+
+const every = mutating | validating | policy.StageGenerate | policy.StageMutateExisting | policy.StageDelete
+
+func (e everything) judge(req *policy.Request, c *Case) string {
+	return print(engine.Eval(context.Background(), engine.Input{
+		Selections: e.snapshot.For(req, catalog.Route{Stages: every}), Request: req, Stages: every, Root: c.Root(false), Plan: true,
+	}))
+}
+
+// TestSameAgain: the same request in the same world gives the same Outcome, byte for byte, also from policies that were
+// compiled anew.
+func TestSameAgain(t *testing.T) {
+	first, second := loadEverything(t), loadEverything(t)
+	for i, r := range first.resources {
+		want := first.judge(r())
+		for range 5 {
+			if got := first.judge(r()); got != want {
+				t.Fatalf("first\n%s\nthen\n%s", want, got)
+			}
+		}
+		if got := second.judge(second.resources[i]()); got != want {
+			t.Fatalf("first\n%s\ncompiled anew\n%s", want, got)
+		}
+	}
+	t.Logf("%d requests", len(first.resources))
+}
+
+// TestEightGoroutines: a snapshot, and a request too, may be shared; run it with -race.
+func TestEightGoroutines(t *testing.T) {
+	all := loadEverything(t)
+	type shared struct {
+		req  *policy.Request
+		c    *Case
+		want string
+	}
+	var requests []shared
+	for _, r := range all.resources {
+		req, c := r()
+		again, _ := r()
+		requests = append(requests, shared{req, c, all.judge(again, c)})
+	}
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for round := range 4 {
+				for i := range requests {
+					r := requests[(i*(n+1)+round)%len(requests)]
+					if got := all.judge(r.req, r.c); got != r.want {
+						t.Errorf("alone\n%s\nshared\n%s", r.want, got)
+						return
+					}
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	t.Logf("%d requests, 8 goroutines", len(requests))
+}
