@@ -23,7 +23,9 @@ var areas = []struct{ dir, title string }{
 	{"internal/condition", "Conditions"},
 	{"internal/pattern", "Patterns"},
 	{"internal/rule", "Rules"},
+	{"internal/pss", "Pod security"},
 	{"internal/autogen", "Generated rules for Pod controllers"},
+	{"internal/family/cleanup", "Cleanup policies"},
 	{"internal/exception", "Exceptions"},
 }
 
