@@ -4,6 +4,7 @@
 //	go run ./bench floor      # one admission review against a no-op webhook
 //	go run ./bench policies   # one review with many policies that do not match
 //	go run ./bench library    # the classic policies of a public library on 1,000 Pods
+//	go run ./bench suites     # `ephor test` on all tests of a public library
 //	go run ./bench foreach    # a loop over 1,000 elements against a loop over one
 //	go run ./bench compare PEER=/path/to/kyverno
 //

@@ -54,6 +54,7 @@ var measurements = []struct {
 	{"policies", (*bench).policies},
 	{"cli", (*bench).commandLine},
 	{"library", (*bench).library},
+	{"suites", (*bench).suites},
 	{"foreach", (*bench).foreach},
 	{"rest", (*bench).rest},
 }
