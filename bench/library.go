@@ -32,8 +32,9 @@ const shownSlow = 10
 
 // library judges the Pods by the classic policies of a public library: all of them policy by policy, with nothing but
 // the evaluation, and those that only validate as a user would, with reading and printing. (What changes objects prints
-// every object that it makes, hundreds of megabytes here; what looks Pods up reads all 1,000 for each of them.) Both are divided by the number of results: a rule that has
-// nothing to say about Pods does not make the figure better, and neither does a result of status error.
+// every object that it makes, hundreds of megabytes here; what looks Pods up reads all 1,000 for each of them.) Both are
+// divided by the number of results: a rule that has nothing to say about Pods does not make the figure better, and
+// neither does a result of status error.
 func (b *bench) library() error {
 	folder, err := b.conformanceFolder()
 	if err != nil || folder == "" {
