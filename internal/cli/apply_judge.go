@@ -125,7 +125,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 // readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
 // rule does; until then resources are only held while they are judged.
 func (j judgement) readObjects() ([]map[string]any, error) {
-	out := slices.Clone(j.definitions.objects)
+	out := slices.Concat(j.definitions.objects, j.given.Objects())
 	for _, in := range slices.Concat(j.inputs, j.targets) {
 		docs, _ := source.Open(in) // mistakes are reported where the resources are judged
 		for _, d := range docs {

@@ -21,8 +21,12 @@ type testWorld struct {
 	sources map[string][]map[string]any
 }
 
-func (r *testRun) loadWorld(labels map[string]map[string]string) (*testWorld, error) {
-	w := &testWorld{values: fixed.Values{Now: Now, NamespaceLabels: labels}, sources: map[string][]map[string]any{}}
+func (r *testRun) loadWorld(set *given.Set) (*testWorld, error) {
+	w := &testWorld{
+		values:  fixed.Values{Now: Now, NamespaceLabels: set.Namespaces()},
+		objects: slices.Clone(set.Objects()),
+		sources: map[string][]map[string]any{},
+	}
 	for _, o := range r.resources {
 		w.objects = append(w.objects, o.value)
 	}

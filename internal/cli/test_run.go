@@ -146,7 +146,7 @@ func (r *testRun) load() error {
 	if len(r.JSONPayloads) > 0 || r.JSONPayload != "" || len(r.HTTPPayloads) > 0 || len(r.EnvoyPayloads) > 0 {
 		return errors.New("payloads that are not Kubernetes objects are not supported by this version")
 	}
-	world, err := r.loadWorld(set.Namespaces())
+	world, err := r.loadWorld(set)
 	if err != nil {
 		return err
 	}

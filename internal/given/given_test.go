@@ -96,6 +96,9 @@ func TestPrecedence(t *testing.T) {
 	if n := s.Namespaces(); n["shop"]["tier"] != "gold" || n["bank"]["tier"] != "gold" {
 		t.Errorf("namespaces %v", n)
 	}
+	if o := s.Objects(); len(o) != 1 || !reflect.DeepEqual(o[0]["metadata"], map[string]any{"name": "bank", "labels": map[string]any{"tier": "gold"}}) || o[0]["kind"] != "Namespace" {
+		t.Errorf("objects %v", o)
+	}
 	sub, ok := s.Subresource(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"})
 	if !ok || sub.Parent.Kind != "Deployment" || sub.Resource != "deployments" || sub.Name != "scale" {
 		t.Errorf("subresource %+v", sub)

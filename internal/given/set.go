@@ -3,6 +3,8 @@ package given
 import (
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
@@ -15,6 +17,7 @@ type Set struct {
 	assigned     map[string]any // tree
 	policies     map[string]*policyValues
 	namespaces   map[string]map[string]string
+	objects      []map[string]any // whole Namespaces
 	subresources map[schema.GroupVersionKind]Subresource
 	user         *policy.User
 	roles        policy.Roles
@@ -57,6 +60,7 @@ func New(values *v1alpha1.ValuesSpec, assigned map[string]any) *Set {
 	for i := range values.Namespaces {
 		n := &values.Namespaces[i]
 		s.namespaces[n.Name] = n.Labels
+		s.objects = append(s.objects, namespaceObject(n))
 	}
 	for _, r := range values.Subresources {
 		resource, name, _ := strings.Cut(r.Subresource.Name, "/")
@@ -136,6 +140,27 @@ func (s *Set) Namespaces() map[string]map[string]string {
 		return nil
 	}
 	return s.namespaces
+}
+
+// Objects are the whole Namespaces that were given, for a made-up cluster.
+func (s *Set) Objects() []map[string]any {
+	if s == nil {
+		return nil
+	}
+	return s.objects
+}
+
+// namespaceObject is a Namespace as a decoded object.
+func namespaceObject(n *corev1.Namespace) map[string]any {
+	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
+	if err != nil { // a typed Namespace always converts; its name and labels are what matters
+		o = map[string]any{"metadata": map[string]any{"name": n.Name}}
+	}
+	o["apiVersion"], o["kind"] = "v1", "Namespace"
+	if meta, ok := o["metadata"].(map[string]any); ok && meta["creationTimestamp"] == nil {
+		delete(meta, "creationTimestamp")
+	}
+	return o
 }
 
 // Subresource says of which kind objects of the kind gvk are a subresource.
