@@ -154,7 +154,7 @@ func (u *unverified) add(a answer) {
 		return
 	}
 	for i := range a.Results {
-		if r := &a.Results[i]; r.Status == policy.StatusFail || r.Status == policy.StatusError {
+		if r := &a.Results[i]; unsuccessful(*r) {
 			if *u == nil {
 				*u = unverified{}
 			}

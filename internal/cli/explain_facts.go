@@ -71,8 +71,8 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 	judged := map[*policy.Rule]*notes.Rule{}
 	for _, stage := range append(slices.Clip(stageGroups), policy.StageDelete) {
 		for _, rule := range p.Rules {
-			if !stage.Has(rule.Stage) {
-				continue
+			if !stage.Has(rule.Stage) || unsuccessful(results[rule]) {
+				continue // a rule of two stages that failed in the first has said why
 			}
 			if log.Rules = nil; p.Settings.ApplyOne && decided(results) {
 				break
@@ -81,8 +81,10 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 			out := engine.Eval(ctx, engine.Input{
 				Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{rule}}}, Request: req, Stages: stage, Root: e.root,
 			})
-			for _, r := range out.Results {
-				results[rule] = r
+			for _, r := range out.Results { // a rule may give several results, of which a failure says most
+				if before, given := results[rule]; !given || !unsuccessful(before) {
+					results[rule] = r
+				}
 			}
 			if len(log.Rules) > 0 {
 				judged[rule] = log.Rules[0]
@@ -109,6 +111,10 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 		out = append(out, x)
 	}
 	return out, nil
+}
+
+func unsuccessful(r policy.Result) bool {
+	return r.Status == policy.StatusFail || r.Status == policy.StatusError
 }
 
 // decided reports whether a rule has passed or failed: with applyRules: One the rules after it are not judged.
