@@ -38,11 +38,6 @@ func (s *exceptionSet) add(o source.Object) {
 	}
 }
 
-func (s *exceptionSet) join(o exceptionSet) {
-	s.exceptions = append(s.exceptions, o.exceptions...)
-	s.diags.Add(o.diags...)
-}
-
 // foreignException says what to tell about an object in a file of exceptions that is none that we have.
 func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
 	d := diag.Diagnostic{Pos: o.Pos("kind"), Hint: "it is not applied"}

@@ -16,7 +16,7 @@ func (o *applyOptions) addGivenFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.userInfoFile, "userinfo", "u", "", "file of kind UserInfo: who makes the requests")
 }
 
-// readGiven reads the files that the flags name. Without any flag it is nil.
+// readGiven reads the files that the flags name, and keeps their warnings. Without any flag the Set is nil.
 func (o *applyOptions) readGiven() (*given.Set, error) {
 	if len(o.assignments) == 0 && o.valuesFile == "" && o.userInfoFile == "" {
 		return nil, nil
@@ -27,14 +27,16 @@ func (o *applyOptions) readGiven() (*given.Set, error) {
 		if diags.HasErrors() {
 			return nil, mistaken("failed to load the values", diags)
 		}
+		o.givenWarnings.Add(diags...)
 		spec = values
 	}
 	set := given.New(spec, given.ParseAssignments(o.assignments))
 	if o.userInfoFile != "" {
-		user, diags := given.ReadUserInfo(o.userInfoFile)
+		user, diags := given.ReadUserInfo(o.userInfoFile, true)
 		if diags.HasErrors() {
 			return nil, mistaken("failed to load the user info", diags)
 		}
+		o.givenWarnings.Add(diags...)
 		set.SetUser(user)
 	}
 	return set, nil

@@ -48,6 +48,8 @@ type applyOptions struct {
 	assignments  []string
 	valuesFile   string
 	userInfoFile string
+	// givenWarnings are what was doubtful about these files.
+	givenWarnings diag.List
 }
 
 func newApply() *cobra.Command {
@@ -155,7 +157,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	})
 	trace.done("judged %d resources", result.resources)
 
-	diags := slices.Concat(set.diags, exceptions.diags, mistakes, result.diags)
+	diags := slices.Concat(o.givenWarnings, set.diags, exceptions.diags, mistakes, result.diags)
 	printMistakes(cmd.ErrOrStderr(), diags)
 	for range set.refused {
 		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run

@@ -101,9 +101,11 @@ func readTests(path string) ([]testCase, diag.List) {
 	for _, doc := range source.Split(path, string(b)) {
 		c := testCase{path: path, dir: filepath.Dir(path), pos: doc.Positions()}
 		diags, err := given.DecodeDocument(doc, &c.Test)
-		all.Add(diags...)
-		c.warnings = diags.Warnings()
 		c.deprecated = errors.Is(err, given.ErrDeprecated) || c.Name != ""
+		if !c.deprecated {
+			all.Add(diags...)
+			c.warnings = diags.Warnings()
+		}
 		out = append(out, c)
 	}
 	return out, all

@@ -192,7 +192,7 @@ func (r *testRun) loadGiven() (*given.Set, error) {
 	set := given.New(spec, nil)
 	if r.UserInfo != "" {
 		r.say("  Loading user infos ...")
-		user, diags := given.ReadUserInfo(r.within(r.UserInfo)[0])
+		user, diags := given.ReadUserInfo(r.within(r.UserInfo)[0], false)
 		if diags.HasErrors() {
 			return nil, mistaken("failed to load the user info", diags)
 		}

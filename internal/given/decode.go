@@ -17,7 +17,8 @@ import (
 var ErrDeprecated = errors.New("deprecated schema")
 
 // DecodeDocument fills out, a pointer to one of the types of api/cli, from one document of a file. Every field that the
-// type does not have is an error with its line. A document without apiVersion or kind gives ErrDeprecated.
+// type does not have is an error with its line. A document without apiVersion or kind gives ErrDeprecated, and out holds
+// what could be read of it.
 func DecodeDocument(doc source.Document, out any) (diag.List, error) {
 	v, diags := doc.Value(source.Floats)
 	if diags.HasErrors() {
@@ -29,17 +30,18 @@ func DecodeDocument(doc source.Document, out any) (diag.List, error) {
 			Hint: "begin it with apiVersion and kind"})
 		return diags, nil
 	}
-	apiVersion, _ := m["apiVersion"].(string)
-	kind, _ := m["kind"].(string)
-	if apiVersion == "" || kind == "" {
-		return diags, ErrDeprecated
-	}
 	found := strict.DecodeFold(m, out)
 	position := doc.Positions()
 	for i := range found {
 		found[i].Pos = position(found[i].Path)
 	}
-	return append(diags, found...), nil
+	diags = append(diags, found...)
+	apiVersion, _ := m["apiVersion"].(string)
+	kind, _ := m["kind"].(string)
+	if apiVersion == "" || kind == "" {
+		return diags, ErrDeprecated
+	}
+	return diags, nil
 }
 
 // file reads the only document of a file into out.
@@ -65,19 +67,24 @@ func ReadValues(path string) (*v1alpha1.ValuesSpec, diag.List) {
 	var v v1alpha1.Values
 	diags, err := file(path, "values", &v)
 	if err != nil {
-		diags.Add(diag.Diagnostic{Pos: diag.Position{File: path}, Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: Values`",
-			Summary: fmt.Sprintf("failed to decode yaml (values file %s uses a deprecated schema — please migrate to the latest format)", path)})
+		diags = diag.List{{Pos: diag.Position{File: path}, Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: Values`",
+			Summary: fmt.Sprintf("failed to decode yaml (values file %s uses a deprecated schema — please migrate to the latest format)", path)}}
 	}
 	return &v.ValuesSpec, diags
 }
 
-// ReadUserInfo reads a file of kind UserInfo.
-func ReadUserInfo(path string) (*v1alpha1.UserInfo, diag.List) {
+// ReadUserInfo reads a file of kind UserInfo. One of the schema before it, which differs in nothing but apiVersion and
+// kind, is an error, or only a warning where old files are taken.
+func ReadUserInfo(path string, takeOld bool) (*v1alpha1.UserInfo, diag.List) {
 	var u v1alpha1.UserInfo
 	diags, err := file(path, "user info", &u)
 	if err != nil {
-		diags.Add(diag.Diagnostic{Pos: diag.Position{File: path}, Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: UserInfo`",
-			Summary: fmt.Sprintf("failed to decode yaml (userinfo file %s uses a deprecated schema — please migrate to the latest format)", path)})
+		d := diag.Diagnostic{Pos: diag.Position{File: path}, Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: UserInfo`",
+			Summary: fmt.Sprintf("failed to decode yaml (userinfo file %s uses a deprecated schema — please migrate to the latest format)", path)}
+		if takeOld {
+			d.Severity = diag.Warning
+		}
+		diags.Add(d)
 	}
 	return &u, diags
 }

@@ -138,7 +138,7 @@ func TestMistakes(t *testing.T) {
 	}
 	for name, read := range map[string]func(string) diag.List{
 		"values":   func(p string) diag.List { _, d := ReadValues(p); return d },
-		"userinfo": func(p string) diag.List { _, d := ReadUserInfo(p); return d },
+		"userinfo": func(p string) diag.List { _, d := ReadUserInfo(p, false); return d },
 	} {
 		if d := read(write(t, "globalValues: {}\n")); !strings.Contains(d.Error(), name+" file") || !strings.Contains(d.Error(), "uses a deprecated schema") {
 			t.Errorf("%s without apiVersion and kind: %v", name, d)
@@ -150,9 +150,13 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestUser(t *testing.T) {
-	u, diags := ReadUserInfo(write(t, "apiVersion: x\nkind: UserInfo\nroles: [ns:r]\nclusterRoles: [admin]\nuserInfo: {username: u, groups: [g], extra: {k: [v]}}\n"))
+	u, diags := ReadUserInfo(write(t, "apiVersion: x\nkind: UserInfo\nroles: [ns:r]\nclusterRoles: [admin]\nuserInfo: {username: u, groups: [g], extra: {k: [v]}}\n"), false)
 	if len(diags) > 0 {
 		t.Fatal(diags)
+	}
+	old, diags := ReadUserInfo(write(t, "clusterRoles: [admin]\n"), true)
+	if diags.HasErrors() || len(diags) != 1 || len(old.ClusterRoles) != 1 {
+		t.Errorf("the old schema: %v, %+v", diags, old)
 	}
 	s := New(nil, nil)
 	s.SetUser(u)
