@@ -32,6 +32,7 @@ func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) 
 	if !diags.HasErrors() {
 		diags.Add(s.checkKinds(program)...)
 		diags.Add(s.checkOutputs(program)...)
+		diags.Add(checkDeferred(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
 	if req.Operation == policy.Update {
@@ -129,6 +130,18 @@ func (s *Server) checkOutputs(p *policy.Program) diag.List {
 			case namespaced && o.Namespace == "":
 				diags.Errorf(o.Path+".namespace", "target namespace must be set for a namespaced resource")
 			}
+		}
+	}
+	return diags
+}
+
+// checkDeferred warns of rules whose work nobody in the cluster carries out yet: a policy that is accepted must not seem
+// to do what it does not.
+func checkDeferred(p *policy.Program) diag.List {
+	var diags diag.List
+	for _, r := range p.Rules {
+		if !r.Origin.IsAutogen() && r.Stage.Has(policy.StageGenerate|policy.StageMutateExisting) {
+			diags.Warnf(r.Path, "rule %s: %s is accepted but not carried out in a cluster by this version of Ephor", r.Name, r.Kind)
 		}
 	}
 	return diags
