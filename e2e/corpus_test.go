@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/ephor-dev/ephor/corpus"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// What the API server does to objects before the webhooks see them, or refuses by itself, makes these cases others.
+var notLive = sets.New(
+	"match/kinds",      // a Deployment that is not valid
+	"validate/numbers", // a field that ConfigMaps do not have
+	"limits/budget",    // refused with an error of several pages
+)
+
+// TestCorpus sends the objects of the shared corpus to the live API server: it admits and refuses what the engine admits
+// and refuses, and names the same rules. Updates are left out, since they would need the old object to be stored.
+func TestCorpus(t *testing.T) {
+	cases, err := corpus.Load("../corpus/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran, judged := 0, 0
+	made := sets.New("default")
+	for _, c := range cases {
+		if c.Old != "" || notLive.Has(c.Name) {
+			continue
+		}
+		ran++
+		t.Run(c.Name, func(t *testing.T) {
+			programs, diags := c.Compile()
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			snapshot := catalog.NewStatic(programs)
+			for _, r := range c.Resources {
+				ns := c.Request(r, false).Namespace
+				for _, p := range programs {
+					makeNamespace(t, made, p.Namespace)
+				}
+				makeNamespace(t, made, ns)
+			}
+			for _, w := range c.World {
+				makeNamespace(t, made, c.Request(w, false).Namespace)
+				must(t, w, "apply", "-f", "-")
+			}
+			applyPolicies(t, policyFile(t, strings.Join(c.Policies, "\n---\n")))
+			if len(c.Namespaces) > 0 {
+				t.Cleanup(func() { relabel(t, c, "-") })
+				relabel(t, c, "")
+			}
+			// The refusals first: they show that the webhooks are there.
+			for _, allowed := range []bool{false, true} {
+				for _, r := range c.Resources {
+					want := c.Evaluate(snapshot, r, false)
+					if want.Allowed != allowed {
+						continue
+					}
+					judged++
+					if allowed {
+						isRefused(t, r, "")
+						continue
+					}
+					for _, rule := range refusing(want, programs) {
+						isRefused(t, r, rule)
+					}
+				}
+			}
+		})
+	}
+	t.Logf("%d of %d cases, %d objects", ran, len(cases), judged)
+}
+
+// refusing are the rules that a refusal names, as it names them.
+func refusing(j corpus.Judgement, programs []*policy.Program) []string {
+	var out []string
+	for _, p := range programs {
+		for _, r := range p.Rules {
+			for _, line := range j.Results {
+				if strings.HasPrefix(line, p.Key()+"/"+r.Name+" fail") || strings.HasPrefix(line, p.Key()+"/"+r.Name+" error") {
+					out = append(out, p.Name+":", r.Name+": ")
+				}
+			}
+		}
+	}
+	return out
+}
+
+func makeNamespace(t *testing.T, made sets.Set[string], ns string) {
+	t.Helper()
+	if ns == "" || made.Has(ns) {
+		return
+	}
+	made.Insert(ns)
+	must(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, ns), "apply", "-f", "-")
+	must(t, "", "wait", "--for=create", "--timeout=30s", "serviceaccount/default", "-n", ns)
+}
+
+// relabel gives the namespaces of the case their labels, or takes them away with the suffix "-".
+func relabel(t *testing.T, c *corpus.Case, suffix string) {
+	t.Helper()
+	for ns, labels := range c.Namespaces {
+		for k, v := range labels {
+			pair := k + "=" + v
+			if suffix == "-" {
+				pair = k + "-"
+			}
+			if _, err := cluster.Kubectl(context.Background(), nil, "label", "--overwrite", "namespace", ns, pair); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
