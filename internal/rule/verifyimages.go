@@ -47,7 +47,9 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 	v := &imageRule{rule: r.Name, extractors: c.extractors(r)}
 	for i := range r.VerifyImages {
 		path := c.in.Path + ".verifyImages[" + strconv.Itoa(i) + "]"
-		v.entries = append(v.entries, c.imageEntry(&r.VerifyImages[i], path))
+		e := c.imageEntry(&r.VerifyImages[i], path)
+		e.index = i
+		v.entries = append(v.entries, e)
 	}
 	if len(v.extractors) > 0 {
 		c.bind = func(s *policy.Scope) *policy.Scope {

@@ -18,6 +18,8 @@ import (
 type imageEntry struct {
 	references, skip                     []wildcard.Pattern
 	mutateDigest, verifyDigest, required bool
+	useCache                             bool
+	index                                int  // among the entries of the rule
 	verifies                             bool // there is somebody who has to sign, or a statement that has to be there
 
 	// plan says who has to sign what. It is made with the rule unless it holds variables, which are read only for an image
@@ -33,7 +35,7 @@ func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imag
 	c.imageMistakes(e, path)
 	out := &imageEntry{
 		references: patterns(e.ImageReferences), skip: patterns(e.SkipImageReferences),
-		mutateDigest: on(e.MutateDigest), verifyDigest: on(e.VerifyDigest), required: on(e.Required),
+		mutateDigest: on(e.MutateDigest), verifyDigest: on(e.VerifyDigest), required: on(e.Required), useCache: on(e.UseCache),
 		verifies: len(e.Attestors)+len(e.Attestations) > 0,
 	}
 	for i := range e.Attestations {

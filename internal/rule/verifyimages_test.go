@@ -436,3 +436,50 @@ func TestPullSecrets(t *testing.T) {
 		}
 	}
 }
+
+// memory remembers verifications for ever.
+type memory map[string]string
+
+func (m memory) Digest(key string) (string, bool) { d, ok := m[key]; return d, ok }
+func (m memory) Remember(key, digest string)      { m[key] = digest }
+
+// TestCache: a verified image is not verified again, for the same rule of the same policy; a failure is not remembered.
+func TestCache(t *testing.T) {
+	m := memory{}
+	const signed = "  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n"
+	const fresh, cached = "pass: verified image signatures for ghcr.io/x:1", "pass: verified from cache"
+	for _, c := range []struct {
+		fields, image string
+		generation    int64
+		want          string
+		asked         int
+	}{
+		{signed, "ghcr.io/x:1", 1, fresh, 1},
+		{signed, "ghcr.io/x:1", 1, cached, 0},
+		{signed, "ghcr.io/x:1", 2, fresh, 1},
+		{signed, "ghcr.io/y:1", 1, "pass: verified image signatures for ghcr.io/y:1", 1},
+		{signed + "  useCache: false\n", "ghcr.io/x:1", 1, fresh, 1},
+		{signed + "  validate: {message: m, deny: {conditions: {all: [{key: a, operator: Equals, value: b}]}}}\n", "ghcr.io/x:1", 1,
+			fresh + " | pass: verifyImages validation is passed in r rule", 1},
+		{"  attestors: [{entries: [{keys: {publicKeys: '{{ request.object.metadata.name }}'}}]}]\n", "ghcr.io/x:1", 1, fresh, 1},
+		{"  attestors: [{entries: [{keys: {publicKeys: bad}}]}]\n", "ghcr.io/z:1", 1,
+			"fail: failed to verify image ghcr.io/z:1: .attestors[0].entries[0].keys: no matching signatures found", 1},
+		{"  attestors: [{entries: [{keys: {publicKeys: bad}}]}]\n", "ghcr.io/z:1", 1,
+			"fail: failed to verify image ghcr.io/z:1: .attestors[0].entries[0].keys: no matching signatures found", 1},
+	} {
+		n := &notary{}
+		r := compileRule(t, []byte(verifyRule(c.fields)), nil)
+		s := verifyScope(t, r, n, request(map[string]any{"object": pod(nil, c.image)}), policy.StageVerifyImages)
+		s.Env.World.Verified, s.Program.Generation = m, c.generation
+		y := r.Eval(s)
+		if got := texts(y); got != c.want || len(n.asked) != c.asked {
+			t.Errorf("%s %s: got %s, asked %v; want %s, %d", c.fields, c.image, got, n.asked, c.want, c.asked)
+		}
+		if y.Status == policy.StatusPass {
+			made, err := y.Object.Map()
+			if err != nil || imagesOf(made)[0] != c.image+"@"+digestA {
+				t.Errorf("%s: %v, %v", c.image, made, err)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package rule
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
@@ -90,9 +91,7 @@ func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdi
 	s := v.scope.WithLazy("image", func(*policy.Scope) (any, error) { return image.Document(), nil })
 	digest, verified := "", policy.Yield{}
 	if e.verifies {
-		check := imageCheck{entry: e, image: image, scope: s, secrets: v.secrets}
-		verified, digest = check.signed()
-		s = check.scope
+		verified, digest, s = v.signed(e, image, s)
 	}
 	good := verified.Status == policy.StatusNone || verified.Status == policy.StatusPass
 	if good && e.mutateDigest && image.Digest == "" && !scan {
@@ -123,6 +122,29 @@ func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdi
 		}
 	}
 	return object, nil
+}
+
+// signed verifies the image, or remembers that it was verified. What is remembered has no statements that a validate block
+// could read, and does not know that variables of the attestors changed.
+func (v *verification) signed(e *imageEntry, image *imageref.Image, s *policy.Scope) (policy.Yield, string, *policy.Scope) {
+	memory := s.Env.World.Verified
+	if !e.useCache || e.deny != nil || e.plan == nil {
+		memory = nil
+	}
+	var key string
+	if memory != nil {
+		p := s.Program
+		key = strings.Join([]string{p.Kind, p.Key(), p.UID, strconv.FormatInt(p.Generation, 10), v.rule, strconv.Itoa(e.index), image.String()}, "\n")
+		if digest, ok := memory.Digest(key); ok {
+			return policy.Yield{Status: policy.StatusPass, Message: "verified from cache"}, digest, s
+		}
+	}
+	check := imageCheck{entry: e, image: image, scope: s, secrets: v.secrets}
+	verified, digest := check.signed()
+	if memory != nil && verified.Status == policy.StatusPass {
+		memory.Remember(key, digest)
+	}
+	return verified, digest, check.scope
 }
 
 // pin writes the digest behind the tag.

@@ -78,3 +78,11 @@ type Statement struct {
 type UnverifiedError struct{ Reason string }
 
 func (e *UnverifiedError) Error() string { return e.Reason }
+
+// Verified remembers which images were verified, for some time, so that registries are not asked again for each Pod.
+type Verified interface {
+	// Digest is the digest of an image that was verified under the key, when it still counts.
+	Digest(key string) (digest string, ok bool)
+	// Remember keeps that the image was verified.
+	Remember(key, digest string)
+}

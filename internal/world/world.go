@@ -21,6 +21,7 @@ type World struct {
 	Globals    Globals
 	Images     Images
 	Signatures Signatures
+	Verified   Verified
 	Access     Access
 	Kinds      Kinds
 	Names      Names
