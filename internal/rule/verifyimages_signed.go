@@ -216,7 +216,8 @@ func (set *attestorSet) satisfy(check func(*attestorEntry) error) setResult {
 	return r
 }
 
-var errNoEntries = errors.New("An entry is required") //nolint:staticcheck // the words of the reference
+//lint:ignore ST1005 the reference's words
+var errNoEntries = errors.New("An entry is required")
 
 // yield is the result of a set that is not satisfied: fail when the signatures do not satisfy it, error when that could not
 // be found out.
