@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -171,9 +172,9 @@ func (o *Operation) apply(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	case "move":
 		return o.move(e, doc)
 	case "copy":
-		return o.copy(e, doc)
+		return o.copy(e, meter, doc)
 	case "test":
-		return doc, o.test(doc)
+		return doc, o.test(meter, doc)
 	}
 	return nil, fmt.Errorf("Unexpected kind: %s", o.Op) //lint:ignore ST1005 the reference's words
 }
@@ -257,7 +258,7 @@ func (o *Operation) move(e *Edits, doc any) (any, error) {
 	return doc, nil
 }
 
-func (o *Operation) copy(e *Edits, doc any) (any, error) {
+func (o *Operation) copy(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	container, key, ok := locate(doc, o.From)
 	if !ok {
 		return nil, fmt.Errorf("copy operation does not apply: doc is missing from path: %q: %w", o.From, errMissing)
@@ -269,6 +270,9 @@ func (o *Operation) copy(e *Edits, doc any) (any, error) {
 	if !reaches(doc, o.Path) {
 		return nil, fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", o.Path, errMissing)
 	}
+	if err := meter.Weigh(v); err != nil { // copies of copies double
+		return nil, err
+	}
 	e.forget() // what is copied stands in two places from now on
 	if doc, err = e.change(doc, o.Path, func(c any, key string) (any, error) { return e.addTo(c, key, v) }); err != nil {
 		return nil, fmt.Errorf("error while adding value during copy: %w", err)
@@ -276,11 +280,11 @@ func (o *Operation) copy(e *Edits, doc any) (any, error) {
 	return doc, nil
 }
 
-func (o *Operation) test(doc any) error {
+func (o *Operation) test(meter *budget.Meter, doc any) error {
 	failed := fmt.Errorf("testing value %s failed: %w", o.Path, errTestFailed)
 	if o.Path == "" {
-		if !value.Equal(doc, o.Value) {
-			return failed
+		if equal, err := meter.Equal(doc, o.Value); !equal {
+			return cmp.Or(err, failed)
 		}
 		return nil
 	}
@@ -292,8 +296,8 @@ func (o *Operation) test(doc any) error {
 	if err != nil && !errors.Is(err, errMissing) {
 		return fmt.Errorf("error in test for path: '%s': %w", o.Path, err)
 	}
-	if !value.Equal(v, o.Value) {
-		return failed
+	if equal, err := meter.Equal(v, o.Value); !equal {
+		return cmp.Or(err, failed)
 	}
 	return nil
 }

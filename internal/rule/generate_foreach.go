@@ -32,7 +32,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 		}
 		var out []policy.Generated
 		for i, element := range elements {
-			if err := s.Env.Meter.Step(1); err != nil {
+			if err := spendElement(s.Env.Meter); err != nil {
 				return out, err
 			}
 			if element == nil {

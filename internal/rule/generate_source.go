@@ -77,6 +77,9 @@ func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) gener
 		if err != nil {
 			return nil, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)
 		}
+		if err := afford(s.Env.Meter, v); err != nil {
+			return nil, err
+		}
 		content, isMap := v.(map[string]any)
 		if !isMap && v != nil {
 			return nil, fmt.Errorf("the data of %s are no object", t)

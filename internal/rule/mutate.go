@@ -55,7 +55,14 @@ func mutated(s *policy.Scope, p patcher, object map[string]any, nothing policy.Y
 	if !ok {
 		return spoilt(failed(textPatchError, errNotAnObject))
 	}
-	if value.Equal(object, out) {
+	same, err := s.Env.Meter.Equal(object, out)
+	if err == nil && !same {
+		err = s.Env.Meter.Weigh(out) // it will be written as text
+	}
+	if err != nil {
+		return spoilt(failed(textPatchError, err))
+	}
+	if same {
 		return nothing
 	}
 	return policy.Yield{Status: policy.StatusPass, Message: mutatedText(object), Object: value.Of(out)}
@@ -89,7 +96,30 @@ func substitute(t *template.Template, s *policy.Scope) (any, error) {
 	if err != nil && !errors.Is(err, budget.ErrExhausted) {
 		return nil, patchError{textSubstitution, err}
 	}
-	return v, err
+	if err != nil {
+		return nil, err
+	}
+	return v, afford(s.Env.Meter, v)
+}
+
+// patchSteps is what reading a patch takes besides what its size takes.
+const patchSteps = 250
+
+// afford counts the reading of a patch, or of data, that came out of variables. It is read whole, so it must not be one
+// of the small values that are endless to walk over.
+func afford(m *budget.Meter, v any) error {
+	if err := m.Step(patchSteps); err != nil {
+		return err
+	}
+	if text, ok := v.(string); ok {
+		if err := m.Step(len(text) / 4); err != nil {
+			return err
+		}
+	}
+	if err := m.Weigh(v); err != nil {
+		return err
+	}
+	return m.Walk(v)
 }
 
 // patchError puts words before an error and keeps it for errors.Is.

@@ -159,7 +159,7 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 		if elements[i] == nil {
 			continue
 		}
-		if err := s.Env.Meter.Step(1); err != nil {
+		if err := spendElement(s.Env.Meter); err != nil {
 			return nil, err
 		}
 		if object, err = l.element(&edits, l.bind.apply(s, elements[i], i), object); err != nil {
