@@ -3,6 +3,7 @@ package robustness
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // rule is a ClusterPolicy whose only rule has the given content, indented by four.
@@ -165,6 +166,24 @@ var bombs = []bomb{
 	{name: "many braces in data", policy: deny(nil, "a {{ request.object.metadata.annotations.a }}"), object: pod("", strings.Repeat("{{a {", 200_000)), status: "pass"},
 	{name: "references in a pattern that double", policy: rule("validate:", "  message: bad", "  pattern: {metadata: {annotations: {"+doubledReferences(30)+"}}}"), status: "refused", message: "NotResolvedReferenceErr"},
 
+	// Patches, and what third-party code is given.
+	{name: "mutate: labels of a doubled text", policy: rule(append(append([]string{"context:"}, templated(30, "xxxxxxxx", "{{V}}{{V}}")...), "mutate: {patchStrategicMerge: {metadata: {labels: {a: \"{{v30}}\"}}}}")...), status: "error", message: exhausted},
+	{name: "mutate: a shared list doubled 30 times", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "mutate: {patchStrategicMerge: {spec: {made: \"{{v30}}\"}}}")...), status: "error", message: exhausted},
+	{name: "mutate: JSON patch with a shared list", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "mutate: {patchesJson6902: \"[{op: add, path: /spec/made, value: '{{v30}}'}]\"}")...), status: "error", message: exhausted},
+	{name: "mutate: foreach that copies the spec", policy: rule("mutate:", "  foreach:", "  - list: request.object.spec.list", "    patchesJson6902: |-", "      - {op: copy, from: /spec, path: \"/spec/c{{elementIndex}}\"}"), object: pod(numbered(64, "%d")), status: "error", message: exhausted},
+	{name: "mutate: 10,000 elements, each a merge", policy: rule("mutate:", "  foreach:", "  - list: request.object.spec.list", "    patchStrategicMerge: {spec: {list: [{(name): \"{{element.name}}\", done: true}]}}"), object: pod(numbered(10_000, `{"name":"n%d"}`)), status: "error", message: exhausted},
+	{name: "mutate: lists merged by key, 10,000 by 10,000", policy: rule("mutate: {patchStrategicMerge: {spec: {containers: \"{{request.object.spec.list}}\"}}}"), object: func() string {
+		list := numbered(10_000, `{"name":"n%d"}`)
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + list + `,"list":` + list + `}}`
+	}, status: "skip", message: "no patches applied"},
+	{name: "generate: data of a shared list", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "generate: {apiVersion: v1, kind: ConfigMap, name: x, namespace: d, data: {data: \"{{v30}}\"}}")...), status: "pass", work: exhausted},
+	{name: "podSecurity: 8,000 containers", policy: rule("validate: {podSecurity: {level: restricted}}"), object: func() string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + numbered(8_000, `{"name":"n%d","image":"i","securityContext":{"privileged":true}}`) + `}}`
+	}, status: "fail", message: "It violates PodSecurity"},
+	{name: "cel: loops in loops over 10,000", policy: rule("validate: {cel: {expressions: [{expression: \"object.spec.list.all(a, object.spec.list.all(b, object.spec.list.all(c, a + b + c >= 0)))\"}]}}"), object: pod(numbered(10_000, "%d")), status: "error", message: "actual cost limit exceeded", time: 3 * time.Second},
+	{name: "cel: a text that doubles", policy: rule("validate: {cel: {variables: [" + celDoubled(30) + "], expressions: [{expression: \"size(variables.v30) > 0\"}]}}"), status: "error", message: "actual cost limit exceeded"},
+	{name: "reportProperties of a doubled text", policy: rule(append(append([]string{"context:"}, templated(30, "xxxxxxxx", "{{V}}{{V}}")...), "reportProperties: {a: \"{{v30}}\"}", "validate: {message: bad, pattern: {metadata: {name: p}}}")...), status: "pass"},
+
 	// Size and depth of objects.
 	{name: "5 MB object, pattern passes", policy: rule("validate: {message: bad, pattern: {spec: {list: [{name: \"?*\", image: \"!*:latest\"}]}}}"), object: pod(numbered(70_000, `{"name":"c%07d","image":"registry.example.com/some/image/of/a/team:1.2.3"}`)), status: "pass", decode: true},
 	{name: "5 MB object, pattern fails", policy: rule("validate: {message: bad, pattern: {spec: {list: \"?*\"}}}"), object: pod(numbered(70_000, `{"name":"c%07d","image":"registry.example.com/some/image/of/a/team:1.2.3"}`)), status: "fail", message: "failed at path /spec/list/", decode: true},
@@ -189,6 +208,15 @@ var bombs = []bomb{
 	{name: "annotations against 10,000 globs", policy: func() string {
 		return strings.Replace(rule("validate: {message: bad, pattern: {metadata: {name: x}}}")(), "{kinds: [Pod]}", "{kinds: [Pod], annotations: {"+strings.Trim(numbered(2000, `"*a*%d": "*b*"`), "[]")+"}}", 1)
 	}, object: manyLabels, status: "error", message: "takes too long", decode: false},
+}
+
+// celDoubled are CEL variables of which each doubles the text before.
+func celDoubled(n int) string {
+	parts := []string{`{name: v0, expression: "'xxxxxxxx'"}`}
+	for i := 1; i <= n; i++ {
+		parts = append(parts, fmt.Sprintf(`{name: v%d, expression: "variables.v%d + variables.v%d"}`, i, i-1, i-1))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func laughs() string {
