@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // fault says why and where something does not fit. Faults, paths and texts are made only by a walk that explains; the
@@ -44,6 +46,20 @@ func (w *walk) bytes(n int) {
 
 // maxShown is how much of a value a message shows.
 const maxShown = 64 << 10
+
+// shown is v for a message that prints it: itself, unless it is too large.
+func shown(v any) any {
+	switch x := v.(type) {
+	case string:
+		if len(x) <= maxShown {
+			return v
+		}
+	case map[string]any, []any:
+	default:
+		return v
+	}
+	return value.Print(v, maxShown)
+}
 
 // prefix puts text before that of f.
 func (w *walk) prefix(text string, f *fault) *fault {

@@ -1,9 +1,6 @@
 package pattern
 
-import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/value"
-)
+import "github.com/ephor-dev/ephor/internal/budget"
 
 // outcome is a set of flags; the empty set is a match.
 type outcome uint8
@@ -96,5 +93,5 @@ func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	if !w.explain {
 		return mismatch, nil
 	}
-	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", value.Print(v, maxShown), value.Print(n.scalar.raw, maxShown), path)
+	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", shown(v), shown(n.scalar.raw), path)
 }
