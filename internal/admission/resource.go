@@ -108,7 +108,9 @@ func (s *Server) attach(req *policy.Request) {
 		return s.cluster.Roles(ctx, req.User, req.Namespace)
 	}
 	if req.GVK.GroupKind() == coreNamespace {
-		return // it lies in no namespace, and while it is created it has no labels to be looked up
+		// It lies in no namespace, and while it is created it has no labels to be looked up.
+		req.ResolveNamespace = func(context.Context) (map[string]string, error) { return nil, nil }
+		return
 	}
 	req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
 		return s.cluster.NamespaceLabels(ctx, req.Namespace)

@@ -219,6 +219,8 @@ func requestFor(o map[string]any, set *given.Set) *policy.Request {
 		Namespace:  namespace,
 		Name:       name,
 		Object:     value.Of(o),
+		// The command line knows the labels of those namespaces that it is told of; the others have none.
+		ResolveNamespace: func(context.Context) (map[string]string, error) { return nil, nil },
 	}
 	if set == nil {
 		return req

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Operation is the operation of an admission request.
@@ -65,10 +67,11 @@ type Request struct {
 
 	// Given holds values of variables for the rule r of p; nil when there are none. Only the command line has them.
 	Given func(p *Program, r *Rule) *Given
-	// ResolveRoles finds the requester's roles; nil when they are not known here. It is called at most once.
+	// ResolveRoles finds the requester's roles; nil when they cannot be found here, which is an error for a rule that
+	// asks. It is called at most once.
 	ResolveRoles func(context.Context) (Roles, error)
-	// ResolveNamespace finds the labels of the request's namespace; nil when they are not known here. It is called at
-	// most once.
+	// ResolveNamespace finds the labels of the request's namespace; nil when they cannot be found here, which is an
+	// error for a rule that asks. It is called at most once.
 	ResolveNamespace func(context.Context) (map[string]string, error)
 
 	// Trace takes notes of the evaluation; nil takes none.
@@ -113,6 +116,7 @@ func (r *Request) CreationOfOld() *Request {
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name,
 		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Given: r.Given,
+		ResolveRoles:     func(context.Context) (Roles, error) { return Roles{}, nil },
 		ResolveNamespace: r.NamespaceLabels,
 	}
 }
@@ -131,8 +135,11 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 // Roles returns the requester's roles, resolved at most once.
 func (r *Request) Roles(ctx context.Context) (Roles, error) {
 	return r.roles.get(func() (Roles, error) {
+		if r.ResolveRoles == nil && r.User != nil {
+			return Roles{}, fmt.Errorf("the roles of user %s: %w", r.User.Username, world.ErrUnavailable)
+		}
 		if r.ResolveRoles == nil {
-			return Roles{}, nil
+			return Roles{}, nil // nobody asked, so nobody has roles
 		}
 		return r.ResolveRoles(ctx)
 	})
@@ -141,8 +148,11 @@ func (r *Request) Roles(ctx context.Context) (Roles, error) {
 // NamespaceLabels returns the labels of the request's namespace, resolved at most once; nil for cluster-scoped objects.
 func (r *Request) NamespaceLabels(ctx context.Context) (map[string]string, error) {
 	return r.namespace.get(func() (map[string]string, error) {
-		if r.Namespace == "" || r.ResolveNamespace == nil {
+		if r.Namespace == "" {
 			return nil, nil
+		}
+		if r.ResolveNamespace == nil {
+			return nil, fmt.Errorf("the labels of namespace %s: %w", r.Namespace, world.ErrUnavailable)
 		}
 		return r.ResolveNamespace(ctx)
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 func scope(r *Request) *Scope { return NewScope(&jmespath.Env{}, r, nil, nil) }
@@ -120,5 +121,23 @@ func TestHold(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "context size limit exceeded: ") || !strings.HasSuffix(err.Error(), " bytes exceeds limit of 2097152 bytes") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// What nobody here can find out is an error for the rule that asks, never "none".
+func TestUnknownIsAnError(t *testing.T) {
+	r := &Request{Namespace: "ns", User: &User{Username: "alice"}}
+	if _, err := r.NamespaceLabels(t.Context()); !errors.Is(err, world.ErrUnavailable) {
+		t.Errorf("labels of a namespace that cannot be looked up: %v", err)
+	}
+	if _, err := r.Roles(t.Context()); !errors.Is(err, world.ErrUnavailable) {
+		t.Errorf("roles of a user that cannot be looked up: %v", err)
+	}
+	nobody := &Request{}
+	if _, err := nobody.NamespaceLabels(t.Context()); err != nil {
+		t.Errorf("a cluster-scoped object lies in no namespace: %v", err)
+	}
+	if _, err := nobody.Roles(t.Context()); err != nil {
+		t.Errorf("nobody has no roles: %v", err)
 	}
 }
