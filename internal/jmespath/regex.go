@@ -128,7 +128,7 @@ func withRegex(f Function, body func(env *Env, re *pattern, args []any) (any, er
 
 // regexSteps counts the work of matching: the engine is linear in the text, and in the alternatives that it follows.
 func regexSteps(env *Env, re *pattern, s string) error {
-	return env.step(1 + len(s)*(4+re.forks))
+	return env.step(1 + len(s)*(5+re.forks))
 }
 
 // replaceRegex replaces every match in steps, so that the size of the result is known before it gets out of hand.

@@ -103,7 +103,7 @@ func substitute(t *template.Template, s *policy.Scope) (any, error) {
 }
 
 // patchSteps is what reading a patch takes besides what its size takes.
-const patchSteps = 250
+const patchSteps = 400
 
 // afford counts the reading of a patch, or of data, that came out of variables. It is read whole, so it must not be one
 // of the small values that are endless to walk over.
