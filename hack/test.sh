@@ -42,10 +42,12 @@ else
 fi
 unit() {
   local packages
-  packages=$(go list ./... | grep -vE '/(e2e|conformance|internal/devcluster)($|/)')
+  packages=$(go list ./... | grep -vE '/(e2e|conformance|robustness|internal/devcluster)($|/)')
   # shellcheck disable=SC2086
   CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
 }
+# These measure time and memory, which the race detector multiplies.
+bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/; }
 conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
 e2e() { go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/; }
 
@@ -53,6 +55,7 @@ part "lint" hack/lint.sh
 part "generated files are up to date" hack/verify-generated.sh
 part "floors: imports against the architecture" go test -count=1 .
 part "unit tests${race:+ (with -race)}" unit
+part "limits on any input" bombs
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   part "conformance data" conformance
 fi

@@ -1,0 +1,6 @@
+//go:build race
+
+package celenv_test
+
+// raceDetector tells that everything takes many times the time and twice the memory.
+const raceDetector = true
