@@ -252,7 +252,7 @@ func TestSecondReplica(t *testing.T) {
 		return s
 	}
 	was := holder()
-	second, err := ephor.StartAdmission(t.Context())
+	second, err := startReplica(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

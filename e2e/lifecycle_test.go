@@ -135,7 +135,7 @@ func TestKillUnderLoadAdmitsNothing(t *testing.T) {
 	replica.Kill()
 	time.Sleep(2 * time.Second)
 	during := asked.Load()
-	r, err := ephor.StartAdmission(t.Context())
+	r, err := startReplica(t.Context())
 	if err != nil {
 		stop()
 		wg.Wait()
@@ -178,7 +178,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 			}
 		})
 	}
-	r, err := ephor.StartAdmission(t.Context())
+	r, err := startReplica(t.Context())
 	if err == nil {
 		replica = r
 		err = old.Stop(40 * time.Second)

@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 		if ephor, err = cluster.InstallEphor(ctx); err != nil {
 			return err
 		}
-		replica, err = ephor.StartAdmission(ctx, "--enablePolicyException", "--exceptionNamespace=*")
+		replica, err = startReplica(ctx)
 		return err
 	}()
 	if cluster != nil {
@@ -47,6 +47,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// startReplica starts one more admission controller. All have the same flags, since the API server asks any of them.
+func startReplica(ctx context.Context) (*devcluster.Replica, error) {
+	return ephor.StartAdmission(ctx, "--enablePolicyException", "--exceptionNamespace=*")
 }
 
 // kubectl runs kubectl as administrator and returns what it printed; err holds what the API server refused.
