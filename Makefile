@@ -17,6 +17,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/ephor
+	@[ -x bin/ephor ] || echo "Building bin/ephor (the first time a minute or two on two cores) ..."
 	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ephor ./cmd/ephor
 
 .PHONY: demo

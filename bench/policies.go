@@ -181,6 +181,7 @@ func serveStatic(file string) error {
 	if err != nil {
 		return err
 	}
+	s.Open() // the policies are all there
 	fmt.Println(l.Addr())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
