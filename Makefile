@@ -44,6 +44,10 @@ conformance: ## the public conformance data, with the list of what is missing
 conformance-cli: ## the test directories of the public data through `ephor test`
 	set -o pipefail; go test -count=1 -v -run 'TestConformance/^(cli|policies)$$' ./conformance/ | grep -vE '^ *(=== |--- PASS)'
 
+.PHONY: conformance-differential
+conformance-differential: ## public policies on changed resources, against the recorded results and objects
+	set -o pipefail; go test -count=1 -v -run 'TestConformance/^differential$$' ./conformance/ | grep -vE '^ *(=== |--- PASS)'
+
 .PHONY: e2e
 e2e: build ## the end-to-end tests on a real API server
 	go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/
