@@ -37,6 +37,7 @@ func FuzzMerge(f *testing.F) {
 
 func FuzzJSONPatch(f *testing.F) {
 	f.Add(`{"a":[1,{"b":2}]}`, `[{"op":"add","path":"/a/1/c/-","value":{}},{"op":"move","from":"/a/0","path":"/x~1y"},{"op":"test","path":"/a/-1","value":null}]`)
+	f.Add(`{"a":[0,{}]}`, `[{"op":"add","path":"/b/1/c/-","value":{}},{"op":"move","from":"/","path":"/a/1"}]`)
 	f.Add(`{}`, "- op: add\n  path: /a/3/b\n  value: yes")
 	f.Fuzz(func(t *testing.T, doc, patch string) {
 		v, err := value.DecodeJSON([]byte(doc))

@@ -246,6 +246,9 @@ func (o *Operation) move(e *Edits, doc any) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
+	if key == "" {
+		e.forget() // the empty key is the container itself: moved into itself in place it would hold itself
+	}
 	if doc, err = e.change(doc, o.From, e.removeFrom); err != nil {
 		return nil, fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}

@@ -112,3 +112,18 @@ func TestDiff(t *testing.T) {
 		}
 	}
 }
+
+// `/` points at the whole document, as in the reference. Moved into a part of itself it must not come to hold itself:
+// whoever walks over such a value never ends.
+func TestMoveIntoItself(t *testing.T) {
+	v := map[string]any{"a": []any{int64(0), map[string]any{}}}
+	ops, err := ParseJSONPatch(`[{"op":"add","path":"/b/1/c/-","value":{}},{"op":"move","from":"/","path":"/a/1"}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ApplyJSON(meter(), v, ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkDiff(t, v, got)
+}
