@@ -47,13 +47,9 @@ func TestMutationAnswer(t *testing.T) {
 	if _, res := ask(t, srv, "/mutate/fail", configMap(`,"labels":{"added":"yes-added"}`)); !res.Allowed || res.Patch != nil {
 		t.Errorf("an object that has the label already: %+v", res)
 	}
-	reference := os.Getenv("EPHOR_REFERENCE")
-	if reference == "" {
-		reference = "../../../shared/reference"
-	}
-	recorded, err := os.ReadFile(filepath.Join(reference, "recordings", "review-response-configmap.txt"))
+	recorded, err := os.ReadFile(filepath.Join(os.Getenv("EPHOR_REFERENCE"), "recordings", "review-response-configmap.txt"))
 	if err != nil {
-		t.Skip("the recording is not here: ", err)
+		t.Skip("EPHOR_REFERENCE names no folder with the recording: ", err)
 	}
 	_, res := ask(t, srv, "/mutate/fail", configMap(""))
 	if !strings.Contains(string(recorded), `"patch": "`+base64.StdEncoding.EncodeToString(res.Patch)+`"`) {
