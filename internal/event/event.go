@@ -1,0 +1,78 @@
+package event
+
+import "github.com/ephor-dev/ephor/internal/policy"
+
+// Reference names the object that an event is about.
+type Reference struct{ APIVersion, Kind, Namespace, Name, UID string }
+
+// The types of events.
+const (
+	Normal  = "Normal"
+	Warning = "Warning"
+)
+
+// The reasons of events. PolicyApplied and PolicySkipped are successes: they are written only when the settings ask.
+const (
+	PolicyViolation = "PolicyViolation"
+	PolicyApplied   = "PolicyApplied"
+	PolicyError     = "PolicyError"
+	PolicySkipped   = "PolicySkipped"
+)
+
+// The actions of events.
+const (
+	ResourcePassed    = "Resource Passed"
+	ResourceBlocked   = "Resource Blocked"
+	ResourceMutated   = "Resource Mutated"
+	ResourceGenerated = "Resource Generated"
+	ResourceCleanedUp = "Resource Cleaned Up"
+	Retrying          = "Retrying"
+	None              = "None"
+)
+
+// The controllers that report events, with the names that users filter by.
+const (
+	AdmissionController     = "kyverno-admission"
+	ScanController          = "kyverno-scan"
+	GenerateController      = "kyverno-generate"
+	MutateController        = "kyverno-mutate"
+	CleanupController       = "kyverno-cleanup"
+	GlobalContextController = "globalcontext-controller"
+)
+
+// Event is something to tell about an object.
+type Event struct {
+	Regarding Reference
+	// Related is a second object; the zero Reference for none.
+	Related Reference
+	// Type is Normal or Warning; empty means what the reason says: Normal for successes, Warning for others.
+	Type   string
+	Reason string
+	Action string
+	Note   string
+	// Controller reports the event.
+	Controller string
+}
+
+// Recorder takes events. Record never waits and may be called by any goroutine.
+type Recorder interface{ Record(Event) }
+
+// Discard is a Recorder that drops everything.
+var Discard Recorder = discard{}
+
+type discard struct{}
+
+func (discard) Record(Event) {}
+
+// PolicyReference names a policy.
+func PolicyReference(p *policy.Program) Reference {
+	return Reference{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+// typeOf is the type that goes with a reason.
+func typeOf(reason string) string {
+	if reason == PolicyApplied || reason == PolicySkipped {
+		return Normal
+	}
+	return Warning
+}

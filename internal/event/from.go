@@ -1,0 +1,163 @@
+package event
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// Context says where results come from.
+type Context struct {
+	Controller string
+	// Blocked: the request was refused.
+	Blocked bool
+	// ExceptionUID finds the UID of an exception by its key; nil when there is no telling.
+	ExceptionUID func(key string) string
+}
+
+// From gives the events of the results of one request (control plane reference §7). Each policy gives its own: one for
+// every rule that failed, and one for the resource with each of its rules, unless the request was refused; where none
+// failed, one for every rule that an exception skipped; else one that says that the policy was applied.
+func From(req *policy.Request, results []policy.Result, c Context) []Event {
+	var out []Event
+	var resource Reference
+	for i := range results {
+		p := results[i].Program
+		if seenBefore(results[:i], p) {
+			continue
+		}
+		if resource.Kind == "" {
+			r := report.ResourceOf(req)
+			resource = Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: r.UID}
+			if resource.Kind == "Namespace" && !strings.Contains(r.APIVersion, "/") {
+				resource.Namespace = "" // a Namespace lies in none, whatever the review says
+			}
+		}
+		own := of(results[i:], p)
+		out = append(out, c.policyEvents(own, p, resource)...)
+	}
+	return out
+}
+
+func seenBefore(results []policy.Result, p *policy.Program) bool {
+	for i := range results {
+		if results[i].Program == p {
+			return true
+		}
+	}
+	return false
+}
+
+// of are the results of one policy.
+func of(results []policy.Result, p *policy.Program) []*policy.Result {
+	var own []*policy.Result
+	for i := range results {
+		if results[i].Program == p {
+			own = append(own, &results[i])
+		}
+	}
+	return own
+}
+
+func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resource Reference) []Event {
+	var failed, passed, mutated bool
+	var skipped []*policy.Result
+	for _, r := range results {
+		switch {
+		case r.Status == policy.StatusFail || r.Status == policy.StatusError:
+			failed = true
+		case r.Status == policy.StatusSkip && len(r.Exceptions) > 0:
+			skipped = append(skipped, r)
+		case r.Status == policy.StatusPass || r.Status == policy.StatusWarn:
+			passed = true
+			mutated = mutated || r.Rule.Stage.Has(policy.StageMutate)
+		}
+	}
+	about := PolicyReference(p)
+	var out []Event
+	switch {
+	case failed:
+		for _, r := range results {
+			if r.Status == policy.StatusFail || r.Status == policy.StatusError {
+				out = append(out, c.violation(about, resource, r))
+			}
+		}
+		for _, r := range results {
+			if !c.Blocked && resource.Name != "" {
+				out = append(out, Event{
+					Regarding: resource, Reason: PolicyViolation, Action: ResourcePassed, Controller: c.Controller,
+					Note: "policy " + p.Key() + "/" + r.Rule.Name + " " + r.Status.String() + ": " + r.Message,
+				})
+			}
+		}
+	case len(skipped) > 0:
+		for _, r := range skipped {
+			out = append(out, c.skips(about, resource, r)...)
+		}
+	case passed:
+		e := Event{
+			Regarding: about, Related: resource, Reason: PolicyApplied, Action: ResourcePassed, Controller: c.Controller,
+			Note: title(resource) + ": pass",
+		}
+		if mutated {
+			e.Action, e.Note = ResourceMutated, title(resource)+" is successfully mutated"
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// violation is the event on the policy.
+func (c Context) violation(about, resource Reference, r *policy.Result) Event {
+	action := ResourcePassed
+	var note strings.Builder
+	note.WriteString(title(resource))
+	note.WriteString(": ")
+	if r.Rule.Name != "" {
+		note.WriteString("[" + r.Rule.Name + "] ")
+	}
+	note.WriteString(r.Status.String())
+	if c.Blocked {
+		action = ResourceBlocked
+		note.WriteString(" (blocked)")
+	}
+	if r.Message != "" {
+		note.WriteString("; " + r.Message)
+	}
+	return Event{
+		Regarding: about, Related: resource, Reason: PolicyViolation, Action: action, Note: note.String(), Controller: c.Controller,
+	}
+}
+
+// skips are the events on the policy and on each exception.
+func (c Context) skips(about, resource Reference, r *policy.Result) []Event {
+	name := resource.Kind + "/" + slashed(resource)
+	out := []Event{{
+		Regarding: about, Related: resource, Reason: PolicySkipped, Action: ResourcePassed, Controller: c.Controller,
+		Note: "resource " + name + " was skipped from rule " + r.Rule.Name + " due to policy exceptions " + strings.Join(r.Exceptions, ", "),
+	}}
+	for _, key := range r.Exceptions {
+		namespace, exception, _ := strings.Cut(key, "/")
+		ref := Reference{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: namespace, Name: exception}
+		if c.ExceptionUID != nil {
+			ref.UID = c.ExceptionUID(key)
+		}
+		out = append(out, Event{
+			Regarding: ref, Related: resource, Reason: PolicySkipped, Action: ResourcePassed, Controller: c.Controller,
+			Note: "resource " + name + " was skipped from policy rule " + r.Program.Key() + "/" + r.Rule.Name,
+		})
+	}
+	return out
+}
+
+// title is `Kind namespace/name`.
+func title(r Reference) string { return r.Kind + " " + slashed(r) }
+
+// slashed is `namespace/name`, or the name alone where there is no namespace.
+func slashed(r Reference) string {
+	if r.Namespace == "" {
+		return r.Name
+	}
+	return r.Namespace + "/" + r.Name
+}

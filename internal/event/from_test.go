@@ -1,0 +1,93 @@
+package event
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func rule(name string, stage policy.Stage) *policy.Rule {
+	return &policy.Rule{Name: name, Stage: stage}
+}
+
+// Each request gives the events of control plane reference §7, in this layout.
+func TestFrom(t *testing.T) {
+	cluster := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "labels", UID: "u1"}
+	own := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "Policy", Namespace: "team", Name: "tags", UID: "u2"}
+	result := func(p *policy.Program, r *policy.Rule, s policy.Status, msg string, exceptions ...string) policy.Result {
+		return policy.Result{Program: p, Rule: r, Yield: policy.Yield{Status: s, Message: msg, Exceptions: exceptions}}
+	}
+	a, b, nameless := rule("a", policy.StageValidate), rule("b", policy.StageValidate), rule("", policy.StageValidate)
+	change := rule("m", policy.StageMutate)
+	pod := &policy.Request{
+		GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "team", Name: "web",
+		Object: value.Of(map[string]any{"metadata": map[string]any{"name": "web", "uid": "u3"}}),
+	}
+	namespace := &policy.Request{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Namespace: "x", Name: "x", Object: value.Of(map[string]any{})}
+	generated := &policy.Request{GVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, Namespace: "team", Object: value.Of(map[string]any{})}
+	for _, c := range []struct {
+		name    string
+		req     *policy.Request
+		results []policy.Result
+		blocked bool
+		want    []string // reason, action, regarding, related, note
+	}{
+		{"nothing", pod, nil, false, nil},
+		{"a failure beside a pass", pod, []policy.Result{result(cluster, a, policy.StatusFail, "no label"), result(cluster, b, policy.StatusPass, "fine")}, false, []string{
+			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [a] fail; no label",
+			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/a fail: no label",
+			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/b pass: fine",
+		}},
+		{"refused: only the policies are told", pod, []policy.Result{result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusError, "")}, true, []string{
+			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
+			"PolicyViolation|Resource Blocked|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [b] error (blocked)",
+		}},
+		{"two policies, each with its own", pod, []policy.Result{
+			result(cluster, a, policy.StatusPass, ""), result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusPass, ""),
+		}, false, []string{
+			"PolicyApplied|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: pass",
+			"PolicyViolation|Resource Passed|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail; no",
+			"PolicyViolation|Resource Passed|Pod team/web u3||policy team/tags/a fail: no",
+		}},
+		{"exceptions", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "", "team/x", "ops/y"), result(cluster, b, policy.StatusPass, "")}, false, []string{
+			"PolicySkipped|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|resource Pod/team/web was skipped from rule a due to policy exceptions team/x, ops/y",
+			"PolicySkipped|Resource Passed|PolicyException team/x of team/x|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
+			"PolicySkipped|Resource Passed|PolicyException ops/y of ops/y|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
+		}},
+		{"preconditions alone tell nothing", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "")}, false, nil},
+		{"a mutation", pod, []policy.Result{result(cluster, change, policy.StatusPass, ""), result(cluster, change, policy.StatusSkip, "")}, false, []string{
+			"PolicyApplied|Resource Mutated|ClusterPolicy labels u1|Pod team/web u3|Pod team/web is successfully mutated",
+		}},
+		{"a Namespace lies in none", namespace, []policy.Result{result(cluster, nameless, policy.StatusFail, "no")}, false, []string{
+			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Namespace x |Namespace x: fail; no",
+			"PolicyViolation|Resource Passed|Namespace x ||policy labels/ fail: no",
+		}},
+		{"an object without a name yet", generated, []policy.Result{result(cluster, a, policy.StatusFail, "no")}, false, []string{
+			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|ReplicaSet team/ |ReplicaSet team/: [a] fail; no",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, e := range From(c.req, c.results, Context{
+				Controller: AdmissionController, Blocked: c.blocked, ExceptionUID: func(key string) string { return "of " + key },
+			}) {
+				related := ""
+				if e.Related != (Reference{}) {
+					related = title(e.Related) + " " + e.Related.UID
+				}
+				if e.Controller != AdmissionController {
+					t.Errorf("reported by %q", e.Controller)
+				}
+				got = append(got, fmt.Sprintf("%s|%s|%s %s|%s|%s", e.Reason, e.Action, title(e.Regarding), e.Regarding.UID, related, e.Note))
+			}
+			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}

@@ -1,0 +1,356 @@
+package event
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ephor-dev/ephor/internal/settings"
+)
+
+// Writer is the API server.
+type Writer interface {
+	// Create writes a new event.
+	Create(context.Context, *eventsv1.Event) error
+	// Repeat sets the series of an event: how often it has been seen by now, and when last.
+	Repeat(ctx context.Context, namespace, name string, series eventsv1.EventSeries) error
+}
+
+// Options are the limits and names of a Queue.
+type Options struct {
+	Writer Writer
+	// Instance is the name of this process's host.
+	Instance string
+	// Capacity is the number of events that may wait to be written; 0 or less drops all.
+	Capacity int
+	// Omit are the reasons of events that are not written.
+	Omit []string
+	// Settings say which successes are written.
+	Settings func() *settings.Settings
+	// Dropped is told of each event that could not be kept or written; nil when nobody counts.
+	Dropped func()
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+const (
+	workers  = 3
+	attempts = 3
+	// seriesWindow is how long after its writing an event that repeats is counted rather than written anew, and
+	// seriesPause how often the counts are written.
+	seriesWindow = 10 * time.Minute
+	seriesPause  = 10 * time.Second
+	// remembered bounds the events that may still repeat.
+	remembered = 4096
+	// maxNote is the limit of the API server, less the mark of what was cut.
+	maxNote = 1021
+	// farewell is the time to write what waits when the process stops.
+	farewell = 5 * time.Second
+)
+
+// identity is what makes two events the same.
+type identity [sha256.Size]byte
+
+// written is an event that may repeat.
+type written struct {
+	namespace, name string
+	count, told     int32 // seen; as the API server knows
+	last            time.Time
+}
+
+// Queue is a Recorder that writes.
+type Queue struct {
+	Options
+	queue chan identity
+
+	mu      sync.Mutex
+	closed  bool
+	named   int64 // the last suffix that was given to a name
+	waiting map[identity]*pending
+	recent  map[identity]*written
+}
+
+// pending is an event that waits to be written.
+type pending struct {
+	event Event
+	count int32
+	last  time.Time
+}
+
+// New returns a Queue; events are kept until Run writes them.
+func New(o Options) *Queue {
+	return &Queue{
+		Options: o, queue: make(chan identity, max(o.Capacity, 0)),
+		waiting: map[identity]*pending{}, recent: map[identity]*written{},
+	}
+}
+
+// Record implements Recorder.
+func (q *Queue) Record(e Event) {
+	if !q.wanted(&e) {
+		return
+	}
+	if e.Type == "" {
+		e.Type = typeOf(e.Reason)
+	}
+	e.Note = shorten(e.Note)
+	id, now := e.identity(), q.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p := q.waiting[id]; p != nil {
+		p.count, p.last = p.count+1, now
+		return
+	}
+	if w := q.recent[id]; w != nil && now.Sub(w.last) < seriesWindow {
+		w.count, w.last = w.count+1, now
+		return
+	}
+	if q.closed {
+		return
+	}
+	select {
+	case q.queue <- id:
+		q.waiting[id] = &pending{event: e, count: 1, last: now}
+	default:
+		q.drop()
+	}
+}
+
+// wanted applies the flag and the settings.
+func (q *Queue) wanted(e *Event) bool {
+	if slices.Contains(q.Omit, e.Reason) || q.Capacity <= 0 {
+		return false
+	}
+	if e.Reason != PolicyApplied {
+		return true
+	}
+	s := q.Settings()
+	return s.SuccessEvents && (len(s.SuccessEventActions) == 0 || slices.Contains(s.SuccessEventActions, e.Action))
+}
+
+// Wants reports whether events with the reason and action would be written: whether it is worth making them.
+func (q *Queue) Wants(reason, action string) bool {
+	return q.wanted(&Event{Reason: reason, Action: action})
+}
+
+func (q *Queue) drop() {
+	if q.Dropped != nil {
+		q.Dropped()
+	}
+}
+
+// Run writes events until ctx is done, then what still waits, for a few seconds.
+func (q *Queue) Run(ctx context.Context) {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() {
+			for id := range q.queue {
+				q.write(work, id)
+			}
+		})
+	}
+	pause := time.NewTicker(seriesPause)
+	defer pause.Stop()
+	for open := true; open; {
+		select {
+		case <-pause.C:
+			q.repeat(work)
+		case <-ctx.Done():
+			open = false
+		}
+	}
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	close(q.queue)
+	end := time.AfterFunc(farewell, stop)
+	defer end.Stop()
+	running.Wait()
+	q.repeat(work)
+}
+
+// write creates one event.
+func (q *Queue) write(ctx context.Context, id identity) {
+	q.mu.Lock()
+	p := q.waiting[id]
+	first := *p
+	delete(q.waiting, id)
+	object := q.object(&first)
+	// Remembered before it is written, so that what comes meanwhile counts as its repetition.
+	q.remember(id, &written{namespace: object.Namespace, name: object.Name, count: first.count, told: first.count, last: first.last})
+	q.mu.Unlock()
+	if err := q.try(ctx, func() error { return q.Writer.Create(ctx, object) }); err != nil {
+		q.mu.Lock()
+		delete(q.recent, id)
+		q.mu.Unlock()
+		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return // the namespace is gone, and with it whoever would read of it
+		}
+		q.drop()
+		q.Log.Warn("an event was not written", "reason", first.event.Reason, "kind", first.event.Regarding.Kind, "name", first.event.Regarding.Name, "error", err)
+	}
+}
+
+// remember keeps w, and makes room for it. The caller holds the lock.
+func (q *Queue) remember(id identity, w *written) {
+	if len(q.recent) >= remembered {
+		now := q.Now()
+		for key, old := range q.recent {
+			if now.Sub(old.last) >= seriesWindow {
+				delete(q.recent, key)
+			}
+		}
+	}
+	for key := range q.recent {
+		if len(q.recent) < remembered {
+			break
+		}
+		delete(q.recent, key) // any: its next repetition is an event of its own
+	}
+	q.recent[id] = w
+}
+
+// repeat writes the counts of what repeated.
+func (q *Queue) repeat(ctx context.Context) {
+	type update struct {
+		id     identity
+		w      written
+		series eventsv1.EventSeries
+	}
+	var updates []update
+	now := q.Now()
+	q.mu.Lock()
+	for id, w := range q.recent {
+		switch {
+		case w.count > w.told:
+			w.told = w.count
+			updates = append(updates, update{id, *w, eventsv1.EventSeries{Count: w.count, LastObservedTime: metav1.NewMicroTime(w.last)}})
+		case now.Sub(w.last) >= seriesWindow:
+			delete(q.recent, id)
+		}
+	}
+	q.mu.Unlock()
+	for _, u := range updates {
+		err := q.try(ctx, func() error { return q.Writer.Repeat(ctx, u.w.namespace, u.w.name, u.series) })
+		if err == nil {
+			continue
+		}
+		q.mu.Lock()
+		delete(q.recent, u.id) // the API server forgot it, or does not answer: the next one is new again
+		q.mu.Unlock()
+		if !apierrors.IsNotFound(err) {
+			q.drop()
+		}
+	}
+}
+
+// try repeats what fails for want of an answer.
+func (q *Queue) try(ctx context.Context, f func() error) (err error) {
+	for n := range attempts {
+		if n > 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(n) * 200 * time.Millisecond):
+			}
+		}
+		err = f()
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// object is the event as the API server takes it. It lies in the namespace of what it regards, in `default` where that
+// lies in none.
+func (q *Queue) object(p *pending) *eventsv1.Event {
+	e := &p.event
+	namespace := e.Regarding.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	o := &eventsv1.Event{
+		ObjectMeta:          metav1.ObjectMeta{Namespace: namespace, Name: objectName(e.Regarding.Name) + "." + fmt.Sprintf("%x", q.unique())},
+		EventTime:           metav1.NewMicroTime(p.last),
+		ReportingController: e.Controller, ReportingInstance: e.Controller + "-" + q.Instance,
+		Action: e.Action, Reason: e.Reason, Note: e.Note, Type: e.Type,
+		Regarding: e.Regarding.object(),
+	}
+	if e.Related != (Reference{}) {
+		related := e.Related.object()
+		o.Related = &related
+	}
+	if p.count > 1 {
+		o.Series = &eventsv1.EventSeries{Count: p.count, LastObservedTime: metav1.NewMicroTime(p.last)}
+	}
+	return o
+}
+
+// unique is the time in nanoseconds, or a little later where the clock has not moved. The caller holds the lock.
+func (q *Queue) unique() int64 {
+	q.named = max(q.named+1, q.Now().UnixNano())
+	return q.named
+}
+
+func (r Reference) object() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID)}
+}
+
+func (e *Event) identity() identity {
+	h := sha256.New()
+	for _, s := range []string{
+		e.Regarding.APIVersion, e.Regarding.Kind, e.Regarding.Namespace, e.Regarding.Name, e.Regarding.UID,
+		e.Related.APIVersion, e.Related.Kind, e.Related.Namespace, e.Related.Name, e.Related.UID,
+		e.Type, e.Reason, e.Action, e.Note, e.Controller,
+	} {
+		h.Write([]byte(s))
+		h.Write([]byte{0})
+	}
+	return identity(h.Sum(nil))
+}
+
+// shorten cuts a note to what the API server takes, between characters.
+func shorten(note string) string {
+	if len(note) <= maxNote+len("...") {
+		return note
+	}
+	return strings.ToValidUTF8(note[:maxNote], "") + "..."
+}
+
+// maxName leaves room for the suffix within the 253 characters of a name.
+const maxName = 230
+
+// objectName makes a name of an object fit for an event: lower case, nothing but letters, digits, dots and dashes, and
+// letters or digits at both ends.
+func objectName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '-':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, name)
+	if len(name) > maxName {
+		name = name[:maxName]
+	}
+	if name = strings.Trim(name, ".-"); name == "" {
+		return "event"
+	}
+	return name
+}

@@ -1,0 +1,245 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/settings"
+)
+
+// log is a Writer that notes what it is asked to write.
+type log struct {
+	mu    sync.Mutex
+	lines []string
+	names map[string]bool
+	fail  func(*eventsv1.Event) error
+}
+
+func (l *log) Create(_ context.Context, e *eventsv1.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.names[e.Namespace+"/"+e.Name] {
+		return fmt.Errorf("the name %s was used before", e.Name)
+	}
+	if l.fail != nil {
+		if err := l.fail(e); err != nil {
+			l.lines = append(l.lines, "failed "+e.Note)
+			return err
+		}
+	}
+	if l.names == nil {
+		l.names = map[string]bool{}
+	}
+	l.names[e.Namespace+"/"+e.Name] = true
+	line := e.Type + " " + e.Note
+	if e.Series != nil {
+		line += fmt.Sprint(" ×", e.Series.Count)
+	}
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+func (l *log) Repeat(_ context.Context, namespace, name string, s eventsv1.EventSeries) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.names[namespace+"/"+name] {
+		return notFound
+	}
+	l.lines = append(l.lines, fmt.Sprint("again ×", s.Count))
+	return nil
+}
+
+var notFound = apierrors.NewNotFound(schema.GroupResource{Resource: "events"}, "x")
+
+func (l *log) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n")
+}
+
+// start runs a queue in a bubble of its own time.
+func start(t *testing.T, l *log, change func(*Options)) (q *Queue, dropped *int, stop func()) {
+	t.Helper()
+	dropped = new(int)
+	var mu sync.Mutex
+	o := Options{
+		Writer: l, Instance: "host", Capacity: 100, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Dropped: func() { mu.Lock(); *dropped++; mu.Unlock() },
+	}
+	if change != nil {
+		change(&o)
+	}
+	q = New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { q.Run(ctx); close(done) }()
+	return q, dropped, func() { cancel(); <-done }
+}
+
+func on(name, note string) Event {
+	return Event{Regarding: Reference{APIVersion: "v1", Kind: "Pod", Namespace: "team", Name: name}, Reason: PolicyViolation, Action: ResourcePassed, Note: note, Controller: AdmissionController}
+}
+
+// What repeats is one event with a count, for as long as it goes on.
+func TestRepetitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		q, dropped, stop := start(t, l, nil)
+		for range 5 {
+			q.Record(on("a", "one"))
+			synctest.Wait()
+		}
+		q.Record(on("b", "one"))
+		synctest.Wait()
+		if want := "Warning one\nWarning one"; l.text() != want {
+			t.Errorf("at once: %q, want %q", l.text(), want)
+		}
+		time.Sleep(seriesPause + time.Second)
+		synctest.Wait()
+		if want := "Warning one\nWarning one\nagain ×5"; l.text() != want {
+			t.Errorf("after a pause: %q, want %q", l.text(), want)
+		}
+		time.Sleep(seriesWindow + seriesPause)
+		q.Record(on("a", "one"))
+		stop()
+		if want := "Warning one\nWarning one\nagain ×5\nWarning one"; l.text() != want {
+			t.Errorf("much later: %q, want %q", l.text(), want)
+		}
+		if *dropped != 0 {
+			t.Errorf("%d dropped", *dropped)
+		}
+	})
+}
+
+// An event that the API server has forgotten is written anew.
+func TestRepetitionOfAForgottenEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		q, _, stop := start(t, l, nil)
+		q.Record(on("a", "one"))
+		synctest.Wait()
+		l.mu.Lock()
+		l.names = nil
+		l.mu.Unlock()
+		q.Record(on("a", "one"))
+		time.Sleep(seriesPause + time.Second)
+		q.Record(on("a", "one"))
+		stop()
+		if want := "Warning one\nWarning one"; l.text() != want {
+			t.Errorf("%q, want %q", l.text(), want)
+		}
+	})
+}
+
+// The queue takes no more than its capacity; the rest is counted.
+func TestCapacity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &log{}
+		var dropped int
+		q := New(Options{Writer: l, Capacity: 3, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler), Now: time.Now, Dropped: func() { dropped++ }})
+		for i := range 5 {
+			q.Record(on("a", fmt.Sprint(i)))
+			q.Record(on("a", fmt.Sprint(i))) // a repetition takes no place of its own
+		}
+		if dropped != 4 {
+			t.Errorf("%d dropped, want 4", dropped)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		q.Run(ctx) // writes what waits even when it is told to stop
+		for _, want := range []string{"Warning 0 ×2", "Warning 1 ×2", "Warning 2 ×2"} {
+			if !strings.Contains(l.text(), want) {
+				t.Errorf("%q lacks %q", l.text(), want)
+			}
+		}
+		none := New(Options{Capacity: 0, Settings: settings.Defaults, Now: time.Now})
+		none.Record(on("a", "x"))
+		if len(none.waiting) != 0 {
+			t.Error("a queue without capacity keeps events")
+		}
+	})
+}
+
+// Failures are tried three times, then counted; those that cannot succeed are not tried again.
+func TestFailures(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		err            error
+		times          int // the first attempts that fail
+		tried, dropped int
+		written        bool
+	}{
+		{"once", errors.New("no answer"), 1, 2, 0, true},
+		{"always", errors.New("no answer"), 99, 3, 1, false},
+		{"no namespace", notFound, 99, 1, 0, false},
+		{"forbidden", apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", nil), 99, 1, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tried := 0
+				l := &log{}
+				l.fail = func(*eventsv1.Event) error {
+					if tried++; tried <= c.times {
+						return c.err
+					}
+					return nil
+				}
+				q, dropped, stop := start(t, l, nil)
+				q.Record(on("a", "one"))
+				time.Sleep(time.Minute)
+				stop()
+				if tried != c.tried || *dropped != c.dropped || strings.Contains(l.text(), "Warning one") != c.written {
+					t.Errorf("tried %d times, dropped %d, wrote %q", tried, *dropped, l.text())
+				}
+			})
+		})
+	}
+}
+
+// The flag omits reasons; successes are written only when the settings ask for their action.
+func TestWanted(t *testing.T) {
+	s := settings.Defaults()
+	q := New(Options{Capacity: 1, Omit: []string{PolicySkipped}, Settings: func() *settings.Settings { return s }})
+	check := func(reason, action string, want bool) {
+		t.Helper()
+		if q.Wants(reason, action) != want {
+			t.Errorf("%s, %s with %v, %v: want %v", reason, action, s.SuccessEvents, s.SuccessEventActions, want)
+		}
+	}
+	check(PolicyViolation, ResourcePassed, true)
+	check(PolicySkipped, ResourcePassed, false)
+	check(PolicyApplied, ResourcePassed, false)
+	s.SuccessEvents = true
+	check(PolicyApplied, ResourcePassed, true)
+	s.SuccessEventActions = []string{ResourceMutated}
+	check(PolicyApplied, ResourcePassed, false)
+	check(PolicyApplied, ResourceMutated, true)
+}
+
+func TestObject(t *testing.T) {
+	q := New(Options{Instance: "host", Now: func() time.Time { return time.Unix(0, 0x1234) }})
+	e := on("Web_1.", strings.Repeat("ä", 1000))
+	e.Note = shorten(e.Note)
+	o := q.object(&pending{event: e})
+	if o.Name != "web-1.1234" || o.Namespace != "team" || o.ReportingInstance != "kyverno-admission-host" || o.Related != nil {
+		t.Errorf("%+v", o)
+	}
+	if !strings.HasSuffix(o.Note, "ä...") || len(o.Note) > 1024 {
+		t.Errorf("a note of %d bytes: %q", len(o.Note), o.Note[len(o.Note)-8:])
+	}
+	o = q.object(&pending{event: Event{Regarding: Reference{Kind: "ClusterPolicy", Name: "---"}, Related: Reference{Kind: "Node", Name: "n"}}})
+	if o.Name != "event.1235" || o.Namespace != "default" || o.Related == nil {
+		t.Errorf("%+v", o)
+	}
+}
