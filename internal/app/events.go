@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/settings"
+)
+
+// eventFlags say which events are written, and how fast.
+type eventFlags struct {
+	omit     []string
+	capacity int
+	qps      float32
+	burst    int
+}
+
+func (f *eventFlags) register(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.omit, "omitEvents", nil, "reasons of events that are not written: PolicyViolation, PolicyApplied, PolicyError, PolicySkipped")
+	fs.IntVar(&f.capacity, "maxQueuedEvents", 1000, "events that may wait to be written; 0 for no events")
+	fs.Float32Var(&f.qps, "eventsRateLimitQPS", 1000, "events written per second; 0 or less for no limit")
+	fs.IntVar(&f.burst, "eventsRateLimitBurst", 2000, "events that may be written at once")
+}
+
+// newEvents returns the queue of events. It writes through a client of its own, so that events never make other
+// requests wait.
+func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, dropped func(), log *slog.Logger) (*event.Queue, error) {
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst = f.qps, f.burst
+	if f.qps <= 0 {
+		own.QPS = -1
+	}
+	client, err := eventsclient.NewForConfig(own)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server for events: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "unknown"
+	}
+	return event.New(event.Options{
+		Writer: eventWriter{client}, Instance: host, Capacity: f.capacity, Omit: f.omit,
+		Settings: s.Load, Dropped: dropped, Log: log, Now: time.Now,
+	}), nil
+}
+
+// eventWriter is the API server as events see it.
+type eventWriter struct{ client eventsclient.EventsGetter }
+
+// writeTimeout bounds the writing of one event.
+const writeTimeout = 5 * time.Second
+
+func (w eventWriter) Create(ctx context.Context, e *eventsv1.Event) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err := w.client.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+	return err
+}
+
+func (w eventWriter) Repeat(ctx context.Context, namespace, name string, series eventsv1.EventSeries) error {
+	patch, err := json.Marshal(map[string]any{"series": series})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	_, err = w.client.Events(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
