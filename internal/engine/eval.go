@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/jmespath"
@@ -26,6 +27,8 @@ type Input struct {
 	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
 	// are answered for, the auditing ones are run after the answer.
 	Select func(*policy.Rule, policy.Action) bool
+	// Now is the clock that measures Result.Elapsed; nil measures nothing.
+	Now func() time.Time
 }
 
 // Eval runs the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the
@@ -55,6 +58,7 @@ type runner struct {
 
 var runs = sync.Pool{New: func() any { return new(runner) }}
 
+// program runs the rules of one Program, in order.
 func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	p, before := s.Program, r.req
 	haveWorld, broken := false, false
@@ -76,7 +80,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 				r.env.World = r.in.Root.For(p.Reach())
 			}
 		}
+		began := r.now()
 		yield := r.rule(req, p, rule)
+		elapsed := r.now().Sub(began)
 		for i := range yield.Work {
 			yield.Work[i].Program, yield.Work[i].Rule = p, rule
 		}
@@ -90,18 +96,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if yield.Status == policy.StatusFail && action == policy.Enforce && rule.AllowExisting && req.Operation == policy.Update {
 			yield = r.preExisting(yield, p, rule)
 		}
-		also := yield.Also
-		yield.Also = nil
-		out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action})
-		isError := yield.Status == policy.StatusError
-		decided := yield.Status == policy.StatusPass || yield.Status == policy.StatusFail
-		for _, y := range also {
-			out.Results = append(out.Results, policy.Result{Program: p, Rule: rule, Yield: y, Action: action})
-			isError = isError || y.Status == policy.StatusError
-			decided = decided || y.Status == policy.StatusPass || y.Status == policy.StatusFail
-		}
+		v := record(out, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action, Elapsed: elapsed})
 		switch {
-		case isError:
+		case v.failed:
 			broken = true
 		case yield.Object != nil:
 			r.req = req.WithObject(yield.Object)
@@ -109,18 +106,48 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if p.Settings.FailurePolicy == policy.Fail {
 			out.FailurePolicy = policy.Fail
 		}
-		if isError && yield.Object != nil && rule.Stage.Has(policy.StageMutate) {
+		if v.failed && yield.Object != nil && rule.Stage.Has(policy.StageMutate) {
 			break // the patch itself failed: there is no object for the rules after it
 		}
 		// What is carried out later ends with any result but a skip (language reference §3.4).
 		later := rule.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
-		if p.Settings.ApplyOne && (decided || isError && later) {
+		if p.Settings.ApplyOne && (v.decided || v.failed && later) {
 			break
 		}
 	}
 	if broken {
 		r.req = before // nothing of a policy that could not do all of its work is kept
 	}
+}
+
+// now is the time where somebody measures, else no time at all.
+func (r *runner) now() time.Time {
+	if r.in.Now == nil {
+		return time.Time{}
+	}
+	return r.in.Now()
+}
+
+// verdict is what the results of one rule have in common.
+type verdict struct {
+	failed  bool // some result has status error
+	decided bool // some result says pass or fail
+}
+
+// record adds a result to the outcome, and after it the further ones of the same evaluation.
+func record(out *policy.Outcome, first policy.Result) (v verdict) {
+	also := first.Also
+	first.Also = nil
+	add := func(r policy.Result) {
+		out.Results = append(out.Results, r)
+		v.failed = v.failed || r.Status == policy.StatusError
+		v.decided = v.decided || r.Status == policy.StatusPass || r.Status == policy.StatusFail
+	}
+	add(first)
+	for _, y := range also {
+		add(policy.Result{Program: first.Program, Rule: first.Rule, Yield: y, Action: first.Action})
+	}
+	return v
 }
 
 // rule matches and evaluates one rule. Whatever goes wrong in it becomes a result of status error.

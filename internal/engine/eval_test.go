@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -316,5 +317,26 @@ func TestWork(t *testing.T) {
 	all.Program.Settings.ApplyOne = true
 	if got := statuses(run(false)); got != "broken=error" {
 		t.Errorf("applyRules One: %s", got)
+	}
+}
+
+// Elapsed is what the clock says a rule took, for the first result of each; without a clock nothing is measured.
+func TestElapsed(t *testing.T) {
+	two := policy.Yield{Status: policy.StatusPass, Also: []policy.Yield{{Status: policy.StatusPass}}}
+	s := program(rule("a", func(*policy.Scope) policy.Yield { return two }), rule("b", yields(policy.StatusPass, "")))
+	in := Input{Selections: []policy.Selection{s}, Request: request(policy.Create), Stages: policy.StageValidate}
+	for _, r := range Eval(context.Background(), in).Results {
+		if r.Elapsed != 0 {
+			t.Errorf("rule %s took %s without a clock", r.Rule.Name, r.Elapsed)
+		}
+	}
+	at := time.Unix(0, 0)
+	in.Now = func() time.Time { at = at.Add(time.Second); return at }
+	var got []time.Duration
+	for _, r := range Eval(context.Background(), in).Results {
+		got = append(got, r.Elapsed)
+	}
+	if want := []time.Duration{time.Second, 0, time.Second}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -47,6 +49,9 @@ type Result struct {
 	Rule    *Rule
 	Yield
 	Action Action // effective action of the rule for the request's namespace
+	// Elapsed is the time that the rule took, with matching and lookups; 0 where nobody measures, and for the second and
+	// later results of one evaluation.
+	Elapsed time.Duration
 }
 
 // WorkKind says what a Work does.
