@@ -37,7 +37,11 @@ generate: ## regenerate deepcopy functions, CRDs and the language reference
 	hack/generate.sh
 
 .PHONY: conformance
-conformance: ## the public conformance data, with the list of what is missing
+conformance: build ## the public suite on a real API server: DIRS="a b" a part of it, SHARDS=n control planes at once, EXTRA=1 all
+	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)
+
+.PHONY: conformance-data
+conformance-data: ## the public data of the language, with the list of what is missing
 	go test -count=1 -v ./conformance/
 
 .PHONY: conformance-cli

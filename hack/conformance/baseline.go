@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// passed is the baseline's word for a test that the reference passes where this suite runs.
+const passed = "passed"
+
+// test is one folder with a chainsaw-test.yaml.
+type test struct {
+	path     string // below the suite, with slashes
+	part     string // the part of the work that the baseline counts it to
+	expected bool   // the reference passes it here, and the part is one of those that are built
+
+	result  string
+	seconds float64
+	reason  string
+	alone   bool // passed only when it was run once more
+}
+
+// selection says which tests to run.
+type selection struct {
+	parts []string // third column of the baseline
+	dirs  []string // path prefixes; none for all
+	extra bool     // those that are not expected, too
+}
+
+// readTests reads the baseline beside the suite: path, result of the reference, part. Rows of folders that are not there
+// are an error, since a test that silently does not run would count as nothing.
+func readTests(data string, s selection) ([]*test, error) {
+	baseline := filepath.Join(data, "chainsaw-baseline.tsv")
+	f, err := os.Open(baseline)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []*test
+	seen := map[string]bool{}
+	for scan := bufio.NewScanner(f); scan.Scan(); {
+		line := scan.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(line, "\t")
+		if len(fields) < 3 {
+			return nil, fmt.Errorf("%s: %q has no three columns", baseline, line)
+		}
+		seen[fields[0]] = true
+		t := &test{path: fields[0], part: fields[2], expected: fields[1] == passed && slices.Contains(s.parts, fields[2])}
+		if !under(t.path, s.dirs) || !t.expected && !s.extra {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(data, "chainsaw", t.path, testFile)); err != nil {
+			return nil, fmt.Errorf("%s names a test that is not there: %w", baseline, err)
+		}
+		out = append(out, t)
+	}
+	if !s.extra {
+		return out, nil
+	}
+	// Tests that the baseline does not know are run, too, when everything is asked for.
+	suite := filepath.Join(data, "chainsaw")
+	return out, filepath.WalkDir(suite, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != testFile {
+			return err
+		}
+		rel, err := filepath.Rel(suite, filepath.Dir(path))
+		if rel = filepath.ToSlash(rel); err == nil && !seen[rel] && under(rel, s.dirs) {
+			out = append(out, &test{path: rel})
+		}
+		return err
+	})
+}
+
+// testFile is what makes a folder a test.
+const testFile = "chainsaw-test.yaml"
+
+// under tells whether path is one of dirs or below one of them.
+func under(path string, dirs []string) bool {
+	if len(dirs) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		dir = strings.Trim(dir, "/")
+		return path == dir || strings.HasPrefix(path, dir+"/")
+	})
+}
+
+// tally is what the last line says.
+type tally struct{ expected, passed, failed, extra, alone int }
+
+func count(tests []*test) tally {
+	var n tally
+	for _, t := range tests {
+		switch {
+		case t.expected && t.result == passed:
+			n.passed++
+		case t.expected:
+			n.failed++
+		case t.result == passed:
+			n.extra++
+		}
+		if t.expected {
+			n.expected++
+		}
+		if t.alone {
+			n.alone++
+		}
+	}
+	return n
+}
+
+func (n tally) String() string {
+	return fmt.Sprintf("conformance: %d of %d expected passed, %d failed, %d extra", n.passed, n.expected, n.failed, n.extra)
+}
+
+// tooManyAlone tells whether more than 2 % of the expected tests passed only when run alone.
+func (n tally) tooManyAlone() bool { return n.alone*50 > n.expected && n.alone > 1 }
+
+// writeList writes one row per test that ran.
+func writeList(path string, tests []*test) error {
+	var b strings.Builder
+	b.WriteString("# path\tpart\texpected\tresult\tseconds\treason\n")
+	for _, t := range tests {
+		result, expected := t.result, "-"
+		if t.alone {
+			result = "alone: " + passed
+		}
+		if t.expected {
+			expected = "expected"
+		}
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%.1f\t%s\n", t.path, t.part, expected, result, t.seconds, t.reason)
+	}
+	return os.WriteFile(path, []byte(b.String()), 0o644)
+}
+
+// slowest lists the tests that took longest.
+func slowest(tests []*test, n int) string {
+	sorted := slices.SortedFunc(slices.Values(tests), func(a, b *test) int { return int(1000 * (b.seconds - a.seconds)) })
+	var b strings.Builder
+	for _, t := range sorted[:min(n, len(sorted))] {
+		fmt.Fprintf(&b, "  %6s  %s\n", time.Duration(t.seconds*float64(time.Second)).Round(time.Second), t.path)
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// data writes a suite of the tests with the baseline.
+func data(t *testing.T, baseline string, tests ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "chainsaw-baseline.tsv"), []byte(baseline), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tests {
+		path := filepath.Join(dir, "chainsaw", name)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, testFile), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestSelection(t *testing.T) {
+	dir := data(t, strings.Join([]string{
+		"# path\tresult\tpart", "a/one\tpassed\tAdmission", "a/two\tfailed\tAdmission", "ab/three\tpassed\tAdmission", "c/four\tpassed\tlater", "",
+	}, "\n"), "a/one", "a/two", "ab/three", "c/four", "a/unknown")
+	for _, c := range []struct {
+		name string
+		selection
+		want string
+	}{
+		{"what is expected", selection{}, "a/one! ab/three!"},
+		{"a folder is not a prefix", selection{dirs: []string{"a/"}}, "a/one!"},
+		{"one test", selection{dirs: []string{"ab/three"}}, "ab/three!"},
+		{"the rest, too", selection{dirs: []string{"a", "c"}, extra: true}, "a/one! a/two c/four a/unknown"},
+	} {
+		c.parts = []string{"Admission"}
+		tests, err := readTests(dir, c.selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range tests {
+			name := x.path
+			if x.expected {
+				name += "!"
+			}
+			got = append(got, name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %v, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestMissingTestIsAnError(t *testing.T) {
+	if _, err := readTests(data(t, "a/one\tpassed\tAdmission\n"), selection{parts: []string{"Admission"}}); err == nil {
+		t.Error("a row without a folder was accepted")
+	}
+}
+
+func TestLastLine(t *testing.T) {
+	tests := []*test{
+		{expected: true, result: passed}, {expected: true, result: "failed"}, {expected: true, result: passed, alone: true},
+		{result: passed}, {result: "failed"},
+	}
+	if got, want := count(tests).String(), "conformance: 2 of 3 expected passed, 1 failed, 1 extra"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !(tally{expected: 100, alone: 3}).tooManyAlone() || (tally{expected: 100, alone: 2}).tooManyAlone() {
+		t.Error("2 % may pass alone, and no more")
+	}
+}

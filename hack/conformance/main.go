@@ -1,0 +1,236 @@
+// Command conformance runs the public chainsaw suite on development control planes that run Ephor.
+//
+//	make conformance                              # every test that is expected to pass
+//	make conformance DIRS="validate exceptions"   # only those below these folders
+//	make conformance SHARDS=4                     # on four control planes at once
+//
+// The tests of a control plane run one after the other, and it is cleaned between them. A test that fails is run once
+// more, alone, after all others. What is expected stands in the baseline beside the suite: the tests that the reference
+// passes in the same surroundings, of the parts of the work that are built. build/conformance.tsv lists the results,
+// build/conformance/ has the output of each test. The exit status is 1 when an expected test failed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// builtParts are the parts of the work whose tests have to pass.
+const builtParts = "Language Admission"
+
+func main() {
+	var (
+		dirs   = flag.String("dirs", "", "run only the tests below these folders of the suite, separated by blanks")
+		parts  = flag.String("parts", builtParts, "parts of the work whose tests are expected to pass")
+		shards = flag.Int("shards", 1, "control planes to use at once")
+		extra  = flag.Bool("extra", false, "also run what is not expected to pass")
+		args   = flag.String("chainsaw", "", "more flags for chainsaw, separated by blanks")
+		once   = flag.Bool("once", false, "do not run failed tests once more")
+		out    = flag.String("out", "build", "folder of the results")
+	)
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	r := runner{
+		selection: selection{parts: strings.Fields(*parts), dirs: strings.Fields(*dirs), extra: *extra},
+		shards:    *shards, flags: strings.Fields(*args), once: *once, out: *out,
+	}
+	ok, err := r.run(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conformance:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+type runner struct {
+	selection selection
+	shards    int
+	flags     []string
+	once      bool
+	out       string
+
+	programs programs
+	mu       sync.Mutex // orders the output
+}
+
+func (r *runner) run(ctx context.Context) (ok bool, err error) {
+	data := os.Getenv("EPHOR_CONFORMANCE")
+	if data == "" {
+		data = filepath.Join("..", "shared", "conformance")
+	}
+	tests, err := readTests(data, r.selection)
+	if err != nil {
+		return false, fmt.Errorf("%w (EPHOR_CONFORMANCE names the folder of the data)", err)
+	}
+	if len(tests) == 0 {
+		return false, errors.New("no test is selected")
+	}
+	if r.programs, err = findPrograms(ctx); err != nil {
+		return false, err
+	}
+	if r.out, err = filepath.Abs(r.out); err != nil {
+		return false, err
+	}
+	logs := filepath.Join(r.out, "conformance")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return false, err
+	}
+	work, err := os.MkdirTemp("", "ephor-conformance-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(work)
+
+	// The last shard to find the queue empty runs what failed once more, when no other runs.
+	queue := make(chan *test, len(tests))
+	for _, t := range tests {
+		queue <- t
+	}
+	close(queue)
+	suite := filepath.Join(data, "chainsaw")
+	n := max(1, min(r.shards, len(tests)))
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	done := 0
+	for i := range n {
+		running.Go(func() {
+			s, err := startShard(ctx, r.programs, suite, filepath.Join(work, fmt.Sprint(i)), r)
+			if err != nil {
+				errs[i] = fmt.Errorf("control plane %d: %w", i, err)
+				return
+			}
+			defer s.stop()
+			for t := range queue {
+				if ctx.Err() != nil {
+					return
+				}
+				s.run(ctx, t, r.programs, logs, r.flags)
+				r.mu.Lock()
+				done++
+				fmt.Printf("%4d/%d  %-6s %5.1fs  %s\n", done, len(tests), t.result, t.seconds, t.path)
+				if t.reason != "" {
+					fmt.Printf("             %s\n", t.reason)
+				}
+				r.mu.Unlock()
+			}
+			s.keepLogs(logs, i)
+		})
+	}
+	running.Wait()
+	if ctx.Err() == nil && !r.once {
+		errs = append(errs, r.again(ctx, tests, suite, filepath.Join(work, "alone"), logs))
+	}
+	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+		return false, err
+	}
+	if err := writeList(filepath.Join(r.out, "conformance.tsv"), tests); err != nil {
+		return false, err
+	}
+	result := count(tests)
+	fmt.Printf("slowest:\n%s", slowest(tests, 5))
+	if result.alone > 0 {
+		fmt.Printf("passed only alone: %d (at most 2 %% may)\n", result.alone)
+	}
+	fmt.Println(result)
+	return result.failed == 0 && !result.tooManyAlone(), nil
+}
+
+// again runs the expected tests that failed once more, one by one on a fresh control plane, with nothing beside them.
+func (r *runner) again(ctx context.Context, tests []*test, suite, dir, logs string) error {
+	var failed []*test
+	for _, t := range tests {
+		if t.expected && t.result != passed {
+			failed = append(failed, t)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	s, err := startShard(ctx, r.programs, suite, dir, r)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	for _, t := range failed {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.run(ctx, t, r.programs, logs, r.flags)
+		t.alone = t.result == passed
+		fmt.Printf("alone: %-6s %5.1fs  %s\n", t.result, t.seconds, t.path)
+	}
+	s.keepLogs(logs, len(failed))
+	return nil
+}
+
+// Write prints one whole line of progress; shards start at the same time.
+func (r *runner) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return os.Stdout.Write(b)
+}
+
+var _ io.Writer = (*runner)(nil)
+
+// findPrograms builds what tests call and looks for the rest.
+func findPrograms(ctx context.Context) (p programs, err error) {
+	for _, name := range []string{"jq", "curl", "openssl", "bash"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return p, fmt.Errorf("tests call %s: %w", name, err)
+		}
+	}
+	root, err := devcluster.Root()
+	if err != nil {
+		return p, err
+	}
+	p.chainsaw, p.ephor = filepath.Join(root, "bin", "tools", "chainsaw"), filepath.Join(root, "bin", "ephor")
+	if !exists(p.ephor) {
+		return p, errors.New("bin/ephor is not there: run `make build`")
+	}
+	if p.devcluster, err = devcluster.Build(ctx, os.Stdout); err != nil {
+		return p, err
+	}
+	if !exists(p.chainsaw) {
+		fmt.Println("Building chainsaw (the first time a few minutes on two cores) ...")
+	}
+	start := time.Now()
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack", "tools", "chainsaw"), "-trimpath", "-ldflags=-s -w",
+		"-o", p.chainsaw, "github.com/kyverno/chainsaw")
+	build.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+	if out, err := build.CombinedOutput(); err != nil {
+		return p, fmt.Errorf("build chainsaw: %w\n%s", err, out)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		fmt.Printf("Built chainsaw in %s.\n", took.Round(time.Second))
+	}
+	return p, nil
+}
+
+// keepLogs copies the controllers' logs beside the tests' output.
+func (s *shard) keepLogs(dir string, i int) {
+	files, _ := filepath.Glob(filepath.Join(s.cluster.Dir, "kyverno-*.log"))
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("shard-%d-%s", i, filepath.Base(file))), b, 0o644)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "conformance:", err)
+		}
+	}
+}
