@@ -20,6 +20,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&CleanupPolicy{}, &CleanupPolicyList{},
 		&ClusterCleanupPolicy{}, &ClusterCleanupPolicyList{},
 		&GlobalContextEntry{}, &GlobalContextEntryList{},
+		&UpdateRequest{}, &UpdateRequestList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
