@@ -18,7 +18,7 @@ import (
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions.
-// One expression alone may cost no more than a tenth of Budget.
+// One expression alone may cost no more than a tenth of Budget. Loops are counted besides, see maxTurns.
 const (
 	Budget          int64 = celconfig.RuntimeCELCostBudget
 	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions
@@ -66,6 +66,7 @@ type Evaluation struct {
 	arguments map[int64][]ref.Val // of the calls that are checked before they are made, by the id of their node
 
 	loops int  // turns of all loops
+	turns int  // what they took, in parts of expressions
 	over  bool // the context is done
 
 	request, namespace, lazies any

@@ -125,11 +125,15 @@ func places(checked *ast.AST) map[int64]place {
 // checks makes the evaluation weigh what expressions make, and ask for the price of calls: the arguments remember their
 // values, and the last of them fails when the call would be too much.
 func checks(checked *ast.AST) interpreter.InterpretableDecorator {
-	at := places(checked)
+	at, loops := places(checked), steps(checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		id := i.ID()
 		i = weighing(i)
-		if p, ok := at[i.ID()]; ok {
-			return &guarded{Interpretable: i, place: p}, nil
+		if p, ok := at[id]; ok {
+			i = &guarded{Interpretable: i, place: p}
+		}
+		if s, ok := loops[id]; ok {
+			i = &turn{i, s}
 		}
 		return i, nil
 	}

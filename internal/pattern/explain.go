@@ -115,7 +115,7 @@ func (w *walk) index(path string, i int) string {
 
 // note remembers for each tracked key of n whether any resource map had it.
 func (w *walk) note(n *node, m map[string]any) {
-	if !w.explain {
+	if !w.notes {
 		return
 	}
 	for _, e := range n.tracks {

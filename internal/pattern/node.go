@@ -56,6 +56,12 @@ func newMap(entries []entry) *node {
 // phases splits entries: conditions, equalities, existences and negations come first in the order of their full text;
 // of the others, globals and those with anchors somewhere inside come before the plain ones.
 func phases(entries []entry) (first, second []entry) {
+	if len(entries) == 1 { // as most are
+		if entries[0].anchor.inFirstPhase() {
+			return entries, nil
+		}
+		return nil, entries
+	}
 	sorted := append([]entry(nil), entries...)
 	sort.SliceStable(sorted, func(i, j int) bool { return sorted[i].full < sorted[j].full })
 	var plain []entry

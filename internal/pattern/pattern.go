@@ -106,7 +106,7 @@ func (p *Pattern) fits(env *jmespath.Env, values []any, resource any) (bool, err
 
 // explain says why a resource that does not fit does not.
 func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdict, error) {
-	w := walk{values: values, late: p.late, meter: meter(env), explain: true}
+	w := walk{values: values, late: p.late, meter: meter(env), explain: true, notes: true}
 	out, f := w.element(p.root, resource, "/")
 	if w.err != nil {
 		return Verdict{}, w.err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -30,8 +31,9 @@ func (p place) under(full, bare string) place {
 }
 
 func (p place) item(i int) place {
+	index := strconv.Itoa(i)
 	return place{
-		field: fmt.Sprintf("%s[%d]", p.field, i), errors: fmt.Sprintf("%s/%d", p.errors, i), steps: append(slices.Clip(p.steps), i),
+		field: p.field + "[" + index + "]", errors: p.errors + "/" + index, steps: append(slices.Clip(p.steps), i),
 		parent: p.key, depth: p.depth + 1,
 	}
 }

@@ -20,9 +20,10 @@ func (o outcome) skips() bool { return o&(conditionOff|globalOff) != 0 }
 type walk struct {
 	meter   *budget.Meter
 	err     error
-	values  []any      // of the variables, by slot
-	late    *lateNodes // what variables gave before
-	explain bool
+	values  []any           // of the variables, by slot
+	late    *lateNodes      // what variables gave before
+	explain bool            // words are wanted
+	notes   bool            // seen is wanted
 	seen    map[string]bool // tracked anchor keys: whether some resource map had them
 }
 

@@ -59,7 +59,7 @@ func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	l, ok := v.([]any)
 	if ok {
 		for _, item := range n.items {
-			if !w.someMap(item, l, path) {
+			if !w.someMap(item, l) {
 				ok = false
 				break
 			}
@@ -74,9 +74,12 @@ func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	return w.fail(mismatch, path, "existence anchor validation failed at path %s", path)
 }
 
-func (w *walk) someMap(n *node, l []any, path string) bool {
-	for i, v := range l {
-		if o, _ := w.element(n, v, w.index(path, i)); o == matched {
+// someMap reports whether some element of l fits n. Why the others do not is told to nobody, so it is not worded.
+func (w *walk) someMap(n *node, l []any) bool {
+	defer func(was bool) { w.explain = was }(w.explain)
+	w.explain = false
+	for _, v := range l {
+		if o, _ := w.element(n, v, ""); o == matched {
 			return true
 		}
 	}

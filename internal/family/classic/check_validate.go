@@ -69,24 +69,32 @@ func (c *checker) stringLabels(raw *apiextensionsv1.JSON, path string) {
 	if !ok {
 		return
 	}
-	var inMetadata func(v any, path string)
-	inMetadata = func(v any, path string) {
+	at := []string{path}
+	var inMetadata func(v any)
+	inMetadata = func(v any) {
 		switch v := v.(type) {
 		case []any:
 			for _, e := range v {
-				inMetadata(e, path)
+				inMetadata(e)
 			}
 		case map[string]any:
 			for _, key := range slices.Sorted(maps.Keys(v)) {
 				child := v[key]
-				if bareKey(key) == "metadata" {
-					c.labelsOf(child, path+"."+key)
+				switch child.(type) {
+				case map[string]any, []any:
+				default:
+					continue // nothing is below it
 				}
-				inMetadata(child, path+"."+key)
+				at = append(at, key)
+				if bareKey(key) == "metadata" {
+					c.labelsOf(child, strings.Join(at, "."))
+				}
+				inMetadata(child)
+				at = at[:len(at)-1]
 			}
 		}
 	}
-	inMetadata(v, path)
+	inMetadata(v)
 }
 
 func (c *checker) labelsOf(metadata any, path string) {
