@@ -1,0 +1,100 @@
+package globalctx
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// The pauses between the attempts of one refresh double from firstPause on.
+const firstPause = 200 * time.Millisecond
+
+// longestOutage is how soon a refresh that failed is begun anew, where the interval is longer: policies that need the data
+// end in errors until then.
+const longestOutage = 30 * time.Second
+
+// repeated is a call that is repeated.
+type repeated struct {
+	call     *globalentry.Call
+	api      world.API
+	services world.Services
+	*publisher
+}
+
+func repeatCall(ctx context.Context, s *Store, call *globalentry.Call, p *publisher) *repeated {
+	r := &repeated{call: call, api: s.API, services: s.Services, publisher: p}
+	go r.run(ctx)
+	return r
+}
+
+func (r *repeated) data() *data { return r.get() }
+
+func (r *repeated) run(ctx context.Context) {
+	for {
+		v, err := r.refresh(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		next := r.call.Refresh
+		if err != nil {
+			r.fail(err)
+			next = min(next, longestOutage)
+		} else {
+			r.put(&data{value: v, refreshed: r.now()})
+		}
+		if !pause(ctx, next) {
+			return
+		}
+	}
+}
+
+// refresh calls until there is an answer, at most once more than the limit of retries says.
+func (r *repeated) refresh(ctx context.Context) (v any, err error) {
+	wait := firstPause
+	for attempt := 0; ; attempt++ {
+		if v, err = r.once(ctx); err == nil || attempt >= r.call.Retries {
+			return v, err
+		}
+		if !pause(ctx, wait) {
+			return nil, ctx.Err()
+		}
+		wait *= 2
+	}
+}
+
+// once calls. What panics on a hostile answer must not take the process down.
+func (r *repeated) once(ctx context.Context) (v any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	switch {
+	case r.call.API != nil && r.api != nil:
+		if v, err = r.api.Call(ctx, *r.call.API); err != nil {
+			err = fmt.Errorf("failed to %s resource with raw url: %s: %w", r.call.API.Method, r.call.API.Path, err)
+		}
+		return v, err
+	case r.call.Service != nil && r.services != nil:
+		if v, err = r.services.Call(ctx, *r.call.Service); err != nil {
+			err = fmt.Errorf("failed to call %s: %w", r.call.Service.URL, err)
+		}
+		return v, err
+	}
+	return nil, fmt.Errorf("calls are %w", world.ErrUnavailable)
+}
+
+// pause waits; it is false when ctx was done first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,317 @@
+package globalctx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// pageSize bounds what one answer of the API server holds while a list is read.
+const pageSize = 250
+
+// overload is how soon resources are listed again that took too much room.
+const overload = 5 * time.Minute
+
+// watched are the resources of one kind: listed, then watched. It is the store of a reflector.
+type watched struct {
+	client dynamic.ResourceInterface
+	weight *weight
+	log    *slog.Logger
+	*publisher
+
+	mu sync.Mutex
+	// objects are sorted by namespace and name; meaningless while they are not listed.
+	objects []object
+	listed  bool
+	held    int // bytes of the objects, counted in weight
+	// stop ends the list and watch of now.
+	stop context.CancelCauseFunc
+}
+
+type object struct {
+	namespace, name string
+	value           map[string]any
+	bytes           int
+}
+
+func compare(a, b object) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// errNotListed ends up in results only when data are let go of while somebody reads them.
+var errNotListed = errors.New("the resources are being listed anew")
+
+var _ toolscache.ReflectorStore = (*watched)(nil)
+
+func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) source {
+	w := &watched{weight: s.weight, publisher: p, log: s.Log.With("resources", r.APIVersion+" "+r.Resource)}
+	gv, err := schema.ParseGroupVersion(r.APIVersion)
+	if err == nil && s.Resources == nil {
+		err = fmt.Errorf("resources are %w", world.ErrUnavailable)
+	}
+	if err != nil {
+		w.put(&data{err: err})
+		return w
+	}
+	resources := s.Resources.Resource(gv.WithResource(r.Resource))
+	w.client = resources
+	if r.Namespace != "" {
+		w.client = resources.Namespace(r.Namespace)
+	}
+	go w.run(ctx)
+	return w
+}
+
+func (w *watched) data() *data { return w.get() }
+
+// run follows the resources until ctx is done. When they take too much room they are let go, and tried again later.
+func (w *watched) run(ctx context.Context) {
+	logger := logr.FromSlogHandler(w.log.Handler()).V(1)
+	r := toolscache.NewReflectorWithOptions(w, nil, w, toolscache.ReflectorOptions{Name: "global-context", Logger: &logger})
+	outage := firstPause
+	for {
+		var term context.Context
+		term, w.stop = context.WithCancelCause(ctx)
+		err := r.ListAndWatchWithContext(term) // nil when a watch ended, as watches do
+		next := firstPause
+		switch {
+		case ctx.Err() != nil:
+		case errors.As(context.Cause(term), new(*tooHeavyError)):
+			next = overload
+		case err != nil:
+			next, outage = outage, min(2*outage, longestOutage)
+			if w.broken(err) {
+				next = overload
+			}
+		default:
+			outage = firstPause
+		}
+		w.stop(nil)
+		if !pause(ctx, next) {
+			w.mu.Lock()
+			w.clear()
+			w.mu.Unlock()
+			return
+		}
+	}
+}
+
+// broken judges why a list or a watch failed, and reports whether there was no room. What may be only the way there leaves
+// the data as they are: whoever judges requests has the same way to the API server.
+func (w *watched) broken(err error) (heavy bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case errors.As(err, new(*tooHeavyError)):
+		w.overloaded(err)
+		return true
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		w.clear()
+		w.fail(fmt.Errorf("permission denied: %w", err))
+	case apierrors.IsNotFound(err), !w.listed:
+		w.clear()
+		w.fail(err)
+	default:
+		w.log.Warn("global context data cannot be refreshed", "error", err)
+	}
+	return false
+}
+
+// overloaded lets go of all objects at once: those that are missing would count as "no match". w.mu is held.
+func (w *watched) overloaded(err error) {
+	w.clear()
+	w.fail(err)
+	w.stop(err)
+}
+
+// List implements toolscache.ListerWatcher. It reads page by page, and no further than there is room.
+func (w *watched) List(o metav1.ListOptions) (runtime.Object, error) {
+	return w.ListWithContext(context.Background(), o)
+}
+
+// ListWithContext implements toolscache.ListerWatcherWithContext.
+func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	// Resource version 0 would bring the whole list at once.
+	o = metav1.ListOptions{Limit: pageSize, TimeoutSeconds: o.TimeoutSeconds}
+	out := &unstructured.UnstructuredList{}
+	room := w.room()
+	for {
+		page, err := w.client.List(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			strip(&page.Items[i])
+			if room -= value.Size(page.Items[i].Object, room); room < 0 {
+				return nil, &tooHeavyError{w.weight.max}
+			}
+		}
+		out.Items = append(out.Items, page.Items...)
+		if o.Continue = page.GetContinue(); o.Continue == "" {
+			out.Object = page.Object
+			return out, nil
+		}
+	}
+}
+
+// room is what a new list may take: what is free, and what it replaces.
+func (w *watched) room() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.weight.mu.Lock()
+	defer w.weight.mu.Unlock()
+	return w.weight.max - w.weight.used + w.held
+}
+
+// Watch implements toolscache.ListerWatcher.
+func (w *watched) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	return w.WatchWithContext(context.Background(), o)
+}
+
+// WatchWithContext implements toolscache.ListerWatcherWithContext.
+func (w *watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return w.client.Watch(ctx, o)
+}
+
+// IsWatchListSemanticsUnSupported tells the reflector to list, since a list is read with a limit.
+func (w *watched) IsWatchListSemanticsUnSupported() bool { return true }
+
+// strip drops the bookkeeping of field ownership, often the largest part of an object.
+func strip(u *unstructured.Unstructured) { u.SetManagedFields(nil) }
+
+// Add implements toolscache.ReflectorStore.
+func (w *watched) Add(obj any) error { return w.Update(obj) }
+
+// Update implements toolscache.ReflectorStore.
+func (w *watched) Update(obj any) error {
+	o, err := w.object(obj)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.listed {
+		return errNotListed
+	}
+	i, known := slices.BinarySearchFunc(w.objects, o, compare)
+	grown := o.bytes
+	if known {
+		grown -= w.objects[i].bytes
+	}
+	if err := w.weight.add(grown); err != nil {
+		w.overloaded(err)
+		return err
+	}
+	w.held += grown
+	if known {
+		w.objects[i] = o
+	} else {
+		w.objects = slices.Insert(w.objects, i, o)
+	}
+	w.publish(w.get().refreshed)
+	return nil
+}
+
+// Delete implements toolscache.ReflectorStore.
+func (w *watched) Delete(obj any) error {
+	o, err := w.object(obj)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i, known := slices.BinarySearchFunc(w.objects, o, compare)
+	if !known || !w.listed {
+		return nil
+	}
+	w.held -= w.objects[i].bytes
+	_ = w.weight.add(-w.objects[i].bytes)
+	w.objects = slices.Delete(w.objects, i, i+1)
+	w.publish(w.get().refreshed)
+	return nil
+}
+
+// Replace implements toolscache.ReflectorStore.
+func (w *watched) Replace(list []any, _ string) error {
+	objects, total := make([]object, len(list)), 0
+	for i, obj := range list {
+		o, err := w.object(obj)
+		if err != nil {
+			return err
+		}
+		objects[i] = o
+		total += o.bytes
+	}
+	slices.SortFunc(objects, compare)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.weight.add(total - w.held); err != nil {
+		w.overloaded(err)
+		return err
+	}
+	w.objects, w.held, w.listed = objects, total, true
+	w.publish(w.now())
+	return nil
+}
+
+// Resync implements toolscache.ReflectorStore.
+func (w *watched) Resync() error { return nil }
+
+func (w *watched) object(obj any) (object, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return object{}, fmt.Errorf("a %T is no resource", obj)
+	}
+	strip(u)
+	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.weight.max+1)}, nil
+}
+
+// publish replaces the data by those of the objects as they are now; the list is made when somebody reads it. w.mu is
+// held.
+func (w *watched) publish(refreshed time.Time) {
+	d := &data{refreshed: refreshed, make: w.list}
+	if last := w.current.Load(); last != nil && last.err == nil && last.refreshed.Equal(refreshed) {
+		w.current.Store(d) // the state is as it was: nobody needs to be told
+		return
+	}
+	w.put(d)
+}
+
+// list is the list of the objects as they are when it is asked for, perhaps a little newer than its data.
+func (w *watched) list() (any, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.listed {
+		return nil, errNotListed
+	}
+	out := make([]any, len(w.objects))
+	for i := range w.objects {
+		out[i] = w.objects[i].value
+	}
+	return out, nil
+}
+
+// clear lets go of all objects. w.mu is held.
+func (w *watched) clear() {
+	_ = w.weight.add(-w.held)
+	w.objects, w.held, w.listed = nil, 0, false
+}

@@ -1,0 +1,129 @@
+package globalctx
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/globalentry"
+)
+
+func resource(namespace, name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{
+		"namespace": namespace, "name": name, "managedFields": []any{map[string]any{"manager": "somebody"}},
+	}}}
+}
+
+// newWatched returns resources as the reflector knows them, and how often somebody was told of a change and why it failed.
+func newWatched(max int) (w *watched, changes *int, failure *string, stopped context.Context) {
+	changes, failure = new(int), new(string)
+	ctx, stop := context.WithCancelCause(context.Background())
+	p := &publisher{
+		first: make(chan struct{}), now: func() time.Time { return time.Unix(1000, 0) },
+		changed: func() { *changes++ }, failed: func(err error) { *failure = err.Error() },
+	}
+	return &watched{weight: &weight{max: max}, publisher: p, log: slog.New(slog.DiscardHandler), stop: stop}, changes, failure, ctx
+}
+
+func names(t *testing.T, d *data) string {
+	t.Helper()
+	v, err := d.read(t.Context(), &globalentry.Entry{Name: "e"}, "")
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	var out []string
+	for _, o := range v.([]any) {
+		u := unstructured.Unstructured{Object: o.(map[string]any)}
+		if u.GetManagedFields() != nil {
+			t.Error("managed fields are kept")
+		}
+		out = append(out, u.GetNamespace()+"/"+u.GetName())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestResourcesFollow(t *testing.T) {
+	w, changes, _, _ := newWatched(1 << 20)
+	if got := names(t, w.data()); got != "error: it has not been fetched yet" {
+		t.Error(got)
+	}
+	if err := w.Add(resource("a", "early")); err == nil {
+		t.Error("an event before the list was taken")
+	}
+	if err := w.Replace([]any{resource("b", "x"), resource("a", "y")}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	first := w.data()
+	for _, step := range []struct {
+		do   func() error
+		want string
+	}{
+		{func() error { return nil }, "a/y b/x"},
+		{func() error { return w.Add(resource("a", "z")) }, "a/y a/z b/x"},
+		{func() error { return w.Update(resource("a", "y")) }, "a/y a/z b/x"},
+		{func() error { return w.Delete(resource("b", "x")) }, "a/y a/z"},
+		{func() error { return w.Delete(resource("b", "x")) }, "a/y a/z"},
+	} {
+		if err := step.do(); err != nil {
+			t.Error(err)
+		}
+		if got := names(t, w.data()); got != step.want {
+			t.Errorf("%s, want %s", got, step.want)
+		}
+	}
+	if got := names(t, first); got != "a/y b/x" {
+		t.Error("data that somebody has read changed: ", got)
+	}
+	if *changes != 1 {
+		t.Errorf("%d changes of the state, want 1: events change only the data", *changes)
+	}
+	if w.weight.used != w.held || w.held == 0 {
+		t.Errorf("%d of %d bytes are counted", w.weight.used, w.held)
+	}
+	if err := w.Replace(nil, "2"); err != nil || w.weight.used != 0 {
+		t.Error(err, w.weight.used)
+	}
+	if got := names(t, w.data()); got != "" {
+		t.Error(got)
+	}
+}
+
+// What would take too much room is let go of at once, and is an error: part of a list would count as all of it.
+func TestResourcesAreBounded(t *testing.T) {
+	w, _, failure, stopped := newWatched(200)
+	if err := w.Replace([]any{resource("a", "x"), resource("a", "y")}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	unread := w.data()
+	var err error
+	for i := 0; err == nil && i < 10; i++ {
+		err = w.Add(resource("a", fmt.Sprint(i)))
+	}
+	const want = "the resources of all entries would take more than 200 bytes, the limit of --maxGlobalContextBytes"
+	if err == nil || err.Error() != want || *failure != want || stopped.Err() == nil {
+		t.Errorf("%v, %q, %v", err, *failure, stopped.Err())
+	}
+	if got := names(t, w.data()); got != "error: "+want {
+		t.Error(got)
+	}
+	if got := names(t, unread); got != "error: the resources are being listed anew" {
+		t.Error("data that nobody had read: ", got)
+	}
+	if err := w.Add(resource("a", "late")); err == nil || w.weight.used != 0 {
+		t.Error("objects are taken after the end: ", err, w.weight.used)
+	}
+	if err := w.Replace([]any{resource("a", strings.Repeat("x", 300))}, "2"); err == nil || w.weight.used != 0 {
+		t.Error(err, w.weight.used)
+	}
+	if err := w.Replace([]any{resource("a", "x")}, "3"); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, w.data()); got != "a/x" {
+		t.Error("there is room again: ", got)
+	}
+}

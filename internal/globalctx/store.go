@@ -1,0 +1,251 @@
+package globalctx
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Options are what a Store asks, and its limits.
+type Options struct {
+	// API and Services are asked by entries with calls; nil when nobody may.
+	API      world.API
+	Services world.Services
+	// Resources are listed and watched by entries with a kind of resources.
+	Resources dynamic.Interface
+	// MaxEntries is how many entries have data at the same time; the others have errors until there is room. 0: no limit.
+	MaxEntries int
+	// MaxBytes is what all listed resources may take together, as JSON; 0: DefaultMaxBytes.
+	MaxBytes int
+	// Changed is told of each entry whose State may have changed; nil for nobody. It must not wait.
+	Changed func(name string)
+	// Failed is told why an entry has no data, once for each failed refresh; nil for nobody. It must not wait.
+	Failed func(e *globalentry.Entry, err error)
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// DefaultMaxBytes is room for some ten thousand Pods or Deployments. They take a few times more in memory.
+const DefaultMaxBytes = 64 << 20
+
+// Store holds the data of entries. It is safe for all goroutines.
+type Store struct {
+	Options
+	ctx    context.Context // ends all refreshing
+	weight *weight
+
+	mu      sync.RWMutex
+	entries map[string]*kept
+}
+
+var _ world.Globals = (*Store)(nil)
+
+// kept is an entry with its data.
+type kept struct {
+	entry *globalentry.Entry
+	// from is nil while the Store is full, and when the entry has mistakes.
+	from source
+	stop context.CancelFunc
+}
+
+// source keeps the data of one entry.
+type source interface {
+	// data is what there is now; it is replaced, never modified.
+	data() *data
+	// tried is closed when there are data or an error for the first time.
+	tried() <-chan struct{}
+}
+
+// State is what became of an entry.
+type State struct {
+	// Err is why there are no data; nil when there are.
+	Err error
+	// Refreshed is when the data came: of a call its last answer, of resources their last list, which is watched since.
+	// Zero when they never came.
+	Refreshed time.Time
+}
+
+// New returns an empty Store, which refreshes its data until ctx is done.
+func New(ctx context.Context, o Options) *Store {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Changed == nil {
+		o.Changed = func(string) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(*globalentry.Entry, error) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Store{Options: o, ctx: ctx, weight: &weight{max: o.MaxBytes}, entries: map[string]*kept{}}
+}
+
+// Set takes an entry in, or what it was changed to. Data that come from the same place are kept.
+func (s *Store) Set(e *globalentry.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := &kept{entry: e}
+	if old := s.entries[e.Name]; old != nil {
+		if old.from != nil && !e.Diags.HasErrors() && sameSource(old.entry, e) {
+			next.from, next.stop = old.from, old.stop
+		} else {
+			old.end()
+		}
+	}
+	s.entries[e.Name] = next
+	s.startWaiting()
+	s.Changed(e.Name)
+	if err := next.state(s.MaxEntries).Err; err != nil && next.from == nil {
+		s.Failed(e, err)
+	}
+}
+
+func sameSource(a, b *globalentry.Entry) bool {
+	return reflect.DeepEqual(a.Resource, b.Resource) && reflect.DeepEqual(a.Call, b.Call)
+}
+
+// Delete forgets an entry and its data.
+func (s *Store) Delete(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.entries[name]; old != nil {
+		old.end()
+		delete(s.entries, name)
+		s.startWaiting()
+	}
+}
+
+func (k *kept) end() {
+	if k.stop != nil {
+		k.stop()
+	}
+}
+
+// startWaiting starts the sources of the entries that have none, as many as there is room for, by name.
+func (s *Store) startWaiting() {
+	running := 0
+	var waiting []string
+	for name, k := range s.entries {
+		switch {
+		case k.from != nil:
+			running++
+		case !k.entry.Diags.HasErrors():
+			waiting = append(waiting, name)
+		}
+	}
+	slices.Sort(waiting)
+	for _, name := range waiting {
+		if s.MaxEntries > 0 && running >= s.MaxEntries {
+			return
+		}
+		running++
+		s.start(s.entries[name])
+		s.Changed(name)
+	}
+}
+
+func (s *Store) start(k *kept) {
+	ctx, stop := context.WithCancel(s.ctx)
+	k.stop = stop
+	e := k.entry
+	p := &publisher{
+		changed: func() { s.Changed(e.Name) },
+		failed: func(err error) {
+			s.Log.Warn("a global context entry has no data", "entry", e.Name, "error", err)
+			s.Failed(e, err)
+		},
+		now:   s.Now,
+		first: make(chan struct{}),
+	}
+	if e.Resource != nil {
+		k.from = watchResources(ctx, s, e.Resource, p)
+		return
+	}
+	k.from = repeatCall(ctx, s, e.Call, p)
+}
+
+// Global implements world.Globals. The name of an entry may hold dots, as that of a projection may: the shortest name that
+// an entry has wins, and an entry of the whole name before all.
+func (s *Store) Global(ctx context.Context, name string) (any, error) {
+	k, projection := s.find(name)
+	if k == nil {
+		entry, _, _ := strings.Cut(name, ".")
+		return nil, fmt.Errorf("there is no GlobalContextEntry %s", entry)
+	}
+	if err := k.state(s.MaxEntries).Err; err != nil {
+		return nil, err
+	}
+	return k.from.data().read(ctx, k.entry, projection)
+}
+
+func (s *Store) find(name string) (k *kept, projection string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if k := s.entries[name]; k != nil {
+		return k, ""
+	}
+	for i := range len(name) {
+		if name[i] == '.' {
+			if k := s.entries[name[:i]]; k != nil {
+				return k, name[i+1:]
+			}
+		}
+	}
+	return nil, ""
+}
+
+// State tells what became of an entry; false when there is no such entry.
+func (s *Store) State(name string) (State, bool) {
+	s.mu.RLock()
+	k := s.entries[name]
+	s.mu.RUnlock()
+	if k == nil {
+		return State{}, false
+	}
+	return k.state(s.MaxEntries), true
+}
+
+func (k *kept) state(limit int) State {
+	switch {
+	case k.entry.Diags.HasErrors():
+		return State{Err: fmt.Errorf("the GlobalContextEntry %s has a mistake: %s", k.entry.Name, k.entry.Diags.Errors()[0].Summary)}
+	case k.from == nil:
+		return State{Err: fmt.Errorf("the GlobalContextEntry %s has no data: there are %d entries already, the limit of --maxGlobalContextEntries", k.entry.Name, limit)}
+	}
+	d := k.from.data()
+	if d.err != nil {
+		return State{Err: fmt.Errorf("the GlobalContextEntry %s has no data: %w", k.entry.Name, d.err), Refreshed: d.refreshed}
+	}
+	return State{Refreshed: d.refreshed}
+}
+
+// Settle waits until every entry of now has been tried once, at most until ctx is done.
+func (s *Store) Settle(ctx context.Context) {
+	s.mu.RLock()
+	var tried []<-chan struct{}
+	for _, k := range s.entries {
+		if k.from != nil {
+			tried = append(tried, k.from.tried())
+		}
+	}
+	s.mu.RUnlock()
+	for _, t := range tried {
+		select {
+		case <-t:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
