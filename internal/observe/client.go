@@ -1,0 +1,134 @@
+package observe
+
+import (
+	"net/http"
+	"strings"
+)
+
+// ClientType says what a client of the API server is for; it is the value of client_type where the requested group does
+// not say more.
+type ClientType string
+
+// The types of clients.
+const (
+	// KubeClient is the client of the controllers.
+	KubeClient ClientType = "kubeclient"
+	// DynamicClient reads what policies ask for.
+	DynamicClient ClientType = "dynamic"
+)
+
+// RoundTripper counts the requests to the API server by t; it fits rest.Config.Wrap.
+func (m *Metrics) RoundTripper(t ClientType) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		if m == nil {
+			return next
+		}
+		return counting{m, string(t), next}
+	}
+}
+
+type counting struct {
+	metrics *Metrics
+	client  string
+	next    http.RoundTripper
+}
+
+func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	if q, ok := queryOf(r, c.client); ok {
+		c.metrics.queries.with(q.operation, q.client, q.kind, q.namespace).add(1)
+	}
+	return c.next.RoundTrip(r)
+}
+
+// WrappedRoundTripper lets client-go find what is below.
+func (c counting) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+type query struct{ operation, client, kind, namespace string }
+
+// queryOf reads the method and the path of a request; ok is false for what is not about resources, such as discovery.
+func queryOf(r *http.Request, client string) (q query, ok bool) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	group := ""
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		group, parts = parts[1], parts[3:]
+	default:
+		return query{}, false
+	}
+	// /namespaces/x/pods…, but /namespaces/x and its subresources are about the Namespace.
+	if parts[0] == "namespaces" && len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
+		q.namespace, parts = parts[1], parts[2:]
+	}
+	resource, named, sub := parts[0], len(parts) > 1, ""
+	if len(parts) > 2 {
+		sub = parts[2]
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		q.operation = "list"
+		if named {
+			q.operation = "get"
+		}
+		if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+			q.operation = "watch"
+		}
+	case http.MethodPost:
+		q.operation = "create"
+	case http.MethodPut:
+		q.operation = "update"
+		if sub == "status" {
+			q.operation = "update_status"
+		}
+	case http.MethodPatch:
+		q.operation = "patch"
+	case http.MethodDelete:
+		q.operation = "delete_collection"
+		if named {
+			q.operation = "delete"
+		}
+	default:
+		return query{}, false
+	}
+	q.client = clientOf(group, client, r.Header.Get("Accept"))
+	q.kind = resource
+	if q.client != string(DynamicClient) {
+		if kind := kinds[resource]; kind != "" {
+			q.kind = kind
+		}
+	}
+	return q, true
+}
+
+func clientOf(group, otherwise, accept string) string {
+	switch {
+	case otherwise == string(DynamicClient):
+		return otherwise
+	case strings.Contains(accept, "as=PartialObjectMetadata"):
+		return "metadata"
+	case group == "kyverno.io", strings.HasSuffix(group, ".kyverno.io"):
+		return "kyverno"
+	case group == "wgpolicyk8s.io", group == "openreports.io":
+		return "policyreport"
+	case group == "apiextensions.k8s.io":
+		return "apiserver"
+	}
+	return otherwise
+}
+
+// kinds are the kinds of the resources that controllers ask for, as Kyverno's typed clients name them. The names of
+// other resources stand for themselves, as with its dynamic client.
+var kinds = map[string]string{
+	"secrets": "Secret", "configmaps": "ConfigMap", "namespaces": "Namespace", "pods": "Pod", "events": "Event",
+	"serviceaccounts": "ServiceAccount", "leases": "Lease", "deployments": "Deployment",
+	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
+	"subjectaccessreviews": "SubjectAccessReview", "selfsubjectaccessreviews": "SelfSubjectAccessReview",
+	"validatingwebhookconfigurations": "ValidatingWebhookConfiguration", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+	"customresourcedefinitions": "CustomResourceDefinition",
+	"clusterpolicies":           "ClusterPolicy", "policies": "Policy", "policyexceptions": "PolicyException",
+	"globalcontextentries": "GlobalContextEntry", "updaterequests": "UpdateRequest",
+	"cleanuppolicies": "CleanupPolicy", "clustercleanuppolicies": "ClusterCleanupPolicy",
+	"ephemeralreports": "EphemeralReport", "clusterephemeralreports": "ClusterEphemeralReport",
+	"policyreports": "PolicyReport", "clusterpolicyreports": "ClusterPolicyReport",
+}

@@ -1,0 +1,172 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Config is what the metrics ConfigMap says (control plane reference §2.2). The zero Config is that of a missing
+// ConfigMap.
+type Config struct {
+	// Include and Exclude are namespaces whose requests and policies are counted. Exclude wins; an empty Include is all.
+	Include, Exclude []string
+	// Refresh is how often all series are forgotten, so that those of deleted objects go away; 0 for never.
+	Refresh time.Duration
+	// Buckets are the bounds of the histograms; nil for DefaultBuckets.
+	Buckets []float64
+	// Exposure is by the instrument's name.
+	Exposure map[string]Exposure
+}
+
+// Exposure is what metricsExposure says of one instrument.
+type Exposure struct {
+	// Enabled: nil and true expose the instrument.
+	Enabled *bool `json:"enabled,omitempty"`
+	// DisabledLabelDimensions are labels that are left out; what differs in them only is counted together.
+	DisabledLabelDimensions []string `json:"disabledLabelDimensions,omitempty"`
+	// BucketBoundaries are the bounds of this histogram.
+	BucketBoundaries []float64 `json:"bucketBoundaries,omitempty"`
+	// BareName: false leaves out the second name that a counter has on /metrics, the one without _total.
+	BareName *bool `json:"bareName,omitempty"`
+}
+
+// DefaultBuckets are the bounds of histograms in seconds.
+var DefaultBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 25, 30}
+
+// serverBuckets are the bounds of http_server_request_duration, in seconds.
+var serverBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
+
+// sizeBuckets are the bounds of histograms in bytes.
+var sizeBuckets = []float64{0, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20}
+
+// ParseConfig reads the data of the metrics ConfigMap. A key that cannot be read has no effect and is named in the list,
+// as are names that no instrument has.
+func ParseConfig(data map[string]string) (Config, diag.List) {
+	var c Config
+	var diags diag.List
+	if v := data["namespaces"]; v != "" {
+		var lists struct{ Include, Exclude []string }
+		if err := json.Unmarshal([]byte(v), &lists); err != nil {
+			diags.Errorf("data.namespaces", "namespaces is not {\"include\": [], \"exclude\": []}: %v", err)
+		} else {
+			c.Include, c.Exclude = lists.Include, lists.Exclude
+		}
+	}
+	if v := data["metricsRefreshInterval"]; v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			diags.Errorf("data.metricsRefreshInterval", "metricsRefreshInterval %q is not a duration such as 24h", v)
+		} else {
+			c.Refresh = d
+		}
+	}
+	if v := data["bucketBoundaries"]; v != "" {
+		b, err := parseBuckets(v)
+		if err != nil {
+			diags.Errorf("data.bucketBoundaries", "bucketBoundaries: %v", err)
+		} else {
+			c.Buckets = b
+		}
+	}
+	if v := data["metricsExposure"]; v != "" {
+		if err := json.Unmarshal([]byte(v), &c.Exposure); err != nil {
+			c.Exposure = nil
+			diags.Errorf("data.metricsExposure", "metricsExposure is not a map from metric to {enabled, disabledLabelDimensions, bucketBoundaries}: %v", err)
+		}
+	}
+	for name, e := range c.Exposure {
+		diags.Add(checkExposure(name, e)...)
+		if !slices.IsSorted(e.BucketBoundaries) {
+			e.BucketBoundaries = nil
+			c.Exposure[name] = e
+		}
+	}
+	slices.SortFunc(diags, func(a, b diag.Diagnostic) int { return strings.Compare(a.Summary, b.Summary) })
+	return c, diags
+}
+
+// checkExposure finds what has no effect.
+func checkExposure(name string, e Exposure) diag.List {
+	var diags diag.List
+	at := slices.IndexFunc(declared, func(i Instrument) bool { return i.Name == name })
+	if at < 0 {
+		for i := range declared {
+			if declared[i].Exposed() == name {
+				diags.Warnf("data.metricsExposure", "metricsExposure: %s has no effect, as in Kyverno: the key is the name without _total", name)
+				return diags
+			}
+		}
+		diags.Warnf("data.metricsExposure", "metricsExposure: there is no metric %s", name)
+		return diags
+	}
+	labels := declared[at].LabelNames()
+	for _, l := range e.DisabledLabelDimensions {
+		if !slices.Contains(labels, l) {
+			diags.Warnf("data.metricsExposure", "metricsExposure: %s has no label %s", name, l)
+		}
+	}
+	if !slices.IsSorted(e.BucketBoundaries) {
+		diags.Errorf("data.metricsExposure", "metricsExposure: the bucketBoundaries of %s do not grow", name)
+	}
+	return diags
+}
+
+func parseBuckets(text string) ([]float64, error) {
+	var out []float64
+	for _, part := range strings.Split(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a number", strings.TrimSpace(part))
+		}
+		if n := len(out); n > 0 && out[n-1] >= v {
+			return nil, fmt.Errorf("the bounds do not grow at %v", v)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// counts reports whether what belongs to a namespace is counted; the namespace of cluster-scoped things always is.
+func (c *Config) counts(namespace string) bool {
+	if namespace == "" || namespace == "-" {
+		return true
+	}
+	if slices.Contains(c.Exclude, namespace) {
+		return false
+	}
+	return len(c.Include) == 0 || slices.Contains(c.Include, namespace)
+}
+
+// setup is what the configuration says of one instrument.
+func (c *Config) setup(i *Instrument, max int) setup {
+	e := c.Exposure[i.Name]
+	s := setup{
+		off: e.Enabled != nil && !*e.Enabled, bare: i.Bare && (e.BareName == nil || *e.BareName),
+		keep: make([]bool, len(i.Labels)), max: max,
+	}
+	for k, name := range i.LabelNames() {
+		s.keep[k] = !slices.Contains(e.DisabledLabelDimensions, name)
+	}
+	if i.Kind != Histogram {
+		return s
+	}
+	switch {
+	case len(e.BucketBoundaries) > 0:
+		s.bounds = e.BucketBoundaries
+	case i.Name == nameServerIn || i.Name == nameServerOut:
+		s.bounds = sizeBuckets
+	case i.Name == nameServerDuration:
+		s.bounds = serverBuckets
+	case c.Buckets != nil:
+		s.bounds = c.Buckets
+	default:
+		s.bounds = DefaultBuckets
+	}
+	return s
+}

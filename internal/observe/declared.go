@@ -1,0 +1,135 @@
+package observe
+
+// Label sets that several instruments share.
+var (
+	ruleLabels = []string{"policy_validation_mode", "policy_type", "policy_background_mode", "policy_namespace?", "policy_name?",
+		"resource_kind?", "resource_namespace?", "resource_request_operation", "rule_name?", "rule_result", "rule_type",
+		"rule_execution_cause", "dry_run"}
+	validatingLabels = []string{"policy_validation_mode", "policy_background_mode", "policy_name?", "policy_namespace?",
+		"resource_kind?", "resource_namespace?", "resource_request_operation", "execution_cause", "result"}
+	mutatingLabels   = validatingLabels[1:]
+	generatingLabels = mutatingLabels[1:]
+	reviewLabels     = []string{"resource_kind?", "resource_namespace?", "resource_request_operation", "request_allowed", "request_webhook"}
+	httpLabels       = []string{"http_request_method", "http_response_status_code", "network_protocol_name", "network_protocol_version", "server_address?", "url_scheme"}
+	deletionLabels   = []string{"policy_type", "policy_namespace?", "policy_name?", "resource_kind?", "resource_namespace?", "deletion_propagation"}
+	deletingLabels   = []string{"policy_type", "policy_namespace?", "policy_name?", "resource?", "resource_namespace?", "deletion_propagation"}
+	ttlLabels        = []string{"resource_namespace?", "resource_group?", "resource_version?", "resource_resource?"}
+)
+
+// httpScope is the scope under which Kyverno's users find the metrics of the HTTP server.
+const httpScope = "go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+// scopeVersions are the versions of other scopes, as users know them.
+var scopeVersions = map[string]string{httpScope: "0.69.0"}
+
+// Names of the instruments.
+const (
+	nameInfo                  = "kyverno_info"
+	nameRuleInfo              = "kyverno_policy_rule_info_total"
+	nameChanges               = "kyverno_policy_changes"
+	nameResults               = "kyverno_policy_results"
+	nameExecution             = "kyverno_policy_execution_duration_seconds"
+	nameValidatingResults     = "kyverno_validating_policy_results"
+	nameValidatingExecution   = "kyverno_validating_policy_execution_duration_seconds"
+	nameImageResults          = "kyverno_image_validating_policy_results"
+	nameImageExecution        = "kyverno_image_validating_policy_execution_duration_seconds"
+	nameMutatingResults       = "kyverno_mutating_policy_results"
+	nameMutatingExecution     = "kyverno_mutating_policy_execution_duration_seconds"
+	nameGeneratingResults     = "kyverno_generating_policy_results"
+	nameGeneratingExecution   = "kyverno_generating_policy_execution_duration_seconds"
+	nameReviews               = "kyverno_admission_requests"
+	nameReviewDuration        = "kyverno_admission_review_duration_seconds"
+	nameHTTP                  = "kyverno_http_requests"
+	nameHTTPDuration          = "kyverno_http_requests_duration_seconds"
+	nameServerDuration        = "http_server_request_duration"
+	nameServerIn              = "http_server_request_body_size"
+	nameServerOut             = "http_server_response_body_size"
+	nameQueries               = "kyverno_client_queries"
+	nameReconcile             = "kyverno_controller_reconcile"
+	nameRequeue               = "kyverno_controller_requeue"
+	nameDrop                  = "kyverno_controller_drop"
+	nameEventsDropped         = "kyverno_events_dropped"
+	nameBreaker               = "kyverno_breaker_total"
+	nameBreakerDrops          = "kyverno_breaker_drops"
+	nameUpdateRequests        = "kyverno_updaterequest_total"
+	nameDeprecated            = "kyverno_deprecated_api_requests"
+	nameCleanupDeleted        = "kyverno_cleanup_controller_deletedobjects"
+	nameCleanupErrors         = "kyverno_cleanup_controller_errors"
+	nameDeletingDeleted       = "kyverno_deleting_controller_deletedobjects"
+	nameDeletingErrors        = "kyverno_deleting_controller_errors"
+	nameTTLInfo               = "kyverno_ttl_controller_info"
+	nameTTLDeleted            = "kyverno_ttl_controller_deletedobjects"
+	nameTTLErrors             = "kyverno_ttl_controller_errors"
+	nameCertificate           = "ephor_certificate_expiry_timestamp_seconds"
+	nameAuditsDropped         = "ephor_audits_dropped"
+	nameUpdateRequestsFailed  = "ephor_updaterequest_writes_failed"
+	nameUpdateRequestsWaiting = "ephor_updaterequest_backlog"
+	nameOverflow              = "ephor_metric_overflow"
+)
+
+// declared is the table of all instruments. Names and labels are those of the control plane reference §8.1; what is
+// marked Ours has no counterpart there.
+var declared = []Instrument{
+	{Name: nameInfo, Kind: Gauge, Labels: []string{"version"},
+		Help: "always 1; the label says which version runs", Query: `count by (version) (kyverno_info)`},
+	{Name: nameRuleInfo, Kind: Gauge, Labels: []string{"policy_validation_mode", "policy_type", "policy_background_mode", "policy_namespace?", "policy_name?", "rule_name?", "rule_type", "status_ready"},
+		Help: "1 for each rule of each policy in force, those generated for pod controllers included", Query: `count by (rule_type, status_ready) (kyverno_policy_rule_info_total)`},
+	{Name: nameChanges, Kind: Counter, Labels: []string{"policy_validation_mode", "policy_type", "policy_background_mode", "policy_namespace?", "policy_name?", "policy_change_type"},
+		Help: "policies that were created, updated or deleted while the process watched", Query: `sum by (policy_change_type) (increase(kyverno_policy_changes_total[1h]))`},
+	{Name: nameResults, Kind: Counter, Bare: true, Labels: ruleLabels,
+		Help: "results of rules, one for each rule and request or scanned object", Query: `sum by (policy_name, rule_result) (rate(kyverno_policy_results_total[5m]))`},
+	{Name: nameExecution, Kind: Histogram, Labels: ruleLabels,
+		Help: "seconds that a rule took for one request or scanned object", Query: `histogram_quantile(0.95, sum by (le, policy_name) (rate(kyverno_policy_execution_duration_seconds_bucket[5m])))`},
+	{Name: nameValidatingResults, Kind: Counter, Labels: validatingLabels, Help: "results of ValidatingPolicies"},
+	{Name: nameValidatingExecution, Kind: Histogram, Labels: validatingLabels, Help: "seconds that a ValidatingPolicy took for one request or scanned object"},
+	{Name: nameImageResults, Kind: Counter, Labels: validatingLabels, Help: "results of ImageValidatingPolicies"},
+	{Name: nameImageExecution, Kind: Histogram, Labels: validatingLabels, Help: "seconds that an ImageValidatingPolicy took for one request or scanned object"},
+	{Name: nameMutatingResults, Kind: Counter, Labels: mutatingLabels, Help: "results of MutatingPolicies"},
+	{Name: nameMutatingExecution, Kind: Histogram, Labels: mutatingLabels, Help: "seconds that a MutatingPolicy took for one request or object"},
+	{Name: nameGeneratingResults, Kind: Counter, Labels: generatingLabels, Help: "results of GeneratingPolicies"},
+	{Name: nameGeneratingExecution, Kind: Histogram, Labels: generatingLabels, Help: "seconds that a GeneratingPolicy took for one trigger"},
+	{Name: nameReviews, Kind: Counter, Labels: reviewLabels,
+		Help: "admission reviews that were answered", Query: `sum by (request_webhook, request_allowed) (rate(kyverno_admission_requests_total[5m]))`},
+	{Name: nameReviewDuration, Kind: Histogram, Labels: reviewLabels,
+		Help: "seconds from the first byte of an admission review to its answer, all policies together", Query: `histogram_quantile(0.99, sum by (le) (rate(kyverno_admission_review_duration_seconds_bucket[5m])))`},
+	{Name: nameHTTP, Kind: Counter, Labels: []string{"http_method", "http_url?"},
+		Help: "HTTP requests to the paths that the process serves", Query: `sum by (http_url) (rate(kyverno_http_requests_total[5m]))`},
+	{Name: nameHTTPDuration, Kind: Histogram, Labels: []string{"http_method", "http_url?"},
+		Help: "seconds that an HTTP request took, its handler included", Query: `sum(rate(kyverno_http_requests_duration_seconds_sum[5m])) / sum(rate(kyverno_http_requests_duration_seconds_count[5m]))`},
+	{Name: nameServerDuration, Kind: Histogram, Scope: httpScope, Labels: httpLabels,
+		Help: "seconds that an HTTP request took, by status code", Query: `sum by (http_response_status_code) (rate(http_server_request_duration_count[5m]))`},
+	{Name: nameServerIn, Kind: Histogram, Scope: httpScope, Labels: httpLabels,
+		Help: "bytes of the bodies of HTTP requests", Query: `sum(rate(http_server_request_body_size_sum[5m]))`},
+	{Name: nameServerOut, Kind: Histogram, Scope: httpScope, Labels: httpLabels,
+		Help: "bytes of the bodies of HTTP responses", Query: `sum(rate(http_server_response_body_size_sum[5m]))`},
+	{Name: nameQueries, Kind: Counter, Labels: []string{"operation", "client_type", "resource_kind?", "resource_namespace?"},
+		Help: "requests to the API server; watches count once, when they begin", Query: `topk(5, sum by (operation, resource_kind) (increase(kyverno_client_queries_total[1h])))`},
+	{Name: nameReconcile, Kind: Counter, Labels: []string{"controller_name"},
+		Help: "rounds of the controllers", Query: `sum by (controller_name) (increase(kyverno_controller_reconcile_total[1h]))`},
+	{Name: nameRequeue, Kind: Counter, Labels: []string{"controller_name", "num_requeues"},
+		Help: "rounds of controllers that failed and are tried again; the label counts the failures in a row, up to 10"},
+	{Name: nameDrop, Kind: Counter, Labels: []string{"controller_name"}, Help: "work that a controller gave up"},
+	{Name: nameEventsDropped, Kind: Counter, Help: "events that were not written because the queue was full", Query: `increase(kyverno_events_dropped_total[1h])`},
+	{Name: nameBreaker, Kind: Counter, Labels: []string{"circuit_name"}, Help: "reports that asked a circuit breaker for leave"},
+	{Name: nameBreakerDrops, Kind: Counter, Labels: []string{"circuit_name"}, Help: "reports that a circuit breaker kept back"},
+	{Name: nameUpdateRequests, Kind: Gauge, Labels: []string{"resource_namespace?"}, Help: "UpdateRequests that exist"},
+	{Name: nameDeprecated, Kind: Counter, Labels: []string{"group", "version", "kind", "field"},
+		Help: "reviews of objects in an API that Kyverno has deprecated; the label field is empty for the kind itself", Query: `sum by (kind, version) (increase(kyverno_deprecated_api_requests_total[24h]))`},
+	{Name: nameCleanupDeleted, Kind: Counter, Labels: deletionLabels, Help: "objects that cleanup policies deleted"},
+	{Name: nameCleanupErrors, Kind: Counter, Labels: deletionLabels, Help: "objects that cleanup policies could not delete"},
+	{Name: nameDeletingDeleted, Kind: Counter, Labels: deletingLabels, Help: "objects that deleting policies deleted"},
+	{Name: nameDeletingErrors, Kind: Counter, Labels: deletingLabels, Help: "objects that deleting policies could not delete"},
+	{Name: nameTTLInfo, Kind: Gauge, Labels: ttlLabels[1:], Help: "1 for each resource whose TTL labels are watched"},
+	{Name: nameTTLDeleted, Kind: Counter, Labels: ttlLabels, Help: "objects that were deleted because of their TTL label"},
+	{Name: nameTTLErrors, Kind: Counter, Labels: ttlLabels, Help: "objects that could not be deleted when their TTL was over"},
+	{Name: nameCertificate, Kind: Gauge, Labels: []string{"secret"}, Ours: true,
+		Help: "when the certificate in the Secret ends, in seconds since 1970", Query: `min by (secret) (ephor_certificate_expiry_timestamp_seconds) - time()`},
+	{Name: nameAuditsDropped, Kind: Counter, Ours: true,
+		Help: "admitted requests whose auditing rules were not judged because the queue was full", Query: `increase(ephor_audits_dropped_total[1h])`},
+	{Name: nameUpdateRequestsFailed, Kind: Counter, Ours: true,
+		Help: "UpdateRequests that could not be written before the answer and are tried again", Query: `increase(ephor_updaterequest_writes_failed_total[1h])`},
+	{Name: nameUpdateRequestsWaiting, Kind: Gauge, Ours: true,
+		Help: "UpdateRequests that wait in this process until they can be written", Query: `ephor_updaterequest_backlog`},
+	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
+		Help: "observations that were counted in a series of others because the metric has too many series"},
+}

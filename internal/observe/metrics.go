@@ -1,0 +1,286 @@
+package observe
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Options of Metrics.
+type Options struct {
+	// Version is the program's, for kyverno_info and OTLP.
+	Version string
+	// Namespace is the one the process runs in.
+	Namespace string
+	// MaxSeries bounds the series of each instrument; 0 for DefaultMaxSeries.
+	MaxSeries int
+}
+
+// Metrics counts. All methods are safe for all goroutines, and do nothing on a nil *Metrics.
+type Metrics struct {
+	options  Options
+	families map[string]*family
+	ordered  []*family // by exposed name
+	config   atomic.Pointer[Config]
+	results  resultCache
+
+	reviews, reviewDuration                              *family
+	http, httpDuration, serverDuration, serverIn         *family
+	serverOut, changes, queries, reconcile, requeue      *family
+	drop, deprecated, eventsDropped, auditsDropped       *family
+	breaker, breakerDrops, updateFailed, updateRequests  *family
+	updateWaiting, certificate, cleanupDeleted           *family
+	cleanupErrors, deletingDeleted, deletingErrors       *family
+	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
+	kinds                                                map[string]resultFamilies
+
+	mu       sync.Mutex // of the configuration
+	policies atomic.Pointer[func() []PolicyState]
+}
+
+// PolicyState is a policy with its condition, for kyverno_policy_rule_info_total.
+type PolicyState struct {
+	Program *policy.Program
+	Ready   bool
+}
+
+// NewMetrics returns Metrics under the configuration of a missing ConfigMap.
+func NewMetrics(o Options) *Metrics {
+	if o.MaxSeries <= 0 {
+		o.MaxSeries = DefaultMaxSeries
+	}
+	m := &Metrics{options: o, families: make(map[string]*family, len(declared))}
+	for _, i := range Declared() {
+		f := newFamily(&i)
+		m.families[i.Name] = f
+		m.ordered = append(m.ordered, f)
+		f.overflow = func() { m.overflow.with(f.Exposed()).add(1) }
+	}
+	get := func(name string) *family { return m.families[name] }
+	m.info, m.rule, m.changes = get(nameInfo), get(nameRuleInfo), get(nameChanges)
+	m.reviews, m.reviewDuration = get(nameReviews), get(nameReviewDuration)
+	m.http, m.httpDuration = get(nameHTTP), get(nameHTTPDuration)
+	m.serverDuration, m.serverIn, m.serverOut = get(nameServerDuration), get(nameServerIn), get(nameServerOut)
+	m.queries, m.reconcile, m.requeue, m.drop = get(nameQueries), get(nameReconcile), get(nameRequeue), get(nameDrop)
+	m.deprecated, m.eventsDropped, m.auditsDropped = get(nameDeprecated), get(nameEventsDropped), get(nameAuditsDropped)
+	m.breaker, m.breakerDrops = get(nameBreaker), get(nameBreakerDrops)
+	m.updateRequests, m.updateFailed, m.updateWaiting = get(nameUpdateRequests), get(nameUpdateRequestsFailed), get(nameUpdateRequestsWaiting)
+	m.certificate, m.overflow = get(nameCertificate), get(nameOverflow)
+	m.cleanupDeleted, m.cleanupErrors = get(nameCleanupDeleted), get(nameCleanupErrors)
+	m.deletingDeleted, m.deletingErrors = get(nameDeletingDeleted), get(nameDeletingErrors)
+	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
+	m.kinds = resultKinds(get)
+	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
+	m.rule.collect = m.collectRules
+	m.Configure(Config{})
+	// What users alert on is there before it first happens, so that increase() sees the first one.
+	m.eventsDropped.with().add(0)
+	m.auditsDropped.with().add(0)
+	m.updateFailed.with().add(0)
+	return m
+}
+
+// Configure takes over the metrics ConfigMap. Instruments whose setup changes begin anew, the others go on.
+func (m *Metrics) Configure(c Config) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.config.Store(&c)
+	for _, f := range m.families {
+		f.configure(c.setup(f.Instrument, m.options.MaxSeries))
+	}
+	m.results.clear()
+}
+
+// Run forgets all series at the refresh interval of the configuration, until ctx is done.
+func (m *Metrics) Run(ctx context.Context) {
+	if m == nil {
+		return
+	}
+	const look = 10 * time.Second
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	var age time.Duration
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		age += look
+		if every := m.config.Load().Refresh; every > 0 && age >= every {
+			age = 0
+			m.forget()
+		}
+	}
+}
+
+// forget makes all counters begin anew. Gauges keep what they were told.
+func (m *Metrics) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range m.families {
+		if f.Kind != Gauge {
+			f.reset()
+		}
+	}
+	m.results.clear()
+}
+
+// Counts reports whether what belongs to a namespace is counted.
+func (m *Metrics) counts(namespace string) bool { return m.config.Load().counts(namespace) }
+
+// Judged counts the results of an evaluation and the time that each took.
+func (m *Metrics) Judged(out *policy.Outcome) {
+	if m == nil || len(out.Results) == 0 {
+		return
+	}
+	m.judged(out)
+}
+
+// Reviewed counts an admission review that was answered. webhook is "ValidatingWebhookConfiguration" or
+// "MutatingWebhookConfiguration".
+func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, took time.Duration) {
+	if m == nil || !m.counts(req.Namespace) {
+		return
+	}
+	kind, op, ok := req.GVK.Kind, operation(req.Operation), strconv.FormatBool(allowed)
+	m.reviews.with(kind, req.Namespace, op, ok, webhook).add(1)
+	m.reviewDuration.with(kind, req.Namespace, op, ok, webhook).observe(took.Seconds())
+}
+
+// Deprecated counts a review of an object in a deprecated API; field is empty for the kind itself. namespace is the
+// object's.
+func (m *Metrics) Deprecated(group, version, kind, field, namespace string) {
+	if m == nil || !m.counts(namespace) {
+		return
+	}
+	m.deprecated.with(group, version, kind, field).add(1)
+}
+
+// Change is what happened to a policy.
+type Change string
+
+// The changes.
+const (
+	Created Change = "created"
+	Updated Change = "updated"
+	Deleted Change = "deleted"
+)
+
+// PolicyChanged counts a change of a policy, and forgets what was remembered of its rules.
+func (m *Metrics) PolicyChanged(p *policy.Program, c Change) {
+	if m == nil {
+		return
+	}
+	m.results.clear()
+	if ns := policyNamespace(p); m.counts(ns) {
+		m.changes.with(mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), ns, p.Name, string(c)).add(1)
+	}
+}
+
+// Policies says where the policies in force are found, for kyverno_policy_rule_info_total.
+func (m *Metrics) Policies(list func() []PolicyState) {
+	if m != nil {
+		m.policies.Store(&list)
+	}
+}
+
+func (m *Metrics) collectRules(set func(float64, ...string)) {
+	list := m.policies.Load()
+	if list == nil {
+		return
+	}
+	for _, s := range (*list)() {
+		p := s.Program
+		ns := policyNamespace(p)
+		if !m.counts(ns) {
+			continue
+		}
+		for _, r := range p.Rules {
+			set(1, mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), ns, p.Name, r.Name, ruleType(r), strconv.FormatBool(s.Ready))
+		}
+	}
+}
+
+// Reconciled counts a round of a controller.
+func (m *Metrics) Reconciled(controller string) {
+	if m != nil {
+		m.reconcile.with(controller).add(1)
+	}
+}
+
+// Requeued counts a round that failed and is tried again; failures is how many failed in a row.
+func (m *Metrics) Requeued(controller string, failures int) {
+	if m != nil {
+		m.requeue.with(controller, strconv.Itoa(min(failures, 10))).add(1)
+	}
+}
+
+// Dropped counts work that a controller gave up.
+func (m *Metrics) Dropped(controller string) {
+	if m != nil {
+		m.drop.with(controller).add(1)
+	}
+}
+
+// EventDropped counts an event that was not written.
+func (m *Metrics) EventDropped() {
+	if m != nil {
+		m.eventsDropped.with().add(1)
+	}
+}
+
+// AuditDropped counts a request whose auditing rules were not judged.
+func (m *Metrics) AuditDropped() {
+	if m != nil {
+		m.auditsDropped.with().add(1)
+	}
+}
+
+// CertificateExpiry notes when the certificate in a Secret ends.
+func (m *Metrics) CertificateExpiry(secret string, end time.Time) {
+	if m != nil {
+		m.certificate.with(secret).set(float64(end.Unix()))
+	}
+}
+
+// UpdateRequests notes how many UpdateRequests exist in the process's namespace.
+func (m *Metrics) UpdateRequests(n int) {
+	if m != nil {
+		m.updateRequests.with(m.options.Namespace).set(float64(n))
+	}
+}
+
+// UpdateRequestFailed counts an UpdateRequest that could not be written before the answer; waiting is how many wait to
+// be tried again.
+func (m *Metrics) UpdateRequestFailed(waiting int) {
+	if m != nil {
+		m.updateFailed.with().add(1)
+		m.updateWaiting.with().set(float64(waiting))
+	}
+}
+
+// UpdateRequestsWaiting notes how many UpdateRequests wait in the process until they can be written.
+func (m *Metrics) UpdateRequestsWaiting(n int) {
+	if m != nil {
+		m.updateWaiting.with().set(float64(n))
+	}
+}
+
+// Breaker counts a report that asked a circuit breaker for leave, and whether it was kept back.
+func (m *Metrics) Breaker(circuit string, dropped bool) {
+	if m == nil {
+		return
+	}
+	m.breaker.with(circuit).add(1)
+	if dropped {
+		m.breakerDrops.with(circuit).add(1)
+	}
+}

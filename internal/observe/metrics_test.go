@@ -1,0 +1,88 @@
+package observe
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// program is a policy with one enforcing rule.
+func program(name string) (*policy.Program, *policy.Rule) {
+	r := &policy.Rule{Name: "check-team", Stage: policy.StageValidate, Action: policy.ActionPlan{Default: policy.Enforce}}
+	return &policy.Program{Kind: "ClusterPolicy", Name: name, Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{r}}, r
+}
+
+func outcome(p *policy.Program, r *policy.Rule, namespace string, status policy.Status) *policy.Outcome {
+	req := &policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: namespace}
+	return &policy.Outcome{Request: req, Results: []policy.Result{{Program: p, Rule: r, Yield: policy.Yield{Status: status}, Elapsed: 2 * time.Millisecond}}}
+}
+
+// page is what /metrics shows.
+func page(t testing.TB, m *Metrics) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+func contains(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, l := range lines {
+		if !strings.Contains(text, l+"\n") {
+			t.Errorf("there is no line\n%s\nin\n%s", l, text)
+		}
+	}
+}
+
+func TestNilDoesNothing(t *testing.T) {
+	var m *Metrics
+	p, r := program("require-labels")
+	m.Judged(outcome(p, r, "default", policy.StatusPass))
+	m.Reviewed(&policy.Request{}, "ValidatingWebhookConfiguration", true, time.Second)
+	m.PolicyChanged(p, Created)
+	m.Reconciled("x")
+	m.Requeued("x", 1)
+	m.Dropped("x")
+	m.EventDropped()
+	m.AuditDropped()
+	m.Breaker("x", true)
+	m.CertificateExpiry("x", time.Now())
+	m.UpdateRequests(1)
+	m.UpdateRequestFailed(1)
+	m.UpdateRequestsWaiting(1)
+	m.Deprecated("kyverno.io", "v1", "ClusterPolicy", "", "")
+	m.Policies(nil)
+	m.Configure(Config{})
+	m.Run(t.Context())
+	if next := http.NotFoundHandler(); m.HTTP(next) == nil {
+		t.Error("no handler")
+	}
+}
+
+func TestResults(t *testing.T) {
+	m := NewMetrics(Options{Version: "v1"})
+	p, r := program("require-labels")
+	for range 3 {
+		m.Judged(outcome(p, r, "default", policy.StatusFail))
+	}
+	const labels = `{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="require-labels",policy_namespace="-",policy_type="cluster",policy_validation_mode="enforce",resource_kind="Pod",resource_namespace="default",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="check-team",rule_result="fail",rule_type="validate"`
+	contains(t, page(t, m),
+		"# TYPE kyverno_policy_results_total counter", "kyverno_policy_results_total"+labels+"} 3",
+		"# TYPE kyverno_policy_results counter", "kyverno_policy_results"+labels+"} 3",
+		"# TYPE kyverno_policy_execution_duration_seconds histogram",
+		"kyverno_policy_execution_duration_seconds_bucket"+labels+`,le="0.005"} 3`,
+		"kyverno_policy_execution_duration_seconds_bucket"+labels+`,le="+Inf"} 3`,
+		"kyverno_policy_execution_duration_seconds_count"+labels+"} 3",
+		"kyverno_policy_execution_duration_seconds_sum"+labels+"} 0.006",
+		`kyverno_info{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",version="v1"} 1`,
+	)
+}

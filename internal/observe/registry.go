@@ -1,0 +1,238 @@
+package observe
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+)
+
+// DefaultMaxSeries is how many series an instrument may have; a series of a histogram takes a kilobyte.
+const DefaultMaxSeries = 10_000
+
+// other is the value of the open labels in series that take what is too much.
+const other = "other"
+
+// longest is the longest value of a label, in bytes.
+const longest = 256
+
+// separator ends each value in a key; it is in no valid UTF-8.
+const separator = 0xFF
+
+// family is one instrument with its series.
+type family struct {
+	*Instrument
+	open  []bool
+	state atomic.Pointer[state]
+	// overflow is told of every observation that went into a series of others; nil for none.
+	overflow func()
+	// collect fills a gauge at the time of the scrape; nil for instruments that keep their numbers.
+	collect func(set func(value float64, values ...string))
+}
+
+// state is a family under one configuration. Another configuration is another state, in which counting begins anew.
+type state struct {
+	setup
+	mu     sync.RWMutex
+	series map[string]*series
+}
+
+// setup is what the configuration says of a family.
+type setup struct {
+	off    bool
+	bare   bool
+	keep   []bool // per label
+	bounds []float64
+	max    int
+}
+
+func (s *setup) equal(o *setup) bool {
+	return s.off == o.off && s.bare == o.bare && s.max == o.max && slices.Equal(s.keep, o.keep) && slices.Equal(s.bounds, o.bounds)
+}
+
+// series is one set of labels with its numbers. A nil *series takes everything and keeps nothing.
+type series struct {
+	count atomic.Uint64
+	// sum holds the bits of a float64: the value of a gauge, the sum of a histogram.
+	sum     atomic.Uint64
+	bounds  []float64
+	buckets []atomic.Uint64 // one more than bounds
+	// others: the series takes what is too much.
+	others   bool
+	overflow func()
+}
+
+func newFamily(i *Instrument) *family {
+	f := &family{Instrument: i, open: make([]bool, len(i.Labels))}
+	for k, l := range i.Labels {
+		_, f.open[k] = cutMark(l)
+	}
+	return f
+}
+
+// configure takes over a setup, unless it is the present one.
+func (f *family) configure(s setup) {
+	if old := f.state.Load(); old == nil || !old.equal(&s) {
+		f.state.Store(&state{setup: s, series: map[string]*series{}})
+	}
+}
+
+// reset forgets all series.
+func (f *family) reset() {
+	f.state.Store(&state{setup: f.state.Load().setup, series: map[string]*series{}})
+}
+
+// with returns the series with these values of the labels, in order of declaration. It allocates only for a new series.
+func (f *family) with(values ...string) *series {
+	return f.state.Load().with(f, values)
+}
+
+func (st *state) with(f *family, values []string) *series {
+	if st.off {
+		return nil
+	}
+	var room [512]byte
+	key := st.appendKey(room[:0], values)
+	st.mu.RLock()
+	s := st.series[string(key)]
+	st.mu.RUnlock()
+	if s == nil {
+		s = st.create(f, values)
+	}
+	return s
+}
+
+func (st *state) appendKey(b []byte, values []string) []byte {
+	for k, v := range values {
+		if st.keep[k] {
+			b = append(append(b, v...), separator)
+		}
+	}
+	return b
+}
+
+// create makes the series, or finds the one that stands for it.
+func (st *state) create(f *family, values []string) *series {
+	clean := make([]string, len(values))
+	for k, v := range values {
+		clean[k] = cleanValue(v)
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	key := string(st.appendKey(nil, clean))
+	if s := st.series[key]; s != nil {
+		return s
+	}
+	others := false
+	if len(st.series) >= st.max {
+		// The open labels are given up; the others keep their few values, so that sums by them stay right.
+		for k := range clean {
+			if f.open[k] {
+				clean[k], others = other, true
+			}
+		}
+		key = string(st.appendKey(nil, clean))
+		if s := st.series[key]; s != nil {
+			return s
+		}
+		if !others || len(st.series) >= 2*st.max {
+			return nil // labels of a fixed set of values cannot get here
+		}
+	}
+	s := &series{others: others, overflow: f.overflow}
+	if f.Kind == Histogram {
+		s.bounds, s.buckets = st.bounds, make([]atomic.Uint64, len(st.bounds)+1)
+	}
+	st.series[key] = s
+	return s
+}
+
+// cleanValue is a value that is fit to be written: valid UTF-8 of a bounded length.
+func cleanValue(v string) string {
+	if !utf8.ValidString(v) {
+		v = strings.ToValidUTF8(v, "�")
+	}
+	if len(v) > longest {
+		v = strings.ToValidUTF8(v[:longest], "")
+	}
+	return v
+}
+
+// add counts n.
+func (s *series) add(n uint64) {
+	if s == nil {
+		return
+	}
+	s.count.Add(n)
+	s.told()
+}
+
+// set is for gauges.
+func (s *series) set(v float64) {
+	if s != nil {
+		s.sum.Store(math.Float64bits(v))
+	}
+}
+
+// observe puts v into a histogram.
+func (s *series) observe(v float64) {
+	if s == nil {
+		return
+	}
+	i := 0
+	for i < len(s.bounds) && v > s.bounds[i] {
+		i++
+	}
+	s.buckets[i].Add(1)
+	s.count.Add(1)
+	for {
+		old := s.sum.Load()
+		if s.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v)) {
+			break
+		}
+	}
+	s.told()
+}
+
+func (s *series) told() {
+	if s.others && s.overflow != nil {
+		s.overflow()
+	}
+}
+
+// row is a series with its key, for those who write it out.
+type row struct {
+	key string
+	*series
+}
+
+// rows are the series in order of their keys. A gauge that is filled at the time of the scrape is filled now.
+func (f *family) rows() (*state, []row) {
+	st := f.state.Load()
+	if f.collect != nil && !st.off {
+		st = &state{setup: st.setup, series: map[string]*series{}}
+		f.collect(func(v float64, values ...string) { st.with(f, values).set(v) })
+	}
+	st.mu.RLock()
+	rows := make([]row, 0, len(st.series))
+	for key, s := range st.series {
+		rows = append(rows, row{key, s})
+	}
+	st.mu.RUnlock()
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
+	return st, rows
+}
+
+// split cuts a key into its values.
+func split(into []string, key string) []string {
+	into = into[:0]
+	for {
+		i := strings.IndexByte(key, separator)
+		if i < 0 {
+			return into
+		}
+		into, key = append(into, key[:i]), key[i+1:]
+	}
+}

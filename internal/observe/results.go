@@ -1,0 +1,188 @@
+package observe
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// resultFamilies are the two instruments for the results of a family of policies, with the values of their labels.
+type resultFamilies struct {
+	count, took *family
+	labels      func(r *policy.Result, req *policy.Request) []string
+}
+
+// resultKinds is by the kind of the policy; "" stands for all other kinds.
+func resultKinds(get func(string) *family) map[string]resultFamilies {
+	validating := resultFamilies{get(nameValidatingResults), get(nameValidatingExecution), validatingValues}
+	images := resultFamilies{get(nameImageResults), get(nameImageExecution), validatingValues}
+	mutating := resultFamilies{get(nameMutatingResults), get(nameMutatingExecution), func(r *policy.Result, req *policy.Request) []string {
+		return validatingValues(r, req)[1:]
+	}}
+	generating := resultFamilies{get(nameGeneratingResults), get(nameGeneratingExecution), func(r *policy.Result, req *policy.Request) []string {
+		return validatingValues(r, req)[2:]
+	}}
+	return map[string]resultFamilies{
+		"":                 {get(nameResults), get(nameExecution), ruleValues},
+		"ValidatingPolicy": validating, "NamespacedValidatingPolicy": validating,
+		"ImageValidatingPolicy": images, "NamespacedImageValidatingPolicy": images,
+		"MutatingPolicy": mutating, "NamespacedMutatingPolicy": mutating,
+		"GeneratingPolicy": generating, "NamespacedGeneratingPolicy": generating,
+	}
+}
+
+// resultKey says which series a result belongs to. It holds the rule by its address: finding the series of a result must
+// cost less than the rule did.
+type resultKey struct {
+	rule            *policy.Rule
+	kind, namespace string
+	operation       policy.Operation
+	status          policy.Status
+	origin          policy.RequestOrigin
+	dryRun          bool
+}
+
+type resultSeries struct{ count, took *series }
+
+// resultCache remembers the series of results. It is cleared when policies or the configuration change, so that it keeps
+// no rule alive.
+type resultCache struct{ now atomic.Pointer[resultMap] }
+
+type resultMap struct {
+	mu     sync.RWMutex
+	series map[resultKey]resultSeries
+}
+
+func (c *resultCache) clear() { c.now.Store(&resultMap{series: map[resultKey]resultSeries{}}) }
+
+func (m *Metrics) judged(out *policy.Outcome) {
+	req := out.Request
+	// The cache is taken before the series are looked up: series of a configuration that has gone since then only get
+	// into a cache that has gone too.
+	cache := m.results.now.Load()
+	key := resultKey{kind: req.GVK.Kind, namespace: req.Namespace, operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
+	for i := range out.Results {
+		r := &out.Results[i]
+		key.rule, key.status = r.Rule, r.Status
+		cache.mu.RLock()
+		s, ok := cache.series[key]
+		cache.mu.RUnlock()
+		if !ok {
+			s = m.resolve(r, req)
+			cache.keep(key, s, m.options.MaxSeries)
+		}
+		s.count.add(1)
+		s.took.observe(r.Elapsed.Seconds())
+	}
+}
+
+func (c *resultMap) keep(key resultKey, s resultSeries, max int) {
+	key.kind, key.namespace = strings.Clone(key.kind), strings.Clone(key.namespace) // they may be parts of the review
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.series) >= max {
+		clear(c.series)
+	}
+	c.series[key] = s
+}
+
+// resolve finds the series of a result; none when its namespace is not counted.
+func (m *Metrics) resolve(r *policy.Result, req *policy.Request) resultSeries {
+	if !m.counts(r.Program.Namespace) {
+		return resultSeries{}
+	}
+	f, ok := m.kinds[r.Program.Kind]
+	if !ok {
+		f = m.kinds[""]
+	}
+	values := f.labels(r, req)
+	return resultSeries{count: f.count.with(values...), took: f.took.with(values...)}
+}
+
+// ruleValues are the values of ruleLabels.
+func ruleValues(r *policy.Result, req *policy.Request) []string {
+	p := r.Program
+	return []string{mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), policyNamespace(p), p.Name,
+		req.GVK.Kind, req.Namespace, operation(req.Operation), r.Rule.Name, r.Status.String(), ruleType(r.Rule),
+		cause(req), strconv.FormatBool(req.DryRun)}
+}
+
+// validatingValues are the values of validatingLabels.
+func validatingValues(r *policy.Result, req *policy.Request) []string {
+	p := r.Program
+	action := "Audit"
+	if mode(p) == enforce {
+		action = "Deny"
+	}
+	return []string{action, strconv.FormatBool(p.Settings.Background), p.Name, p.Namespace,
+		req.GVK.Kind, req.Namespace, operation(req.Operation), cause(req), r.Status.String()}
+}
+
+// The values of policy_validation_mode.
+const (
+	enforce = "enforce"
+	audit   = "audit"
+)
+
+// mode is enforce when some rule of the policy refuses requests somewhere.
+func mode(p *policy.Program) string {
+	for _, r := range p.Rules {
+		if r.Action.MayEnforce() {
+			return enforce
+		}
+	}
+	return audit
+}
+
+func policyType(p *policy.Program) string {
+	if p.Namespace == "" {
+		return "cluster"
+	}
+	return "namespaced"
+}
+
+func policyNamespace(p *policy.Program) string {
+	if p.Namespace == "" {
+		return "-"
+	}
+	return p.Namespace
+}
+
+func ruleType(r *policy.Rule) string {
+	switch {
+	case r.Stage.Has(policy.StageVerifyImages):
+		return "imageVerify"
+	case r.Stage.Has(policy.StageMutate | policy.StageMutateExisting):
+		return "mutate"
+	case r.Stage.Has(policy.StageGenerate):
+		return "generate"
+	case r.Stage.Has(policy.StageValidate):
+		return "validate"
+	}
+	return "-"
+}
+
+func cause(req *policy.Request) string {
+	if req.Origin == policy.FromScan {
+		return "background_scan"
+	}
+	return "admission_request"
+}
+
+// operation is the operation as labels have it, without an allocation.
+func operation(o policy.Operation) string {
+	switch o {
+	case policy.Create:
+		return "create"
+	case policy.Update:
+		return "update"
+	case policy.Delete:
+		return "delete"
+	case policy.Connect:
+		return "connect"
+	}
+	return strings.ToLower(string(o))
+}

@@ -1,0 +1,97 @@
+package observe
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// appendText writes the family in the text format of Prometheus, version 0.0.4.
+func (f *family) appendText(b []byte) []byte {
+	st, rows := f.rows()
+	if st.off || len(rows) == 0 {
+		return b
+	}
+	columns := f.columns(st.keep)
+	b = f.appendSeries(b, f.Exposed(), columns, rows)
+	if st.bare && f.Exposed() != f.Name {
+		b = f.appendSeries(b, f.Name, columns, rows)
+	}
+	return b
+}
+
+func (f *family) appendSeries(b []byte, name string, columns []column, rows []row) []byte {
+	b = append(append(append(append(b, "# HELP "...), name...), ' '), f.Help...)
+	b = append(append(append(append(b, "\n# TYPE "...), name...), ' '), f.Kind.String()...)
+	b = append(b, '\n')
+	var values []string
+	for _, r := range rows {
+		values = split(values, r.key)
+		switch f.Kind {
+		case Counter:
+			b = appendLabels(append(b, name...), columns, values, "")
+			b = strconv.AppendUint(b, r.count.Load(), 10)
+		case Gauge:
+			b = appendLabels(append(b, name...), columns, values, "")
+			b = appendFloat(b, math.Float64frombits(r.sum.Load()))
+		case Histogram:
+			// The buckets are counted apart, so the count is their sum: it must equal the last bucket.
+			total := uint64(0)
+			for i := range r.buckets {
+				total += r.buckets[i].Load()
+				bound := "+Inf"
+				if i < len(r.bounds) {
+					bound = string(appendFloat(nil, r.bounds[i]))
+				}
+				b = appendLabels(append(append(b, name...), "_bucket"...), columns, values, bound)
+				b = append(strconv.AppendUint(b, total, 10), '\n')
+			}
+			b = appendLabels(append(append(b, name...), "_sum"...), columns, values, "")
+			b = append(appendFloat(b, math.Float64frombits(r.sum.Load())), '\n')
+			b = appendLabels(append(append(b, name...), "_count"...), columns, values, "")
+			b = strconv.AppendUint(b, total, 10)
+		}
+		b = append(b, '\n')
+	}
+	return b
+}
+
+// appendLabels writes the labels and a space; bound is the value of le, which a series of a histogram's bucket has.
+func appendLabels(b []byte, columns []column, values []string, bound string) []byte {
+	b = append(b, '{')
+	for i, c := range columns {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		v := c.constant
+		if c.at >= 0 {
+			v = values[c.at]
+		}
+		b = append(append(b, c.name...), '=', '"')
+		b = appendEscaped(b, v)
+		b = append(b, '"')
+	}
+	if bound != "" {
+		b = append(append(append(b, `,le="`...), bound...), '"')
+	}
+	return append(b, '}', ' ')
+}
+
+func appendEscaped(b []byte, v string) []byte {
+	if strings.IndexAny(v, "\\\"\n") < 0 {
+		return append(b, v...)
+	}
+	for i := range len(v) {
+		switch c := v[i]; c {
+		case '\\', '"':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
