@@ -53,11 +53,13 @@ func (a *auditor) add(job audit) {
 	defer a.closing.RUnlock()
 	if a.closed {
 		a.dropped.Add(1)
+		a.server.Observer.AuditDropped()
 		return
 	}
 	select {
 	case a.queue <- job:
 	default:
+		a.server.Observer.AuditDropped()
 		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen, too few to hurt
 			a.server.Log.Warn("the audit queue is full: auditing rules were not judged", "dropped", n)
 		}
@@ -87,9 +89,10 @@ func (a *auditor) judge(job audit) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
 	defer cancel()
-	out := engine.Eval(ctx, engine.Input{
+	out := a.server.eval(ctx, engine.Input{
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,
 	})
+	a.server.Observer.Judged(&out)
 	for i := range out.Results {
 		r := &out.Results[i]
 		if r.Status == policy.StatusFail || r.Status == policy.StatusError || r.Status == policy.StatusWarn {

@@ -20,7 +20,8 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row *r
 	if len(selections) == 0 || req.Object == nil {
 		return response{allowed: true}, nil
 	}
-	changed := engine.Eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root})
+	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root})
+	s.Observer.Judged(&changed)
 	decision := engine.DecideMutation(&changed)
 	for i := range changed.Results {
 		if r := &changed.Results[i]; r.Status == policy.StatusError {
@@ -37,7 +38,8 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row *r
 		if final != req.Object {
 			on = req.WithObject(final)
 		}
-		verified := engine.Eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root})
+		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root})
+		s.Observer.Judged(&verified)
 		if decision = engine.Decide(&verified); !decision.Allowed {
 			return response{message: decision.Message}, nil
 		}

@@ -17,7 +17,8 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 	plan := planOf(selections)
 	decision := policy.Decision{Allowed: true}
 	if plan.enforce {
-		out := engine.Eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages, Root: s.root, Select: enforcing})
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages, Root: s.root, Select: enforcing})
+		s.Observer.Judged(&out)
 		decision = engine.Decide(&out)
 	}
 	if !decision.Allowed {
@@ -26,7 +27,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 	res := response{allowed: true, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
 		// These cannot refuse; they are judged now only for the sake of the warnings.
-		out := engine.Eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: row.Stages, Root: s.root, Select: auditing})
+		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: row.Stages, Root: s.root, Select: auditing})
 		out.FailurePolicy = policy.Ignore
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -49,8 +50,12 @@ type Options struct {
 	DrainDelay time.Duration
 	// Exceptions says whose PolicyExceptions are applied, for the warnings of those who write others.
 	Exceptions Exceptions
-	Log        *slog.Logger
-	Now        func() time.Time
+	// Observer is told what the server does; nil for nobody.
+	Observer Observer
+	// Eval evaluates; nil for engine.Eval.
+	Eval func(context.Context, engine.Input) policy.Outcome
+	Log  *slog.Logger
+	Now  func() time.Time
 }
 
 // Server answers reviews.
@@ -69,6 +74,9 @@ type Server struct {
 
 // New returns a Server. ready tells why this process cannot serve yet, nil when it can.
 func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root world.Root, cluster Cluster, ready func() error) *Server {
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
 	srv := &Server{Options: o, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
@@ -85,7 +93,7 @@ func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 // requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	server := &http.Server{
-		Handler: s,
+		Handler: s.Observer.HTTP(s),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: getCertificate,
@@ -182,6 +190,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
 		return
 	}
+	began := s.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
 	defer cancel()
 	res, err := row.handle(s, ctx, req, row)
@@ -190,6 +199,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	s.Observer.Reviewed(req, webhookOf(r.URL.Path), res.allowed, s.Now().Sub(began))
 	res.uid = req.UID
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType

@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Observer is told what the server does, for metrics and traces. All methods are called by many goroutines, on the way
+// of a review: they must be quick, and keep nothing that they are given.
+type Observer interface {
+	// HTTP wraps the server's handler.
+	HTTP(http.Handler) http.Handler
+	// Reviewed is called with the answer to a review; webhook is the kind of the configuration that sends such reviews.
+	Reviewed(req *policy.Request, webhook string, allowed bool, took time.Duration)
+	// Judged is called with every evaluation whose results count: not with those that are only made for their warnings.
+	Judged(*policy.Outcome)
+	// Deprecated is called with a review of an object in an API that Kyverno has deprecated.
+	Deprecated(group, version, kind, field, namespace string)
+	// AuditDropped is called for each request whose auditing rules were not judged.
+	AuditDropped()
+}
+
+// unobserved is the Observer of a server that has none.
+type unobserved struct{}
+
+func (unobserved) HTTP(next http.Handler) http.Handler                      { return next }
+func (unobserved) Reviewed(*policy.Request, string, bool, time.Duration)    {}
+func (unobserved) Judged(*policy.Outcome)                                   {}
+func (unobserved) Deprecated(group, version, kind, field, namespace string) {}
+func (unobserved) AuditDropped()                                            {}
+
+// The kinds of webhook configurations, as Observer is told them.
+const (
+	mutatingWebhook   = "MutatingWebhookConfiguration"
+	validatingWebhook = "ValidatingWebhookConfiguration"
+)
+
+// webhookOf is the kind of the configuration that sends reviews to the path.
+func webhookOf(path string) string {
+	base, _, _ := strings.Cut(path, finegrained)
+	if strings.Contains(base, "mutate") {
+		return mutatingWebhook
+	}
+	return validatingWebhook
+}
+
+// eval runs the engine with the clock that measures rules.
+func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
+	in.Now = s.Now
+	if s.Eval != nil {
+		return s.Eval(ctx, in)
+	}
+	return engine.Eval(ctx, in)
+}
