@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -28,7 +30,9 @@ type filter struct {
 	description    kyvernov1.ResourceDescription
 	operations     []policy.Operation
 	labels         map[string]string // matchLabels of a selector that can be used
-	path           string            // where the filter stands in the policy
+	requesters     []rbacv1.Subject
+	roles          []string // roles and cluster roles
+	path           string   // where the filter stands in the policy
 }
 
 // compileFilter orders the tests by cost: what compares two words first, what walks the object next, what looks
@@ -38,7 +42,8 @@ func compileFilter(f kyvernov1.ResourceFilter, o Options, path string) filter {
 	if o.IgnoreOperations {
 		d.Operations = nil
 	}
-	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d, path: path}
+	out := filter{resource: !d.IsZero(), user: asksUser(u), hasKinds: len(d.Kinds) > 0, description: d, path: path, requesters: u.Subjects}
+	out.roles = append(append(out.roles, u.Roles...), u.ClusterRoles...)
 	add := func(a attribute, t test) { out.steps = append(out.steps, step{test: t, attribute: a}) }
 	addUser := func(a attribute, t test) { out.steps = append(out.steps, step{test: t, attribute: a, user: true}) }
 

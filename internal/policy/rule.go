@@ -74,8 +74,12 @@ type Rule struct {
 	// Excludes are the filters of exclude.any (or of an exclude block with one filter) that say nothing but what a Target
 	// can say: whatever one of them covers the rule does not match.
 	Excludes []Target
+	// Header is what match and exclude say with literals; nil when nothing can be told.
+	Header *Header
 	// Outputs are the kinds of the objects that a generate rule makes, as far as they are written out.
 	Outputs []Output
+	// Grants are the rights that whoever carries out the rule's work needs on other objects.
+	Grants []Grant
 	// Generation says how a generate rule treats what it made; nil for other rules.
 	Generation *Generation
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
@@ -112,7 +116,21 @@ type Output struct {
 	Namespace string
 	// List: they are copies of a cloneList, whose namespace is passed over for cluster-scoped kinds.
 	List bool
+	// Copy: they are copies of other objects of the kind.
+	Copy bool
 	Path string // of the pattern, such as spec.rules[0].generate
+}
+
+// Grant is what somebody must be allowed to do with objects of a kind, so that a rule's work can be done.
+type Grant struct {
+	// APIVersion and Kind may hold variables; the kind may be one of a subresource, Kind/sub.
+	APIVersion, Kind string
+	// Namespace and Name may hold variables, the name also wildcards; empty for all, or for cluster-scoped objects.
+	Namespace, Name string
+	Verbs           []string
+	// Source: the objects are only read, to be copied.
+	Source bool
+	Path   string // of the field that asks for it, such as spec.rules[0].mutate.targets
 }
 
 // Generation says how a generate rule treats what it made.

@@ -37,6 +37,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	out.Match = matcher.Match
 	out.Targets = matcher.Targets()
 	out.Excludes = matcher.Excludes()
+	out.Header = matcher.Header()
 
 	kind := c.kind(r)
 	if kind == nil {
@@ -71,6 +72,9 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	}
 	c.diags.Add(c.harmless...)
 	out.Outputs = c.outputs
+	if !in.Origin.IsAutogen() {
+		out.Grants = grants(r, in.Path)
+	}
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())
 	for _, o := range in.Action.Overrides {
