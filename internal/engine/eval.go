@@ -29,6 +29,9 @@ type Input struct {
 	Select func(*policy.Rule, policy.Action) bool
 	// Now is the clock that measures Result.Elapsed; nil measures nothing.
 	Now func() time.Time
+	// Watch is called before each rule, may give it a context of its own, and returns what is called with its yield (of
+	// no status when the rule does not match); nil watches nothing.
+	Watch func(context.Context, *policy.Program, *policy.Rule) (context.Context, func(policy.Yield))
 }
 
 // Eval runs the rules of in.Selections that match in.Request, in order, and returns their results. Every rule sees the
@@ -81,7 +84,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			}
 		}
 		began := r.now()
-		yield := r.rule(req, p, rule)
+		yield := r.watched(req, p, rule)
 		elapsed := r.now().Sub(began)
 		for i := range yield.Work {
 			yield.Work[i].Program, yield.Work[i].Rule = p, rule
@@ -148,6 +151,20 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 		add(policy.Result{Program: first.Program, Rule: first.Rule, Yield: y, Action: first.Action})
 	}
 	return v
+}
+
+// watched is rule, under the eyes of whoever watches.
+func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
+	if r.in.Watch == nil {
+		return r.rule(req, p, rule)
+	}
+	outer := r.ctx
+	ctx, end := r.in.Watch(outer, p, rule)
+	r.ctx = ctx
+	yield := r.rule(req, p, rule)
+	end(yield)
+	r.ctx = outer
+	return yield
 }
 
 // rule matches and evaluates one rule. Whatever goes wrong in it becomes a result of status error.

@@ -340,3 +340,25 @@ func TestElapsed(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// A watcher sees each rule with its yield, and what it makes of the context is what the rule gets.
+func TestWatch(t *testing.T) {
+	type key struct{}
+	reads := func(s *policy.Scope) policy.Yield {
+		name, _ := s.Env.Meter.Context().Value(key{}).(string)
+		return policy.Yield{Status: policy.StatusPass, Message: name}
+	}
+	s := program(rule("a", reads), rule("b", func(*policy.Scope) policy.Yield { panic("b") }), rule("c", reads))
+	s.Rules[2].Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
+	var seen []string
+	in := Input{Selections: []policy.Selection{s}, Request: request(policy.Create), Stages: policy.StageValidate}
+	in.Watch = func(ctx context.Context, p *policy.Program, r *policy.Rule) (context.Context, func(policy.Yield)) {
+		return context.WithValue(ctx, key{}, "of "+r.Name), func(y policy.Yield) {
+			seen = append(seen, r.Name+" "+y.Status.String()+" "+y.Message)
+		}
+	}
+	Eval(context.Background(), in)
+	if want := []string{"a pass of a", "b error rule b panicked: b", "c  "}; !slices.Equal(seen, want) {
+		t.Errorf("saw %q, want %q", seen, want)
+	}
+}
