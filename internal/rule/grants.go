@@ -1,0 +1,68 @@
+package rule
+
+import (
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Verbs that work needs on its objects (§13.6, §13.8).
+var (
+	verbsChange      = []string{"get", "update"}
+	verbsCreate      = []string{"get", "create"}
+	verbsSynchronize = []string{"get", "create", "update", "delete"}
+	verbsCopy        = []string{"get"}
+	verbsCopyList    = []string{"get", "list"}
+)
+
+// grants lists the rights that the work of a rule needs; none when it has no work.
+func grants(r *kyvernov1.Rule, path string) []policy.Grant {
+	var out []policy.Grant
+	switch {
+	case r.Mutation != nil:
+		for i := range r.Mutation.Targets {
+			t := &r.Mutation.Targets[i]
+			out = append(out, policy.Grant{
+				APIVersion: t.APIVersion, Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, Verbs: verbsChange, Path: path + ".mutate.targets",
+			})
+		}
+	case r.Generation != nil:
+		g := r.Generation
+		verbs := verbsCreate
+		if g.Synchronize {
+			verbs = verbsSynchronize
+		}
+		if hasPattern(&g.GeneratePattern) {
+			out = patternGrants(&g.GeneratePattern, verbs, path+".generate")
+		}
+		for i := range g.ForEachGeneration {
+			out = append(out, patternGrants(&g.ForEachGeneration[i].GeneratePattern, verbs, path+".generate.foreach["+strconv.Itoa(i)+"]")...)
+		}
+	}
+	return out
+}
+
+func patternGrants(p *kyvernov1.GeneratePattern, verbs []string, path string) []policy.Grant {
+	if !hasCloneList(p) {
+		out := []policy.Grant{{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Verbs: verbs, Path: path}}
+		if p.Clone != (kyvernov1.CloneFrom{}) {
+			out = append(out, policy.Grant{
+				APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Clone.Namespace, Name: p.Clone.Name, Verbs: verbsCopy, Source: true, Path: path + ".clone",
+			})
+		}
+		return out
+	}
+	var out []policy.Grant
+	for _, k := range p.CloneList.Kinds {
+		apiVersion, kind, ok := splitKind(k)
+		if !ok { // variables, or a mistake that is told elsewhere
+			apiVersion, kind = k, k
+		}
+		out = append(out,
+			policy.Grant{APIVersion: apiVersion, Kind: kind, Namespace: p.Namespace, Verbs: verbs, Path: path},
+			policy.Grant{APIVersion: apiVersion, Kind: kind, Namespace: p.CloneList.Namespace, Verbs: verbsCopyList, Source: true, Path: path + ".cloneList"},
+		)
+	}
+	return out
+}
