@@ -99,6 +99,9 @@ func (c *cleaner) list(ctx context.Context) (map[object]*unstructured.Unstructur
 func (c *cleaner) clean(ctx context.Context) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTime)
 	defer cancel()
+	if err := c.clearEvents(ctx); err != nil {
+		return nil, err
+	}
 	seen := map[string]bool{}
 	for round := 0; ; round++ {
 		now, err := c.list(ctx)
@@ -127,6 +130,20 @@ func (c *cleaner) clean(ctx context.Context) (left []string, err error) {
 		case <-time.After(min(200*time.Millisecond<<min(round, 3), time.Second)):
 		}
 	}
+}
+
+// clearEvents deletes the events of namespaces that stay: tests ask whether there is one, without saying of which object.
+func (c *cleaner) clearEvents(ctx context.Context) error {
+	for o := range c.before {
+		if o.resource != (schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}) {
+			continue
+		}
+		events := c.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(o.name)
+		if err := events.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			return fmt.Errorf("delete the events of %s: %w", o.name, err)
+		}
+	}
+	return nil
 }
 
 // leftovers are the new objects that nobody else removes. While policies are left only those are named: they could
