@@ -78,6 +78,10 @@ type Work struct {
 	Synchronize bool
 	// SkipBackground: nothing is done when the requester was the background controller itself.
 	SkipBackground bool
+	// Trigger is the object that the rule is to be carried out for; nil for that of the request.
+	Trigger *Source
+	// OfSource: the request's object is one that the rule copies. What is meant is everything that was copied from it.
+	OfSource bool
 	// Propagation says what a deletion does to dependents: Foreground, Background or Orphan; empty for the default.
 	Propagation string
 	// Planned: the evaluation was asked to plan (engine.Input.Plan), so that Generated is complete, up to Err.

@@ -66,11 +66,11 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 // noteOutputs tells those who can ask a cluster what the pattern makes.
 func (c *compiler) noteOutputs(p *kyvernov1.GeneratePattern, path string) {
 	if p.Kind != "" && isStatic(p.Kind) && isStatic(p.APIVersion) {
-		c.outputs = append(c.outputs, policy.Output{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Path: path})
+		c.outputs = append(c.outputs, policy.Output{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Copy: p.Clone != (kyvernov1.CloneFrom{}), Path: path})
 	}
 	for _, k := range p.CloneList.Kinds {
 		if apiVersion, kind, ok := splitKind(k); ok && isStatic(k) {
-			c.outputs = append(c.outputs, policy.Output{APIVersion: apiVersion, Kind: kind, Namespace: p.Namespace, List: true, Path: path + ".cloneList"})
+			c.outputs = append(c.outputs, policy.Output{APIVersion: apiVersion, Kind: kind, Namespace: p.Namespace, List: true, Copy: true, Path: path + ".cloneList"})
 		}
 	}
 }
