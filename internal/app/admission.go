@@ -39,7 +39,11 @@ const drainDelay = 3 * time.Second
 // and tasks first, then the server with its open requests, the cache last.
 func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	log := newLogger(f.loggingFormat, f.verbosity)
-	tuneMemory()
+	logKnown(log, f.noEffect)
+	f.memory.tune()
+	if err := f.profile.serve(ctx, log); err != nil {
+		return err
+	}
 	cfg, err := restConfig(f.kubeconfig, f.qps, f.burst)
 	if err != nil {
 		return err

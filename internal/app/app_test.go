@@ -43,9 +43,6 @@ func TestFlags(t *testing.T) {
 		{args: append(required, "--leaderElectionRetryPeriod=0s"), want: "must be positive"},
 		{args: append(required, "--enablePolicyException=false", "--exceptionNamespace=", "--protectManagedResources=false")},
 		{args: append(required, "--enablePolicyException", "--exceptionNamespace=*")},
-		{args: append(required, "--enableTracing=true"), want: "this version has no tracing; leave the flag out or set it to false"},
-		{args: append(required, "--enableTracing"), want: "this version has no tracing"},
-		{args: append(required, "--omitEvents=PolicyApplied"), want: "this version has no events; leave the flag out"},
 		{args: append(required, "--noSuchFlag"), want: "unknown flag"},
 		{args: required, env: map[string]string{envForceIgnore: "maybe"}, want: envForceIgnore},
 	} {
@@ -140,16 +137,6 @@ func TestS12ServiceToken(t *testing.T) {
 		if got, err := f.token(t.Context()); got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
-	}
-}
-
-func TestMissingFlagsAreDistinct(t *testing.T) {
-	seen := map[string]bool{}
-	for _, m := range missing {
-		if seen[m.flag] || m.feature == "" {
-			t.Errorf("%+v", m)
-		}
-		seen[m.flag] = true
 	}
 }
 

@@ -27,7 +27,8 @@ func newAdmissionCommand() *cobra.Command {
 		Use:   "admission",
 		Short: "Answer the API server's admission reviews",
 		Long: "Answers admission reviews by the policies in the cluster, and keeps certificates, webhook configurations and\n" +
-			"the policies' status. Flags and environment have Kyverno's names; a flag of a feature that Ephor does not have is refused.",
+			"the policies' status. Flags and environment have Kyverno's names; flags of Kyverno's\n" +
+			"that have no meaning here are accepted, with a line in the log.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,6 +41,7 @@ func newAdmissionCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
+	cmd.SetFlagErrorFunc(suggestFlag)
 	cmd.SetContext(context.Background())
 	return cmd
 }

@@ -3,9 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -15,31 +13,34 @@ import (
 
 // admissionFlags are the flags of the admission controller (control plane reference §1.5).
 type admissionFlags struct {
-	kubeconfig         string
-	qps                float32
-	burst              int
-	resyncPeriod       time.Duration
-	verbosity          int
-	loggingFormat      string
-	leaderRetryPeriod  time.Duration
-	caSecret           string
-	tlsSecret          string
-	keyAlgorithm       string
-	algorithm          certs.Algorithm // from keyAlgorithm
-	renewBefore        time.Duration
-	unmanagedCerts     bool
-	serverIP           string
-	servicePort        int32
-	host               string
-	port               int
-	webhookTimeout     int32
-	admissionReports   bool
-	auditWorkers       int
-	auditCapacity      int
-	forceIgnore        bool
-	registrationUnused time.Duration
-	calls              callFlags
-	exceptions         exceptionFlags
+	kubeconfig        string
+	qps               float32
+	burst             int
+	resyncPeriod      time.Duration
+	verbosity         int
+	loggingFormat     string
+	leaderRetryPeriod time.Duration
+	caSecret          string
+	tlsSecret         string
+	keyAlgorithm      string
+	algorithm         certs.Algorithm // from keyAlgorithm
+	renewBefore       time.Duration
+	unmanagedCerts    bool
+	serverIP          string
+	servicePort       int32
+	host              string
+	port              int
+	webhookTimeout    int32
+	admissionReports  bool
+	auditWorkers      int
+	auditCapacity     int
+	forceIgnore       bool
+	calls             callFlags
+	exceptions        exceptionFlags
+	serving           servingFlags
+	profile           profileFlags
+	memory            memoryFlags
+	noEffect          []string // the flags that were given in vain
 }
 
 // envForceIgnore is the environment's form of --forceFailurePolicyIgnore; the flag wins.
@@ -67,15 +68,17 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that judge auditing rules after the answer")
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests that may wait for them")
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
-	fs.DurationVar(&f.registrationUnused, "webhookRegistrationTimeout", 2*time.Minute, "accepted for compatibility, without effect")
-	_ = fs.MarkHidden("webhookRegistrationTimeout")
 	f.calls.register(fs)
 	f.exceptions.register(fs)
-	registerMissing(fs)
+	f.serving.register(fs)
+	f.profile.register(fs)
+	f.memory.register(fs)
+	registerKnown(fs, "A")
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	f.noEffect = givenKnown(fs)
 	var errs []error
 	if f.caSecret == "" || f.tlsSecret == "" {
 		errs = append(errs, errors.New("--caSecretName and --tlsSecretName are required"))
@@ -98,75 +101,6 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
 	}
-	if err := f.calls.complete(fs, lookup); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.memory.complete())
 	return errors.Join(errs...)
-}
-
-// missing are Kyverno's flags for features that do not exist here. A value that asks for nothing is accepted, so that
-// charts which write defaults work; any other is refused at start rather than ignored.
-var missing = []struct {
-	flag, feature string
-	harmless      []string
-}{
-	{"autoUpdateWebhooks", "static webhook configurations", []string{"true"}},
-	{"excludeBootstrapResources", "the exclusion of bootstrap resources", []string{"false"}},
-	{"protectManagedResources", "protection of managed resources", []string{"", "false"}},
-	{"generateValidatingAdmissionPolicy", "generated ValidatingAdmissionPolicies", []string{"", "false"}},
-	{"generateMutatingAdmissionPolicy", "generated MutatingAdmissionPolicies", []string{"", "false"}},
-	{"enableDeferredLoading", "eager loading of context entries", []string{"", "true"}},
-	{"enableConfigMapCaching", "reading ConfigMaps from a cache", []string{"false"}},
-	{"crdWatcher", "watching CustomResourceDefinitions", []string{"false"}},
-	{"disableMetrics", "metrics", []string{"true"}},
-	{"metricsPort", "metrics", nil},
-	{"otelConfig", "metrics", nil},
-	{"enableTracing", "tracing", []string{"false"}},
-	{"profile", "profiling", []string{"false"}},
-	{"imagePullSecrets", "image registries", []string{""}},
-	{"registryCredentialHelpers", "image registries", []string{""}},
-	{"allowInsecureRegistry", "image registries", []string{"false"}},
-	{"enableTuf", "image verification", []string{"false"}},
-	{"enableReporting", "reports", []string{""}},
-	{"omitEvents", "events", nil},
-	{"maxQueuedEvents", "events", []string{"0"}},
-	{"maxAdmissionReports", "reports", nil},
-	{"openreportsEnabled", "reports", []string{"false"}},
-	{"backgroundServiceAccountName", "generate and mutate-existing rules", []string{""}},
-	{"reportsServiceAccountName", "reports", []string{""}},
-	{"maxGlobalContextEntries", "global context entries", []string{"0"}},
-	{"dumpPayload", "payload dumps", []string{"false"}},
-	{"dumpPatches", "patch dumps", []string{"", "false"}},
-}
-
-func registerMissing(fs *pflag.FlagSet) {
-	for _, m := range missing {
-		fs.Var(&missingFlag{flag: m.flag, feature: m.feature, harmless: m.harmless}, m.flag, "not available: "+m.feature)
-		_ = fs.MarkHidden(m.flag)
-		if slices.Contains(m.harmless, "false") || slices.Contains(m.harmless, "true") {
-			fs.Lookup(m.flag).NoOptDefVal = "true"
-		}
-	}
-}
-
-// missingFlag is a flag whose feature is missing.
-type missingFlag struct {
-	flag, feature, value string
-	harmless             []string
-}
-
-func (m *missingFlag) String() string { return m.value }
-func (m *missingFlag) Type() string   { return "string" }
-
-// Set accepts the values that ask for nothing.
-func (m *missingFlag) Set(v string) error {
-	if slices.Contains(m.harmless, v) {
-		m.value = v
-		return nil
-	}
-	text := "this version has no " + m.feature + "; leave the flag out"
-	if values := slices.DeleteFunc(slices.Clone(m.harmless), func(s string) bool { return s == "" }); len(values) > 0 {
-		text += " or set it to " + strings.Join(values, " or ")
-	}
-	return errors.New(text)
 }

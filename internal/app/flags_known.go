@@ -1,0 +1,210 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// knownFlag is a flag of the control plane reference (§1.5) that has no meaning in a process of Ephor. It is accepted,
+// so that charts and manifests written for Kyverno start, and named in one line of the log.
+type knownFlag struct {
+	name string
+	// processes that take it: A admission, B background, R reports, C cleanup, I the init container, whose work every
+	// process does itself.
+	processes string
+	boolean   bool // may be given without a value
+	why       string
+}
+
+// Why a flag has no meaning.
+const (
+	whyKlog     = "Ephor's log has one level, --v, and one destination"
+	whyImages   = "nothing is read from image registries"
+	whyReports  = "reports are not written"
+	whyMetrics  = "there are no metrics"
+	whyTracing  = "there is no tracing"
+	whyEvents   = "there are no events"
+	whyNative   = "native admission policies are not generated"
+	whyInternal = "Ephor is not built on what the flag tunes"
+)
+
+// knownFlags is the table. A flag that gets a meaning leaves it.
+var knownFlags = []knownFlag{
+	{"add_dir_header", "ABRCI", true, whyKlog},
+	{"alsologtostderr", "ABRCI", true, whyKlog},
+	{"log_backtrace_at", "ABRCI", false, whyKlog},
+	{"log_dir", "ABRCI", false, whyKlog},
+	{"log_file", "ABRCI", false, whyKlog},
+	{"log_file_max_size", "ABRCI", false, whyKlog},
+	{"logtostderr", "ABRCI", true, whyKlog},
+	{"one_output", "ABRCI", true, whyKlog},
+	{"skip_headers", "ABRCI", true, whyKlog},
+	{"skip_log_headers", "ABRCI", true, whyKlog},
+	{"stderrthreshold", "ABRCI", false, whyKlog},
+	{"vmodule", "ABRCI", false, whyKlog},
+	{"loggingtsFormat", "ABRCI", false, "times are written as RFC 3339"},
+	{"disableLogColor", "ABRCI", true, "the log has no colours"},
+
+	{"enableTracing", "ABRC", true, whyTracing},
+	{"tracingAddress", "ABRC", false, whyTracing},
+	{"tracingPort", "ABRC", false, whyTracing},
+	{"tracingCreds", "ABRC", false, whyTracing},
+	{"otelConfig", "ABRC", false, whyMetrics},
+	{"otelCollector", "ABRC", false, whyMetrics},
+	{"transportCreds", "ABRC", false, whyMetrics},
+	{"metricsHost", "ABRC", false, whyMetrics},
+	{"metricsPort", "ABRC", false, whyMetrics},
+	{"metricsCASecretName", "ABRC", false, whyMetrics},
+	{"metricsTLSSecretName", "ABRC", false, whyMetrics},
+	{"metricsKeyAlgorithm", "ABRC", false, whyMetrics},
+	{"metricsRenewBefore", "ABRC", false, whyMetrics},
+	{"metricsServerIP", "ABRC", false, whyMetrics},
+	{"disableMetrics", "ABRC", true, whyMetrics},
+	{"exemplarFilter", "ABRC", false, whyMetrics},
+	{"controllerRuntimeMetricsAddress", "AB", false, "Ephor's own metrics hold what there is to know"},
+
+	{"eventsRateLimitQPS", "ABRCI", false, whyEvents},
+	{"eventsRateLimitBurst", "ABRCI", false, whyEvents},
+	{"maxQueuedEvents", "ABRC", false, whyEvents},
+	{"omitEvents", "ABR", false, whyEvents},
+
+	{"crdWatcher", "ABRCI", true, "new kinds are always seen"},
+	{"enableConfigMapCaching", "ABRC", true, "ConfigMaps of context entries are read when they are asked for"},
+	{"enableDeferredLoading", "ABRC", true, "context entries are always loaded when they are first used"},
+	{"maxGlobalContextEntries", "ABRC", false, "there are no global context entries"},
+	{"webhookRegistrationTimeout", "A", false, "webhooks are registered without waiting"},
+	{"autoUpdateWebhooks", "A", true, "webhook configurations always follow the policies"},
+	{"excludeBootstrapResources", "A", true, "wildcards never cover what a cluster needs to start"},
+	{"dumpPatches", "A", true, whyInternal},
+	{"cleanupServerHost", "ABRI", false, "only the cleanup controller listens there"},
+	{"cleanupServerPort", "ABRI", false, "only the cleanup controller listens there"},
+	{"autoDeleteWebhooks", "C", true, "webhook configurations go away with their owner"},
+
+	{"enableTuf", "AR", true, whyImages},
+	{"tufMirror", "AR", false, whyImages},
+	{"tufRoot", "AR", false, whyImages},
+	{"tufRootRaw", "AR", false, whyImages},
+	{"enableCosignLogging", "AR", true, whyImages},
+	{"allowInsecureRegistry", "ABR", true, whyImages},
+	{"imagePullSecrets", "ABR", false, whyImages},
+	{"registryCredentialHelpers", "ABR", false, whyImages},
+	{"imageVerifyCacheEnabled", "AR", true, whyImages},
+	{"imageVerifyCacheMaxSize", "AR", false, whyImages},
+	{"imageVerifyCacheTTLDuration", "AR", false, whyImages},
+
+	{"enableReporting", "ABR", false, whyReports},
+	{"allowedResults", "ABR", false, whyReports},
+	{"maxAdmissionReports", "A", false, whyReports},
+	{"openreportsEnabled", "ARI", true, whyReports},
+	{"reportsServiceAccountName", "A", false, whyReports},
+
+	{"generateValidatingAdmissionPolicy", "A", true, whyNative},
+	{"generateMutatingAdmissionPolicy", "A", true, whyNative},
+	{"allowHTTPInNamespacedPolicies", "ABRC", true, "namespaced policies never call services"},
+}
+
+// registerKnown registers the flags of the table that the process (one letter) takes and that have no meaning in it yet.
+// It comes after all others are registered.
+func registerKnown(fs *pflag.FlagSet, process string) {
+	for _, k := range knownFlags {
+		if !strings.Contains(k.processes, process) || fs.Lookup(k.name) != nil {
+			continue
+		}
+		fs.Var(&knownValue{flag: k}, k.name, "accepted without effect: "+k.why)
+		_ = fs.MarkHidden(k.name)
+		if k.boolean {
+			fs.Lookup(k.name).NoOptDefVal = "true"
+		}
+	}
+}
+
+// knownValue is the value of a flag of the table. Nobody reads it.
+type knownValue struct {
+	flag knownFlag
+	text string
+}
+
+func (v *knownValue) String() string { return v.text }
+func (v *knownValue) Type() string   { return "string" }
+
+// Set takes anything, but for booleans that are none.
+func (v *knownValue) Set(text string) error {
+	if v.flag.boolean && text != "" {
+		if _, err := strconv.ParseBool(text); err != nil {
+			return errors.New("it is true or false")
+		}
+	}
+	v.text = text
+	return nil
+}
+
+// givenKnown are the flags without effect that were given, each with the reason.
+func givenKnown(fs *pflag.FlagSet) []string {
+	var given []string
+	fs.Visit(func(f *pflag.Flag) {
+		if v, ok := f.Value.(*knownValue); ok {
+			given = append(given, "--"+f.Name+": "+v.flag.why)
+		}
+	})
+	return given
+}
+
+// logKnown names them in one line.
+func logKnown(log *slog.Logger, given []string) {
+	if len(given) > 0 {
+		log.Info("flags without an effect here", "flags", strings.Join(given, "; "))
+	}
+}
+
+// suggestFlag adds to the error for an unknown flag the flags that were probably meant.
+func suggestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	name := unknown.GetSpecifiedName()
+	var near []string
+	best := len(name)/3 + 1 // more than a third of it is another word
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, noEffect := f.Value.(*knownValue); f.Hidden && !noEffect {
+			return
+		}
+		switch d := distance(strings.ToLower(name), strings.ToLower(f.Name)); {
+		case d < best:
+			near, best = []string{"--" + f.Name}, d
+		case d == best:
+			near = append(near, "--"+f.Name)
+		}
+	})
+	if len(near) == 0 || len(near) > 3 {
+		return fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())
+	}
+	return fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+}
+
+// distance is the number of letters to insert, remove or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			next := diagonal
+			if a[i] != b[j] {
+				next = 1 + slices.Min([]int{diagonal, row[j], row[j+1]})
+			}
+			diagonal, row[j+1] = row[j+1], next
+		}
+	}
+	return row[len(b)]
+}

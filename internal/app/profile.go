@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// profileFlags say whether Go's profiles are served, and where.
+type profileFlags struct {
+	enabled bool
+	port    int
+	address string
+}
+
+func (f *profileFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.enabled, "profile", false, "serve Go's profiles over plain HTTP, below /debug/pprof/")
+	fs.IntVar(&f.port, "profilePort", 6060, "port for the profiles")
+	fs.StringVar(&f.address, "profileAddress", "", "address for the profiles; empty for all")
+}
+
+// serve answers until ctx is done. It returns at once when profiles are not enabled.
+func (f *profileFlags) serve(ctx context.Context, log *slog.Logger) error {
+	if !f.enabled {
+		return nil
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(f.address, strconv.Itoa(f.port)))
+	if err != nil {
+		return fmt.Errorf("serve profiles: %w", err)
+	}
+	mux := http.NewServeMux() // not the default one, which anybody may have added to
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	log.Info("profiles are served", "address", listener.Addr().String())
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("profiles are no longer served", "error", err)
+		}
+	}()
+	return nil
+}
