@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -124,12 +125,11 @@ func TestLifeOfCertificates(t *testing.T) {
 				t.Fatalf("bundle holds %d certificates", len(ca.Certs))
 			}
 			newLeaf := parse(t, f, "pair").Certs[0]
-			must(t, verify(newLeaf, []*x509.Certificate{old}, now))
-			must(t, verify(newLeaf, ca.Certs[:1], now))
-			// An expired CA certificate leaves the bundle at the next renewal.
-			now = start.Add((351 + 351) * day)
-			must(t, reconcile(t, f, config(a), now))
-			if got := len(parse(t, f, "ca").Certs); got != 2 {
+			must(t, verify([]*x509.Certificate{newLeaf}, []*x509.Certificate{old}, now))
+			must(t, verify([]*x509.Certificate{newLeaf}, ca.Certs[:1], now))
+			// An expired CA certificate leaves the bundle.
+			must(t, reconcile(t, f, config(a), start.Add(366*day)))
+			if got := len(parse(t, f, "ca").Certs); got != 1 {
 				t.Errorf("bundle holds %d certificates", got)
 			}
 		})
@@ -149,44 +149,81 @@ func TestPlan(t *testing.T) {
 	broken := func(s *corev1.Secret) { s.Data = map[string][]byte{"tls.crt": []byte("x")} }
 	foreign := &fakeWriter{fakeSecrets: fakeSecrets{}}
 	must(t, reconcile(t, foreign, config(ECDSA), start))
+	noKey := func(s *corev1.Secret) { unmanaged(s); delete(s.Data, "tls.key") }
+	opaque := func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }
+	own, others := [][]byte{Bundle(ca)}, [][]byte{Bundle(ca), Bundle(foreign.fakeSecrets["ca"])}
+	wide := config(ECDSA)
+	wide.Names = ServiceNames("kyverno-svc", "kyverno", "10.0.0.1:9443")
 	for _, c := range []struct {
-		name            string
-		cfg             Config
-		state           State
-		after           time.Duration
-		ca, tls         bool
-		replaceCA, fail bool
+		name  string
+		cfg   Config // config(ECDSA) when empty
+		state State
+		after time.Duration
+		want  string // what the plan says, in words
+		fail  string // part of the error
 	}{
-		{name: "all is well", state: State{ca, pair}},
-		{name: "nothing there", ca: true, tls: true},
-		{name: "no leaf", state: State{CA: ca}, tls: true},
-		{name: "no CA", state: State{TLS: pair}, ca: true, tls: true},
-		{name: "the leaf is another CA's", state: State{ca, foreign.fakeSecrets["pair"]}, tls: true},
-		{name: "a broken CA of ours", state: State{with(ca, broken), pair}, ca: true, tls: true},
-		{name: "a broken CA of somebody else's", state: State{with(ca, func(s *corev1.Secret) { broken(s); unmanaged(s) }), pair}, fail: true},
-		{name: "a valid pair of somebody else's", state: State{with(ca, unmanaged), with(pair, unmanaged)}},
-		{name: "an ending pair of somebody else's", state: State{with(ca, unmanaged), with(pair, unmanaged)}, after: 140 * day, fail: true},
-		{name: "another type", state: State{with(ca, func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }), pair}, ca: true, tls: true, replaceCA: true},
-		{name: "the CA's key is of another algorithm", cfg: config(RSA), state: State{ca, pair}, after: 360 * day, fail: true},
-		{name: "a name is missing", cfg: func() Config {
-			c := config(ECDSA)
-			c.Names = ServiceNames("kyverno-svc", "kyverno", "10.0.0.1:9443")
-			return c
-		}(), state: State{ca, pair}, tls: true},
+		{name: "all is well", state: State{CA: ca, TLS: pair}},
+		{name: "nothing there", want: "ca newKey tls"},
+		{name: "no leaf", state: State{CA: ca}, want: "tls"},
+		{name: "no leaf, and the clients trust the CA", state: State{CA: ca, Published: own}, want: "tls"},
+		{name: "no leaf, and a client does not trust the CA yet", state: State{CA: ca, Published: others}, want: "wait"},
+		{name: "no CA", state: State{TLS: pair}, want: "ca newKey tls"},
+		{name: "no CA, but clients: what they trust stays", state: State{TLS: pair, Published: own}, want: "ca newKey keep=1 wait"},
+		{name: "neither, but a server still serves", state: State{Serving: parse(t, f, "pair").Certs, Published: own}, want: "ca newKey keep=1 wait"},
+		{name: "neither, and what clients trust has nothing to do with us", state: State{Serving: parse(t, f, "pair").Certs, Published: others[1:]}, want: "ca newKey wait"},
+		{name: "the leaf is another CA's", state: State{CA: ca, TLS: foreign.fakeSecrets["pair"]}, want: "tls"},
+		{name: "a broken CA of ours", state: State{CA: with(ca, broken), TLS: pair}, want: "ca newKey tls"},
+		{name: "a CA with another's key", state: State{CA: with(ca, func(s *corev1.Secret) { s.Data["tls.key"] = pair.Data["tls.key"] }), TLS: pair}, want: "ca newKey tls"},
+		{name: "a broken CA of somebody else's", state: State{CA: with(ca, func(s *corev1.Secret) { broken(s); unmanaged(s) }), TLS: pair}, fail: "we can't renew them"},
+		{name: "a valid pair of somebody else's", state: State{CA: with(ca, unmanaged), TLS: with(pair, unmanaged)}},
+		{name: "a pair of somebody else's in Secrets of another type", state: State{
+			CA:  with(ca, func(s *corev1.Secret) { unmanaged(s); opaque(s) }),
+			TLS: with(pair, func(s *corev1.Secret) { unmanaged(s); opaque(s) }),
+		}},
+		{name: "a CA of somebody else's without its key", state: State{CA: with(ca, noKey), TLS: with(pair, unmanaged)}},
+		{name: "a CA of somebody else's without its key, and no leaf", state: State{CA: with(ca, noKey)}, fail: "no key that could sign"},
+		{name: "a CA of somebody else's signs our leaf", state: State{CA: with(ca, unmanaged)}, want: "tls"},
+		{name: "a leaf of somebody else's without a CA", state: State{TLS: with(pair, unmanaged)}, fail: "we can't renew them"},
+		{name: "an ending pair of somebody else's is still served", state: State{CA: with(ca, unmanaged), TLS: with(pair, unmanaged)}, after: 140 * day},
+		{name: "an ended pair of somebody else's", state: State{CA: with(ca, unmanaged), TLS: with(pair, unmanaged)}, after: 151 * day, fail: "we can't renew them"},
+		{name: "an ended CA of somebody else's", state: State{CA: with(ca, unmanaged), TLS: with(pair, unmanaged)}, after: 366 * day, fail: "the CA in the Secret ca has ended"},
+		{name: "another type", state: State{CA: with(ca, opaque), TLS: pair}, want: "ca newKey replaceCA tls"},
+		{name: "the CA ends soon", state: State{CA: ca, TLS: pair, Published: own}, after: 340 * day, want: "ca keep=1 tls"},
+		{name: "the CA ends soon, and another algorithm is asked for", cfg: config(RSA), state: State{CA: ca, TLS: pair, Published: own}, after: 340 * day, want: "ca newKey keep=1 wait"},
+		{name: "another algorithm is asked for, nothing ends", cfg: config(RSA), state: State{CA: ca, TLS: pair}},
+		{name: "the clock was set back", state: State{CA: ca, TLS: pair}, after: -30 * day, want: "ca keep=1 tls"},
+		{name: "a name is missing", cfg: wide, state: State{CA: ca, TLS: pair}, want: "tls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.cfg.CASecret == "" {
 				c.cfg = config(ECDSA)
 			}
 			p, err := Make(c.cfg, c.state, start.Add(time.Hour+c.after))
-			if c.fail != (err != nil) {
-				t.Fatalf("error: %v", err)
+			if c.fail == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.fail) {
+				t.Fatalf("error: %v, want %q", err, c.fail)
 			}
-			if err == nil && (p.RenewCA != c.ca || p.RenewTLS != c.tls || p.ReplaceCA != c.replaceCA) {
-				t.Errorf("%+v", p)
+			if got := words(p); err == nil && got != c.want {
+				t.Errorf("%q, want %q (%s)", got, c.want, p.Reason)
 			}
 		})
 	}
+}
+
+// words tells a plan in a few words.
+func words(p Plan) string {
+	var out []string
+	for _, w := range []struct {
+		on   bool
+		word string
+	}{
+		{p.RenewCA, "ca"}, {p.NewKey, "newKey"}, {p.WriteCA && !p.RenewCA, "tidy"}, {p.ReplaceCA, "replaceCA"},
+		{len(p.Keep) > 0, fmt.Sprint("keep=", len(p.Keep))}, {p.RenewTLS, "tls"}, {p.ReplaceTLS, "replaceTLS"}, {p.Wait, "wait"},
+	} {
+		if w.on {
+			out = append(out, w.word)
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 func TestServiceNames(t *testing.T) {
@@ -203,18 +240,18 @@ func TestKeeper(t *testing.T) {
 	if _, err := k.GetCertificate(nil); err == nil {
 		t.Error("an empty Keeper has no certificate")
 	}
-	if k.Load(nil, nil) == nil {
+	if k.load(nil, nil, start) == nil {
 		t.Error("no Secrets is an error")
 	}
 	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
 	must(t, reconcile(t, f, config(RSA), start))
-	must(t, k.Load(f.fakeSecrets["ca"], f.fakeSecrets["pair"]))
+	must(t, k.load(f.fakeSecrets["ca"], f.fakeSecrets["pair"], start))
 	must(t, k.Verify(start.Add(time.Hour)))
 	if k.Verify(start.Add(151*day)) == nil {
 		t.Error("an ended certificate cannot be served")
 	}
 	before, _ := k.GetCertificate(nil)
-	if k.Load(f.fakeSecrets["ca"], &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pair"}}) == nil {
+	if k.load(f.fakeSecrets["ca"], &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pair"}}, start) == nil {
 		t.Error("a Secret without content is an error")
 	}
 	if after, _ := k.GetCertificate(nil); after != before {

@@ -2,16 +2,18 @@
 // (control plane reference §4), and serves the pair without a restart.
 //
 //	plan, err := certs.Make(config, state, now)        // pure: what has to be issued, and why
-//	err = (&certs.Reconciler{Config: config, Client: c, Reader: live}).Reconcile(ctx)  // leader only
+//	next, err := (&certs.Reconciler{Config: config, Client: c, Reader: live, …}).Reconcile(ctx)  // leader only
 //	var keeper certs.Keeper                            // every replica
-//	keeper.Load(caSecret, tlsSecret, names)
+//	err = keeper.Load(caSecret, tlsSecret)
 //	tlsConfig.GetCertificate = keeper.GetCertificate   // no parsing in the handshake
 //
-// A renewed CA keeps the key of the old one, and the old certificate stays in the bundle until it has expired, so that
-// a client which still trusts only the old one verifies what the new one signed.
+// No rotation breaks a connection. A renewed CA keeps the key of the old one, and the old certificate stays in the bundle
+// until it has ended. Where the key is new (the Secret was deleted or damaged, or another algorithm is asked for), the
+// bundle holds the old and the new authority first, and only when every webhook configuration carries it the serving
+// certificate is issued anew. Servers keep what they serve when the Secrets hold something worse.
 //
-// The package does not write the bundle into webhook configurations and does not renew certificates that somebody else
-// manages.
+// The package does not write the bundle into webhook configurations, does not renew certificates that somebody else
+// manages, and tells nobody that they end: it only knows when (Expiries).
 //
 // Floor 7: imports nothing of ours.
 package certs

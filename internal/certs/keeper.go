@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -15,13 +16,19 @@ import (
 type Keeper struct{ current atomic.Pointer[serving] }
 
 type serving struct {
-	cert  *tls.Certificate
-	leaf  *x509.Certificate
-	roots []*x509.Certificate
+	cert      *tls.Certificate
+	chain     []*x509.Certificate // the leaf first
+	roots     []*x509.Certificate
+	caName    string
+	tlsName   string
+	authority *x509.Certificate // the newest of roots
 }
 
-// Load takes the pair over. The previous pair stays in use when the new one cannot be read.
-func (k *Keeper) Load(ca, pair *corev1.Secret) error {
+// Load takes the pair over. The previous pair stays in use when the new one cannot be read, or when it does not verify
+// while the previous one does: whoever damages a Secret does not stop the server.
+func (k *Keeper) Load(ca, pair *corev1.Secret) error { return k.load(ca, pair, time.Now()) }
+
+func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
 	if ca == nil || pair == nil {
 		return errors.New("the Secrets of the certificates do not exist yet")
 	}
@@ -33,16 +40,25 @@ func (k *Keeper) Load(ca, pair *corev1.Secret) error {
 	if err != nil {
 		return fmt.Errorf("the Secret %s: %w", pair.Name, err)
 	}
-	leaf := cert.Leaf
-	if leaf == nil {
-		if leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
+	next := &serving{cert: &cert, roots: roots, caName: ca.Name, tlsName: pair.Name, authority: (&Pair{Certs: roots}).Newest()}
+	for _, der := range cert.Certificate {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
 			return fmt.Errorf("the Secret %s: %w", pair.Name, err)
 		}
-		cert.Leaf = leaf
+		next.chain = append(next.chain, c)
 	}
-	k.current.Store(&serving{cert: &cert, leaf: leaf, roots: roots})
+	cert.Leaf = next.chain[0]
+	if old := k.current.Load(); old != nil && old.verify(now) == nil {
+		if err := next.verify(now); err != nil {
+			return fmt.Errorf("the Secret %s is not taken over, the previous certificate is still good: %w", pair.Name, err)
+		}
+	}
+	k.current.Store(next)
 	return nil
 }
+
+func (s *serving) verify(now time.Time) error { return verify(s.chain, s.roots, now) }
 
 // GetCertificate is for tls.Config.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -59,5 +75,35 @@ func (k *Keeper) Verify(now time.Time) error {
 	if s == nil {
 		return errors.New("no serving certificate yet")
 	}
-	return verify(s.leaf, s.roots, now)
+	return s.verify(now)
+}
+
+// Serving is the chain that is served, the leaf first; nil when there is none.
+func (k *Keeper) Serving() []*x509.Certificate {
+	if s := k.current.Load(); s != nil {
+		return s.chain
+	}
+	return nil
+}
+
+// Bundle is what clients have to trust: the text in the Secret of the CA as it is, and after it the authority of the
+// certificate that is still served when the new text does not vouch for it. That happens where somebody else renews
+// the two Secrets one after the other.
+func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
+	text := Bundle(ca)
+	s := k.current.Load()
+	if s == nil || text == nil {
+		return text
+	}
+	authorities, err := ParseCertificates(text)
+	if err != nil || verify(s.chain, authorities, now) == nil {
+		return text
+	}
+	for _, c := range s.roots {
+		if verify(s.chain, []*x509.Certificate{c}, now) == nil {
+			block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+			text = append(append(append([]byte{}, text...), '\n'), block...)
+		}
+	}
+	return text
 }

@@ -53,8 +53,16 @@ type Pair struct {
 	Key   crypto.Signer
 }
 
-// Newest is the certificate that expires last.
+// Newest is the certificate that signs and serves: the first one of the key. Without a key it is the one that ends last.
+// The end alone does not tell: where the clock was set back, an older certificate ends later.
 func (p *Pair) Newest() *x509.Certificate {
+	if p.Key != nil {
+		for _, c := range p.Certs {
+			if own, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool }); ok && own.Equal(p.Key.Public()) {
+				return c
+			}
+		}
+	}
 	return slices.MaxFunc(p.Certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
@@ -82,7 +90,11 @@ func ParsePair(certPEM, keyPEM []byte) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Pair{Certs: certs, Key: key}, nil
+	p := &Pair{Certs: certs, Key: key}
+	if own, ok := p.Newest().PublicKey.(interface{ Equal(crypto.PublicKey) bool }); !ok || !own.Equal(key.Public()) {
+		return nil, errors.New("the key belongs to none of the certificates")
+	}
+	return p, nil
 }
 
 // ParseCertificates reads all certificates of a PEM text; none is an error.

@@ -25,116 +25,217 @@ type Config struct {
 	TLSSecret string // name of the Secret of the serving certificate
 	Names     Names
 	Algorithm Algorithm
-	// RenewBefore is how long before its end a certificate is renewed.
+	// RenewBefore is how long before its end a certificate is renewed, at least. A tenth of its life is never waited
+	// for, because that is when the warnings begin; and half of its life is the most, so that a renewal helps.
 	RenewBefore time.Duration
 }
 
-// State is what was found: the two Secrets, nil where there is none.
-type State struct{ CA, TLS *corev1.Secret }
+// State is what was found.
+type State struct {
+	// CA and TLS are the two Secrets, nil where there is none.
+	CA, TLS *corev1.Secret
+	// Serving is the chain that the servers serve now, whatever became of the Secrets; nil when they serve none.
+	Serving []*x509.Certificate
+	// Published are the bundles by which clients judge the servers, one for each webhook configuration.
+	Published [][]byte
+}
 
 // Plan says what to do. The zero Plan is "nothing".
 type Plan struct {
-	// RenewCA: issue a CA certificate, with CA.Key when CA is not nil and a new key otherwise; Keep stays in the bundle.
-	RenewCA bool
-	Keep    []*x509.Certificate
-	// RenewTLS: issue a serving certificate.
-	RenewTLS bool
-	// CA is the authority that was found, nil when it cannot be used.
-	CA *Pair
+	// WriteCA: store an authority. It gets a new certificate when RenewCA is set, made with the key of CA, or with a
+	// key of its own when NewKey is set; without RenewCA only the bundle is tidied.
+	WriteCA, RenewCA, NewKey bool
+	// CA is the authority that was found, nil when it cannot be used; Keep are the other certificates of the bundle.
+	CA   *Pair
+	Keep []*x509.Certificate
+	// RenewTLS: issue a serving certificate. Wait: it has to be issued, but some client does not trust the authority
+	// yet, so that serving it would break what works now.
+	RenewTLS, Wait bool
 	// ReplaceCA, ReplaceTLS: the Secret is ours but of another type, which cannot be changed; delete it first.
 	ReplaceCA, ReplaceTLS bool
 	// Reason tells the log why.
 	Reason string
 }
 
+// orphanTime is how long a CA certificate stays in the bundle whose key is gone and on which nothing rests any more.
+const orphanTime = time.Hour
+
 // Make decides what has to be issued. An error means that nothing can be done without the administrator.
 func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	var p Plan
-	ca, caErr := readSecret(s.CA)
+	ca, caErr := readAuthority(s.CA)
 	switch {
+	case caErr == nil && s.CA != nil && !managed(s.CA):
+		if ca.Newest().NotAfter.Before(now) {
+			return p, fmt.Errorf("the CA in the Secret %s has ended: %w", cfg.CASecret, ErrNotManaged)
+		}
+	case caErr != nil && s.CA != nil && !managed(s.CA):
+		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
+	case caErr != nil && s.TLS != nil && !managed(s.TLS):
+		// An authority of ours would not vouch for somebody else's certificate.
+		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
 	case caErr != nil:
-		p.RenewCA, p.Reason = true, "CA: "+caErr.Error()
-	case now.Add(cfg.RenewBefore).After(ca.Newest().NotAfter):
-		p.RenewCA, p.Reason = true, "CA: the newest certificate ends soon"
+		p.WriteCA, p.RenewCA, p.NewKey, p.Reason = true, true, true, "CA: "+caErr.Error()
+		p.ReplaceCA = s.CA != nil && s.CA.Type != corev1.SecretTypeTLS
+		p.Keep = vouching(s, now)
+	case cfg.endsSoon(ca.Newest(), now), now.Before(ca.Newest().NotBefore):
+		p.WriteCA, p.RenewCA = true, true
+		p.Reason = fmt.Sprintf("CA: the newest certificate is valid from %s to %s", ca.Newest().NotBefore.Format(time.RFC3339), ca.Newest().NotAfter.Format(time.RFC3339))
+		p.NewKey = algorithmOf(ca.Key) != cfg.Algorithm
+		p.Keep = ca.unexpired(now)
 	}
 	if caErr == nil {
 		p.CA = ca
 	}
-	if p.RenewCA {
-		if s.CA != nil && !managed(s.CA) {
-			return p, ErrNotManaged
-		}
-		p.ReplaceCA = s.CA != nil && s.CA.Type != corev1.SecretTypeTLS
-		if p.CA != nil && algorithmOf(p.CA.Key) != cfg.Algorithm {
-			return p, fmt.Errorf("the CA has a key of algorithm %s, but %s is asked for; delete the Secret %s to change it",
-				algorithmOf(p.CA.Key), cfg.Algorithm, cfg.CASecret)
-		}
-		p.Keep = p.CA.unexpired(now)
+	if err := p.leaf(cfg, s, now); err != nil {
+		return Plan{}, err
 	}
-	if reason := leafTrouble(cfg, s.TLS, p, now); reason != "" {
-		if s.TLS != nil && !managed(s.TLS) {
-			return p, ErrNotManaged
-		}
-		if p.Reason != "" {
-			p.Reason += "; "
-		}
-		p.RenewTLS, p.Reason = true, p.Reason+"TLS: "+reason
-		p.ReplaceTLS = s.TLS != nil && s.TLS.Type != corev1.SecretTypeTLS
+	if !p.WriteCA && s.CA != nil && managed(s.CA) && p.CA != nil {
+		p.tidy(s, now)
 	}
 	return p, nil
 }
 
-// leafTrouble tells why the serving certificate has to be renewed; empty when it can stay.
-func leafTrouble(cfg Config, secret *corev1.Secret, p Plan, now time.Time) string {
+// leaf decides about the serving certificate.
+func (p *Plan) leaf(cfg Config, s State, now time.Time) error {
+	reason, valid := cfg.leafTrouble(s.TLS, p.CA, now)
+	if reason == "" {
+		return nil
+	}
+	if s.TLS != nil && !managed(s.TLS) {
+		if valid {
+			return nil // its owner is warned of the end
+		}
+		return fmt.Errorf("the Secret %s: %s: %w", cfg.TLSSecret, reason, ErrNotManaged)
+	}
+	if p.CA != nil && p.CA.Key == nil {
+		return fmt.Errorf("the Secret %s: %s, and the Secret %s holds no key that could sign another one", cfg.TLSSecret, reason, cfg.CASecret)
+	}
+	if p.Reason != "" {
+		p.Reason += "; "
+	}
+	p.Reason += "TLS: " + reason
+	p.ReplaceTLS = s.TLS != nil && s.TLS.Type != corev1.SecretTypeTLS
+	for _, bundle := range s.Published {
+		if p.NewKey || !trusts(bundle, p.CA, now) {
+			p.Wait = true
+			return nil
+		}
+	}
+	p.RenewTLS = true
+	return nil
+}
+
+// tidy drops from the bundle what has ended, and what was signed with a key that is gone once nothing rests on it.
+func (p *Plan) tidy(s State, now time.Time) {
+	leaf, err := readSecret(s.TLS)
+	if err != nil || p.RenewTLS || p.Wait {
+		return
+	}
+	own, keep := p.CA.Newest(), []*x509.Certificate{}
+	settled := now.Sub(leaf.Certs[0].NotBefore) > backdated+orphanTime && verify(leaf.Certs, []*x509.Certificate{own}, now) == nil
+	for _, c := range p.CA.unexpired(now) {
+		if !c.Equal(own) && (!settled || sameKey(c, own)) {
+			keep = append(keep, c)
+		}
+	}
+	if len(keep)+1 < len(p.CA.Certs) {
+		p.WriteCA, p.Keep, p.Reason = true, keep, "CA: the bundle holds certificates that nothing needs any more"
+	}
+}
+
+// endsSoon reports whether it is time to renew the certificate.
+func (cfg Config) endsSoon(c *x509.Certificate, now time.Time) bool {
+	return now.Add(cfg.before(c)).After(c.NotAfter)
+}
+
+func (cfg Config) before(c *x509.Certificate) time.Duration {
+	life := c.NotAfter.Sub(c.NotBefore)
+	return min(max(cfg.RenewBefore, life/10+time.Hour), life/2)
+}
+
+// leafTrouble tells why the serving certificate has to be renewed, empty when it can stay, and whether it can be
+// served all the same.
+func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (reason string, valid bool) {
 	leaf, err := readSecret(secret)
 	if err != nil {
-		return err.Error()
+		return err.Error(), false
+	}
+	if ca == nil {
+		return "its CA is replaced", false
+	}
+	if err := verify(leaf.Certs, ca.Certs, now); err != nil {
+		return err.Error(), false
 	}
 	cert := leaf.Certs[0]
 	switch {
-	case p.CA == nil:
-		return "its CA is replaced"
-	case now.Add(cfg.RenewBefore).After(cert.NotAfter):
-		return "the certificate ends soon"
 	case !cfg.Names.answeredBy(cert):
-		return "the certificate lacks a name"
+		return "the certificate lacks a name", true
+	case cfg.endsSoon(cert, now):
+		return "the certificate ends " + cert.NotAfter.Format(time.RFC3339), true
 	}
-	if err := verify(cert, p.CA.Certs, now); err != nil {
-		return err.Error()
+	if ca.Key != nil && verify(leaf.Certs, []*x509.Certificate{ca.Newest()}, now) != nil {
+		return "another authority signed it", true
 	}
-	return ""
+	return "", true
 }
 
-// verify checks that cert is signed by one of the authorities, of which it needs one that is valid at now.
-func verify(cert *x509.Certificate, authorities []*x509.Certificate, now time.Time) error {
-	pool := x509.NewCertPool()
-	for _, c := range authorities {
-		pool.AddCert(c)
+// vouching returns the published authorities that what is served now rests on: they stay in the bundle while a new
+// authority takes over. Others are not taken over: whoever can write webhook configurations could bring them in.
+func vouching(s State, now time.Time) []*x509.Certificate {
+	chain := s.Serving
+	if chain == nil {
+		if leaf, err := readSecret(s.TLS); err == nil {
+			chain = leaf.Certs
+		}
 	}
-	_, err := cert.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-	return err
-}
-
-// readSecret reads a Secret of ours; the error says what is missing.
-func readSecret(s *corev1.Secret) (*Pair, error) {
-	if s == nil {
-		return nil, errors.New("there is no Secret")
-	}
-	if s.Type != corev1.SecretTypeTLS && managed(s) {
-		return nil, fmt.Errorf("the Secret has the type %s", s.Type)
-	}
-	return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
-}
-
-func managed(s *corev1.Secret) bool { return s.Labels[ManagedLabel] == ManagedValue }
-
-// Bundle is the text that clients need in order to trust the serving certificate; nil when the Secret has none.
-func Bundle(ca *corev1.Secret) []byte {
-	if ca == nil {
+	if chain == nil {
 		return nil
 	}
-	if b := ca.Data[corev1.TLSCertKey]; len(b) > 0 {
-		return b
+	var out []*x509.Certificate
+	for _, bundle := range s.Published {
+		authorities, err := ParseCertificates(bundle)
+		if err != nil {
+			continue
+		}
+		for _, c := range authorities {
+			if c.IsCA && verify(chain, []*x509.Certificate{c}, now) == nil && !contains(out, c) {
+				out = append(out, c)
+			}
+		}
 	}
-	return ca.Data["rootCA.crt"]
+	return out
+}
+
+// trusts reports whether a client with the bundle accepts what the newest certificate of ca signs.
+func trusts(bundle []byte, ca *Pair, now time.Time) bool {
+	if ca == nil {
+		return false
+	}
+	authorities, err := ParseCertificates(bundle)
+	if err != nil {
+		return true // a client that trusts nobody loses nothing
+	}
+	for _, c := range authorities {
+		if sameKey(c, ca.Newest()) && now.Before(c.NotAfter) {
+			return true
+		}
+	}
+	return false
+}
+
+// verify checks that the first certificate of chain is signed by one of the authorities, of which it needs one that is
+// valid at now; the rest of the chain may lie between them.
+func verify(chain, authorities []*x509.Certificate, now time.Time) error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	for _, c := range authorities {
+		roots.AddCert(c)
+	}
+	for _, c := range chain[1:] {
+		between.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err
 }

@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,17 +13,37 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Interval is how often the certificates are looked at when nothing else happens.
-const Interval = 12 * time.Hour
+const (
+	// Interval is how often the certificates are looked at when nothing else happens: the clock may be set, and news
+	// of a deletion may be lost.
+	Interval = 20 * time.Second
+	// retry is how soon a round follows that has to wait for somebody else.
+	retry = 500 * time.Millisecond
+	// settle is how long API servers get to notice that all bundles trust an authority before it is relied on.
+	settle = 2 * time.Second
+	// patience is how long a serving certificate waits for the bundles: they may never come.
+	patience = 30 * time.Second
+)
 
 // Reconciler keeps the two Secrets valid. Only the leader runs it.
+//
+// A rotation has three steps, each of them a round of its own, so that there is no moment in which a client meets a
+// certificate that it does not trust: the new authority is added to the bundle; the webhook configurations take the
+// bundle over; the serving certificate is issued by the new authority.
 type Reconciler struct {
 	Config Config
 	Client client.Writer
 	// Reader reads the Secrets from the API server itself: a renewal that looked at an old copy would be lost work.
 	Reader client.Reader
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Serving is the chain that is served now; nil for none.
+	Serving func() []*x509.Certificate
+	// Published are the bundles by which clients judge the server; nil for none.
+	Published func(context.Context) ([][]byte, error)
+	Now       func() time.Time
+	Log       *slog.Logger
+
+	waiting time.Time // since when a serving certificate waits for the bundles; zero when none does
+	trusted time.Time // since when the bundles trust the authority for which one waited
 }
 
 // Reconcile issues what Make asks for. It returns when to look again.
@@ -35,41 +56,90 @@ func (r *Reconciler) Reconcile(ctx context.Context) (time.Duration, error) {
 	if state.TLS, err = r.get(ctx, r.Config.TLSSecret); err != nil {
 		return 0, err
 	}
+	if r.Published != nil {
+		if state.Published, err = r.Published(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if r.Serving != nil {
+		state.Serving = r.Serving()
+	}
 	now := r.Now()
 	plan, err := Make(r.Config, state, now)
 	if err != nil {
 		return 0, err
 	}
-	if !plan.RenewCA && !plan.RenewTLS {
-		return Interval, nil
+	next, err := r.carryOut(ctx, state, plan, now)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return retry, nil // somebody else was faster; look at what it is now
 	}
-	r.Log.Info("renewing certificates", "ca", plan.RenewCA, "tls", plan.RenewTLS, "reason", plan.Reason)
-	ca := plan.CA
-	if plan.RenewCA {
-		if ca, err = renewCA(r.Config, plan, now); err != nil {
+	return next, err
+}
+
+func (r *Reconciler) carryOut(ctx context.Context, state State, plan Plan, now time.Time) (time.Duration, error) {
+	if plan.WriteCA {
+		r.Log.Info("writing the certificate authority", "secret", r.Config.CASecret, "new", plan.RenewCA, "newKey", plan.NewKey,
+			"kept", len(plan.Keep), "reason", plan.Reason)
+		ca, err := r.authority(plan, now)
+		if err != nil {
 			return 0, fmt.Errorf("issue the CA: %w", err)
 		}
 		if err := r.write(ctx, r.Config.CASecret, state.CA, plan.ReplaceCA, ca); err != nil {
 			return 0, err
 		}
-	}
-	if plan.RenewTLS {
-		leaf, err := issueLeaf(ca, r.Config.Names, r.Config.Algorithm, now)
-		if err != nil {
-			return 0, fmt.Errorf("issue the serving certificate: %w", err)
-		}
-		if err := r.write(ctx, r.Config.TLSSecret, state.TLS, plan.ReplaceTLS, leaf); err != nil {
-			return 0, err
+		plan.CA = ca
+		if plan.RenewCA && len(state.Published) > 0 {
+			return retry, nil // the bundles come first
 		}
 	}
+	switch {
+	case plan.Wait && !r.out(now):
+		return retry, nil
+	case !plan.RenewTLS && !plan.Wait:
+		r.waiting, r.trusted = time.Time{}, time.Time{}
+		return Interval, nil
+	case plan.RenewTLS && !r.waiting.IsZero() && len(state.Serving) > 0:
+		if r.trusted.IsZero() {
+			r.trusted = now
+		}
+		if age := now.Sub(r.trusted); age >= 0 && age < settle {
+			return settle - age, nil
+		}
+	}
+	r.Log.Info("issuing the serving certificate", "secret", r.Config.TLSSecret, "reason", plan.Reason)
+	leaf, err := issueLeaf(plan.CA, r.Config.Names, r.Config.Algorithm, now)
+	if err != nil {
+		return 0, fmt.Errorf("issue the serving certificate: %w", err)
+	}
+	if err := r.write(ctx, r.Config.TLSSecret, state.TLS, plan.ReplaceTLS, leaf); err != nil {
+		return 0, err
+	}
+	r.waiting, r.trusted = time.Time{}, time.Time{}
 	return Interval, nil
 }
 
-func renewCA(cfg Config, p Plan, now time.Time) (*Pair, error) {
-	if p.CA != nil {
+// out reports whether the patience with the bundles is at its end. Whatever the clock does, it ends.
+func (r *Reconciler) out(now time.Time) bool {
+	if r.waiting.IsZero() {
+		r.waiting = now
+	}
+	waited := now.Sub(r.waiting)
+	if waited >= 0 && waited < patience {
+		return false
+	}
+	r.Log.Warn("the webhook configurations do not carry the new CA; issuing the serving certificate all the same", "waited", waited)
+	return true
+}
+
+// authority issues a CA certificate, or only rearranges the bundle.
+func (r *Reconciler) authority(p Plan, now time.Time) (*Pair, error) {
+	switch {
+	case !p.RenewCA:
+		return &Pair{Certs: append([]*x509.Certificate{p.CA.Newest()}, p.Keep...), Key: p.CA.Key}, nil
+	case !p.NewKey:
 		return issueCA(p.CA.Key, p.Keep, now)
 	}
-	key, err := newKey(cfg.Algorithm)
+	key, err := newKey(r.Config.Algorithm)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +165,9 @@ func (r *Reconciler) write(ctx context.Context, name string, old *corev1.Secret,
 		return err
 	}
 	if replace {
-		if err := r.Client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
+		uid := old.UID
+		err := r.Client.Delete(ctx, old, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete the Secret %s: %w", name, err)
 		}
 		old = nil

@@ -1,0 +1,306 @@
+package certs
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// rotation is a small world: a leader, three servers and two webhook configurations, each of which hears of changes
+// when it likes. The oldest bundle is what some API server may still judge by.
+type rotation struct {
+	t       *testing.T
+	random  *rand.Rand
+	now     time.Time
+	store   *fakeWriter
+	leader  *Reconciler
+	servers [3]Keeper
+	bundles [2][]byte
+	steps   []string
+}
+
+func newRotation(t *testing.T, seed uint64) *rotation {
+	w := &rotation{t: t, random: rand.New(rand.NewPCG(seed, 7)), now: start, store: &fakeWriter{fakeSecrets: fakeSecrets{}}}
+	w.newLeader(ECDSA)
+	return w
+}
+
+// newLeader is a change of leader, or a start with another flag.
+func (w *rotation) newLeader(a Algorithm) {
+	w.leader = &Reconciler{
+		Config: config(a), Client: w.store, Reader: reader{fakeSecrets: w.store.fakeSecrets}, Log: slog.New(slog.DiscardHandler),
+		Now:     func() time.Time { return w.now },
+		Serving: func() []*x509.Certificate { return w.servers[0].Serving() },
+		Published: func(context.Context) ([][]byte, error) {
+			var out [][]byte
+			for _, b := range w.bundles {
+				if b != nil {
+					out = append(out, b)
+				}
+			}
+			return out, nil
+		},
+	}
+}
+
+// step lets somebody act, and then asks whether every client still accepts every server.
+func (w *rotation) step(what string, act func() error) {
+	w.t.Helper()
+	w.steps = append(w.steps, what)
+	if err := act(); err != nil {
+		w.t.Fatalf("%s: %v\nafter %s", what, err, w.history())
+	}
+	for i := range w.servers {
+		for j, b := range w.bundles {
+			chain := w.servers[i].Serving()
+			if chain == nil || b == nil {
+				continue
+			}
+			trusted, err := ParseCertificates(b)
+			if err == nil {
+				err = verify(chain, trusted, w.now)
+			}
+			if err != nil {
+				w.t.Fatalf("a client of configuration %d refuses server %d: %v\nafter %s", j, i, err, w.history())
+			}
+		}
+	}
+}
+
+func (w *rotation) history() string {
+	return strings.Join(w.steps[max(0, len(w.steps)-25):], ", ")
+}
+
+func (w *rotation) lead() error {
+	_, err := w.leader.Reconcile(context.Background())
+	return err
+}
+
+func (w *rotation) load(i int) error {
+	_ = w.servers[i].load(w.store.fakeSecrets["ca"], w.store.fakeSecrets["pair"], w.now) // what it refuses it does not serve
+	return nil
+}
+
+func (w *rotation) publish(i int) error {
+	if b := w.servers[0].Bundle(w.store.fakeSecrets["ca"], w.now); b != nil {
+		w.bundles[i] = b
+	}
+	return nil
+}
+
+// hear lets everybody take note of everything, with the leader at work in between.
+func (w *rotation) hear() {
+	for range 4 {
+		w.step("lead", w.lead)
+		w.pass(retry)
+		for i := range w.servers {
+			w.step(fmt.Sprint("load ", i), func() error { return w.load(i) })
+		}
+		for i := range w.bundles {
+			w.step(fmt.Sprint("publish ", i), func() error { return w.publish(i) })
+		}
+		w.pass(settle)
+	}
+}
+
+func (w *rotation) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+// Whatever happens to the Secrets and the clock, in whatever order the participants hear of it: no client ever refuses
+// a server, and in the end everybody has one certificate that the leader's authority signed.
+func TestRotationNeverBreaksAConnection(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newRotation(t, seed)
+		w.hear()
+		for range 120 {
+			switch w.random.IntN(14) {
+			case 0, 1, 2:
+				w.step("lead", w.lead)
+			case 3, 4, 5:
+				i := w.random.IntN(len(w.servers))
+				w.step(fmt.Sprint("load ", i), func() error { return w.load(i) })
+			case 6, 7:
+				i := w.random.IntN(len(w.bundles))
+				w.step(fmt.Sprint("publish ", i), func() error { return w.publish(i) })
+			case 8:
+				w.pass(time.Second) // longer pauses are beyond the patience with the bundles
+			case 9:
+				w.step("the CA is deleted", func() error { delete(w.store.fakeSecrets, "ca"); return nil })
+				w.hear()
+			case 10:
+				w.step("the pair is deleted", func() error { delete(w.store.fakeSecrets, "pair"); return nil })
+				w.hear()
+			case 11:
+				w.step("both are deleted", func() error {
+					delete(w.store.fakeSecrets, "ca")
+					delete(w.store.fakeSecrets, "pair")
+					return nil
+				})
+				w.hear()
+			case 12:
+				w.hear()
+				// The clock jumps past a renewal, not past the end of what is served.
+				end := w.servers[0].Expiries()[1].NotAfter
+				if ca := w.servers[0].Expiries()[0].NotAfter; ca.Before(end) {
+					end = ca
+				}
+				w.now = end.Add(-time.Minute - time.Duration(w.random.Int64N(int64(15*day))))
+				w.step("the clock jumps", w.lead)
+				w.hear()
+			case 13:
+				a := []Algorithm{ECDSA, Ed25519, RSA}[w.random.IntN(3)]
+				if a == RSA && seed > 0 {
+					a = ECDSA // RSA keys take their time
+				}
+				w.step("a new leader with "+string(a), func() error { w.newLeader(a); return nil })
+			}
+		}
+		w.hear()
+		w.hear()
+		last := w.servers[0].Serving()[0]
+		for i := range w.servers {
+			if c := w.servers[i].Serving()[0]; !c.Equal(last) {
+				t.Fatalf("seed %d: server %d serves another certificate", seed, i)
+			}
+		}
+		ca := parse(t, w.store, "ca")
+		must(t, verify([]*x509.Certificate{last}, []*x509.Certificate{ca.Newest()}, w.now))
+		// An hour after everything came to rest nothing is left of the authorities whose keys are gone.
+		w.pass(2*orphanTime + time.Hour)
+		w.hear()
+		if ca = parse(t, w.store, "ca"); !allOf(ca.Certs, func(c *x509.Certificate) bool { return sameKey(c, ca.Newest()) }) {
+			t.Errorf("seed %d: the bundle still holds %d certificates", seed, len(ca.Certs))
+		}
+	}
+}
+
+func allOf(list []*x509.Certificate, f func(*x509.Certificate) bool) bool {
+	for _, c := range list {
+		if !f(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// The bundles may never take the new authority over, because whoever writes them is not there: then the certificate is
+// issued after half a minute all the same.
+func TestPatienceWithTheBundlesEnds(t *testing.T) {
+	w := newRotation(t, 1)
+	w.hear()
+	delete(w.store.fakeSecrets, "ca")
+	must(t, w.lead())
+	before := parse(t, w.store, "pair").Certs[0]
+	must(t, w.lead())
+	if after := parse(t, w.store, "pair").Certs[0]; !after.Equal(before) {
+		t.Fatal("the certificate came before the bundles")
+	}
+	w.pass(patience)
+	must(t, w.lead())
+	if after := parse(t, w.store, "pair").Certs[0]; after.Equal(before) {
+		t.Fatal("it still waits")
+	}
+}
+
+// What is in a Secret is not served when it is worse than what is served.
+func TestKeeperKeepsWhatWorks(t *testing.T) {
+	f, other := &fakeWriter{fakeSecrets: fakeSecrets{}}, &fakeWriter{fakeSecrets: fakeSecrets{}}
+	must(t, reconcile(t, f, config(ECDSA), start))
+	must(t, reconcile(t, other, config(ECDSA), start))
+	var k Keeper
+	must(t, k.load(f.fakeSecrets["ca"], f.fakeSecrets["pair"], start))
+	mine := k.Serving()[0]
+	if k.load(f.fakeSecrets["ca"], other.fakeSecrets["pair"], start) == nil || k.Serving()[0] != mine {
+		t.Error("a pair of another CA was taken over")
+	}
+	// Somebody else renews CA and pair one after the other: until the pair comes, both authorities are trusted.
+	bundle := k.Bundle(other.fakeSecrets["ca"], start)
+	if trusted, err := ParseCertificates(bundle); err != nil || verify(k.Serving(), trusted, start) != nil || len(trusted) != 2 {
+		t.Errorf("%v, %d certificates", err, len(trusted))
+	}
+	if k.load(other.fakeSecrets["ca"], f.fakeSecrets["pair"], start) == nil {
+		t.Error("a pair without its CA was taken over")
+	}
+	must(t, k.load(other.fakeSecrets["ca"], other.fakeSecrets["pair"], start))
+	if got := k.Bundle(other.fakeSecrets["ca"], start); string(got) != string(other.fakeSecrets["ca"].Data["tls.crt"]) {
+		t.Error("the bundle is not the text of the Secret")
+	}
+	// When what is served has ended, anything is as good.
+	must(t, k.load(f.fakeSecrets["ca"], other.fakeSecrets["pair"], start.Add(200*day)))
+}
+
+func TestExpiries(t *testing.T) {
+	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
+	must(t, reconcile(t, f, config(ECDSA), start))
+	var k Keeper
+	if k.Expiries() != nil {
+		t.Error("nothing is served")
+	}
+	must(t, k.load(f.fakeSecrets["ca"], f.fakeSecrets["pair"], start))
+	list := k.Expiries()
+	if len(list) != 2 || list[0].Use != "ca" || list[0].Secret != "ca" || list[0].NotAfter != start.Add(365*day) || list[1].Secret != "pair" || list[1].NotAfter != start.Add(150*day) {
+		t.Fatalf("%+v", list)
+	}
+	for _, c := range []struct {
+		after   time.Duration
+		ca, tls bool
+	}{{0, false, false}, {134 * day, false, false}, {136 * day, false, true}, {329 * day, true, true}} {
+		if list[0].Ending(start.Add(c.after)) != c.ca || list[1].Ending(start.Add(c.after)) != c.tls {
+			t.Errorf("after %s", c.after)
+		}
+		// What is ours is renewed before anybody would be warned.
+		p, err := Make(config(ECDSA), State{CA: f.fakeSecrets["ca"], TLS: f.fakeSecrets["pair"]}, start.Add(c.after))
+		if err != nil || c.ca && !p.RenewCA || c.tls && !p.RenewTLS {
+			t.Errorf("after %s: %+v, %v", c.after, p, err)
+		}
+	}
+}
+
+// A server's chain may have certificates between the leaf and the CA.
+func TestIntermediates(t *testing.T) {
+	key, err := newKey(ECDSA)
+	must(t, err)
+	root, err := issueCA(key, nil, start)
+	must(t, err)
+	betweenKey, err := newKey(ECDSA)
+	must(t, err)
+	template := *root.Certs[0]
+	template.Subject.CommonName, template.SubjectKeyId, template.AuthorityKeyId = "between", nil, nil
+	template.RawSubject = nil
+	between, err := sign(&template, root.Certs[0], betweenKey.Public(), key)
+	must(t, err)
+	leaf, err := issueLeaf(&Pair{Certs: []*x509.Certificate{between}, Key: betweenKey}, config(ECDSA).Names, ECDSA, start)
+	must(t, err)
+	leaf.Certs = append(leaf.Certs, between)
+	secret := func(name string, p *Pair) *corev1.Secret {
+		certPEM, keyPEM, err := p.Encode()
+		must(t, err)
+		s := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": certPEM, "tls.key": keyPEM}}
+		s.Name = name
+		return s
+	}
+	var k Keeper
+	must(t, k.load(secret("ca", root), secret("pair", leaf), start))
+	must(t, k.Verify(start))
+	if p, err := Make(config(ECDSA), State{CA: secret("ca", root), TLS: secret("pair", leaf)}, start); err != nil || words(p) != "" {
+		t.Errorf("%q, %v", words(p), err)
+	}
+}
+
+// A renewal period longer than a life does not renew for ever.
+func TestRenewBeforeIsBounded(t *testing.T) {
+	f := &fakeWriter{fakeSecrets: fakeSecrets{}}
+	cfg := config(ECDSA)
+	cfg.RenewBefore = 1000 * day
+	must(t, reconcile(t, f, cfg, start))
+	must(t, reconcile(t, f, cfg, start.Add(time.Hour)))
+	if f.writes != 2 {
+		t.Errorf("%d writes", f.writes)
+	}
+}

@@ -1,0 +1,76 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// readSecret reads a pair; the error says what is missing.
+func readSecret(s *corev1.Secret) (*Pair, error) {
+	if err := readable(s); err != nil {
+		return nil, err
+	}
+	return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
+}
+
+// readAuthority reads a CA. One that somebody else manages may come without its key: then it vouches, but cannot sign.
+func readAuthority(s *corev1.Secret) (*Pair, error) {
+	if err := readable(s); err != nil {
+		return nil, err
+	}
+	if managed(s) {
+		return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
+	}
+	certs, err := ParseCertificates(Bundle(s))
+	if err != nil {
+		return nil, err
+	}
+	p := &Pair{Certs: certs}
+	if text := s.Data[corev1.TLSPrivateKeyKey]; len(text) > 0 {
+		if p.Key, err = parseKey(text); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func readable(s *corev1.Secret) error {
+	switch {
+	case s == nil:
+		return errors.New("there is no Secret")
+	case s.Type != corev1.SecretTypeTLS && managed(s):
+		return fmt.Errorf("the Secret has the type %s", s.Type)
+	}
+	return nil
+}
+
+func managed(s *corev1.Secret) bool { return s.Labels[ManagedLabel] == ManagedValue }
+
+// Bundle is the text that clients need in order to trust the serving certificate; nil when the Secret has none.
+func Bundle(ca *corev1.Secret) []byte {
+	if ca == nil {
+		return nil
+	}
+	if b := ca.Data[corev1.TLSCertKey]; len(b) > 0 {
+		return b
+	}
+	return ca.Data["rootCA.crt"]
+}
+
+// sameKey reports whether two certificates stand for the same authority: what one signed, the other vouches for.
+func sameKey(a, b *x509.Certificate) bool {
+	return bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo) && bytes.Equal(a.RawSubject, b.RawSubject)
+}
+
+func contains(list []*x509.Certificate, c *x509.Certificate) bool {
+	for _, o := range list {
+		if o.Equal(c) {
+			return true
+		}
+	}
+	return false
+}
