@@ -12,12 +12,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/lint"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // reviewPolicy accepts a policy when it compiles: what runs later is what was checked now (§11.1). A refusal opens with
 // the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to mend it and
 // what else is wrong.
-func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ *route) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return response{allowed: true}, nil
 	}
@@ -35,12 +36,18 @@ func (s *Server) reviewPolicy(_ context.Context, req *policy.Request, _ *route) 
 		diags.Add(checkDeferred(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
+	changed := true
 	if req.Operation == policy.Update {
 		old, err := req.OldObject.Map()
 		if err != nil {
 			return response{message: "the stored policy cannot be read: " + err.Error()}, nil
 		}
 		diags.Add(compile.CheckUpdate(old, object)...)
+		changed = !value.Equal(old["spec"], object["spec"])
+	}
+	if changed && !diags.HasErrors() {
+		diags.Add(s.checkRights(ctx, program, req.User)...)
+		diags.Add(s.warnReports(ctx, program)...)
 	}
 	if diags.HasErrors() {
 		return response{message: refusal(diags.Errors())}, nil

@@ -35,6 +35,8 @@ type Cluster interface {
 	KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error)
 	// Serves reports whether the API server serves what the selector names, and whether all of it is namespaced.
 	Serves(policy.Target) (served, namespaced bool, err error)
+	// Resources are the resources that the API server serves for what the selector names, subresources as pods/status.
+	Resources(policy.Target) ([]schema.GroupVersionResource, error)
 }
 
 // Options are the limits and names of a Server.
@@ -50,6 +52,8 @@ type Options struct {
 	DrainDelay time.Duration
 	// Exceptions says whose PolicyExceptions are applied, for the warnings of those who write others.
 	Exceptions Exceptions
+	// Accounts carry out what policies ask for.
+	Accounts Accounts
 	// Observer is told what the server does; nil for nobody.
 	Observer Observer
 	// Eval evaluates; nil for engine.Eval.

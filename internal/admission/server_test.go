@@ -61,6 +61,17 @@ func (f fakeCluster) Serves(t policy.Target) (served, namespaced bool, err error
 	}
 	return false, false, f.err
 }
+func (f fakeCluster) Resources(t policy.Target) ([]schema.GroupVersionResource, error) {
+	for r, k := range f.kinds {
+		if k == t.Kind {
+			if t.Subresource != "" {
+				r += "/" + t.Subresource
+			}
+			return []schema.GroupVersionResource{{Group: strings.Trim(t.Group, "*"), Version: "v1", Resource: r}}, nil
+		}
+	}
+	return nil, f.err
+}
 
 // syncBuffer is a log that several goroutines write.
 type syncBuffer struct {

@@ -59,6 +59,19 @@ func (c *cluster) Serves(t policy.Target) (served, namespaced bool, err error) {
 	return true, true, nil
 }
 
+// Resources implements admission.Cluster.
+func (c *cluster) Resources(t policy.Target) ([]schema.GroupVersionResource, error) {
+	found, err := c.discovery.Find(t.Group, t.Version, t.Kind, t.Subresource)
+	out := make([]schema.GroupVersionResource, len(found))
+	for i, r := range found {
+		out[i] = schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+		if r.Subresource != "" {
+			out[i].Resource += "/" + r.Subresource
+		}
+	}
+	return out, err
+}
+
 // Namespaced implements world.Kinds.
 func (c *cluster) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)

@@ -1,0 +1,314 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Accounts are the full names (system:serviceaccount:namespace:name) of those who carry out what policies ask for; empty
+// for those that do not exist, whose rights are not looked at.
+type Accounts struct{ Background, Reports string }
+
+// Texts of the control plane reference §11.1, verbatim, except that of the author.
+const (
+	textRequires     = "%s requires permissions %s for resource %s"
+	textMutateRights = "path: %s.: auth check fails, additional privileges are required for the service account '%s': %s"
+	textAuthorRights = "path: %s.: auth check fails, additional privileges are required for the author of the policy '%s': %s"
+)
+
+// rights asks the API server what users may do; each question once for one review.
+type rights struct {
+	access  world.Access
+	cluster Cluster
+	asked   map[string]bool
+}
+
+func (s *Server) newRights() *rights {
+	r := &rights{cluster: s.cluster, asked: map[string]bool{}}
+	if s.root != nil {
+		r.access = s.root.For(world.Cluster()).Access
+	}
+	return r
+}
+
+// checkRights finds the rights that the work of a policy needs and somebody lacks: the background controller, who does the
+// work, and for a namespaced policy also its author, who must not get done what he may not do himself (lesson S7).
+func (s *Server) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
+	var diags diag.List
+	ask := s.newRights()
+	for _, r := range p.Rules {
+		if len(r.Grants) == 0 {
+			continue
+		}
+		if s.Accounts.Background != "" {
+			ask.controller(ctx, &diags, p, r, s.Accounts.Background)
+		}
+		if p.Namespace != "" {
+			ask.author(ctx, &diags, p, r, author)
+		}
+	}
+	return diags
+}
+
+// controller checks the rights of the one who does the work. What it copies is not looked at, as in the reference, nor are
+// kinds that only variables or a later definition tell.
+func (a *rights) controller(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, account string) {
+	user := serviceAccount(account)
+	var missing []string
+	for _, g := range r.Grants {
+		if g.Source {
+			continue
+		}
+		resources, err := a.resources(g)
+		if err != nil {
+			diags.Errorf(g.Path, "the kind %s cannot be looked up: %v", kindOf(g), err)
+			continue
+		}
+		for _, resource := range resources {
+			text, err := a.lacks(ctx, user, p, g, resource)
+			switch {
+			case err != nil:
+				diags.Errorf(g.Path, "the rights of %s cannot be looked up: %v", account, err)
+			case text == "":
+			case r.Stage.Has(policy.StageMutateExisting):
+				missing = append(missing, text)
+			default:
+				// The reference writes an empty field name for the pattern of the rule itself.
+				diags.Errorf(g.Path, "path: %s.: %s", fieldBelow(g.Path, r.Path+".generate"), text)
+				diags.Hint(hintAggregate)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		diags.Errorf(r.Grants[0].Path, textMutateRights, r.Grants[0].Path, account, strings.Join(missing, "; "))
+		diags.Hint(hintAggregate)
+	}
+}
+
+const hintAggregate = `grant them by a ClusterRole with the label rbac.kyverno.io/aggregate-to-background-controller: "true"`
+
+func fieldBelow(path, rule string) string {
+	if path == rule {
+		return rule + "."
+	}
+	return path
+}
+
+// author checks the rights of the one who wrote a namespaced policy, in its namespace. A kind that only variables or a
+// later definition tell takes the rights on all kinds that it may be.
+func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, author *policy.User) {
+	var missing []string
+	for _, g := range r.Grants {
+		g.Namespace = p.Namespace
+		resources, err := a.resources(g)
+		if err != nil {
+			diags.Errorf(g.Path, "the kind %s cannot be looked up: %v", kindOf(g), err)
+			continue
+		}
+		if len(resources) == 0 {
+			resources = []served{anyOf(g)}
+		}
+		for _, resource := range resources {
+			for _, needed := range append([]needed{{g, resource}}, escalations(g, resource)...) {
+				text, err := a.lacks(ctx, author, p, needed.grant, needed.resource)
+				switch {
+				case err != nil:
+					diags.Errorf(g.Path, "the rights of %s cannot be looked up: %v", author.Username, err)
+				case text != "" && !slices.Contains(missing, text):
+					missing = append(missing, text)
+				}
+			}
+		}
+	}
+	if len(missing) > 0 {
+		diags.Errorf(r.Grants[0].Path, textAuthorRights, r.Grants[0].Path, author.Username, strings.Join(missing, "; "))
+		diags.Hint("a policy of a namespace does nothing that its author may not do; a ClusterPolicy is for those who may do everything")
+	}
+}
+
+type needed struct {
+	grant    policy.Grant
+	resource served
+}
+
+// escalations are the rights beyond those on the object itself without which the API server would not let the author
+// write it: whoever makes roles and bindings gives rights away.
+func escalations(g policy.Grant, resource served) []needed {
+	if resource.Group != rbacGroup || g.Source {
+		return nil
+	}
+	of := func(resource, kind, verb string) needed {
+		return needed{
+			policy.Grant{APIVersion: rbacGroup + "/v1", Kind: kind, Namespace: g.Namespace, Verbs: []string{verb}},
+			served{Group: rbacGroup, Version: "v1", Resource: resource},
+		}
+	}
+	switch resource.Resource {
+	case "roles":
+		return []needed{of("roles", "Role", "escalate")}
+	case "rolebindings":
+		return []needed{of("roles", "Role", "bind"), of("clusterroles", "ClusterRole", "bind")}
+	}
+	return nil
+}
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+// served is a resource as a SubjectAccessReview names it.
+type served struct{ Group, Version, Resource, Subresource string }
+
+// resources are what the API server serves for the kind of a grant; none when it serves no such kind, or when the kind
+// is not written out.
+func (a *rights) resources(g policy.Grant) ([]served, error) {
+	if !isLiteral(g.APIVersion) || !isLiteral(g.Kind) {
+		return nil, nil
+	}
+	gv, err := apischema.ParseGroupVersion(g.APIVersion)
+	if err != nil {
+		return nil, nil
+	}
+	kind, sub, _ := strings.Cut(strings.TrimSpace(g.Kind), "/")
+	t := policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind, Subresource: sub}
+	found, err := a.cluster.Resources(t)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]served, len(found))
+	for i, r := range found {
+		name, sub, _ := strings.Cut(r.Resource, "/")
+		out[i] = served{r.Group, r.Version, name, sub}
+	}
+	return out, nil
+}
+
+// anyOf stands for all resources of the group, as far as that is written out.
+func anyOf(g policy.Grant) served {
+	out := served{Group: "*", Version: "*", Resource: "*"}
+	if gv, err := apischema.ParseGroupVersion(g.APIVersion); err == nil && isLiteral(g.APIVersion) {
+		out.Group = gv.Group
+	}
+	return out
+}
+
+// lacks words what the user lacks of a grant; empty when nothing.
+func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (string, error) {
+	shown := g.Namespace
+	if shown == "" && p.Namespace != "" {
+		shown = p.Namespace
+	}
+	namespace := shown
+	if !isLiteral(namespace) {
+		namespace = "" // it may become any
+	}
+	name := g.Name
+	if !isLiteral(name) || wildcard.Has(name) {
+		name = ""
+	}
+	var missing []string
+	for _, verb := range g.Verbs {
+		q := world.AccessRequest{
+			Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra, Verb: verb,
+			Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name,
+		}
+		if verb == "create" || verb == "list" {
+			q.Name = "" // such requests have none
+		}
+		allowed, err := a.allowed(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		if !allowed {
+			missing = append(missing, verb)
+		}
+	}
+	if len(missing) == 0 {
+		return "", nil
+	}
+	text := fmt.Sprintf(textRequires, user.Username, strings.Join(missing, ","), kindOf(g))
+	if shown != "" {
+		text += " in namespace " + shown
+	}
+	return text, nil
+}
+
+func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (bool, error) {
+	if a.access == nil {
+		return false, world.ErrUnavailable
+	}
+	key := strings.Join([]string{q.Username, q.Verb, q.Group, q.Resource, q.Subresource, q.Namespace, q.Name}, "\x00")
+	if allowed, known := a.asked[key]; known {
+		return allowed, nil
+	}
+	allowed, _, err := a.access.Allowed(ctx, q)
+	if err == nil {
+		a.asked[key] = allowed
+	}
+	return allowed, err
+}
+
+// kindOf is the kind of a grant as messages show it.
+func kindOf(g policy.Grant) string { return g.APIVersion + "/" + strings.TrimSpace(g.Kind) }
+
+func isLiteral(text string) bool { return !strings.Contains(text, "{{") }
+
+// serviceAccount is the user of a service account, with the groups that every service account has.
+func serviceAccount(name string) *policy.User {
+	u := &policy.User{Username: name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	if parts := strings.Split(name, ":"); len(parts) == 4 {
+		u.Groups = append(u.Groups, "system:serviceaccounts:"+parts[2])
+	}
+	return u
+}
+
+// warnReports warns of the matched kinds that the reports controller may not read: they will be missing in reports of
+// background scans. One kind for each rule will do.
+func (s *Server) warnReports(ctx context.Context, p *policy.Program) diag.List {
+	var diags diag.List
+	if s.Accounts.Reports == "" || !p.Settings.Background {
+		return nil
+	}
+	ask, user := s.newRights(), serviceAccount(s.Accounts.Reports)
+	for _, r := range p.Rules {
+		if r.Origin.IsAutogen() {
+			continue
+		}
+		if text := ask.unreadable(ctx, s, user, p, r); text != "" {
+			diags.Warnf(r.Path, "%s", text)
+		}
+	}
+	return diags
+}
+
+func (a *rights) unreadable(ctx context.Context, s *Server, user *policy.User, p *policy.Program, r *policy.Rule) string {
+	for _, t := range r.Targets {
+		if wildcard.Has(t.Kind) || t.Subresource != "" {
+			continue
+		}
+		found, err := a.cluster.Resources(t)
+		if err != nil {
+			continue // said by checkKinds
+		}
+		for _, resource := range found {
+			gv := apischema.GroupVersion{Group: resource.Group, Version: resource.Version}.String()
+			g := policy.Grant{APIVersion: gv, Kind: t.Kind, Verbs: []string{"get", "list", "watch"}}
+			text, err := a.lacks(ctx, user, p, g, served{Group: resource.Group, Version: resource.Version, Resource: resource.Resource})
+			if err != nil {
+				s.Log.Warn("the rights of the reports controller cannot be looked up", "policy", p.Key(), "error", err)
+				return ""
+			}
+			if text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
