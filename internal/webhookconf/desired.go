@@ -2,7 +2,6 @@ package webhookconf
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -21,12 +20,13 @@ const (
 
 // The names of the configurations.
 const (
-	PolicyValidating    = "kyverno-policy-validating-webhook-cfg"
-	PolicyMutating      = "kyverno-policy-mutating-webhook-cfg"
-	ResourceValidating  = "kyverno-resource-validating-webhook-cfg"
-	ResourceMutating    = "kyverno-resource-mutating-webhook-cfg"
-	ExceptionValidating = "kyverno-exception-validating-webhook-cfg"
-	VerifyMutating      = "kyverno-verify-mutating-webhook-cfg"
+	PolicyValidating        = "kyverno-policy-validating-webhook-cfg"
+	PolicyMutating          = "kyverno-policy-mutating-webhook-cfg"
+	ResourceValidating      = "kyverno-resource-validating-webhook-cfg"
+	ResourceMutating        = "kyverno-resource-mutating-webhook-cfg"
+	ExceptionValidating     = "kyverno-exception-validating-webhook-cfg"
+	GlobalContextValidating = "kyverno-global-context-validating-webhook-cfg"
+	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
 )
 
 // MaxTimeoutSeconds is the longest timeout that the API server accepts.
@@ -41,6 +41,15 @@ type Options struct {
 	TimeoutSeconds int32
 	// AdmissionReports: validation has a side effect, the report.
 	AdmissionReports bool
+	// Static: the resource webhooks are for everything, whatever the policies are (--autoUpdateWebhooks=false).
+	Static bool
+	// ExcludeBootstrap keeps nodes and certificate signing requests out of every webhook that fails closed, also where a
+	// policy names them (--excludeBootstrapResources).
+	ExcludeBootstrap bool
+	// Derive adds conditions that follow from the policies (--deriveMatchConditions).
+	Derive bool
+	// Protects: requests for objects of ours are refused by the resource webhooks (--protectManagedResources).
+	Protects bool
 }
 
 // Input is everything that the configurations depend on.
@@ -50,6 +59,11 @@ type Input struct {
 	CABundle  []byte
 	Resources Resources
 	Options   Options
+	// Owner is the object with which the configurations go away (FindOwner); nil in tests only.
+	Owner *metav1.OwnerReference
+	// Stored gives the rules of a resource webhook as it is stored, nil when there is none. They are kept for a webhook
+	// of which it cannot be told at present what it is for: rules only shrink when everything is known.
+	Stored func(configuration, webhook string) []admissionv1.RuleWithOperations
 }
 
 // Configurations are the webhook configurations as they should be stored.
@@ -69,28 +83,41 @@ func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
 // serves; they are left out, and their policies are ready all the same (§3.3.4). The error means that the served
 // resources could not be listed at all: nothing may be concluded then, and the stored configurations must stay.
 func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err error) {
-	b := &builder{Input: in, ready: Readiness{}}
+	b := &builder{Input: in, ready: Readiness{}, val: side{base: "validate"}, mut: side{base: "mutate"}}
 	for _, p := range in.Programs {
 		b.ready[ProgramKey(p)] = nil
-		if p.Settings.Admission {
+		if p.Settings.Admission && !in.Options.Static {
 			b.add(p)
 		}
 	}
 	if b.err != nil {
 		return Configurations{}, nil, 0, b.err
 	}
-	return Configurations{
+	if in.Options.Static {
+		b.everything()
+	}
+	out := Configurations{
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			b.validating(PolicyValidating, b.policyValidating()),
-			b.validating(ResourceValidating, b.resource(&b.val)),
 			b.validating(ExceptionValidating, b.exceptionValidating()),
+			b.validating(GlobalContextValidating, b.globalContextValidating()),
 		},
 		Mutating: []*admissionv1.MutatingWebhookConfiguration{
 			b.mutating(PolicyMutating, b.policyMutating()),
-			b.mutating(ResourceMutating, b.resource(&b.mut)),
 			b.mutating(VerifyMutating, b.verify()),
 		},
-	}, b.ready, b.unknown, nil
+	}
+	for i, part := range parts(b.resource(&b.val)) {
+		c := b.validating(partName(ResourceValidating, i), part)
+		b.mark(&c.ObjectMeta)
+		out.Validating = append(out.Validating, c)
+	}
+	for i, part := range parts(b.resource(&b.mut)) {
+		c := b.mutating(partName(ResourceMutating, i), part)
+		b.mark(&c.ObjectMeta)
+		out.Mutating = append(out.Mutating, c)
+	}
+	return out, b.ready, b.unknown, nil
 }
 
 type builder struct {
@@ -102,7 +129,10 @@ type builder struct {
 }
 
 // side collects the resource webhooks of one configuration.
-type side map[string]*hook
+type side struct {
+	base  string // validate or mutate
+	hooks map[string]*hook
+}
 
 // hook is a webhook in the making; its name and path follow from its key.
 type hook struct {
@@ -112,6 +142,10 @@ type hook struct {
 	conditions    []policy.MatchCondition
 	fine          bool
 	rules         ruleSet
+	wild          bool // a wildcard brings kinds that no policy names
+	named         named
+	incomplete    bool // some kinds could not be looked up
+	derived       derivation
 }
 
 // add puts the rules of a Program where they belong. Which rules and policies contribute to which configuration is
@@ -124,28 +158,36 @@ func (b *builder) add(p *policy.Program) {
 	const validates = policy.StageValidate | policy.StageMutateExisting
 	const mutates = policy.StageMutate | policy.StageVerifyImages
 	if stages.Has(validates | policy.StageGenerate) {
-		b.contribute(&b.val, "validate", p, validates, allOperations)
+		b.contribute(&b.val, p, validates, allOperations)
 	}
 	if stages.Has(mutates) {
-		b.contribute(&b.mut, "mutate", p, mutates, writeOperations)
+		b.contribute(&b.mut, p, mutates, writeOperations)
 	}
 }
 
-func (b *builder) contribute(to *side, base string, p *policy.Program, stages policy.Stage, defaults operations) {
-	h := to.hook(base, p, b.Options.TimeoutSeconds)
+func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, defaults operations) {
+	h := to.hook(p.Settings.FailurePolicy, p, b.Options.TimeoutSeconds)
 	for _, r := range p.Rules {
-		ops := defaults
-		switch {
-		case r.Stage.Has(policy.StageGenerate):
-			ops = allOperations
-		case !r.Stage.Has(stages):
+		generates := r.Stage.Has(policy.StageGenerate)
+		if !generates && !r.Stage.Has(stages) {
 			continue
 		}
-		unknown, err := h.rules.add(r, ops, p.Namespace != "", b.Resources)
+		h.derived.add(r)
+		ops := defaults
+		if generates {
+			ops = allOperations
+		}
+		unknown, err := h.add(r, ops, p.Namespace != "", b.Resources)
+		if err == nil && generates {
+			var more int
+			more, err = h.addOutputs(r, b.Resources)
+			unknown += more
+		}
 		b.unknown += unknown
 		var group *discovery.ErrGroupDiscoveryFailed
 		switch {
 		case errors.As(err, &group):
+			h.incomplete = true
 			b.ready[ProgramKey(p)] = err
 		case err != nil:
 			b.err = err
@@ -156,62 +198,52 @@ func (b *builder) contribute(to *side, base string, p *policy.Program, stages po
 }
 
 // hook returns the webhook that serves the Program: the shared one of its failurePolicy, or one of its own.
-func (s *side) hook(base string, p *policy.Program, timeout int32) *hook {
-	fp := p.Settings.FailurePolicy
+func (s *side) hook(fp policy.FailurePolicy, p *policy.Program, timeout int32) *hook {
 	mode := strings.ToLower(fp.String())
-	name, path := base+".kyverno.svc-"+mode, "/"+base+"/"+mode
-	fine := len(p.Settings.MatchConditions) > 0
+	name, path := s.base+".kyverno.svc-"+mode, "/"+s.base+"/"+mode
+	fine := p != nil && len(p.Settings.MatchConditions) > 0
 	if fine {
 		name += "-finegrained-" + strings.ReplaceAll(p.Key(), "/", "-")
 		path += "/finegrained/" + p.Key()
 	}
-	if *s == nil {
-		*s = side{}
-	}
-	h := (*s)[path]
+	h := s.hooks[path]
 	if h == nil {
-		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, conditions: p.Settings.MatchConditions, rules: ruleSet{}}
-		(*s)[path] = h
+		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, rules: ruleSet{}}
+		h.derived.mutating = s.base == "mutate"
+		if fine {
+			h.conditions = p.Settings.MatchConditions
+		}
+		if s.hooks == nil {
+			s.hooks = map[string]*hook{}
+		}
+		s.hooks[path] = h
 	}
 	return h
 }
 
-// resource gives the webhooks of one resource configuration; one whose rules name nothing is left out.
-func (b *builder) resource(s *side) []webhook {
-	out := []webhook{}
-	for _, h := range *s {
-		w := b.webhook(h.name, h.path)
-		w.Rules = h.rules.rules()
-		if len(w.Rules) == 0 {
-			continue
+// staticAnnotation marks resource configurations that were made for everything and are left alone afterwards.
+const staticAnnotation = "ephor.dev/static"
+
+// everything makes the webhooks for all requests, one for each failurePolicy (§3.6).
+func (b *builder) everything() {
+	for _, s := range []*side{&b.val, &b.mut} {
+		ops := allOperations
+		if s == &b.mut {
+			ops = writeOperations
 		}
-		if h.failurePolicy == policy.Ignore {
-			w.FailurePolicy = admissionv1.Ignore
+		for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
+			h := s.hook(fp, nil, b.Options.TimeoutSeconds)
+			h.wild, h.derived.gaveUp = true, true
+			h.rules.put(place{"*", "*", "*", "*", string(admissionv1.AllScopes)}, ops)
 		}
-		w.TimeoutSeconds = min(h.timeout, MaxTimeoutSeconds)
-		if sel := b.Settings.Webhook.NamespaceSelector; sel != nil {
-			w.NamespaceSelector = sel.DeepCopy()
-		}
-		if sel := b.Settings.Webhook.ObjectSelector; sel != nil {
-			w.ObjectSelector = sel.DeepCopy()
-		}
-		w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
-		if s == &b.val && !b.Options.AdmissionReports {
-			w.SideEffects = admissionv1.SideEffectClassNone
-		}
-		if h.fine { // the policy's conditions replace the global ones
-			for _, c := range h.conditions {
-				w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
-			}
-		} else {
-			for _, c := range b.Settings.Webhook.MatchConditions {
-				w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
-			}
-		}
-		out = append(out, w)
 	}
-	slices.SortFunc(out, func(x, y webhook) int { return strings.Compare(x.Name, y.Name) })
-	return out
+}
+
+// mark marks a resource configuration when it is static.
+func (b *builder) mark(meta *metav1.ObjectMeta) {
+	if b.Options.Static {
+		meta.Annotations[staticAnnotation] = "true"
+	}
 }
 
 // metadata is shared by all configurations.
@@ -225,5 +257,9 @@ func (b *builder) metadata(name string) metav1.ObjectMeta {
 	for k, v := range b.Settings.Webhook.Annotations {
 		annotations[k] = v
 	}
-	return metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations}
+	meta := metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations}
+	if b.Owner != nil {
+		meta.OwnerReferences = []metav1.OwnerReference{*b.Owner}
+	}
+	return meta
 }

@@ -105,6 +105,24 @@ func in(programs ...*policy.Program) Input {
 	}
 }
 
+func validatingOf(c Configurations, name string) *admissionv1.ValidatingWebhookConfiguration {
+	for _, v := range c.Validating {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+func mutatingOf(c Configurations, name string) *admissionv1.MutatingWebhookConfiguration {
+	for _, m := range c.Mutating {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
 // text prints the resource webhooks of the validating configuration, or of the mutating one.
 func text(c Configurations, mutating bool) string {
 	var b strings.Builder
@@ -129,12 +147,12 @@ func text(c Configurations, mutating bool) string {
 		}
 	}
 	if mutating {
-		for _, w := range c.Mutating[1].Webhooks {
+		for _, w := range mutatingOf(c, ResourceMutating).Webhooks {
 			hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
 		}
 		return b.String()
 	}
-	for _, w := range c.Validating[1].Webhooks {
+	for _, w := range validatingOf(c, ResourceValidating).Webhooks {
 		hook(w.Name, w.ClientConfig, *w.FailurePolicy, *w.TimeoutSeconds, w.MatchConditions, w.Rules)
 	}
 	return b.String()
@@ -191,7 +209,7 @@ validate.kyverno.svc-ignore /validate/ignore Ignore 10
 		{
 			name:     "a wildcard is not resolved and covers what it holds; only other operations stay beside it",
 			programs: []*policy.Program{program("a", nil, "*@CREATE"), program("b", nil, "ConfigMap@CREATE", "Namespace@CREATE,DELETE")},
-			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10 if ephor.dev/not-by-wildcard
   "" v1 namespaces * DELETE
   "*" * *,pods/ephemeralcontainers * CREATE
 `,
@@ -199,7 +217,7 @@ validate.kyverno.svc-ignore /validate/ignore Ignore 10
 		{
 			name:     "a wildcard of a namespaced policy stays within namespaces",
 			programs: []*policy.Program{program("a", namespaced, "*"), program("b", nil, "Namespace")},
-			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10 if ephor.dev/not-by-wildcard
   "" v1 namespaces * ` + everything + `
   "*" * *,pods/ephemeralcontainers Namespaced ` + everything + `
 `,
@@ -207,7 +225,7 @@ validate.kyverno.svc-ignore /validate/ignore Ignore 10
 		{
 			name:     "all subresources, one subresource, everything",
 			programs: []*policy.Program{program("a", nil, "*/scale@CREATE"), program("b", nil, "Pod/*@CREATE")},
-			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10 if ephor.dev/not-by-wildcard
   "" v1 pods/ephemeralcontainers,pods/exec,pods/log Namespaced CREATE
   "*" * */scale * CREATE
 `,
@@ -215,7 +233,7 @@ validate.kyverno.svc-ignore /validate/ignore Ignore 10
 		{
 			name:     "a double wildcard needs nothing beside it",
 			programs: []*policy.Program{program("a", nil, "*/*"), program("b", nil, "Pod", "*/scale", "Deployment/scale", "*")},
-			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10 if ephor.dev/not-by-wildcard
   "*" * */* * ` + everything + `
 `,
 		},
@@ -336,22 +354,22 @@ func TestFixedParts(t *testing.T) {
 	for _, c := range got.Mutating {
 		names = append(names, c.Name)
 	}
-	if want := "kyverno-policy-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-exception-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg"; strings.Join(names, " ") != want {
+	if want := "kyverno-policy-validating-webhook-cfg kyverno-exception-validating-webhook-cfg kyverno-global-context-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg"; strings.Join(names, " ") != want {
 		t.Errorf("names: %v", names)
 	}
-	policies := got.Validating[0].Webhooks[0]
+	policies := validatingOf(got, PolicyValidating).Webhooks[0]
 	if len(policies.Rules) != 10 || policies.Name != "validate-policy.kyverno.svc" || *policies.ClientConfig.Service.Path != "/policyvalidate" ||
 		*policies.SideEffects != admissionv1.SideEffectClassNone || policies.NamespaceSelector == nil || len(policies.NamespaceSelector.MatchLabels) > 0 {
 		t.Errorf("%+v", policies)
 	}
-	if w := got.Validating[1].Webhooks[0]; w.NamespaceSelector.MatchLabels["a"] != "b" || w.ObjectSelector == nil || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || string(w.ClientConfig.CABundle) != "CA" {
+	if w := validatingOf(got, ResourceValidating).Webhooks[0]; w.NamespaceSelector.MatchLabels["a"] != "b" || w.ObjectSelector == nil || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || string(w.ClientConfig.CABundle) != "CA" {
 		t.Errorf("%+v", w)
 	}
-	if w := got.Validating[2].Webhooks[0]; *w.ClientConfig.Service.Path != "/exceptionvalidate" || *w.FailurePolicy != admissionv1.Fail ||
-		strings.Join(w.Rules[0].APIVersions, " ") != "v2 v2beta1" || w.Rules[0].Resources[0] != "policyexceptions" || strings.Count(w.Name, ".") < 2 {
+	if w := validatingOf(got, ExceptionValidating).Webhooks[0]; *w.ClientConfig.Service.Path != "/exceptionvalidate" || *w.FailurePolicy != admissionv1.Fail ||
+		strings.Join(w.Rules[0].APIVersions, " ") != "v2alpha1 v2beta1 v2" || w.Rules[0].Resources[0] != "policyexceptions" || strings.Count(w.Name, ".") < 2 {
 		t.Errorf("%+v", w)
 	}
-	if w := got.Mutating[2].Webhooks[0]; *w.FailurePolicy != admissionv1.Ignore || w.ObjectSelector.MatchLabels["app.kubernetes.io/name"] != "kyverno" {
+	if w := mutatingOf(got, VerifyMutating).Webhooks[0]; *w.FailurePolicy != admissionv1.Ignore || w.ObjectSelector.MatchLabels["app.kubernetes.io/name"] != "kyverno" {
 		t.Errorf("%+v", w)
 	}
 }
@@ -374,7 +392,7 @@ func TestDiscoveryErrors(t *testing.T) {
 	if ready["ClusterPolicy/known"] != nil || ready["ClusterPolicy/unknown"] == nil {
 		t.Errorf("ready: %v", ready)
 	}
-	if len(got.Validating[1].Webhooks) != 1 {
+	if len(validatingOf(got, ResourceValidating).Webhooks) != 1 {
 		t.Error("the known policy lost its webhook")
 	}
 	input.Resources = NewDiscovery(noDiscovery{}, time.Now)

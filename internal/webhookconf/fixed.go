@@ -16,6 +16,8 @@ type webhook struct {
 	SideEffects       admissionv1.SideEffectClass
 	TimeoutSeconds    int32
 	MatchConditions   []admissionv1.MatchCondition
+
+	fine bool // of one policy
 }
 
 func (b *builder) webhook(name, path string) webhook {
@@ -100,13 +102,21 @@ func (b *builder) policyValidating() []webhook {
 	return []webhook{w}
 }
 
-// exceptionValidating is the review of exceptions, in all versions that are served.
+// exceptionValidating is the review of exceptions. The rule names every version that was ever served, and a request for
+// another would be converted to one of them: no version is a way past the review.
 func (b *builder) exceptionValidating() []webhook {
-	w := b.webhook(b.Options.Service+"."+b.Options.Namespace+".svc", "/exceptionvalidate")
-	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", []string{"v2", "v2beta1"}, writes, "policyexceptions")}
-	for _, c := range b.Settings.Webhook.MatchConditions {
-		w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
-	}
+	return b.review("/exceptionvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "policyexceptions"))
+}
+
+// globalContextValidating is the review of global context entries, in every version.
+func (b *builder) globalContextValidating() []webhook {
+	return b.review("/globalcontextvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "globalcontextentries"))
+}
+
+func (b *builder) review(path string, r admissionv1.RuleWithOperations) []webhook {
+	w := b.webhook(b.Options.Service+"."+b.Options.Namespace+".svc", path)
+	w.Rules = []admissionv1.RuleWithOperations{r}
+	w.MatchConditions = b.globalConditions()
 	return []webhook{w}
 }
 

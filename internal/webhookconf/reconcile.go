@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,48 +19,119 @@ type Reconciler struct {
 	Reader client.Reader
 	// Live reads past the cache; it is asked when a configuration that the cache does not know exists all the same.
 	Live client.Reader
-	Log  *slog.Logger
+	// Static: the resource configurations are made once and then belong to whoever changes them, all but the address and
+	// the CA in them (--autoUpdateWebhooks=false).
+	Static bool
+	// Mended is called for each configuration that somebody else had changed or deleted; nil for nobody.
+	Mended func(name, what string)
+	Log    *slog.Logger
+
+	// settled holds the configurations as they were when they were last right, to tell our own changes from others'.
+	settled map[string]client.Object
 }
 
-// Apply stores the configurations and returns how many it wrote. Drift made by others is reverted: labels, annotations
-// and webhooks are ours.
+// Apply stores the configurations and returns how many it wrote. Drift made by others is reverted, and said so: labels,
+// annotations, owners and webhooks are ours. Resource configurations that are not wanted any more are deleted.
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
-	for _, c := range want.Validating {
-		changed, err := r.one(ctx, c, &admissionv1.ValidatingWebhookConfiguration{}, func(stored client.Object) bool {
-			s := stored.(*admissionv1.ValidatingWebhookConfiguration)
-			same := equality.Semantic.DeepEqual(s.Webhooks, c.Webhooks)
-			s.Webhooks = c.Webhooks
-			return same
-		})
+	wanted := map[string]bool{}
+	for _, c := range all(want) {
+		wanted[c.GetName()] = true
+		changed, err := r.one(ctx, c)
 		if err != nil {
 			return written, err
 		}
 		written += changed
 	}
-	for _, c := range want.Mutating {
-		changed, err := r.one(ctx, c, &admissionv1.MutatingWebhookConfiguration{}, func(stored client.Object) bool {
-			s := stored.(*admissionv1.MutatingWebhookConfiguration)
-			same := equality.Semantic.DeepEqual(s.Webhooks, c.Webhooks)
-			s.Webhooks = c.Webhooks
-			return same
-		})
-		if err != nil {
-			return written, err
+	stored, err := r.list(ctx)
+	if err != nil {
+		return written, err
+	}
+	for _, c := range stored {
+		name := c.GetName()
+		part := strings.HasPrefix(name, ResourceValidating+"-") || strings.HasPrefix(name, ResourceMutating+"-")
+		if wanted[name] || !part || c.GetDeletionTimestamp() != nil {
+			continue
 		}
-		written += changed
+		if err := client.IgnoreNotFound(r.Client.Delete(ctx, c)); err != nil {
+			return written, fmt.Errorf("delete webhook configuration %s: %w", name, err)
+		}
+		delete(r.settled, name)
+		written++
+		r.Log.Info("deleted webhook configuration", "name", name)
 	}
 	return written, nil
 }
 
-// one stores a single configuration. take copies the wanted webhooks into the stored object and reports whether they
-// were the same.
-func (r *Reconciler) one(ctx context.Context, want, stored client.Object, take func(client.Object) bool) (int, error) {
+// all are the configurations of both kinds.
+func all(c Configurations) []client.Object {
+	out := make([]client.Object, 0, len(c.Validating)+len(c.Mutating))
+	for _, v := range c.Validating {
+		out = append(out, v)
+	}
+	for _, m := range c.Mutating {
+		out = append(out, m)
+	}
+	return out
+}
+
+// list are the stored configurations that carry our label.
+func (r *Reconciler) list(ctx context.Context) ([]client.Object, error) {
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
+	if err := r.Reader.List(ctx, &validating, ours); err != nil {
+		return nil, fmt.Errorf("list webhook configurations: %w", err)
+	}
+	if err := r.Reader.List(ctx, &mutating, ours); err != nil {
+		return nil, fmt.Errorf("list webhook configurations: %w", err)
+	}
+	var out []client.Object
+	for i := range validating.Items {
+		out = append(out, &validating.Items[i])
+	}
+	for i := range mutating.Items {
+		out = append(out, &mutating.Items[i])
+	}
+	return out, nil
+}
+
+// Stored gives the rules that resource webhooks have now (Input.Stored).
+func (r *Reconciler) Stored(ctx context.Context) (func(configuration, webhook string) []admissionv1.RuleWithOperations, error) {
+	stored, err := r.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func(configuration, webhook string) []admissionv1.RuleWithOperations {
+		for _, c := range stored {
+			if !strings.HasPrefix(c.GetName(), configuration) {
+				continue
+			}
+			for _, w := range webhooksOf(c) {
+				if w.name() == webhook {
+					return w.rules()
+				}
+			}
+		}
+		return nil
+	}, nil
+}
+
+// one stores a single configuration.
+func (r *Reconciler) one(ctx context.Context, want client.Object) (int, error) {
 	name := want.GetName()
+	stored := empty(want)
+	before := r.settled[name]
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
 	if apierrors.IsNotFound(err) {
-		err = r.Client.Create(ctx, want)
+		created := want.DeepCopyObject().(client.Object)
+		err = r.Client.Create(ctx, created)
 		if err == nil {
-			r.Log.Info("created webhook configuration", "name", name)
+			if before != nil {
+				r.mended(name, "it was deleted")
+			} else {
+				r.Log.Info("created webhook configuration", "name", name)
+			}
+			r.settle(want)
 			return 1, nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
@@ -71,16 +143,92 @@ func (r *Reconciler) one(ctx context.Context, want, stored client.Object, take f
 	if err != nil {
 		return 0, fmt.Errorf("read webhook configuration %s: %w", name, err)
 	}
-	same := take(stored)
-	if same && equality.Semantic.DeepEqual(stored.GetLabels(), want.GetLabels()) &&
-		equality.Semantic.DeepEqual(stored.GetAnnotations(), want.GetAnnotations()) {
+	if r.Static && stored.GetAnnotations()[staticAnnotation] != "" {
+		want = handedOver(want, stored)
+	}
+	difference := differences(stored, want)
+	if len(difference) == 0 {
+		r.settle(want)
 		return 0, nil
 	}
-	stored.SetLabels(want.GetLabels())
-	stored.SetAnnotations(want.GetAnnotations())
-	if err := r.Client.Update(ctx, stored); err != nil {
+	foreign := before != nil && len(differences(before, want)) == 0
+	next := stored.DeepCopyObject().(client.Object)
+	next.SetLabels(want.GetLabels())
+	next.SetAnnotations(want.GetAnnotations())
+	next.SetOwnerReferences(want.GetOwnerReferences())
+	setWebhooks(next, want.DeepCopyObject().(client.Object)) // the answer is decoded into next
+	if err := r.Client.Update(ctx, next); err != nil {
 		return 0, fmt.Errorf("update webhook configuration %s: %w", name, err)
 	}
-	r.Log.Info("updated webhook configuration", "name", name)
+	if what := strings.Join(difference, ", "); foreign {
+		r.mended(name, "somebody changed "+what)
+	} else {
+		r.Log.Info("updated webhook configuration", "name", name, "changed", what)
+	}
+	r.settle(want)
 	return 1, nil
+}
+
+func (r *Reconciler) mended(name, what string) {
+	r.Log.Warn("mended webhook configuration", "name", name, "found", what)
+	if r.Mended != nil {
+		r.Mended(name, what)
+	}
+}
+
+func (r *Reconciler) settle(want client.Object) {
+	if r.settled == nil {
+		r.settled = map[string]client.Object{}
+	}
+	r.settled[want.GetName()] = want
+}
+
+// Remove deletes every webhook configuration of ours, those of the cleanup controller included. It goes on after an
+// error, since each that is gone is one less in the way.
+func Remove(ctx context.Context, c client.Writer) error {
+	ours := client.MatchingLabels{ManagedLabel: ManagedValue}
+	var failed error
+	for _, kind := range []client.Object{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfiguration{}} {
+		if err := c.DeleteAllOf(ctx, kind, ours); err != nil && failed == nil {
+			failed = fmt.Errorf("delete webhook configurations: %w", err)
+		}
+	}
+	return failed
+}
+
+// differences names the parts of a stored configuration that are not as they should be.
+func differences(stored, want client.Object) (out []string) {
+	if !equality.Semantic.DeepEqual(stored.GetLabels(), want.GetLabels()) {
+		out = append(out, "labels")
+	}
+	if !equality.Semantic.DeepEqual(stored.GetAnnotations(), want.GetAnnotations()) {
+		out = append(out, "annotations")
+	}
+	if !equality.Semantic.DeepEqual(stored.GetOwnerReferences(), want.GetOwnerReferences()) {
+		out = append(out, "owners")
+	}
+	have := map[string]anyWebhook{}
+	for _, w := range webhooksOf(stored) {
+		have[w.name()] = w
+	}
+	wanted := webhooksOf(want)
+	for _, w := range wanted {
+		old, found := have[w.name()]
+		switch {
+		case !found:
+			out = append(out, "webhook "+w.name()+" (missing)")
+		case !equality.Semantic.DeepEqual(old.content(), w.content()):
+			out = append(out, "webhook "+w.name())
+		}
+		delete(have, w.name())
+	}
+	for _, w := range webhooksOf(stored) {
+		if _, extra := have[w.name()]; extra {
+			out = append(out, "webhook "+w.name()+" (not ours)")
+		}
+	}
+	if len(out) == 0 && !equality.Semantic.DeepEqual(contents(stored), contents(want)) {
+		out = append(out, "the order of webhooks") // mutating ones are called one after the other
+	}
+	return out
 }

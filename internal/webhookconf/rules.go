@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -13,6 +14,8 @@ import (
 var (
 	allOperations   = operations{policy.Connect: true, policy.Create: true, policy.Delete: true, policy.Update: true}
 	writeOperations = operations{policy.Create: true, policy.Update: true}
+	// keptOperations are those on objects that a generate rule makes.
+	keptOperations = operations{policy.Create: true, policy.Delete: true, policy.Update: true}
 )
 
 type operations map[policy.Operation]bool
@@ -61,7 +64,7 @@ type ruleSet map[place]operations
 
 // add adds the selectors of a rule, without the operations that its exclude block takes from them for sure. It returns
 // how many selectors name nothing that the API server serves.
-func (s ruleSet) add(r *policy.Rule, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
+func (h *hook) add(r *policy.Rule, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
 	own := ruleSet{}
 	for _, t := range r.Targets {
 		places, err := placesOf(t, namespacedPolicy, known)
@@ -72,6 +75,17 @@ func (s ruleSet) add(r *policy.Rule, defaults operations, namespacedPolicy bool,
 			unknown++
 		}
 		for _, p := range places {
+			switch {
+			case p.resource == "*":
+				h.wild = true
+				if p.sub != "" && p.sub != "*" {
+					h.named.addSubresource(p.sub)
+				}
+			case !isWild(t.Kind):
+				h.named.add(p)
+			case reservedFor(p) != nil:
+				continue
+			}
 			own.put(p, operationsOf(t, defaults))
 		}
 	}
@@ -86,7 +100,29 @@ func (s ruleSet) add(r *policy.Rule, defaults operations, namespacedPolicy bool,
 		own.subtract(places, operationsOf(t, allOperations))
 	}
 	for p, ops := range own {
-		s.put(p, ops)
+		h.rules.put(p, ops)
+	}
+	return unknown, nil
+}
+
+// addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too (§3.3).
+func (h *hook) addOutputs(r *policy.Rule, known Resources) (unknown int, err error) {
+	for _, o := range r.Outputs {
+		gv, err := schema.ParseGroupVersion(o.APIVersion)
+		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
+			continue // known only when the rule is carried out
+		}
+		found, err := known.Find(gv.Group, gv.Version, o.Kind, "")
+		if err != nil {
+			return unknown, err
+		}
+		if len(found) == 0 {
+			unknown++
+		}
+		for _, r := range found {
+			h.named.add(place{group: r.Group, resource: r.Resource})
+			h.rules.put(placeOf(r), keptOperations)
+		}
 	}
 	return unknown, nil
 }
@@ -139,13 +175,43 @@ func placesOf(t policy.Target, namespacedPolicy bool, known Resources) ([]place,
 	}
 	out := make([]place, 0, len(found))
 	for _, r := range found {
-		scope := string(admissionv1.AllScopes)
-		if r.Namespaced {
-			scope = string(admissionv1.NamespacedScope)
-		}
-		out = append(out, place{r.Group, r.Version, r.Resource, r.Subresource, scope})
+		out = append(out, placeOf(r))
 	}
 	return out, nil
+}
+
+func placeOf(r Resource) place {
+	scope := string(admissionv1.AllScopes)
+	if r.Namespaced {
+		scope = string(admissionv1.NamespacedScope)
+	}
+	return place{r.Group, r.Version, r.Resource, r.Subresource, scope}
+}
+
+// keep adds rules that are stored: nothing is given up while it cannot be told what the policies need.
+func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
+	for _, r := range stored {
+		scope := string(admissionv1.AllScopes)
+		if r.Scope != nil {
+			scope = string(*r.Scope)
+		}
+		ops := operations{}
+		for _, o := range r.Operations {
+			if o == admissionv1.OperationAll {
+				ops = allOperations
+				break
+			}
+			ops[policy.Operation(o)] = true
+		}
+		for _, group := range r.APIGroups {
+			for _, version := range r.APIVersions {
+				for _, name := range r.Resources {
+					resource, sub, _ := strings.Cut(name, "/")
+					s.put(place{group, version, resource, sub, scope}, ops)
+				}
+			}
+		}
+	}
 }
 
 // rules gives the set in canonical form: nothing twice, merged where only the resource differs, sorted.
@@ -164,7 +230,9 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	for g, resources := range merged {
 		if (g.group == "" || g.group == "*") && (slices.Contains(resources, "pods") || slices.Contains(resources, "*")) {
 			// A Pod selector also covers the containers that are added to a running Pod (language reference §2.2).
-			resources = append(resources, "pods/ephemeralcontainers")
+			if !slices.Contains(resources, "*/ephemeralcontainers") && !slices.Contains(resources, "*/*") {
+				resources = append(resources, "pods/ephemeralcontainers")
+			}
 		}
 		slices.Sort(resources)
 		scope := admissionv1.ScopeType(g.scope)
@@ -180,6 +248,17 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 		})
 	}
 	slices.SortFunc(out, compareRules)
+	return out
+}
+
+// operations are all that the rules ask for.
+func (s ruleSet) operations() operations {
+	out := operations{}
+	for _, ops := range s {
+		for op := range ops {
+			out[op] = true
+		}
+	}
 	return out
 }
 

@@ -1,0 +1,186 @@
+package webhookconf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Reserved are resources that wildcards in kind selectors do not bring: a policy that wants them names their kind.
+type Reserved struct {
+	Group string
+	// Resource is one resource, or `*` for all of the group.
+	Resource string
+	// Subresource is empty for the resource with all its subresources, else the one subresource that is meant.
+	Subresource string
+	Why         Reason
+}
+
+// Reason says why a resource is reserved.
+type Reason string
+
+// The reasons.
+const (
+	// Churn: there are so many requests for it that a call for each would slow the whole cluster down.
+	Churn Reason = "churn"
+	// Bootstrap: nodes and Ephor itself need it to come back, so a webhook that fails closed would lock the cluster.
+	Bootstrap Reason = "bootstrap"
+)
+
+// ReservedResources is the table; docs/webhooks.md shows it.
+var ReservedResources = []Reserved{
+	{"", "events", "", Churn},
+	{"events.k8s.io", "events", "", Churn},
+	{"", "endpoints", "", Churn},
+	{"discovery.k8s.io", "endpointslices", "", Churn},
+	{"authentication.k8s.io", "*", "", Churn}, // TokenReview, SelfSubjectReview
+	{"authorization.k8s.io", "*", "", Churn},  // SubjectAccessReview and its kin
+	{"reports.kyverno.io", "*", "", Churn},
+	{"wgpolicyk8s.io", "*", "", Churn},
+	{"openreports.io", "*", "", Churn},
+
+	{"", "nodes", "", Bootstrap},
+	{"", "bindings", "", Bootstrap},
+	{"", "pods", "binding", Bootstrap},
+	{"", "serviceaccounts", "token", Bootstrap},
+	{"coordination.k8s.io", "leases", "", Bootstrap},
+	{"certificates.k8s.io", "certificatesigningrequests", "", Bootstrap},
+	{"storage.k8s.io", "csinodes", "", Bootstrap},
+	{"storage.k8s.io", "volumeattachments", "", Bootstrap},
+	{"apiregistration.k8s.io", "apiservices", "", Bootstrap},
+	{"kyverno.io", "*", "", Bootstrap}, // policies have to be mendable while nobody judges
+	{"policies.kyverno.io", "*", "", Bootstrap},
+}
+
+// ReservedCondition is the name of the match condition that keeps reserved resources from webhooks with wildcards.
+const ReservedCondition = "ephor.dev/not-by-wildcard"
+
+// ownObjects are cluster-wide objects of the installation by their names: its roles and CustomResourceDefinitions. They
+// must be mendable, and removable, while nobody judges.
+var ownObjects = struct{ roles, groups []string }{
+	roles: []string{
+		"kyverno:admission-controller", "kyverno:admission-controller:additional", "kyverno:admission-controller:core",
+		"kyverno:admission-controller:view",
+		"kyverno:background-controller", "kyverno:background-controller:additional", "kyverno:background-controller:core",
+		"kyverno:background-controller:view",
+		"kyverno:cleanup-controller", "kyverno:cleanup-controller:additional", "kyverno:cleanup-controller:core",
+		"kyverno:reports-controller", "kyverno:reports-controller:additional", "kyverno:reports-controller:core",
+		"kyverno:reports-controller:view", "kyverno:webhook",
+	},
+	groups: []string{".kyverno.io", ".openreports.io", ".wgpolicyk8s.io"},
+}
+
+// covers reports whether the entry is about the resource.
+func (r *Reserved) covers(p place) bool {
+	return p.group == r.Group && (r.Resource == "*" || p.resource == r.Resource) && (r.Subresource == "" || p.sub == r.Subresource)
+}
+
+// reservedFor is the entry about a resource, nil when it is not reserved.
+func reservedFor(p place) *Reserved {
+	for i := range ReservedResources {
+		if ReservedResources[i].covers(p) {
+			return &ReservedResources[i]
+		}
+	}
+	return nil
+}
+
+// named are the resources that policies name by their kinds, and the subresources that they name of all kinds.
+type named struct {
+	places       map[place]bool // with group, resource and sub only
+	subresources map[string]bool
+}
+
+func (n *named) add(p place) {
+	if n.places == nil {
+		n.places = map[place]bool{}
+	}
+	n.places[place{group: p.group, resource: p.resource, sub: p.sub}] = true
+}
+
+func (n *named) addSubresource(sub string) {
+	if n.subresources == nil {
+		n.subresources = map[string]bool{}
+	}
+	n.subresources[sub] = true
+}
+
+// condition is true of requests that a webhook with wildcards is to be asked about: those for resources that are not
+// reserved, or that a policy of the webhook names.
+func (n *named) condition() string {
+	const field = "request.resource."
+	whole := map[string][]string{} // by group: resources that are kept out with all subresources
+	var groups, parts []string
+	for i := range ReservedResources {
+		r := &ReservedResources[i]
+		if r.Subresource != "" && n.subresources[r.Subresource] {
+			continue
+		}
+		var resources, subs []string
+		for p := range n.places {
+			if r.covers(p) {
+				resources = append(resources, p.resource)
+				subs = append(subs, p.sub)
+			}
+		}
+		slices.Sort(resources)
+		resources = slices.Compact(resources)
+		slices.Sort(subs)
+		group := field + "group == " + quote(r.Group)
+		switch {
+		case r.Resource == "*":
+			if len(resources) > 0 {
+				group += " && !(" + isIn(field+"resource", resources) + ")"
+			}
+			parts = append(parts, group)
+		case r.Subresource != "":
+			if len(resources) == 0 {
+				parts = append(parts, group+" && "+field+"resource == "+quote(r.Resource)+
+					" && has(request.subResource) && request.subResource == "+quote(r.Subresource))
+			}
+		case len(resources) > 0:
+			parts = append(parts, group+" && "+field+"resource == "+quote(r.Resource)+
+				` && !((has(request.subResource) ? request.subResource : "") in `+listOf(slices.Compact(subs))+")")
+		default:
+			if whole[r.Group] == nil {
+				groups = append(groups, r.Group)
+			}
+			whole[r.Group] = append(whole[r.Group], r.Resource)
+		}
+	}
+	for _, g := range groups {
+		parts = append(parts, field+"group == "+quote(g)+" && "+isIn(field+"resource", whole[g]))
+	}
+	for _, own := range n.ownObjects() {
+		parts = append(parts, own)
+	}
+	return "!(" + strings.Join(parts, " || ") + ")"
+}
+
+// ownObjects are the expressions for the objects of the installation, without those of kinds that a policy names.
+func (n *named) ownObjects() (out []string) {
+	const name = "has(request.name) && "
+	var roles []string
+	for _, resource := range []string{"clusterrolebindings", "clusterroles"} {
+		if !n.places[place{group: "rbac.authorization.k8s.io", resource: resource}] {
+			roles = append(roles, resource)
+		}
+	}
+	if len(roles) > 0 {
+		out = append(out, `request.resource.group == "rbac.authorization.k8s.io" && `+isIn("request.resource.resource", roles)+
+			" && "+name+isIn("request.name", ownObjects.roles))
+	}
+	if !n.places[place{group: "apiextensions.k8s.io", resource: "customresourcedefinitions"}] {
+		ends := make([]string, len(ownObjects.groups))
+		for i, g := range ownObjects.groups {
+			ends[i] = "request.name.endsWith(" + quote(g) + ")"
+		}
+		out = append(out, `request.resource.group == "apiextensions.k8s.io" && request.resource.resource == "customresourcedefinitions" && `+
+			name+"("+strings.Join(ends, " || ")+")")
+	}
+	return out
+}
+
+// isWild reports whether a kind selector brings kinds that it does not name.
+func isWild(kind string) bool { return wildcard.Has(kind) }

@@ -1,0 +1,82 @@
+package webhookconf
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Texts of the warnings; %s is the rule, then the kinds.
+const (
+	textWildcard = "rule %s: the wildcard in %s costs the cluster a call for each request that it covers; it brings neither " +
+		"Events, Leases, Endpoints, EndpointSlices, reviews and reports nor Nodes, CertificateSigningRequests and Ephor's own kinds: name a kind to have it judged at admission"
+	textBootstrap = "rule %s: while Ephor does not answer, every request for %s is refused (failurePolicy Fail), and nodes and controllers need " +
+		"those to come back: set failurePolicy Ignore unless that is meant"
+)
+
+// Review tells the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
+// of asking for what the cluster needs to come back. known finds what selectors mean; when it cannot, the risk is not
+// told. All diagnostics are warnings.
+func Review(p *policy.Program, known Resources) diag.List {
+	var diags diag.List
+	if !p.Settings.Admission {
+		return nil
+	}
+	for _, r := range p.Rules {
+		if r.Origin.IsAutogen() {
+			continue
+		}
+		var wild, risky []string
+		for _, t := range r.Targets {
+			text := kindText(t)
+			if isWild(t.Kind) {
+				wild = appendNew(wild, text)
+				continue
+			}
+			if p.Settings.FailurePolicy != policy.Fail {
+				continue
+			}
+			found, err := known.Find(t.Group, t.Version, t.Kind, t.Subresource)
+			if err != nil {
+				continue
+			}
+			for _, f := range found {
+				if e := reservedFor(placeOf(f)); e != nil && e.Why == Bootstrap {
+					risky = appendNew(risky, text)
+				}
+			}
+		}
+		if len(wild) > 0 {
+			diags.Warnf(r.Path+".match", textWildcard, r.Name, strings.Join(wild, ", "))
+		}
+		if len(risky) > 0 {
+			diags.Warnf(r.Path+".match", textBootstrap, r.Name, strings.Join(risky, ", "))
+		}
+	}
+	return diags
+}
+
+func appendNew(list []string, s string) []string {
+	for _, have := range list {
+		if have == s {
+			return list
+		}
+	}
+	return append(list, s)
+}
+
+// kindText is the selector as a user would write it.
+func kindText(t policy.Target) string {
+	text := t.Kind
+	switch {
+	case t.Group != "*":
+		text = t.Group + "/" + t.Version + "/" + t.Kind
+	case t.Version != "*":
+		text = t.Version + "/" + t.Kind
+	}
+	if t.Subresource != "" {
+		text += "/" + t.Subresource
+	}
+	return text
+}
