@@ -23,8 +23,7 @@ const (
 	foreachPairs  = 5
 )
 
-// loops are rules with a foreach over the containers of a Pod. A loop of merge patches is not among them: each merge
-// reads the whole list, so that over 1,000 containers it ends at the step budget.
+// loops are rules with a foreach over the containers of a Pod.
 var loops = []struct{ name, rule string }{
 	{"validate pattern", `
 validate:
@@ -44,6 +43,12 @@ mutate:
   - list: request.object.spec.containers
     patchesJson6902: |
       - {op: add, path: "/spec/containers/{{ elementIndex }}/stdin", value: true}
+`},
+	{"mutate patchStrategicMerge", `
+mutate:
+  foreach:
+  - list: request.object.spec.containers
+    patchStrategicMerge: {spec: {containers: [{(name): "{{ element.name }}", stdin: true}]}}
 `},
 }
 

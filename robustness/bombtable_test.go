@@ -171,6 +171,9 @@ var bombs = []bomb{
 	{name: "mutate: JSON patch with a shared list", policy: rule(append(append([]string{"context:"}, variables(30, "[`1`, `2`]", "[V, V]")...), "mutate: {patchesJson6902: \"[{op: add, path: /spec/made, value: '{{v30}}'}]\"}")...), status: "error", message: exhausted},
 	{name: "mutate: foreach that copies the spec", policy: rule("mutate:", "  foreach:", "  - list: request.object.spec.list", "    patchesJson6902: |-", "      - {op: copy, from: /spec, path: \"/spec/c{{elementIndex}}\"}"), object: pod(numbered(64, "%d")), status: "error", message: exhausted},
 	{name: "mutate: 10,000 elements, each a merge", policy: rule("mutate:", "  foreach:", "  - list: request.object.spec.list", "    patchStrategicMerge: {spec: {list: [{(name): \"{{element.name}}\", done: true}]}}"), object: pod(numbered(10_000, `{"name":"n%d"}`)), status: "error", message: exhausted},
+	{name: "mutate: 1,000 containers, each a merge", policy: rule("mutate:", "  foreach:", "  - list: request.object.spec.containers", "    patchStrategicMerge: {spec: {containers: [{(name): \"{{element.name}}\", tty: true}]}}"), object: func() string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + numbered(1_000, `{"name":"n%d","image":"i"}`) + `}}`
+	}, status: "pass", message: "mutated Pod/p"},
 	{name: "mutate: lists merged by key, 10,000 by 10,000", policy: rule("mutate: {patchStrategicMerge: {spec: {containers: \"{{request.object.spec.list}}\"}}}"), object: func() string {
 		list := numbered(10_000, `{"name":"n%d"}`)
 		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":{"containers":` + list + `,"list":` + list + `}}`

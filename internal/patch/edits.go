@@ -2,7 +2,6 @@ package patch
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 )
 
@@ -49,6 +48,3 @@ func (e *Edits) mapOf(c map[string]any) map[string]any {
 	e.maps[identity(out)] = out
 	return out
 }
-
-// identity tells maps apart.
-func identity(m map[string]any) uintptr { return reflect.ValueOf(m).Pointer() }

@@ -35,6 +35,47 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
+// Overlays that are applied one after the other give the same whether they remember each other or not.
+func FuzzMerges(f *testing.F) {
+	f.Add(pod(`"containers":[{"name":"a","ports":[{"containerPort":1}]},{"name":"b","env":[{"name":"x"},{"name":"y"}]},{"name":"c"}]`),
+		`[{"spec":{"containers":[{"(name)":"c","x":1}]}},{"spec":{"containers":[{"name":"b","env":[{"name":"y","value":"1"},{"name":"z"}]}]}},
+		{"spec":{"containers":[{"(name)":"a","ports":[{"containerPort":1,"protocol":"UDP"}]},{"name":"d","+(x)":1}]}}]`)
+	f.Add(pod(`"containers":[{"name":"a"},{"name":"b","$patch":"x"}],"initContainers":[{"name":"b"},{"name":"b"}]`),
+		`[{"metadata":{"labels":{"a":"b"}}},{"spec":{"containers":[{"name":"b","$patch":"delete"}]}},{"spec":{"containers":[{"name":"a","x":null}],"initContainers":[{"name":"b"}]}}]`)
+	f.Add(pod(`"containers":[{"name":1},{"name":"2"}],"tolerations":[{},{"key":"a"}]`),
+		`[{"spec":{"containers":[{"name":2,"a":1}]}},{"spec":{"containers":[{"(name)":"a1","b":1},{"name":"1","b":{"c":[]}}]}},{"spec":{"containers":[{"name":"1","b":null}]}}]`)
+	f.Fuzz(func(t *testing.T, target, overlays string) {
+		v, errV := value.DecodeJSON([]byte(target))
+		p, errP := value.DecodeJSON([]byte(overlays))
+		list, ok := p.([]any)
+		if errV != nil || errP != nil || !ok || len(list) > 8 {
+			return
+		}
+		before, overlaysBefore := value.JSON(v), value.JSON(p)
+		var in Merges
+		once, together := v, v
+		for _, overlay := range list {
+			o, _ := CompileOverlay(overlay, "p")
+			m := meter()
+			want, err := o.Apply(m, once)
+			got, errGot := in.Apply(meter(), o, together)
+			if errors.Is(err, budget.ErrExhausted) || errors.Is(errGot, budget.ErrExhausted) {
+				return
+			}
+			if (err == nil) != (errGot == nil) || err == nil && value.JSON(got) != value.JSON(want) {
+				t.Fatalf("together %s, %v; one by one %s, %v", value.JSON(got), errGot, value.JSON(want), err)
+			}
+			if err != nil {
+				break
+			}
+			once, together = want, got
+		}
+		if value.JSON(v) != before || value.JSON(p) != overlaysBefore {
+			t.Fatalf("an input was modified: %s and %s", before, overlaysBefore)
+		}
+	})
+}
+
 func FuzzJSONPatch(f *testing.F) {
 	f.Add(`{"a":[1,{"b":2}]}`, `[{"op":"add","path":"/a/1/c/-","value":{}},{"op":"move","from":"/a/0","path":"/x~1y"},{"op":"test","path":"/a/-1","value":null}]`)
 	f.Add(`{"a":[0,{}]}`, `[{"op":"add","path":"/b/1/c/-","value":{}},{"op":"move","from":"/","path":"/a/1"}]`)

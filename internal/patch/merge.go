@@ -16,7 +16,12 @@ import (
 // modified, and the result shares with them. As in the reference, lists that are merged by key are put in order below
 // the whole target, also where the patch says nothing of them: of two elements with the same key one stays.
 func Merge(meter *budget.Meter, target, patch any) (any, error) {
-	m := &merger{meter: meter}
+	return (*Merges)(nil).merge(meter, target, patch)
+}
+
+// merge is Merge with what is known from merges before; nil for nothing.
+func (in *Merges) merge(meter *budget.Meter, target, patch any) (any, error) {
+	m := &merger{meter: meter, in: in}
 	v, _, err := m.value(target, patch, nil)
 	if err != nil {
 		return nil, err
@@ -35,6 +40,8 @@ var none any = absent{}
 type merger struct {
 	meter *budget.Meter
 	depth int
+	in    *Merges // nil for a single merge
+	messy int     // lists that went the long way: they may not be in order yet
 }
 
 var errTooDeep = errors.New("the value is nested too deeply")
@@ -73,6 +80,9 @@ func (m *merger) value(target, patch any, s *schema) (v any, keep bool, err erro
 		if s = schemaOf(target); s == nil {
 			s = schemaOf(patch)
 		}
+	}
+	if patch == none && m.in.isOrdered(target, s) {
+		return target, false, nil
 	}
 	k := kindOf(target)
 	if k == noKind {
@@ -176,12 +186,14 @@ func orNil(v any) any {
 
 // fields merges the members of two maps into a copy of base, made when the first member changes.
 func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
-	out, copied := base, false
+	out, copied := base, m.in.owns(base)
 	write := func() {
 		if !copied {
 			out, copied = maps.Clone(base), true
+			m.in.own(out)
 		}
 	}
+	messy, ordered := m.messy, m.in.isOrdered(base, s)
 	for _, key := range keysOf(patch) {
 		old, had := base[key]
 		if !had {
@@ -205,6 +217,10 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 	if s == nil {
 		return out, nil
 	}
+	if ordered && m.messy == messy {
+		m.in.ordered(out, s)
+		return out, nil
+	}
 	// What the patch does not mention is put in order all the same.
 	for key, old := range base {
 		if _, mentioned := patch[key]; mentioned {
@@ -226,6 +242,11 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 			write()
 			out[key] = v
 		}
+	}
+	if m.messy == messy {
+		m.in.ordered(out, s)
+	} else {
+		m.in.disordered(out)
 	}
 	return out, nil
 }

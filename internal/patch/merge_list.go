@@ -28,23 +28,41 @@ func (m *merger) mergedList(target, patch any, s *schema) (any, error) {
 	if haveTarget && patch == nil {
 		return none, nil
 	}
+	if k := m.in.listOf(t, s); k != nil && havePatch && !same(t, p) {
+		if out, ok, err := k.merge(m, p); ok || err != nil {
+			return out, err
+		}
+	}
+	messy := m.messy
 	if haveTarget && !havePatch && orderly(t, s) {
-		return m.tidyElements(t, s)
+		v, err := m.tidyElements(t, s)
+		if out, ok := v.([]any); ok && m.messy == messy {
+			m.in.orderedList(out, s, false)
+		}
+		return v, err
 	}
 	if err := m.meter.Step(len(t) + len(p)); err != nil {
 		return nil, err
 	}
-	if haveTarget && havePatch && !same(t, p) {
+	if haveTarget && !same(t, p) {
 		out, ok, err := m.orderlyMerge(t, p, s)
+		unchanged := ok && slices.EqualFunc(out, t, same)
+		if unchanged {
+			out = t
+		}
+		if ok && err == nil && m.messy == messy {
+			m.in.orderedList(out, s, !unchanged)
+		}
 		switch {
 		case err != nil:
 			return nil, err
-		case ok && slices.EqualFunc(out, t, same):
+		case unchanged:
 			return target, nil
 		case ok:
 			return out, nil
 		}
 	}
+	m.messy++
 	l := &listMerge{m: m, s: s, target: cells(target), patch: cells(patch), haveTarget: haveTarget, havePatch: havePatch}
 	d := mergeDirective
 	if haveTarget && havePatch {

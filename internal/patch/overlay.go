@@ -1,6 +1,8 @@
 package patch
 
 import (
+	"strings"
+
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/pattern"
@@ -22,8 +24,16 @@ func CompileOverlay(v any, path string) (*Overlay, diag.List) {
 
 // Apply returns the patched resource; it is v itself when there is nothing to change, such as when a condition does not
 // hold. v is not modified. An error is a patch of another shape than the resource, or an exhausted budget.
-func (o *Overlay) Apply(meter *budget.Meter, v any) (any, error) {
-	x := &expansion{meter: meter}
+func (o *Overlay) Apply(meter *budget.Meter, v any) (any, error) { return o.apply(nil, meter, v) }
+
+// Apply is o.Apply for one of several overlays that are applied to v, each to what the one before it left: what was made on
+// the way is changed in place.
+func (in *Merges) Apply(meter *budget.Meter, o *Overlay, v any) (any, error) {
+	return o.apply(in, meter, v)
+}
+
+func (o *Overlay) apply(in *Merges, meter *budget.Meter, v any) (any, error) {
+	x := &expansion{meter: meter, in: in}
 	p := x.expand(o.root, v)
 	switch {
 	case x.err != nil:
@@ -31,7 +41,7 @@ func (o *Overlay) Apply(meter *budget.Meter, v any) (any, error) {
 	case x.unmet, p == none:
 		p = map[string]any{} // merging nothing still puts lists in order, as in the reference
 	}
-	return Merge(meter, v, p)
+	return in.merge(meter, v, p)
 }
 
 // anchor is the decoration of a patch key. Others than these are not decorations but part of the key.
@@ -85,6 +95,7 @@ type field struct {
 	key    string
 	node   *node
 	check  *pattern.Pattern // of a condition; its node, when it has one, holds what it adds
+	word   string           // the only text that fulfils the condition; empty when there may be others
 }
 
 type compiler struct{ diags diag.List }
@@ -108,6 +119,7 @@ func (c *compiler) node(v any, path string, depth int) *node {
 				n.conditional, n.deep = true, true
 				n.hasGlobal = n.hasGlobal || a == global
 				f.check = c.check(key, withoutAdditions(v[full]), path+"."+full)
+				f.word = word(v[full])
 				if below := onlyAdditions(v[full], false); below != none {
 					f.node = c.node(below, path+"."+full, depth+1)
 				}
@@ -141,6 +153,26 @@ func (c *compiler) check(key string, v any, path string) *pattern.Pattern {
 		c.diags.Add(d)
 	}
 	return p
+}
+
+// word is the pattern v when the only text that fits is v itself: the usual name, which is neither a wildcard nor a number,
+// a quantity or a range, nor has operators.
+func word(v any) string {
+	s, ok := v.(string)
+	if !ok || s == "" || s[0]|0x20 < 'a' || s[0]|0x20 > 'z' {
+		return ""
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.' {
+			return ""
+		}
+	}
+	switch strings.ToLower(s) {
+	case "inf", "infinity", "nan", "true", "false", "null", "nil":
+		return ""
+	}
+	return s
 }
 
 // A condition is only looked at, but for what it asks to add: `(emptyDir): {+(sizeLimit): 1Gi}` limits every emptyDir.

@@ -9,7 +9,8 @@ import (
 // expansion turns an overlay into the plain patch for one resource.
 type expansion struct {
 	meter *budget.Meter
-	unmet bool // a condition of the whole patch does not hold
+	in    *Merges // nil for a single overlay
+	unmet bool    // a condition of the whole patch does not hold
 	err   error
 }
 
@@ -88,7 +89,7 @@ func (x *expansion) list(n *node, v any) any {
 	out := make([]any, 0, len(n.items))
 	for _, item := range n.items {
 		if !item.conditional && (!item.deep || item.name != nil) {
-			if made := x.expand(item, named(elements, item.name)); made != none {
+			if made := x.expand(item, x.named(elements, item.name)); made != none {
 				out = append(out, made)
 			}
 			if x.done() {
@@ -97,7 +98,7 @@ func (x *expansion) list(n *node, v any) any {
 			continue
 		}
 		met := false
-		for _, e := range elements {
+		for _, e := range x.candidates(item, elements) {
 			if err := x.meter.Step(1); err != nil {
 				x.err = err
 				return none
@@ -131,10 +132,34 @@ func (x *expansion) list(n *node, v any) any {
 	return out
 }
 
+// candidates are the elements that may fulfil the conditions of a patch element: all, unless they are known by the key
+// that one of the conditions is about.
+func (x *expansion) candidates(item *node, elements []any) []any {
+	for i := range item.fields {
+		f := &item.fields[i]
+		if f.word == "" {
+			continue
+		}
+		if e, found, known := x.in.lookup(elements, f.key, f.word); known && found {
+			return []any{e}
+		} else if known {
+			return nil
+		}
+	}
+	return elements
+}
+
 // named finds the element that a patch element of that name patches.
-func named(elements []any, name any) any {
+func (x *expansion) named(elements []any, name any) any {
 	if name == nil {
 		return none
+	}
+	if text, ok := name.(string); ok {
+		if e, found, known := x.in.lookup(elements, "name", text); known && found {
+			return e
+		} else if known {
+			return none
+		}
 	}
 	for _, e := range elements {
 		if o, ok := e.(map[string]any); ok && o["name"] == name && kindOf(name) == scalarKind {

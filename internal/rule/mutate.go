@@ -131,16 +131,25 @@ type patchError struct {
 func (e patchError) Error() string { return e.prefix + e.err.Error() }
 func (e patchError) Unwrap() error { return e.err }
 
-// strategicMerge compiles a patchStrategicMerge into a patcher; nil when it is malformed. errorPath is how messages
+// joiner patches an object for one of several merges in a row; what they made may be changed in place (patch.Merges), nil
+// where there is only one.
+type joiner func(in *patch.Merges, s *policy.Scope, object any) (any, error)
+
+// once is the patcher of a single merge.
+func (j joiner) once(s *policy.Scope, object any) (any, error) { return j(nil, s, object) }
+
+// strategicMerge compiles a patchStrategicMerge; nil when it is malformed. errorPath is how messages
 // name the place of its variables.
-func (c *compiler) strategicMerge(v any, path, errorPath string) patcher {
+func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 	t := c.template(v, path, errorPath)
 	if static, ok := t.Static(); ok {
 		overlay, diags := patch.CompileOverlay(static, path)
 		c.diags.Add(diags...)
-		return func(s *policy.Scope, object any) (any, error) { return applyOverlay(s.Env, overlay, object) }
+		return func(in *patch.Merges, s *policy.Scope, object any) (any, error) {
+			return applyOverlay(in, s.Env, overlay, object)
+		}
 	}
-	return func(s *policy.Scope, object any) (any, error) {
+	return func(in *patch.Merges, s *policy.Scope, object any) (any, error) {
 		v, err := substitute(t, s)
 		if err != nil {
 			return nil, err
@@ -149,12 +158,12 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) patcher {
 		if diags.HasErrors() {
 			return nil, patchError{textPatchError, diags.Errors()}
 		}
-		return applyOverlay(s.Env, overlay, object)
+		return applyOverlay(in, s.Env, overlay, object)
 	}
 }
 
-func applyOverlay(env *jmespath.Env, o *patch.Overlay, object any) (any, error) {
-	out, err := o.Apply(env.Meter, object)
+func applyOverlay(in *patch.Merges, env *jmespath.Env, o *patch.Overlay, object any) (any, error) {
+	out, err := in.Apply(env.Meter, o, object)
 	if err != nil {
 		return nil, patchError{textPatchError, err}
 	}

@@ -36,7 +36,7 @@ type mutateLoop struct {
 	preconditions *condition.Set
 	// One of the three is set.
 	nested []*mutateLoop
-	merge  patcher
+	merge  joiner
 	edit   editor
 }
 
@@ -151,7 +151,7 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 	if !ok {
 		elements = []any{found}
 	}
-	var edits patch.Edits // nobody sees the object between two elements
+	var made rounds // nobody sees the object between two elements
 	for i := range elements {
 		if l.descending {
 			i = len(elements) - 1 - i
@@ -162,15 +162,21 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 		if err := spendElement(s.Env.Meter); err != nil {
 			return nil, err
 		}
-		if object, err = l.element(&edits, l.bind.apply(s, elements[i], i), object); err != nil {
+		if object, err = l.element(&made, l.bind.apply(s, elements[i], i), object); err != nil {
 			return nil, err
 		}
 	}
 	return object, nil
 }
 
+// rounds is what the patches of one loop leave to each other.
+type rounds struct {
+	edits  patch.Edits
+	merges patch.Merges
+}
+
 // element patches the object for the element that s binds.
-func (l *mutateLoop) element(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
+func (l *mutateLoop) element(made *rounds, s *policy.Scope, object any) (any, error) {
 	s = l.context.Apply(s)
 	if l.preconditions != nil {
 		verdict, err := l.preconditions.Eval(s.Env, s)
@@ -187,9 +193,9 @@ func (l *mutateLoop) element(edits *patch.Edits, s *policy.Scope, object any) (a
 	var out any
 	var err error
 	if l.edit != nil {
-		out, err = l.edit(edits, s, object)
+		out, err = l.edit(&made.edits, s, object)
 	} else {
-		out, err = l.merge(s, object)
+		out, err = l.merge(&made.merges, s, object)
 	}
 	if err != nil {
 		return nil, patchError{textElements, err}

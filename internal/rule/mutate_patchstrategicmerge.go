@@ -18,6 +18,6 @@ var mutateStrategicMerge = &Kind{
 		if !ok {
 			return nil
 		}
-		return c.mutation(r, c.strategicMerge(v, path, "/mutate/patchStrategicMerge"), yieldNoPatches)
+		return c.mutation(r, c.strategicMerge(v, path, "/mutate/patchStrategicMerge").once, yieldNoPatches)
 	},
 }
