@@ -91,7 +91,7 @@ var declared = []Instrument{
 	{Name: nameReviews, Kind: Counter, Labels: reviewLabels,
 		Help: "admission reviews that were answered", Query: `sum by (request_webhook, request_allowed) (rate(kyverno_admission_requests_total[5m]))`},
 	{Name: nameReviewDuration, Kind: Histogram, Labels: reviewLabels,
-		Help: "seconds from the first byte of an admission review to its answer, all policies together", Query: `histogram_quantile(0.99, sum by (le) (rate(kyverno_admission_review_duration_seconds_bucket[5m])))`},
+		Help: "seconds that the judgement of an admission review took, all policies together", Query: `histogram_quantile(0.99, sum by (le) (rate(kyverno_admission_review_duration_seconds_bucket[5m])))`},
 	{Name: nameHTTP, Kind: Counter, Labels: []string{"http_method", "http_url?"},
 		Help: "HTTP requests to the paths that the process serves", Query: `sum by (http_url) (rate(kyverno_http_requests_total[5m]))`},
 	{Name: nameHTTPDuration, Kind: Histogram, Labels: []string{"http_method", "http_url?"},

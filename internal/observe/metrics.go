@@ -38,8 +38,9 @@ type Metrics struct {
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
 	kinds                                                map[string]resultFamilies
 
-	mu       sync.Mutex // of the configuration
-	policies atomic.Pointer[func() []PolicyState]
+	mu           sync.Mutex // of the configuration
+	policies     atomic.Pointer[func() []PolicyState]
+	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 }
 
 // PolicyState is a policy with its condition, for kyverno_policy_rule_info_total.
@@ -75,7 +76,7 @@ func NewMetrics(o Options) *Metrics {
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
 	m.kinds = resultKinds(get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
-	m.rule.collect = m.collectRules
+	m.rule.collect, m.certificate.collect = m.collectRules, m.collectCertificates
 	m.Configure(Config{})
 	// What users alert on is there before it first happens, so that increase() sees the first one.
 	m.eventsDropped.with().add(0)
@@ -244,10 +245,16 @@ func (m *Metrics) AuditDropped() {
 	}
 }
 
-// CertificateExpiry notes when the certificate in a Secret ends.
-func (m *Metrics) CertificateExpiry(secret string, end time.Time) {
+// Certificates says how the certificates in use are found: each calls report with its Secret and its end.
+func (m *Metrics) Certificates(each func(report func(secret string, end time.Time))) {
 	if m != nil {
-		m.certificate.with(secret).set(float64(end.Unix()))
+		m.certificates.Store(&each)
+	}
+}
+
+func (m *Metrics) collectCertificates(set func(float64, ...string)) {
+	if each := m.certificates.Load(); each != nil {
+		(*each)(func(secret string, end time.Time) { set(float64(end.Unix()), secret) })
 	}
 }
 

@@ -55,7 +55,7 @@ func TestNilDoesNothing(t *testing.T) {
 	m.EventDropped()
 	m.AuditDropped()
 	m.Breaker("x", true)
-	m.CertificateExpiry("x", time.Now())
+	m.Certificates(nil)
 	m.UpdateRequests(1)
 	m.UpdateRequestFailed(1)
 	m.UpdateRequestsWaiting(1)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 )
 
@@ -35,6 +36,7 @@ type family struct {
 // state is a family under one configuration. Another configuration is another state, in which counting begins anew.
 type state struct {
 	setup
+	began  time.Time
 	mu     sync.RWMutex
 	series map[string]*series
 }
@@ -75,13 +77,13 @@ func newFamily(i *Instrument) *family {
 // configure takes over a setup, unless it is the present one.
 func (f *family) configure(s setup) {
 	if old := f.state.Load(); old == nil || !old.equal(&s) {
-		f.state.Store(&state{setup: s, series: map[string]*series{}})
+		f.state.Store(&state{setup: s, began: time.Now(), series: map[string]*series{}})
 	}
 }
 
 // reset forgets all series.
 func (f *family) reset() {
-	f.state.Store(&state{setup: f.state.Load().setup, series: map[string]*series{}})
+	f.state.Store(&state{setup: f.state.Load().setup, began: time.Now(), series: map[string]*series{}})
 }
 
 // with returns the series with these values of the labels, in order of declaration. It allocates only for a new series.

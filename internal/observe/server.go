@@ -1,0 +1,38 @@
+package observe
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Server observes an admission server: its metrics and its traces. Either may be nil.
+type Server struct {
+	Metrics *Metrics
+	Tracer  *Tracer
+}
+
+// HTTP wraps the server's handler.
+func (s Server) HTTP(next http.Handler) http.Handler { return s.Metrics.HTTP(s.Tracer.HTTP(next)) }
+
+// Reviewed is called with each answer.
+func (s Server) Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration) {
+	s.Metrics.Reviewed(req, webhook, d.Allowed, took)
+	s.Tracer.Reviewed(ctx, req, d)
+}
+
+// Judged is called with each evaluation that counts.
+func (s Server) Judged(out *policy.Outcome) { s.Metrics.Judged(out) }
+
+// Deprecated is called with each review of an object in a deprecated API.
+func (s Server) Deprecated(group, version, kind, field, namespace string) {
+	s.Metrics.Deprecated(group, version, kind, field, namespace)
+}
+
+// AuditDropped is called for each request whose auditing rules were not judged.
+func (s Server) AuditDropped() { s.Metrics.AuditDropped() }
+
+// Later is the context of what is done after the answer to the request of ctx.
+func (s Server) Later(ctx context.Context) context.Context { return s.Tracer.Later(ctx) }

@@ -1,0 +1,123 @@
+package observe
+
+import (
+	"context"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// World wraps what policies see of the world: each lookup is a span below its rule's. A nil Tracer returns next.
+func (t *Tracer) World(next world.Root) world.Root {
+	if t == nil || next == nil {
+		return next
+	}
+	return world.RootFunc(func(r world.Reach) world.World {
+		w := next.For(r)
+		if w.Objects != nil {
+			w.Objects = tracedObjects{t, w.Objects}
+		}
+		if l := w.Lists; l != nil {
+			traced := tracedLists{t, l}
+			w.Lists = traced
+			if finder, ok := l.(world.KindFinder); ok {
+				w.Lists = tracedFinder{traced, finder}
+			}
+		}
+		if api := w.API; api != nil {
+			w.API = world.APIFunc(func(ctx context.Context, r world.APIRequest) (any, error) {
+				return lookup(ctx, t, "API "+r.Method+" "+r.Path.String(), func(ctx context.Context) (any, error) { return api.Call(ctx, r) })
+			})
+		}
+		if services := w.Services; services != nil {
+			w.Services = world.ServicesFunc(func(ctx context.Context, r world.ServiceRequest) (any, error) {
+				url, _, _ := strings.Cut(r.URL, "?") // queries may hold what is not for traces
+				return lookup(ctx, t, "SERVICE "+r.Method+" "+url, func(ctx context.Context) (any, error) { return services.Call(ctx, r) })
+			})
+		}
+		if globals := w.Globals; globals != nil {
+			w.Globals = world.GlobalsFunc(func(ctx context.Context, name string) (any, error) {
+				return lookup(ctx, t, "GLOBAL "+name, func(ctx context.Context) (any, error) { return globals.Global(ctx, name) })
+			})
+		}
+		if w.Images != nil {
+			w.Images = tracedImages{t, w.Images}
+		}
+		if w.Access != nil {
+			w.Access = tracedAccess{t, w.Access}
+		}
+		return w
+	})
+}
+
+// lookup makes a span of f when it is done within a span.
+func lookup[T any](ctx context.Context, t *Tracer, name string, f func(context.Context) (T, error)) (T, error) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return f(ctx)
+	}
+	ctx, span := t.tracer.Start(ctx, "CONTEXT "+name, trace.WithAttributes(attribute.String("kyverno.lookup", name)))
+	defer span.End()
+	v, err := f(ctx)
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+	}
+	return v, err
+}
+
+type tracedObjects struct {
+	tracer *Tracer
+	next   world.Objects
+}
+
+func (o tracedObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	return lookup(ctx, o.tracer, kind+" "+namespace+"/"+name, func(ctx context.Context) (map[string]any, error) {
+		return o.next.Get(ctx, apiVersion, kind, namespace, name)
+	})
+}
+
+type tracedLists struct {
+	tracer *Tracer
+	next   world.Lists
+}
+
+func (l tracedLists) List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
+	return lookup(ctx, l.tracer, "LIST "+kind+" "+namespace, func(ctx context.Context) ([]map[string]any, error) {
+		return l.next.List(ctx, apiVersion, kind, namespace, selector)
+	})
+}
+
+// tracedFinder is tracedLists over lists that can find kinds too.
+type tracedFinder struct {
+	tracedLists
+	world.KindFinder
+}
+
+type tracedImages struct {
+	tracer *Tracer
+	next   world.Images
+}
+
+func (i tracedImages) Image(ctx context.Context, r world.ImageRequest) (map[string]any, error) {
+	return lookup(ctx, i.tracer, "IMAGE "+r.Reference, func(ctx context.Context) (map[string]any, error) { return i.next.Image(ctx, r) })
+}
+
+type tracedAccess struct {
+	tracer *Tracer
+	next   world.Access
+}
+
+func (a tracedAccess) Allowed(ctx context.Context, r world.AccessRequest) (bool, string, error) {
+	type answer struct {
+		allowed bool
+		reason  string
+	}
+	got, err := lookup(ctx, a.tracer, "ACCESS "+r.Verb+" "+r.Resource, func(ctx context.Context) (answer, error) {
+		allowed, reason, err := a.next.Allowed(ctx, r)
+		return answer{allowed, reason}, err
+	})
+	return got.allowed, got.reason, err
+}
