@@ -1,0 +1,43 @@
+package updaterequest
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+)
+
+// NewAPI is the API server behind a client that reads without a cache and whose scheme knows kyverno.io/v2. The client
+// should not be throttled: requests wait for it.
+func NewAPI(c client.Client) API { return cluster{c} }
+
+type cluster struct{ client client.Client }
+
+func (c cluster) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+	return c.client.Create(ctx, u.DeepCopy()) // the answer is written into what is given
+}
+
+func (c cluster) Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error) {
+	u := &kyvernov2.UpdateRequest{}
+	return u, c.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, u)
+}
+
+func (c cluster) Update(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+	return c.client.Update(ctx, u)
+}
+
+// Count asks for a list of one: the API server says how many it has left out.
+func (c cluster) Count(ctx context.Context, namespace string) (int, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))
+	if err := c.client.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
+		return 0, err
+	}
+	n := len(list.Items)
+	if list.RemainingItemCount != nil {
+		n += int(*list.RemainingItemCount)
+	}
+	return n, nil
+}

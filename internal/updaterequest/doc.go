@@ -1,0 +1,20 @@
+// Package updaterequest keeps the work that generate and mutate-existing rules ask for as UpdateRequests (kyverno.io/v2), until it is
+// carried out (control plane reference §5.5 and §9).
+//
+//	w := updaterequest.New(updaterequest.Options{Client: client, Namespace: "kyverno", Threshold: threshold, …})
+//	go w.Run(ctx)                                   // writes later what could not be written in time
+//	warnings := w.Keep(ctx, request, outcome.Work)  // before the request is answered
+//
+// There is one UpdateRequest for each policy and trigger. Its name is made of the two, so that writing is idempotent: a
+// request that asks for the same work again raises the generation of the one that is there. It holds the policy, the
+// rules, the trigger, the requester and the request itself: whoever carries it out evaluates the rules again and needs
+// nothing else.
+//
+// Work is never passed over in silence. What could not be written within the time of the request, or would be more than
+// the threshold, waits in a bounded set and is written as soon as that is possible; the requester is warned, and events
+// and counters tell. The contents of Secrets are not copied into UpdateRequests.
+//
+// The package does not carry out work.
+//
+// Floor 7: imports the floors below and nothing of its own floor.
+package updaterequest

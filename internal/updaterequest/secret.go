@@ -1,0 +1,38 @@
+package updaterequest
+
+import "maps"
+
+// lastApplied is where kubectl keeps the whole object once more.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// withoutSecrets is the object without the content of a Secret: an UpdateRequest is read by more people than a Secret.
+// Whoever carries out the work reads the trigger again. Other objects are returned as they are.
+func withoutSecrets(object map[string]any) map[string]any {
+	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
+		return object
+	}
+	out := maps.Clone(object)
+	delete(out, "data")
+	delete(out, "stringData")
+	if metadata, ok := out["metadata"].(map[string]any); ok {
+		if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[lastApplied] != nil {
+			metadata, annotations = maps.Clone(metadata), maps.Clone(annotations)
+			delete(annotations, lastApplied)
+			metadata["annotations"], out["metadata"] = annotations, metadata
+		}
+	}
+	return out
+}
+
+// withoutManagedFields is the object without the bookkeeping of field ownership, often its largest part.
+func withoutManagedFields(object map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata["managedFields"] == nil {
+		return object
+	}
+	out := maps.Clone(object)
+	metadata = maps.Clone(metadata)
+	delete(metadata, "managedFields")
+	out["metadata"] = metadata
+	return out
+}
