@@ -16,6 +16,7 @@ const auditTimeout = 30 * time.Second
 
 // audit is a request that was let through and whose auditing rules are still to be judged.
 type audit struct {
+	ctx        context.Context // without the deadline of the request
 	req        *policy.Request
 	selections []policy.Selection
 	stages     policy.Stage
@@ -87,7 +88,7 @@ func (a *auditor) judge(job audit) {
 			a.server.Log.Error("an audit panicked", "panic", v)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), auditTimeout)
+	ctx, cancel := context.WithTimeout(job.ctx, auditTimeout)
 	defer cancel()
 	out := a.server.eval(ctx, engine.Input{
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,

@@ -16,11 +16,13 @@ type Observer interface {
 	// HTTP wraps the server's handler.
 	HTTP(http.Handler) http.Handler
 	// Reviewed is called with the answer to a review; webhook is the kind of the configuration that sends such reviews.
-	Reviewed(req *policy.Request, webhook string, allowed bool, took time.Duration)
+	Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration)
 	// Judged is called with every evaluation whose results count: not with those that are only made for their warnings.
 	Judged(*policy.Outcome)
 	// Deprecated is called with a review of an object in an API that Kyverno has deprecated.
 	Deprecated(group, version, kind, field, namespace string)
+	// Later makes the context of what is done after the answer to the request of ctx: without its deadline.
+	Later(ctx context.Context) context.Context
 	// AuditDropped is called for each request whose auditing rules were not judged.
 	AuditDropped()
 }
@@ -28,10 +30,12 @@ type Observer interface {
 // unobserved is the Observer of a server that has none.
 type unobserved struct{}
 
-func (unobserved) HTTP(next http.Handler) http.Handler                      { return next }
-func (unobserved) Reviewed(*policy.Request, string, bool, time.Duration)    {}
+func (unobserved) HTTP(next http.Handler) http.Handler { return next }
+func (unobserved) Reviewed(context.Context, *policy.Request, string, policy.Decision, time.Duration) {
+}
 func (unobserved) Judged(*policy.Outcome)                                   {}
 func (unobserved) Deprecated(group, version, kind, field, namespace string) {}
+func (unobserved) Later(context.Context) context.Context                    { return context.Background() }
 func (unobserved) AuditDropped()                                            {}
 
 // The kinds of webhook configurations, as Observer is told them.

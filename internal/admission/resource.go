@@ -14,10 +14,11 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 		return answerOr(answer), err
 	}
 	selections := s.snapshot().For(req, row.Route)
-	plan := planOf(selections)
+	judging := row.Stages &^ deferredStages
+	plan := planOf(selections, judging)
 	decision := policy.Decision{Allowed: true}
 	if plan.enforce {
-		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages, Root: s.root, Select: enforcing})
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: judging, Root: s.root, Select: enforcing})
 		s.Observer.Judged(&out)
 		decision = engine.Decide(&out)
 	}
@@ -27,12 +28,15 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 	res := response{allowed: true, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
 		// These cannot refuse; they are judged now only for the sake of the warnings.
-		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: row.Stages, Root: s.root, Select: auditing})
+		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: judging, Root: s.root, Select: auditing})
 		out.FailurePolicy = policy.Ignore
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
 	}
 	if plan.audit && !req.DryRun {
-		s.audits.add(audit{req: req, selections: selections, stages: row.Stages})
+		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: judging})
+	}
+	if row.Stages.Has(deferredStages) {
+		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row)...)
 	}
 	return res, nil
 }
@@ -52,6 +56,9 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row *route) (
 		req.GVK = gvk
 	}
 	s.attach(req)
+	if s.protected(req) {
+		return &response{message: textProtected}, nil
+	}
 	skip, err := s.filtered(ctx, req)
 	if err != nil {
 		return nil, err
@@ -71,12 +78,15 @@ type plan struct {
 	warn           []policy.Selection // auditing rules whose policy wants warnings
 }
 
-func planOf(selections []policy.Selection) plan {
+func planOf(selections []policy.Selection, stages policy.Stage) plan {
 	var p plan
 	for i := range selections {
 		sel := &selections[i]
 		audit := false
 		for _, r := range sel.Rules {
+			if !r.Stage.Has(stages) {
+				continue
+			}
 			p.enforce = p.enforce || r.Action.MayEnforce()
 			audit = audit || mayAudit(r.Action)
 		}

@@ -34,7 +34,7 @@ var (
 
 // The stages of the two kinds of resource webhooks.
 const (
-	validateStages = policy.StageValidate
+	validateStages = policy.StageValidate | deferredStages
 	mutateStages   = policy.StageMutate | policy.StageVerifyImages
 )
 

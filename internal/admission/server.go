@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
@@ -54,6 +55,14 @@ type Options struct {
 	Exceptions Exceptions
 	// Accounts carry out what policies ask for.
 	Accounts Accounts
+	// Clients says whom the server answers.
+	Clients Clients
+	// ProtectManaged: what is labelled as managed by kyverno is changed by accounts of Namespace only.
+	ProtectManaged bool
+	// DumpPayload writes reviews and answers to the log, at its level Debug.
+	DumpPayload bool
+	// Deferred keeps the work that requests ask for; nil for nobody: such work is not asked for.
+	Deferred Deferred
 	// Observer is told what the server does; nil for nobody.
 	Observer Observer
 	// Eval evaluates; nil for engine.Eval.
@@ -70,6 +79,10 @@ type Server struct {
 	root     world.Root
 	cluster  Cluster
 	audits   *auditor
+	gate     gate
+	large    *semaphore.Weighted // bytes of large bodies
+
+	synchronizing synchronizing
 
 	ready    func() error
 	open     atomic.Bool
@@ -82,6 +95,7 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 		o.Observer = unobserved{}
 	}
 	srv := &Server{Options: o, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
 }
@@ -97,16 +111,8 @@ func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 // requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	server := &http.Server{
-		Handler: s.Observer.HTTP(s),
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			GetCertificate: getCertificate,
-			CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 cannot be chosen
-				tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-				tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-				tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,
-			},
-		},
+		Handler:           s.Observer.HTTP(s),
+		TLSConfig:         s.Clients.serverTLS(getCertificate),
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      40 * time.Second, // above the longest timeout of a webhook
@@ -164,6 +170,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the Content-Type is not application/json", http.StatusUnsupportedMediaType)
 		return
 	}
+	if status, err := s.gate.check(r); err != nil {
+		if status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "1")
+		}
+		http.Error(w, err.Error(), status)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
+	defer cancel()
 	buf := buffers.Get().(*[]byte)
 	defer func() {
 		if cap(*buf) <= 1<<20 { // one large review must not stay in memory for good
@@ -174,7 +189,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		}
 	}()
-	body, status, err := readBody((*buf)[:0], r)
+	body, release, status, err := s.readBody(ctx, (*buf)[:0], r)
+	defer release()
 	*buf = body
 	if err != nil {
 		http.Error(w, err.Error(), status)
@@ -195,54 +211,70 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began := s.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
-	defer cancel()
 	res, err := row.handle(s, ctx, req, row)
 	if err != nil {
 		s.Log.Error("a review could not be answered", "path", r.URL.Path, "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.Observer.Reviewed(req, webhookOf(r.URL.Path), res.allowed, s.Now().Sub(began))
+	s.Observer.Reviewed(ctx, req, webhookOf(r.URL.Path), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, s.Now().Sub(began))
 	res.uid = req.UID
+	s.dump(ctx, r.URL.Path, req, &res)
 	*buf = res.append((*buf)[:0])
 	w.Header()["Content-Type"] = jsonType
 	_, _ = w.Write(*buf)
 }
 
-// readBody reads the whole body into b; the status tells what is wrong with it.
-func readBody(b []byte, r *http.Request) (_ []byte, status int, err error) {
-	switch n := r.ContentLength; {
-	case n > maxBody:
-		return b, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is longer than %d bytes", maxBody)
-	case n > 0:
+// readBody reads the whole body into b; the status tells what is wrong with it. release has to be called when the body
+// and what was made of it are no longer needed.
+func (s *Server) readBody(ctx context.Context, b []byte, r *http.Request) (_ []byte, release func(), status int, err error) {
+	release = func() {}
+	n := r.ContentLength
+	if n > maxBody {
+		return b, release, http.StatusRequestEntityTooLarge, errTooLong
+	}
+	reserved := n > smallBody
+	if reserved {
+		if release, err = s.reserve(ctx, n); err != nil {
+			return b, func() {}, http.StatusTooManyRequests, err
+		}
+	}
+	if n > 0 {
 		if int64(cap(b)) < n {
 			b = make([]byte, 0, n+n/4)
 		}
 		b = b[:n]
 		if _, err := io.ReadFull(r.Body, b); err != nil {
-			return b, http.StatusBadRequest, err
+			return b, release, http.StatusBadRequest, err
 		}
-		return b, 0, nil
+		return b, release, 0, nil
 	}
 	for body := http.MaxBytesReader(nil, r.Body, maxBody); ; {
 		if len(b) == cap(b) {
 			b = append(b, 0)[:len(b)]
 		}
+		if len(b) > smallBody && !reserved {
+			reserved = true // nobody said how long it is
+			if release, err = s.reserve(ctx, maxBody); err != nil {
+				return b, func() {}, http.StatusTooManyRequests, err
+			}
+		}
 		n, err := body.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		switch tooLong := (*http.MaxBytesError)(nil); {
 		case err == io.EOF && len(b) == 0:
-			return b, http.StatusBadRequest, errors.New("the body is empty")
+			return b, release, http.StatusBadRequest, errors.New("the body is empty")
 		case err == io.EOF:
-			return b, 0, nil
+			return b, release, 0, nil
 		case errors.As(err, &tooLong):
-			return b, http.StatusRequestEntityTooLarge, fmt.Errorf("the review is longer than %d bytes", maxBody)
+			return b, release, http.StatusRequestEntityTooLarge, errTooLong
 		case err != nil:
-			return b, http.StatusBadRequest, err
+			return b, release, http.StatusBadRequest, err
 		}
 	}
 }
+
+var errTooLong = fmt.Errorf("the review is longer than %d bytes", maxBody)
 
 // timeLeft is the time for a review: what the API server grants in the URL (`timeout=10s`), less a margin for the way
 // back, since an answer after the timeout counts as none.

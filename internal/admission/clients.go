@@ -1,0 +1,182 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Clients says whom the server answers.
+type Clients struct {
+	// Authorities are those that sign the certificates of clients; it is called for every handshake. nil: everybody is
+	// answered.
+	Authorities func() (*x509.CertPool, error)
+	// Names are the common names of the certificates that are accepted; empty for all.
+	Names []string
+	// MinVersion is the lowest TLS version; 0 for 1.3.
+	MinVersion uint16
+	// QPS is the number of reviews per second from one address, Burst how many may come at once; 0 for no limit. Clients
+	// with a certificate have none: an API server must never wait because of its address.
+	QPS   float64
+	Burst int
+}
+
+// serverTLS is the configuration of the listener.
+func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	base := &tls.Config{
+		MinVersion:     tls.VersionTLS13,
+		GetCertificate: getCertificate,
+		CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 cannot be chosen
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,
+		},
+		NextProtos: []string{"h2", "http/1.1"},
+	}
+	if c.MinVersion != 0 {
+		base.MinVersion = c.MinVersion
+	}
+	if c.Authorities == nil {
+		return base
+	}
+	// A certificate is asked for and checked, not required: the kubelet's probes have none, and what a client without one
+	// may ask is decided by request.
+	base.ClientAuth = tls.VerifyClientCertIfGiven
+	base.ClientCAs = x509.NewCertPool()
+	// A ticket of an earlier handshake would skip the authorities that have been taken away meanwhile.
+	base.SessionTicketsDisabled = true
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		pool, err := c.Authorities()
+		if err != nil {
+			return nil, err
+		}
+		own := base.Clone()
+		own.ClientCAs, own.GetConfigForClient = pool, nil
+		return own, nil
+	}
+	return base
+}
+
+// Errors for those who are not answered.
+var (
+	errNoCertificate = errors.New("only clients with a certificate of the API server's authority are answered")
+	errOtherName     = errors.New("the client certificate is not that of an API server")
+	errTooMany       = errors.New("too many reviews from this address")
+)
+
+// gate applies Clients to requests.
+type gate struct {
+	Clients
+	limits limiter
+}
+
+// check tells why a request is not answered, with the HTTP status; nil when it is.
+func (g *gate) check(r *http.Request) (status int, err error) {
+	if g.Authorities != nil {
+		switch {
+		case r.TLS == nil || len(r.TLS.VerifiedChains) == 0:
+			return http.StatusUnauthorized, errNoCertificate
+		case len(g.Names) > 0 && !slices.Contains(g.Names, r.TLS.PeerCertificates[0].Subject.CommonName):
+			return http.StatusForbidden, errOtherName
+		}
+		return 0, nil
+	}
+	if g.QPS > 0 && !g.limits.allow(r.RemoteAddr, g.QPS, g.Burst) {
+		return http.StatusTooManyRequests, errTooMany
+	}
+	return 0, nil
+}
+
+// limiter counts the requests of each source.
+type limiter struct {
+	mu      sync.Mutex
+	sources map[netip.Prefix]*source
+}
+
+type source struct {
+	bucket *rate.Limiter
+	seen   time.Time
+}
+
+// maxSources bounds the sources that are remembered; forgotten is how long a source has to be silent.
+const (
+	maxSources = 4096
+	forgotten  = time.Minute
+)
+
+// allow takes one request from the bucket of the source.
+func (l *limiter) allow(address string, qps float64, burst int) bool {
+	now, from := time.Now(), prefixOf(address)
+	l.mu.Lock()
+	s := l.sources[from]
+	if s == nil {
+		if len(l.sources) >= maxSources {
+			for k, old := range l.sources {
+				if now.Sub(old.seen) > forgotten {
+					delete(l.sources, k)
+				}
+			}
+		}
+		if len(l.sources) >= maxSources {
+			from = netip.Prefix{} // so many at once share one bucket
+			s = l.sources[from]
+		}
+		if s == nil {
+			if l.sources == nil {
+				l.sources = map[netip.Prefix]*source{}
+			}
+			s = &source{bucket: rate.NewLimiter(rate.Limit(qps), burst)}
+			l.sources[from] = s
+		}
+	}
+	s.seen = now
+	l.mu.Unlock()
+	return s.bucket.AllowN(now, 1)
+}
+
+// prefixOf is the source of an address: an IPv4 address, or the network of an IPv6 one, since a host may have as many
+// addresses in it as it likes.
+func prefixOf(address string) netip.Prefix {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+// The bodies that are longer than smallBody share largeBodies bytes of memory: whoever may send reviews must not be able
+// to fill the memory with a few hundred of them. Ordinary objects are a hundred times smaller.
+const (
+	smallBody   = 1 << 20
+	largeBodies = 64 << 20
+)
+
+// reserve waits until there is room for a large body of n bytes, as long as ctx allows. release gives the room back.
+func (s *Server) reserve(ctx context.Context, n int64) (release func(), err error) {
+	if err := s.large.Acquire(ctx, n); err != nil {
+		return nil, errors.New("too many large reviews at once")
+	}
+	return func() { s.large.Release(n) }, nil
+}

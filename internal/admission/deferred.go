@@ -1,0 +1,171 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Deferred keeps the work that a request asks for until somebody carries it out.
+type Deferred interface {
+	// Keep writes the work down before the request is answered. What could not be written in time is kept otherwise, and
+	// told by the warnings; the answer does not depend on it.
+	Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
+}
+
+// deferredStages are the stages of rules whose work is carried out after the request.
+const deferredStages = policy.StageGenerate | policy.StageMutateExisting
+
+// deferWork evaluates the rules that ask for work, and has the work written down. A rule that cannot be judged asks for
+// none: it would fail again where the work is carried out.
+func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row *route) (warnings []string) {
+	if s.Deferred == nil || req.DryRun {
+		return nil
+	}
+	background := s.Accounts.Background != "" && req.User != nil && req.User.Username == s.Accounts.Background
+	var work []policy.Work
+	if uses(selections, deferredStages) {
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root})
+		s.Observer.Judged(&out)
+		for i := range out.Results {
+			if r := &out.Results[i]; r.Status == policy.StatusError {
+				logResult(ctx, s.Log, req, r)
+			}
+		}
+		work = out.Work
+	}
+	if background {
+		// Its own changes would otherwise ask for the same work for ever.
+		work = slices.DeleteFunc(work, func(w policy.Work) bool { return w.SkipBackground })
+	} else {
+		work = append(work, s.disturbed(req, row)...)
+	}
+	if len(work) == 0 {
+		return nil
+	}
+	return s.Deferred.Keep(ctx, req, work)
+}
+
+// The labels of what generate rules made, and of what they copied (language reference §6.3).
+const (
+	labelPrefix  = "generate.kyverno.io/"
+	labelSource  = labelPrefix + "clone-source"
+	labelManaged = "app.kubernetes.io/managed-by"
+)
+
+// synchronized are the generate rules of a snapshot that keep what they made equal to its source.
+type synchronized struct {
+	snapshot *catalog.Snapshot
+	rules    []syncRule
+}
+
+type syncRule struct {
+	program *policy.Program
+	rule    *policy.Rule
+}
+
+// synchronizing caches the rules of the last snapshot that was asked for.
+type synchronizing struct{ last atomic.Pointer[synchronized] }
+
+func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
+	if last := c.last.Load(); last != nil && last.snapshot == s {
+		return last.rules
+	}
+	next := &synchronized{snapshot: s}
+	for _, p := range s.Programs() {
+		for _, r := range p.Rules {
+			if r.Generation != nil && r.Generation.Synchronize && p.Settings.Admission {
+				next.rules = append(next.rules, syncRule{p, r})
+			}
+		}
+	}
+	c.last.Store(next)
+	return next.rules
+}
+
+// disturbed is the work that follows from somebody changing or deleting what a synchronizing rule made, or what it
+// copied (control plane reference §5.5): the rule is carried out again, and copies follow their source.
+func (s *Server) disturbed(req *policy.Request, row *route) []policy.Work {
+	if req.Subresource != "" || req.OldObject == nil || req.Operation != policy.Update && req.Operation != policy.Delete {
+		return nil
+	}
+	rules := s.synchronizing.of(s.snapshot())
+	if len(rules) == 0 {
+		return nil
+	}
+	if raw := req.OldObject.Raw(); raw != nil && !bytes.Contains(raw, []byte(labelPrefix)) {
+		return nil // most objects: they need not be decoded
+	}
+	old, err := req.OldObject.Map()
+	if err != nil {
+		return nil
+	}
+	metadata, _ := old["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	_, source := labels[labelSource]
+	var work []policy.Work
+	for _, x := range rules {
+		if !row.covers(x.program) {
+			continue
+		}
+		again := policy.Work{Program: x.program, Rule: x.rule, Kind: policy.WorkGenerate, Synchronize: true}
+		if trigger := triggerOf(labels, x.program, x.rule); trigger != nil {
+			again.Trigger = trigger
+			work = append(work, again)
+		}
+		if source && copies(x.rule, req.GVK) {
+			again.Trigger, again.OfSource = nil, true
+			if req.Operation == policy.Delete {
+				again.Kind = policy.WorkDeleteDownstream
+			}
+			work = append(work, again)
+		}
+	}
+	return work
+}
+
+// covers reports whether requests on the route are judged by the Program, as in catalog.Snapshot.For.
+func (r *route) covers(p *policy.Program) bool {
+	if r.FailurePolicy != nil && *r.FailurePolicy != p.Settings.FailurePolicy {
+		return false
+	}
+	if r.Policy == "" {
+		return len(p.Settings.MatchConditions) == 0
+	}
+	return r.Policy == p.Key()
+}
+
+// triggerOf reads the labels of an object that the rule made: what it was made for. nil when it is not of the rule.
+func triggerOf(labels map[string]any, p *policy.Program, r *policy.Rule) *policy.Source {
+	get := func(name string) string { v, _ := labels[labelPrefix+name].(string); return v }
+	if labels[labelManaged] != "kyverno" || get("policy-name") != p.Name || get("policy-namespace") != p.Namespace || get("rule-name") != r.Name {
+		return nil
+	}
+	t := &policy.Source{
+		APIVersion: schema.GroupVersion{Group: get("trigger-group"), Version: get("trigger-version")}.String(),
+		Kind:       get("trigger-kind"), Namespace: get("trigger-namespace"), Name: get("trigger-name"), UID: get("trigger-uid"),
+	}
+	if t.Kind == "" || t.UID == "" && t.Name == "" {
+		return nil
+	}
+	return t
+}
+
+// copies reports whether the rule copies objects of the kind.
+func copies(r *policy.Rule, gvk schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(r.Outputs, func(o policy.Output) bool {
+		group, _, named := strings.Cut(o.APIVersion, "/")
+		if !named {
+			group = "" // the core group has only a version
+		}
+		return o.Copy && o.Kind == gvk.Kind && group == gvk.Group
+	})
+}

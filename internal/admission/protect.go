@@ -1,0 +1,41 @@
+package admission
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Texts and names of the protection of managed resources (§5.1).
+const (
+	textProtected       = "A kyverno managed resource can only be modified by kyverno"
+	namespaceController = "system:serviceaccount:kube-system:namespace-controller"
+)
+
+// protected reports whether the request changes what is labelled as ours without being one of us. What cannot be read
+// is not protected: it has no labels that anybody could rely on. The namespace controller may delete, or namespaces
+// would never go away.
+func (s *Server) protected(req *policy.Request) bool {
+	if !s.ProtectManaged || !managed(req.Object) && !managed(req.OldObject) {
+		return false
+	}
+	user := ""
+	if req.User != nil {
+		user = req.User.Username
+	}
+	if strings.HasPrefix(user, "system:serviceaccount:"+s.Namespace+":") {
+		return false
+	}
+	return req.Operation != policy.Delete || user != namespaceController
+}
+
+func managed(d *value.Doc) bool {
+	object, err := d.Map()
+	if err != nil {
+		return false
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	return labels[labelManaged] == "kyverno"
+}
