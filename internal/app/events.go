@@ -15,7 +15,9 @@ import (
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
@@ -54,6 +56,42 @@ func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, dropped func()
 		Writer: eventWriter{client}, Instance: host, Capacity: f.capacity, Omit: f.omit,
 		Settings: s.Load, Dropped: dropped, Log: log, Now: time.Now,
 	}), nil
+}
+
+// tellResults records the events of a judged request.
+func tellResults(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
+	return func(req *policy.Request, results []policy.Result, blocked bool) {
+		if !worthTelling(q, results) {
+			return
+		}
+		for _, e := range event.From(req, results, event.Context{
+			Controller: event.AdmissionController, Blocked: blocked,
+			ExceptionUID: func(key string) string {
+				if x := snapshot().Exception(key); x != nil {
+					return x.UID
+				}
+				return ""
+			},
+		}) {
+			q.Record(e)
+		}
+	}
+}
+
+// worthTelling spares the making of events that nobody wants: nearly all requests only pass.
+func worthTelling(q *event.Queue, results []policy.Result) bool {
+	for i := range results {
+		switch r := &results[i]; r.Status {
+		case policy.StatusFail, policy.StatusError:
+			return true
+		case policy.StatusSkip:
+			if len(r.Exceptions) > 0 {
+				return true
+			}
+		}
+	}
+	return len(results) > 0 &&
+		(q.Wants(event.PolicyApplied, event.ResourcePassed) || q.Wants(event.PolicyApplied, event.ResourceMutated))
 }
 
 // eventWriter is the API server as events see it.

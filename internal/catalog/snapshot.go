@@ -159,6 +159,9 @@ func (s *Snapshot) except(before *Snapshot, change map[string]*policy.Exception)
 // Exceptions are all exceptions, sorted by their keys.
 func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }
 
+// Exception is the exception with the key, nil when there is none.
+func (s *Snapshot) Exception(key string) *policy.Exception { return s.exceptions[key] }
+
 // Version counts the changes of the Catalog; a later Snapshot has a higher one. It means nothing across processes.
 func (s *Snapshot) Version() uint64 { return s.version }
 
