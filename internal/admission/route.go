@@ -50,6 +50,8 @@ var routes = map[string]*route{
 	"/policymutate":      {handle: (*Server).allow},
 	"/exceptionvalidate": {handle: (*Server).reviewException},
 	"/verifymutate":      {handle: (*Server).heartbeat},
+
+	"/globalcontextvalidate": {handle: (*Server).reviewGlobalContext},
 }
 
 // finegrained separates the shared part of a path from the key of the one policy that the webhook is for.

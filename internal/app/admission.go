@@ -23,6 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -83,13 +84,17 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	cacheDone := make(chan error, 1)
 	go func() { cacheDone <- m.Start(cacheCtx) }()
 
+	if p.globals, err = newGlobals(cacheCtx, cfg, f.globals, api, services, event.Discard, log); err != nil {
+		return err
+	}
 	server := admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
+		Accounts:   admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 	}, p.catalog.Snapshot, p.settings, &live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
-		Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
+		Globals: p.globals.store, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
 	}, p.cluster, p.ready)
 
 	run, stop := context.WithCancel(ctx)
@@ -137,6 +142,7 @@ type process struct {
 	settings  *settings.Store
 	keeper    *certs.Keeper
 	policies  *policies
+	globals   *globals
 	discovery *webhookconf.Discovery
 	cluster   *cluster
 
@@ -189,6 +195,7 @@ func (p *process) watch(ctx context.Context) error {
 	all := []watched{
 		{&corev1.Secret{}, secrets}, {&corev1.ConfigMap{}, config}, {namespaceObject(), none},
 		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
+		{policyObject(globalEntryGVK), p.globals.handler()},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
 	}
 	if p.flags.exceptions.on() {
@@ -210,6 +217,7 @@ func (p *process) watch(ctx context.Context) error {
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return ctx.Err()
 	}
+	p.globals.settle(ctx)
 	p.filled.Store(true)
 	return nil
 }
@@ -309,6 +317,7 @@ func (p *process) leaderTasks() []task {
 	tasks := []task{
 		{name: "webhooks", wake: p.policies.changed, once: follow.once},
 		{name: "heartbeat", wake: newTrigger(), once: beat.once},
+		{name: "global-context", wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
 	}
 	if !f.unmanagedCerts {
 		issue := &certs.Reconciler{

@@ -37,6 +37,8 @@ type admissionFlags struct {
 	forceIgnore       bool
 	calls             callFlags
 	exceptions        exceptionFlags
+	globals           globalFlags
+	reportsAccount    string
 	serving           servingFlags
 	profile           profileFlags
 	memory            memoryFlags
@@ -70,6 +72,8 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
 	f.calls.register(fs)
 	f.exceptions.register(fs)
+	f.globals.register(fs)
+	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.serving.register(fs)
 	f.profile.register(fs)
 	f.memory.register(fs)
@@ -101,6 +105,6 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
 	}
-	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.memory.complete())
+	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.memory.complete(), f.globals.complete())
 	return errors.Join(errs...)
 }

@@ -78,7 +78,6 @@ var knownFlags = []knownFlag{
 	{"crdWatcher", "ABRCI", true, "new kinds are always seen"},
 	{"enableConfigMapCaching", "ABRC", true, "ConfigMaps of context entries are read when they are asked for"},
 	{"enableDeferredLoading", "ABRC", true, "context entries are always loaded when they are first used"},
-	{"maxGlobalContextEntries", "ABRC", false, "there are no global context entries"},
 	{"webhookRegistrationTimeout", "A", false, "webhooks are registered without waiting"},
 	{"autoUpdateWebhooks", "A", true, "webhook configurations always follow the policies"},
 	{"excludeBootstrapResources", "A", true, "wildcards never cover what a cluster needs to start"},
@@ -103,7 +102,6 @@ var knownFlags = []knownFlag{
 	{"allowedResults", "ABR", false, whyReports},
 	{"maxAdmissionReports", "A", false, whyReports},
 	{"openreportsEnabled", "ARI", true, whyReports},
-	{"reportsServiceAccountName", "A", false, whyReports},
 
 	{"generateValidatingAdmissionPolicy", "A", true, whyNative},
 	{"generateMutatingAdmissionPolicy", "A", true, whyNative},

@@ -63,6 +63,12 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	}
+	mistakes := map[string]error{} // of policies that were stored past our review
+	for _, p := range programs {
+		if err := p.Diags.Errors().Err(); err != nil {
+			mistakes[webhookconf.ProgramKey(p)] = err
+		}
+	}
 	var failed error
 	for key, object := range objects {
 		notReady, known := ready[key]
@@ -70,6 +76,8 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 			notReady = err
 		} else if !known {
 			continue // its Program comes in a moment, and with it the next round
+		} else if err := mistakes[key]; err != nil && notReady == nil {
+			notReady = err
 		}
 		if notReady != nil {
 			f.log.Warn("policy is not ready", "policy", key, "error", notReady)

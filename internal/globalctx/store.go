@@ -70,6 +70,8 @@ type source interface {
 type State struct {
 	// Err is why there are no data; nil when there are.
 	Err error
+	// Pending: the first attempt to get them is not over.
+	Pending bool
 	// Refreshed is when the data came: of a call its last answer, of resources their last list, which is watched since.
 	// Zero when they never came.
 	Refreshed time.Time
@@ -226,7 +228,8 @@ func (k *kept) state(limit int) State {
 	}
 	d := k.from.data()
 	if d.err != nil {
-		return State{Err: fmt.Errorf("the GlobalContextEntry %s has no data: %w", k.entry.Name, d.err), Refreshed: d.refreshed}
+		err := fmt.Errorf("the GlobalContextEntry %s has no data: %w", k.entry.Name, d.err)
+		return State{Err: err, Pending: d.err == errNotYet, Refreshed: d.refreshed}
 	}
 	return State{Refreshed: d.refreshed}
 }

@@ -173,6 +173,9 @@ func TestNotYet(t *testing.T) {
 		if got := read(s, "slow"); got != "error: the GlobalContextEntry slow has no data: it has not been fetched yet" {
 			t.Error(got)
 		}
+		if st, _ := s.State("slow"); !st.Pending {
+			t.Errorf("%+v", st)
+		}
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		s.Settle(short)
 		cancel()

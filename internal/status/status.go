@@ -1,25 +1,19 @@
 package status
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/autogen"
 )
 
-// The texts of the condition Ready; tests and users compare them.
+// The texts of the condition Ready; tests and users compare them. The second is followed by the reason.
 const (
 	messageReady    = "Ready"
 	messageNotReady = "Not Ready"
@@ -49,7 +43,8 @@ func Desired(object *unstructured.Unstructured, notReady error, now time.Time) (
 		Message: messageReady, LastTransitionTime: metav1.NewTime(now),
 	}
 	if notReady != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed, messageNotReady
+		ready.Status, ready.Reason = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed
+		ready.Message = cut(messageNotReady + ": " + notReady.Error())
 	}
 	meta.SetStatusCondition(&s.Conditions, ready)
 	return s, nil
@@ -72,48 +67,4 @@ func count(rules []kyvernov1.Rule) kyvernov1.RuleCountStatus {
 		}
 	}
 	return c
-}
-
-// Writer stores statuses.
-type Writer struct{ Client client.Client }
-
-// Write stores the status unless the object, as it was read, already has it. A policy that is gone or was changed in
-// the meantime is no error: it is looked at again when that news arrives.
-func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, want kyvernov1.PolicyStatus) (written bool, err error) {
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
-	if err != nil {
-		return false, err
-	}
-	have, _, _ := unstructured.NestedMap(object.Object, "status")
-	if equality.Semantic.DeepEqual(have, tree) {
-		return false, nil
-	}
-	// A merge patch keeps what it does not name, so what has gone is named as null.
-	for key := range have {
-		if _, ok := tree[key]; !ok {
-			tree[key] = nil
-		}
-	}
-	if a, ok := tree["autogen"].(map[string]any); ok && a["rules"] == nil {
-		a["rules"] = nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": object.GetResourceVersion()},
-		"status":   tree,
-	})
-	if err != nil {
-		return false, err
-	}
-	target := &unstructured.Unstructured{}
-	target.SetGroupVersionKind(object.GroupVersionKind())
-	target.SetNamespace(object.GetNamespace())
-	target.SetName(object.GetName())
-	err = w.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
-	switch {
-	case err == nil:
-		return true, nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil
-	}
-	return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
 }

@@ -52,7 +52,7 @@ func TestDesired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := s.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Failed" || c.Message != "Not Ready" {
+	if c := s.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Failed" || c.Message != "Not Ready: the served resources cannot be listed" {
 		t.Errorf("%+v", c)
 	}
 	if _, err := Desired(&unstructured.Unstructured{Object: map[string]any{"spec": "text"}}, nil, now); err == nil {
@@ -89,6 +89,40 @@ spec:
 	// A second pass writes nothing: the client would panic.
 	if written, err := (&Writer{}).Write(context.Background(), only, second); written || err != nil {
 		t.Error(written, err)
+	}
+}
+
+func TestGlobalContext(t *testing.T) {
+	entry := func(s any) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		if s != nil {
+			tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Object["status"] = tree
+		}
+		return o
+	}
+	first, later := GlobalContext(entry(nil), errors.New("permission denied"), time.Time{}, time.Unix(1000, 0))
+	if c := first.Conditions[0]; c.Status != metav1.ConditionFalse || c.Message != "permission denied" || !first.LastRefreshTime.IsZero() || later != 0 {
+		t.Errorf("%+v, %v", first, later)
+	}
+	second, later := GlobalContext(entry(&first), nil, time.Unix(1010, 500), time.Unix(1011, 0))
+	if c := second.Conditions[0]; c.Status != metav1.ConditionTrue || c.Message != "Ready" || c.LastTransitionTime.Unix() != 1011 || second.LastRefreshTime.Unix() != 1010 || later != 0 {
+		t.Errorf("%+v, %v", second, later)
+	}
+	// A newer time alone is written every ten seconds at most.
+	third, later := GlobalContext(entry(&second), nil, time.Unix(1012, 0), time.Unix(1012, 0))
+	if third.LastRefreshTime.Unix() != 1010 || third.Conditions[0].LastTransitionTime.Unix() != 1011 || later == 0 {
+		t.Errorf("%+v, %v", third, later)
+	}
+	if written, err := (&Writer{}).WriteGlobalContext(context.Background(), entry(&second), third); written || err != nil {
+		t.Error(written, err)
+	}
+	fourth, later := GlobalContext(entry(&second), nil, time.Unix(1020, 0), time.Unix(1020, 0))
+	if fourth.LastRefreshTime.Unix() != 1020 || later != 0 {
+		t.Errorf("%+v, %v", fourth, later)
 	}
 }
 
