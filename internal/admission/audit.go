@@ -20,6 +20,7 @@ type audit struct {
 	req        *policy.Request
 	selections []policy.Selection
 	stages     policy.Stage
+	results    []policy.Result // of the enforcing rules
 }
 
 // auditor judges auditing rules after the answer: a fixed number of workers on a bounded queue. When the queue is full
@@ -94,6 +95,7 @@ func (a *auditor) judge(job audit) {
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,
 	})
 	a.server.Observer.Judged(&out)
+	a.server.tell(job.req, append(job.results, out.Results...), false)
 	for i := range out.Results {
 		r := &out.Results[i]
 		if r.Status == policy.StatusFail || r.Status == policy.StatusError || r.Status == policy.StatusWarn {

@@ -28,6 +28,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row *r
 			logResult(ctx, s.Log, req, r)
 		}
 	}
+	s.tell(req, changed.Results, !decision.Allowed)
 	if !decision.Allowed {
 		return response{message: decision.Message}, nil
 	}
@@ -40,7 +41,9 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row *r
 		}
 		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root})
 		s.Observer.Judged(&verified)
-		if decision = engine.Decide(&verified); !decision.Allowed {
+		decision = engine.Decide(&verified)
+		s.tell(on, verified.Results, !decision.Allowed)
+		if !decision.Allowed {
 			return response{message: decision.Message}, nil
 		}
 		res.warnings = append(res.warnings, decision.Warnings...)

@@ -61,3 +61,10 @@ func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 	}
 	return engine.Eval(ctx, in)
 }
+
+// tell passes results on.
+func (s *Server) tell(req *policy.Request, results []policy.Result, refused bool) {
+	if s.Tell != nil && !req.DryRun && len(results) > 0 {
+		s.Tell(req, results, refused)
+	}
+}

@@ -17,12 +17,14 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 	judging := row.Stages &^ deferredStages
 	plan := planOf(selections, judging)
 	decision := policy.Decision{Allowed: true}
+	var results []policy.Result
 	if plan.enforce {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: judging, Root: s.root, Select: enforcing})
 		s.Observer.Judged(&out)
-		decision = engine.Decide(&out)
+		results, decision = out.Results, engine.Decide(&out)
 	}
 	if !decision.Allowed {
+		s.tell(req, results, true)
 		return response{message: decision.Message}, nil
 	}
 	res := response{allowed: true, warnings: decision.Warnings}
@@ -33,7 +35,9 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
 	}
 	if plan.audit && !req.DryRun {
-		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: judging})
+		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: judging, results: results})
+	} else {
+		s.tell(req, results, false)
 	}
 	if row.Stages.Has(deferredStages) {
 		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row)...)

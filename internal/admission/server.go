@@ -65,6 +65,9 @@ type Options struct {
 	Deferred Deferred
 	// Observer is told what the server does; nil for nobody.
 	Observer Observer
+	// Tell is told the results of each judged request that was no dry run: of a refused one what was judged before the
+	// answer, of others all of them, after the auditing rules. It must be quick; nil for nobody.
+	Tell func(req *policy.Request, results []policy.Result, refused bool)
 	// Eval evaluates; nil for engine.Eval.
 	Eval func(context.Context, engine.Input) policy.Outcome
 	Log  *slog.Logger

@@ -70,6 +70,10 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	if err != nil {
 		return err
 	}
+	clients, err := f.serving.clients()
+	if err != nil {
+		return err
+	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{}, keeper: &certs.Keeper{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
@@ -77,6 +81,14 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	}
 	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
+
+	if p.events, err = newEvents(cfg, f.events, p.settings, nil, log); err != nil {
+		return err
+	}
+	work, err := newWork(cfg, e.namespace, p.settings, p.events, nil, log)
+	if err != nil {
+		return err
+	}
 
 	// The cache outlives ctx: requests that are finished during the drain still ask it.
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
@@ -91,7 +103,9 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
-		Accounts:   admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
+		Clients:    clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: work,
+		Tell:     tellResults(p.events, p.catalog.Snapshot),
+		Accounts: admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 	}, p.catalog.Snapshot, p.settings, &live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
 		Globals: p.globals.store, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
@@ -101,10 +115,17 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	defer stop()
 	var running sync.WaitGroup
 	var failures = make(chan error, 3)
+	served := make(chan struct{})
 	running.Go(func() {
+		defer close(served)
 		failures <- server.Run(run, listener, p.certificate)
 		stop()
 	})
+	// These go on until the last request is answered: its work and its events may still have to be written.
+	last, end := context.WithCancel(context.WithoutCancel(run))
+	running.Go(func() { <-served; end() })
+	running.Go(func() { work.Run(last) })
+	running.Go(func() { p.events.Run(last) })
 	running.Go(func() {
 		if err := p.watch(run); err != nil && run.Err() == nil {
 			failures <- err
@@ -141,6 +162,7 @@ type process struct {
 	catalog   *catalog.Catalog
 	settings  *settings.Store
 	keeper    *certs.Keeper
+	events    *event.Queue
 	policies  *policies
 	globals   *globals
 	discovery *webhookconf.Discovery

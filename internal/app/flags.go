@@ -72,6 +72,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
 	f.calls.register(fs)
 	f.exceptions.register(fs)
+	f.events.register(fs)
 	f.globals.register(fs)
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.serving.register(fs)

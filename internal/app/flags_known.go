@@ -30,7 +30,6 @@ const (
 	whyReports  = "reports are not written"
 	whyMetrics  = "there are no metrics"
 	whyTracing  = "there is no tracing"
-	whyEvents   = "there are no events"
 	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
@@ -69,11 +68,6 @@ var knownFlags = []knownFlag{
 	{"disableMetrics", "ABRC", true, whyMetrics},
 	{"exemplarFilter", "ABRC", false, whyMetrics},
 	{"controllerRuntimeMetricsAddress", "AB", false, "Ephor's own metrics hold what there is to know"},
-
-	{"eventsRateLimitQPS", "ABRCI", false, whyEvents},
-	{"eventsRateLimitBurst", "ABRCI", false, whyEvents},
-	{"maxQueuedEvents", "ABRC", false, whyEvents},
-	{"omitEvents", "ABR", false, whyEvents},
 
 	{"crdWatcher", "ABRCI", true, "new kinds are always seen"},
 	{"enableConfigMapCaching", "ABRC", true, "ConfigMaps of context entries are read when they are asked for"},

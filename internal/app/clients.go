@@ -1,0 +1,69 @@
+package app
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/admission"
+)
+
+// clients says whom the admission server answers.
+func (f *servingFlags) clients() (admission.Clients, error) {
+	c := admission.Clients{Names: f.clientNames, MinVersion: f.minVersion, QPS: f.sourceQPS, Burst: f.sourceBurst}
+	if f.clientCA == "" {
+		return c, nil
+	}
+	ca := &authorities{file: f.clientCA, now: time.Now}
+	if _, err := ca.pool(); err != nil {
+		return c, err
+	}
+	c.Authorities = ca.pool
+	return c, nil
+}
+
+// authorities are the certificates of a file, which may be replaced at any time: a mounted ConfigMap or Secret.
+type authorities struct {
+	file string
+	now  func() time.Time
+
+	mu      sync.Mutex
+	looked  time.Time
+	changed time.Time
+	last    *x509.CertPool
+}
+
+// lookAgain is how long the file is not looked at after it was.
+const lookAgain = 5 * time.Second
+
+// pool is what the file holds. While a new content cannot be read the last good one counts.
+func (a *authorities) pool() (*x509.CertPool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	if a.last != nil && now.Sub(a.looked) < lookAgain {
+		return a.last, nil
+	}
+	a.looked = now
+	info, err := os.Stat(a.file)
+	if err == nil && a.last != nil && info.ModTime().Equal(a.changed) {
+		return a.last, nil
+	}
+	if err == nil {
+		var text []byte
+		if text, err = os.ReadFile(a.file); err == nil {
+			pool := x509.NewCertPool()
+			if pool.AppendCertsFromPEM(text) {
+				a.last, a.changed = pool, info.ModTime()
+				return pool, nil
+			}
+			err = fmt.Errorf("%s holds no certificate", a.file)
+		}
+	}
+	if a.last != nil {
+		return a.last, nil
+	}
+	return nil, fmt.Errorf("--client-ca-file: %w", err)
+}

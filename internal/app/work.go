@@ -1,0 +1,35 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// newWork returns the writer of UpdateRequests. It has a client of its own: requests wait for what it writes, so that it
+// must not wait behind others. updateRequestThreshold bounds how much it writes.
+func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event.Recorder, o updaterequest.Observer, log *slog.Logger) (*updaterequest.Writer, error) {
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst = -1, 0
+	scheme := runtime.NewScheme()
+	if err := kyvernov2.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(own, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server for UpdateRequests: %w", err)
+	}
+	return updaterequest.New(updaterequest.Options{
+		API: updaterequest.NewAPI(c), Namespace: namespace, Threshold: func() int { return s.Load().UpdateRequestThreshold },
+		Events: events, Observer: o, Log: log, Now: time.Now,
+	}), nil
+}
