@@ -1,0 +1,265 @@
+package unlock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// SecretName is the Secret that keeps the configurations while the cluster is unlocked.
+const SecretName = "ephor-unlocked-webhooks"
+
+// Door is the installation that is unlocked.
+type Door struct {
+	Client client.Client
+	// Namespace and ConfigMap are those of the installation; both are `kyverno` by default.
+	Namespace, ConfigMap string
+	Now                  func() time.Time
+	// Watch is how long Open looks whether the configurations stay away; zero for not at all.
+	Watch time.Duration
+}
+
+// Report says what was done.
+type Report struct {
+	Until time.Time
+	// Configurations are the names of those that were deleted, or put back.
+	Configurations []string
+	// Present are those that were there already when the others were put back.
+	Present []string
+}
+
+// Open unlocks the cluster for a time. What was done is in the report even when there is an error.
+//
+// The order matters: first the note, so that no controller undoes the rest; then the copy; then the deletion. Where the
+// note or the copy is refused, because our own webhooks are asked about them, the deletion comes first and the two are
+// written right after it.
+func (d *Door) Open(ctx context.Context, lasting time.Duration) (Report, error) {
+	report := Report{Until: d.Now().UTC().Add(lasting).Truncate(time.Second)}
+	found, err := d.list(ctx)
+	if err != nil {
+		return report, err
+	}
+	noted := d.note(ctx, report.Until)
+	kept := noted
+	if noted == nil {
+		kept = d.keep(ctx, found)
+	}
+	if noted != nil && !inTheWay(noted) {
+		return report, noted
+	}
+	if kept != nil && !inTheWay(kept) {
+		return report, kept
+	}
+	if err := d.remove(ctx, found, &report); err != nil {
+		return report, err
+	}
+	if noted != nil {
+		if err := d.note(ctx, report.Until); err != nil {
+			return report, lost(found, err)
+		}
+	}
+	if kept != nil {
+		if err := d.keep(ctx, found); err != nil {
+			return report, lost(found, err)
+		}
+	}
+	return report, d.guard(ctx, &report)
+}
+
+// inTheWay reports whether a write failed because of webhooks, ours or others.
+func inTheWay(err error) bool {
+	// The API server says so with an internal error, and a refusal with the status that the webhook chose.
+	return apierrors.IsInternalError(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Lost is an error after which the configurations are gone and no copy of them is in the cluster: here they are.
+type Lost struct {
+	Configurations []client.Object
+	Err            error
+}
+
+func (l *Lost) Error() string {
+	return fmt.Sprintf("the configurations are deleted, but could not be noted or kept: %v; a running controller makes them again", l.Err)
+}
+
+func (l *Lost) Unwrap() error { return l.Err }
+
+func lost(found []client.Object, err error) error { return &Lost{Configurations: found, Err: err} }
+
+// list reads all configurations of the installation.
+func (d *Door) list(ctx context.Context) ([]client.Object, error) {
+	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := errors.Join(d.Client.List(ctx, &validating, ours), d.Client.List(ctx, &mutating, ours)); err != nil {
+		return nil, fmt.Errorf("list the webhook configurations: %w", err)
+	}
+	var out []client.Object
+	for i := range validating.Items {
+		out = append(out, &validating.Items[i])
+	}
+	for i := range mutating.Items {
+		out = append(out, &mutating.Items[i])
+	}
+	return out, nil
+}
+
+// note writes the time onto the ConfigMap, which is made where it is missing, but never its namespace.
+func (d *Door) note(ctx context.Context, until time.Time) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.ConfigMap}}
+	note := map[string]string{Annotation: until.Format(time.RFC3339)}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": note}})
+	if err != nil {
+		return err
+	}
+	err = d.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsNotFound(err) {
+		cm.Annotations = note
+		err = d.Client.Create(ctx, cm)
+	}
+	if err != nil {
+		return fmt.Errorf("note the time on the ConfigMap %s/%s: %w", d.Namespace, d.ConfigMap, err)
+	}
+	return nil
+}
+
+// keep stores the configurations. Those of an earlier time stay: what is deleted now may be less than what was then.
+func (d *Door) keep(ctx context.Context, found []client.Object) error {
+	if len(found) == 0 {
+		return nil
+	}
+	data := map[string][]byte{}
+	for _, o := range found {
+		key, packed, err := pack(o)
+		if err != nil {
+			return err
+		}
+		data[key] = packed
+	}
+	stored := &corev1.Secret{}
+	err := d.Client.Get(ctx, d.secret(), stored)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = d.Client.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: d.Namespace, Name: SecretName, Labels: map[string]string{"app.kubernetes.io/part-of": "kyverno"},
+			},
+			Data: data,
+		})
+	case err == nil:
+		if stored.Data == nil {
+			stored.Data = map[string][]byte{}
+		}
+		maps.Copy(stored.Data, data)
+		err = d.Client.Update(ctx, stored)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the configurations in the Secret %s/%s: %w", d.Namespace, SecretName, err)
+	}
+	return nil
+}
+
+func (d *Door) secret() client.ObjectKey {
+	return client.ObjectKey{Namespace: d.Namespace, Name: SecretName}
+}
+
+func (d *Door) remove(ctx context.Context, list []client.Object, report *Report) error {
+	for _, o := range list {
+		if err := client.IgnoreNotFound(d.Client.Delete(ctx, o)); err != nil {
+			return fmt.Errorf("delete the webhook configuration %s: %w", o.GetName(), err)
+		}
+		if !slices.Contains(report.Configurations, o.GetName()) {
+			report.Configurations = append(report.Configurations, o.GetName())
+		}
+	}
+	return nil
+}
+
+// guard deletes what a controller makes again that has not heard of the note yet.
+func (d *Door) guard(ctx context.Context, report *Report) error {
+	for end := d.Now().Add(d.Watch); d.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(250 * time.Millisecond):
+		}
+		again, err := d.list(ctx)
+		if err != nil {
+			return err
+		}
+		if err := d.remove(ctx, again, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close puts the configurations back and ends the unlocking. It needs no controller: one that runs brings what is put
+// back up to date.
+func (d *Door) Close(ctx context.Context) (Report, error) {
+	var report Report
+	stored := &corev1.Secret{}
+	switch err := d.Client.Get(ctx, d.secret(), stored); {
+	case apierrors.IsNotFound(err):
+		stored = nil
+	case err != nil:
+		return report, fmt.Errorf("read the Secret %s/%s: %w", d.Namespace, SecretName, err)
+	}
+	var objects []client.Object
+	if stored != nil {
+		for _, key := range slices.Sorted(maps.Keys(stored.Data)) {
+			o, err := unpack(key, stored.Data[key])
+			if err == nil && o.GetLabels()[webhookconf.ManagedLabel] != webhookconf.ManagedValue {
+				err = fmt.Errorf("the key %s holds a configuration that is not ours", key)
+			}
+			if err != nil {
+				return report, fmt.Errorf("the Secret %s/%s: %w", d.Namespace, SecretName, err)
+			}
+			objects = append(objects, o)
+		}
+	}
+	// The note goes first: once the configurations are there, they may be in the way.
+	if err := d.erase(ctx); err != nil {
+		return report, err
+	}
+	for _, o := range objects {
+		switch err := d.Client.Create(ctx, o); {
+		case apierrors.IsAlreadyExists(err):
+			report.Present = append(report.Present, o.GetName())
+		case err != nil:
+			return report, fmt.Errorf("create the webhook configuration %s: %w (the Secret %s/%s still holds it)", o.GetName(), err, d.Namespace, SecretName)
+		default:
+			report.Configurations = append(report.Configurations, o.GetName())
+		}
+	}
+	if stored != nil {
+		if err := client.IgnoreNotFound(d.Client.Delete(ctx, stored)); err != nil {
+			return report, fmt.Errorf("delete the Secret %s/%s: %w", d.Namespace, SecretName, err)
+		}
+	}
+	return report, nil
+}
+
+// erase removes the note.
+func (d *Door) erase(ctx context.Context) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.ConfigMap}}
+	patch := []byte(`{"metadata":{"annotations":{"` + Annotation + `":null}}}`)
+	if err := client.IgnoreNotFound(d.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))); err != nil {
+		return fmt.Errorf("remove the note from the ConfigMap %s/%s: %w", d.Namespace, d.ConfigMap, err)
+	}
+	return nil
+}
