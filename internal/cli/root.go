@@ -24,7 +24,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
-	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix())
+	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix(), newUnlock())
 	root.AddCommand(extra...)
 	return root
 }
