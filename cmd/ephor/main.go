@@ -8,4 +8,4 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args, cli.NewRoot(app.NewControllerCommand()))) }
+func main() { os.Exit(cli.Main(os.Args, cli.NewRoot(app.NewControllerCommand(cli.Version())))) }

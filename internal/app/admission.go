@@ -23,7 +23,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -39,7 +41,7 @@ const drainDelay = 3 * time.Second
 // runAdmission is the admission controller. It returns when ctx is done and everything was finished in order: lease
 // and tasks first, then the server with its open requests, the cache last.
 func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
-	log := newLogger(f.loggingFormat, f.verbosity)
+	log := f.log.logger()
 	logKnown(log, f.noEffect)
 	f.memory.tune()
 	if err := f.profile.serve(ctx, log); err != nil {
@@ -49,6 +51,13 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	if err != nil {
 		return err
 	}
+	observing, err := startObserving(ctx, &f.observe, cfg, e, "admission", log)
+	if err != nil {
+		return err
+	}
+	defer observing.close()
+	policyConfig := observing.wrap(cfg, observe.DynamicClient) // for what policies ask
+	cfg = observing.wrap(cfg, observe.KubeClient)
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
 		return err
@@ -62,7 +71,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	if err != nil {
 		return err
 	}
-	api, err := f.calls.kubernetes(cfg)
+	api, err := f.calls.kubernetes(policyConfig)
 	if err != nil {
 		return err
 	}
@@ -77,15 +86,16 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{}, keeper: &certs.Keeper{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
-		wakeCerts: newTrigger(), wakeBindings: newTrigger(),
+		wakeCerts: newTrigger(), wakeBindings: newTrigger(), observing: observing,
 	}
 	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
+	p.observeState()
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
 
-	if p.events, err = newEvents(cfg, f.events, p.settings, nil, log); err != nil {
+	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics.EventDropped, log); err != nil {
 		return err
 	}
-	work, err := newWork(cfg, e.namespace, p.settings, p.events, nil, log)
+	work, err := newWork(cfg, e.namespace, p.settings, p.events, observing.metrics, log)
 	if err != nil {
 		return err
 	}
@@ -96,20 +106,21 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	cacheDone := make(chan error, 1)
 	go func() { cacheDone <- m.Start(cacheCtx) }()
 
-	if p.globals, err = newGlobals(cacheCtx, cfg, f.globals, api, services, event.Discard, log); err != nil {
+	if p.globals, err = newGlobals(cacheCtx, cfg, f.globals, api, services, p.events, log); err != nil {
 		return err
 	}
 	server := admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: log, Now: time.Now,
+		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval),
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 		Clients:    clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: work,
 		Tell:     tellResults(p.events, p.catalog.Snapshot),
 		Accounts: admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
-	}, p.catalog.Snapshot, p.settings, &live.Root{
+	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
 		Globals: p.globals.store, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
-	}, p.cluster, p.ready)
+	}), p.cluster, p.ready)
 
 	run, stop := context.WithCancel(ctx)
 	defer stop()
@@ -133,6 +144,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 			return
 		}
 		server.Open()
+		p.policies.observe(observing.metrics.PolicyChanged) // what was there before is no change
 		log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 		p.every(run, &running)
 		if err := lead(run, cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), log); err != nil {
@@ -167,6 +179,8 @@ type process struct {
 	globals   *globals
 	discovery *webhookconf.Discovery
 	cluster   *cluster
+
+	observing *observing
 
 	wakeCerts, wakeBindings trigger
 	filled                  atomic.Bool // caches are filled and all policies compiled
@@ -288,6 +302,7 @@ func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
 			case <-ctx.Done():
 				return
 			case <-changed:
+				p.observing.metrics.Forget()
 				p.wakeBindings.fire()
 			}
 		}
@@ -295,6 +310,7 @@ func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
 	} {
+		t = p.observing.counted(t)
 		running.Go(func() { t.run(ctx, p.log) })
 	}
 }
@@ -350,6 +366,9 @@ func (p *process) leaderTasks() []task {
 			Client: m.GetClient(), Reader: m.GetAPIReader(), Now: time.Now, Log: p.log,
 		}
 		tasks = append(tasks, task{name: "certificates", wake: p.wakeCerts, once: issue.Reconcile})
+	}
+	for i := range tasks {
+		tasks[i] = p.observing.counted(tasks[i])
 	}
 	return tasks
 }

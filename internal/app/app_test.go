@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 		v, ok := map[string]string{"KYVERNO_NAMESPACE": "ns", "KYVERNO_SVC": "", "KYVERNO_POD_NAME": "pod-1"}[k]
 		return v, ok
 	})
-	if (e != env{namespace: "ns", service: "kyverno-svc", configMap: "kyverno", podName: "pod-1"}) {
+	if (e != env{namespace: "ns", service: "kyverno-svc", configMap: "kyverno", metricsConfig: "kyverno-metrics", podName: "pod-1", version: version}) {
 		t.Errorf("%+v", e)
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NewControllerCommand returns `controller`, whose subcommands are the long-running processes.
-func NewControllerCommand() *cobra.Command {
+// NewControllerCommand returns `controller`, whose subcommands are the long-running processes. They say of themselves
+// that they are of programVersion.
+func NewControllerCommand(programVersion string) *cobra.Command {
+	version = programVersion
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Run one of the controllers in a cluster",

@@ -1,6 +1,6 @@
 // Package app wires the long-running processes: one function per process, each with one flat list of what runs in it.
 //
-//	root.AddCommand(app.NewControllerCommand())   // ephor controller admission
+//	root.AddCommand(app.NewControllerCommand(version))   // ephor controller admission
 //
 // A process has one cache of the cluster, kept small: policies, our own Secrets and ConfigMap, the labels of
 // namespaces, our webhook configurations, and role bindings only once a policy asks for roles. What only one replica

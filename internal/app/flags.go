@@ -17,8 +17,6 @@ type admissionFlags struct {
 	qps               float32
 	burst             int
 	resyncPeriod      time.Duration
-	verbosity         int
-	loggingFormat     string
 	leaderRetryPeriod time.Duration
 	caSecret          string
 	tlsSecret         string
@@ -37,11 +35,14 @@ type admissionFlags struct {
 	forceIgnore       bool
 	calls             callFlags
 	exceptions        exceptionFlags
+	events            eventFlags
 	globals           globalFlags
 	reportsAccount    string
 	serving           servingFlags
 	profile           profileFlags
 	memory            memoryFlags
+	log               logFlags
+	observe           observeFlags
 	noEffect          []string // the flags that were given in vain
 }
 
@@ -53,8 +54,6 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.Float32Var(&f.qps, "clientRateLimitQPS", 100, "requests per second to the API server; 0 or less for no limit")
 	fs.IntVar(&f.burst, "clientRateLimitBurst", 200, "requests to the API server that may come at once")
 	fs.DurationVar(&f.resyncPeriod, "resyncPeriod", 15*time.Minute, "how often everything is looked at without news")
-	fs.IntVarP(&f.verbosity, "v", "v", 2, "how much to log; 4 and more for debugging")
-	fs.StringVar(&f.loggingFormat, "loggingFormat", "text", "text or json")
 	fs.DurationVar(&f.leaderRetryPeriod, "leaderElectionRetryPeriod", 2*time.Second, "how often the lease is tried or renewed")
 	fs.StringVar(&f.caSecret, "caSecretName", "", "Secret of the certificate authority (required)")
 	fs.StringVar(&f.tlsSecret, "tlsSecretName", "", "Secret of the serving certificate (required)")
@@ -78,6 +77,8 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	f.serving.register(fs)
 	f.profile.register(fs)
 	f.memory.register(fs)
+	f.log.register(fs)
+	f.observe.register(fs)
 	registerKnown(fs, "A")
 }
 
@@ -92,8 +93,8 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 	if f.algorithm, err = certs.ParseAlgorithm(f.keyAlgorithm); err != nil {
 		errs = append(errs, fmt.Errorf("--tlsKeyAlgorithm: %w", err))
 	}
-	if f.loggingFormat != "text" && f.loggingFormat != "json" {
-		errs = append(errs, fmt.Errorf("--loggingFormat: %q is neither text nor json", f.loggingFormat))
+	if _, err := f.log.handler(); err != nil {
+		errs = append(errs, err)
 	}
 	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {
 		errs = append(errs, fmt.Errorf("--webhookTimeout: %d is not within 1 and 30 seconds", f.webhookTimeout))
@@ -106,6 +107,6 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
 	}
-	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.memory.complete(), f.globals.complete())
+	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.memory.complete(), f.globals.complete(), f.observe.complete())
 	return errors.Join(errs...)
 }

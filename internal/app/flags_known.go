@@ -29,7 +29,6 @@ const (
 	whyImages   = "nothing is read from image registries"
 	whyReports  = "reports are not written"
 	whyMetrics  = "there are no metrics"
-	whyTracing  = "there is no tracing"
 	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
@@ -48,25 +47,13 @@ var knownFlags = []knownFlag{
 	{"skip_log_headers", "ABRCI", true, whyKlog},
 	{"stderrthreshold", "ABRCI", false, whyKlog},
 	{"vmodule", "ABRCI", false, whyKlog},
-	{"loggingtsFormat", "ABRCI", false, "times are written as RFC 3339"},
-	{"disableLogColor", "ABRCI", true, "the log has no colours"},
 
-	{"enableTracing", "ABRC", true, whyTracing},
-	{"tracingAddress", "ABRC", false, whyTracing},
-	{"tracingPort", "ABRC", false, whyTracing},
-	{"tracingCreds", "ABRC", false, whyTracing},
-	{"otelConfig", "ABRC", false, whyMetrics},
-	{"otelCollector", "ABRC", false, whyMetrics},
-	{"transportCreds", "ABRC", false, whyMetrics},
-	{"metricsHost", "ABRC", false, whyMetrics},
-	{"metricsPort", "ABRC", false, whyMetrics},
 	{"metricsCASecretName", "ABRC", false, whyMetrics},
 	{"metricsTLSSecretName", "ABRC", false, whyMetrics},
 	{"metricsKeyAlgorithm", "ABRC", false, whyMetrics},
 	{"metricsRenewBefore", "ABRC", false, whyMetrics},
 	{"metricsServerIP", "ABRC", false, whyMetrics},
-	{"disableMetrics", "ABRC", true, whyMetrics},
-	{"exemplarFilter", "ABRC", false, whyMetrics},
+	{"exemplarFilter", "ABRC", false, "metrics carry no exemplars"},
 	{"controllerRuntimeMetricsAddress", "AB", false, "Ephor's own metrics hold what there is to know"},
 
 	{"crdWatcher", "ABRCI", true, "new kinds are always seen"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -28,6 +29,8 @@ type policies struct {
 	mu sync.Mutex
 	// objects are the policies as they were last seen, by webhookconf.ProgramKey. They are shared with the cache.
 	objects map[string]*unstructured.Unstructured
+	// changes is told what happened to policies; nil until somebody listens.
+	changes func(*policy.Program, observe.Change)
 	// broken are the policies that the compiler could not cope with at all.
 	broken map[string]error
 }
@@ -87,6 +90,11 @@ func (p *policies) set(obj any) {
 		p.log.Warn("policy has a mistake", "policy", key, "path", d.Path, "mistake", d.Summary)
 	}
 	p.catalog.Set(program)
+	if old == nil {
+		p.tell(program, observe.Created)
+	} else {
+		p.tell(program, observe.Updated)
+	}
 	p.log.Info("policy in force", "policy", key, "rules", len(program.Rules))
 }
 
@@ -114,6 +122,9 @@ func (p *policies) remove(obj any) {
 		return
 	}
 	key := keyOf(u)
+	if program := p.catalog.Snapshot().Get(catalog.ID{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}); program != nil {
+		p.tell(program, observe.Deleted)
+	}
 	p.mu.Lock()
 	delete(p.objects, key)
 	delete(p.broken, key)
@@ -121,6 +132,22 @@ func (p *policies) remove(obj any) {
 	p.catalog.Delete(catalog.ID{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()})
 	p.log.Info("policy gone", "policy", key)
 	p.changed.fire()
+}
+
+// observe lets f know of each change of a policy from now on.
+func (p *policies) observe(f func(*policy.Program, observe.Change)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = f
+}
+
+func (p *policies) tell(program *policy.Program, c observe.Change) {
+	p.mu.Lock()
+	f := p.changes
+	p.mu.Unlock()
+	if f != nil {
+		f(program, c)
+	}
 }
 
 // all returns the policies as they were last seen, and why some cannot be used.

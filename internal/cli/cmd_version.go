@@ -16,6 +16,9 @@ var (
 	commit    = "---"
 )
 
+// Version is the version of this program.
+func Version() string { return version }
+
 func newVersion() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{

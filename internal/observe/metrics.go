@@ -175,12 +175,19 @@ const (
 	Deleted Change = "deleted"
 )
 
-// PolicyChanged counts a change of a policy, and forgets what was remembered of its rules.
+// Forget lets go of the rules that results were counted for; it is for when the policies in force change, so that those
+// that are gone need not stay in memory.
+func (m *Metrics) Forget() {
+	if m != nil {
+		m.results.clear()
+	}
+}
+
+// PolicyChanged counts a change of a policy.
 func (m *Metrics) PolicyChanged(p *policy.Program, c Change) {
 	if m == nil {
 		return
 	}
-	m.results.clear()
 	if ns := policyNamespace(p); m.counts(ns) {
 		m.changes.with(mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), ns, p.Name, string(c)).add(1)
 	}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	terminal "golang.org/x/term"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/ephor-dev/ephor/internal/observe"
+)
+
+// logFlags say what is logged, and how.
+type logFlags struct {
+	verbosity     int
+	format, times string
+	noColor       bool
+}
+
+func (f *logFlags) register(fs *pflag.FlagSet) {
+	fs.IntVarP(&f.verbosity, "v", "v", 2, "how much to log; 4 and more for debugging")
+	fs.StringVar(&f.format, "loggingFormat", "text", "text or json")
+	fs.StringVar(&f.times, "loggingtsFormat", "default", "how times are written: "+strings.Join(observe.TimeFormats(), ", "))
+	fs.BoolVar(&f.noColor, "disableLogColor", false, "no colours in the text format, not even on a terminal")
+}
+
+// handler checks the flags too.
+func (f *logFlags) handler() (slog.Handler, error) {
+	h, err := observe.NewHandler(os.Stderr, observe.LogOptions{
+		Format: f.format, Times: f.times, Verbosity: f.verbosity, Color: !f.noColor && terminal.IsTerminal(int(os.Stderr.Fd())),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--loggingFormat, --loggingtsFormat: %w", err)
+	}
+	return h, nil
+}
+
+// logger returns the process's logger and makes the libraries use it. The flags have been checked.
+func (f *logFlags) logger() *slog.Logger {
+	h, err := f.handler()
+	if err != nil {
+		h = slog.NewTextHandler(os.Stderr, nil)
+	}
+	ctrllog.SetLogger(logr.FromSlogHandler(h))
+	klog.SetSlogLogger(slog.New(h))
+	return slog.New(h)
+}

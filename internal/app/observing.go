@@ -1,0 +1,265 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/observe"
+)
+
+// observeFlags say where metrics and traces go.
+type observeFlags struct {
+	disabled       bool
+	host           string
+	port           int
+	config         string // prometheus or grpc
+	collector      string
+	transportCreds string
+	maxSeries      int
+
+	tracing        bool
+	tracingAddress string
+	tracingPort    int
+	tracingCreds   string
+}
+
+func (f *observeFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.disabled, "disableMetrics", false, "no metrics")
+	fs.StringVar(&f.host, "metricsHost", "", "address to serve /metrics on; empty for all")
+	fs.IntVar(&f.port, "metricsPort", 8000, "port of /metrics, or of the collector with --otelConfig=grpc")
+	fs.StringVar(&f.config, "otelConfig", "prometheus", "prometheus: metrics are served; grpc: they are sent to a collector with OTLP")
+	fs.StringVar(&f.collector, "otelCollector", "opentelemetrycollector.kyverno.svc.cluster.local", "host of the collector of metrics")
+	fs.StringVar(&f.transportCreds, "transportCreds", "", "Secret with the CA of the collector of metrics; empty for a connection without TLS")
+	fs.IntVar(&f.maxSeries, "maxMetricSeries", observe.DefaultMaxSeries, "series that a metric may have; what is more is counted under `other`")
+	fs.BoolVar(&f.tracing, "enableTracing", false, "send traces to a collector with OTLP over gRPC")
+	fs.StringVar(&f.tracingAddress, "tracingAddress", "", "host of the collector of traces")
+	fs.IntVar(&f.tracingPort, "tracingPort", 4317, "port of the collector of traces")
+	fs.StringVar(&f.tracingCreds, "tracingCreds", "", "Secret with the CA of the collector of traces; empty for a connection without TLS")
+}
+
+func (f *observeFlags) complete() error {
+	var errs []error
+	if f.config != "prometheus" && f.config != "grpc" {
+		errs = append(errs, fmt.Errorf("--otelConfig: %q is neither prometheus nor grpc", f.config))
+	}
+	if f.tracing && f.tracingAddress == "" {
+		errs = append(errs, errors.New("--enableTracing needs --tracingAddress"))
+	}
+	if f.maxSeries < 1 {
+		errs = append(errs, errors.New("--maxMetricSeries must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// observing is what a process tells of itself. Its members may be nil.
+type observing struct {
+	metrics *observe.Metrics
+	tracer  *observe.Tracer
+	flags   *observeFlags
+	env     env
+	log     *slog.Logger
+	core    coreclient.CoreV1Interface
+}
+
+// startObserving makes what observes, and begins to serve metrics. process names the process, such as admission.
+func startObserving(ctx context.Context, f *observeFlags, cfg *rest.Config, e env, process string, log *slog.Logger) (*observing, error) {
+	core, err := coreclient.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	o := &observing{flags: f, env: e, log: log, core: core}
+	if f.tracing {
+		c, err := o.collectorAt(ctx, f.tracingAddress, f.tracingPort, f.tracingCreds)
+		if err != nil {
+			return nil, fmt.Errorf("--tracingCreds: %w", err)
+		}
+		if o.tracer, err = observe.NewTracer(ctx, c, process, e.version, log); err != nil {
+			return nil, err
+		}
+	}
+	if f.disabled {
+		return o, nil
+	}
+	o.metrics = observe.NewMetrics(observe.Options{Version: e.version, Namespace: e.namespace, MaxSeries: f.maxSeries})
+	first, err := core.ConfigMaps(e.namespace).Get(ctx, e.metricsConfig, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		o.configure(first)
+	case !apierrors.IsNotFound(err):
+		log.Warn("the metrics ConfigMap cannot be read yet", "configMap", e.metricsConfig, "error", err)
+	}
+	go o.watchConfig(ctx)
+	go o.metrics.Run(ctx)
+	if f.config == "grpc" {
+		c, err := o.collectorAt(ctx, f.collector, f.port, f.transportCreds)
+		if err != nil {
+			return nil, fmt.Errorf("--transportCreds: %w", err)
+		}
+		go func() {
+			if err := o.metrics.Export(ctx, c, log); err != nil {
+				log.Error("metrics are not exported", "error", err)
+			}
+		}()
+		return o, nil
+	}
+	return o, o.serve(ctx)
+}
+
+// serve answers /metrics until ctx is done.
+func (o *observing) serve(ctx context.Context) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort(o.flags.host, strconv.Itoa(o.flags.port)))
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", o.metrics.Handler())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	o.log.Info("metrics are served", "address", listener.Addr().String())
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			o.log.Error("metrics are no longer served", "error", err)
+		}
+	}()
+	return nil
+}
+
+// close sends the traces that are left.
+func (o *observing) close() {
+	if err := o.tracer.Close(); err != nil {
+		o.log.Warn("traces are lost", "error", err)
+	}
+}
+
+// wrap makes the requests of a client of the API server seen.
+func (o *observing) wrap(cfg *rest.Config, t observe.ClientType) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	if o.metrics != nil {
+		cfg.Wrap(o.metrics.RoundTripper(t))
+	}
+	if o.tracer != nil {
+		cfg.Wrap(o.tracer.RoundTripper)
+	}
+	return cfg
+}
+
+// server is the observer of an admission server.
+func (o *observing) server() observe.Server {
+	return observe.Server{Metrics: o.metrics, Tracer: o.tracer}
+}
+
+// controllerNames are Kyverno's names of our tasks, for metrics; others have none there.
+var controllerNames = map[string]string{
+	"webhooks": "webhook-controller", "certificates": "certmanager-controller",
+}
+
+// counted is the task with its rounds counted.
+func (o *observing) counted(t task) task {
+	name := t.name
+	if known := controllerNames[name]; known != "" {
+		name = known
+	}
+	once, failures := t.once, 0
+	t.once = func(ctx context.Context) (next time.Duration, err error) {
+		done := false
+		defer func() {
+			o.metrics.Reconciled(name)
+			if done && err == nil {
+				failures = 0
+				return
+			}
+			failures++
+			o.metrics.Requeued(name, failures)
+		}()
+		next, err = once(ctx)
+		done = true // else it panicked, which the loop takes for an error
+		return next, err
+	}
+	return t
+}
+
+// collectorAt is a collector, with the CA that a Secret of the process's namespace holds.
+func (o *observing) collectorAt(ctx context.Context, host string, port int, secret string) (observe.Collector, error) {
+	c := observe.Collector{Address: net.JoinHostPort(host, strconv.Itoa(port))}
+	if secret == "" {
+		return c, nil
+	}
+	s, err := o.core.Secrets(o.env.namespace).Get(ctx, secret, metav1.GetOptions{})
+	if err != nil {
+		return c, err
+	}
+	roots := x509.NewCertPool()
+	for _, key := range []string{"ca.crt", "ca.pem", "rootCA.crt", "tls.crt"} {
+		if roots.AppendCertsFromPEM(s.Data[key]) {
+			c.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+			return c, nil
+		}
+	}
+	return c, fmt.Errorf("the Secret %s holds no certificates under ca.crt, ca.pem, rootCA.crt or tls.crt", secret)
+}
+
+// watchConfig follows the metrics ConfigMap.
+func (o *observing) watchConfig(ctx context.Context) {
+	name := fields.OneTermEqualSelector("metadata.name", o.env.metricsConfig)
+	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
+		ListerWatcher: toolscache.NewListWatchFromClient(o.core.RESTClient(), "configmaps", o.env.namespace, name),
+		ObjectType:    &corev1.ConfigMap{},
+		Handler: toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    o.configure,
+			UpdateFunc: func(_, obj any) { o.configure(obj) },
+			DeleteFunc: func(any) { o.configure(&corev1.ConfigMap{}) },
+		},
+	})
+	informer.RunWithContext(ctx)
+}
+
+// configure takes over the metrics ConfigMap.
+func (o *observing) configure(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok {
+		return
+	}
+	c, diags := observe.ParseConfig(cm.Data)
+	for _, d := range diags {
+		o.log.Warn("the metrics ConfigMap has a mistake", "configMap", o.env.metricsConfig, "path", d.Path, "mistake", d.Summary)
+	}
+	o.metrics.Configure(c)
+	o.metrics.Reconciled("metrics-config-controller")
+}
+
+// observeState lets the metrics see the policies in force and the certificates in use.
+func (p *process) observeState() {
+	p.observing.metrics.Policies(func() []observe.PolicyState { return policyStates(p.catalog.Snapshot()) })
+	p.observing.metrics.Certificates(func(report func(secret string, end time.Time)) {
+		for _, e := range p.keeper.Expiries() {
+			report(e.Secret, e.NotAfter)
+		}
+	})
+}
+
+func policyStates(s *catalog.Snapshot) []observe.PolicyState {
+	programs := s.Programs()
+	out := make([]observe.PolicyState, len(programs))
+	for i, program := range programs {
+		out[i] = observe.PolicyState{Program: program, Ready: !program.Diags.HasErrors()}
+	}
+	return out
+}

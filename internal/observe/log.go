@@ -1,0 +1,97 @@
+package observe
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// LogOptions say how a process logs.
+type LogOptions struct {
+	// Format is text or json.
+	Format string
+	// Times is how times are written: one of TimeFormats; empty for default.
+	Times string
+	// Verbosity is klog's: from 4 on what helps to find mistakes is logged too, and what libraries log at that level.
+	Verbosity int
+	// Color marks the levels of the text format, for terminals.
+	Color bool
+}
+
+// timeFormats are the ways to write times.
+var timeFormats = map[string]func(time.Time) slog.Value{
+	"default":     nil,
+	"iso8601":     layout("2006-01-02T15:04:05.000Z0700"),
+	"rfc3339":     layout(time.RFC3339),
+	"rfc3339nano": layout(time.RFC3339Nano),
+	"millis":      func(t time.Time) slog.Value { return slog.Float64Value(float64(t.UnixNano()) / 1e6) },
+	"nanos":       func(t time.Time) slog.Value { return slog.Int64Value(t.UnixNano()) },
+	"epoch":       func(t time.Time) slog.Value { return slog.Float64Value(float64(t.UnixNano()) / 1e9) },
+}
+
+func layout(l string) func(time.Time) slog.Value {
+	return func(t time.Time) slog.Value { return slog.StringValue(t.Format(l)) }
+}
+
+// TimeFormats are the names of the ways to write times.
+func TimeFormats() []string { return slices.Sorted(maps.Keys(timeFormats)) }
+
+// NewHandler returns the handler of a process's log, or an error for options that do not exist.
+func NewHandler(w io.Writer, o LogOptions) (slog.Handler, error) {
+	if o.Times == "" {
+		o.Times = "default"
+	}
+	write, ok := timeFormats[o.Times]
+	if !ok {
+		return nil, fmt.Errorf("%q is none of %s", o.Times, strings.Join(TimeFormats(), ", "))
+	}
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if o.Verbosity >= 4 {
+		options.Level = slog.Level(-o.Verbosity) // the libraries' V(n) is the level -n; V(4) is slog's Debug
+	}
+	if write != nil {
+		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
+				a.Value = write(a.Value.Time())
+			}
+			return a
+		}
+	}
+	switch o.Format {
+	case "json":
+		return slog.NewJSONHandler(w, options), nil
+	case "text":
+		if o.Color {
+			w = coloring{w}
+		}
+		return slog.NewTextHandler(w, options), nil
+	}
+	return nil, fmt.Errorf("%q is neither text nor json", o.Format)
+}
+
+// coloring marks the level of each line. A handler writes a line with one call.
+type coloring struct{ next io.Writer }
+
+var colors = []struct{ level, colored []byte }{
+	{[]byte("level=ERROR"), []byte("level=\x1b[31mERROR\x1b[0m")},
+	{[]byte("level=WARN"), []byte("level=\x1b[33mWARN\x1b[0m")},
+	{[]byte("level=INFO"), []byte("level=\x1b[32mINFO\x1b[0m")},
+	{[]byte("level=DEBUG"), []byte("level=\x1b[36mDEBUG\x1b[0m")},
+}
+
+func (c coloring) Write(line []byte) (int, error) {
+	for _, k := range colors {
+		// The level comes right after the time; further on it would be somebody's text.
+		if i := bytes.Index(line, k.level); i >= 0 && i < 64 {
+			colored := append(append(append([]byte(nil), line[:i]...), k.colored...), line[i+len(k.level):]...)
+			_, err := c.next.Write(colored)
+			return len(line), err
+		}
+	}
+	return c.next.Write(line)
+}
