@@ -149,9 +149,16 @@ func (c *cleaner) clearEvents(ctx context.Context) error {
 // leftovers are the new objects that nobody else removes. While policies are left only those are named: they could
 // refuse or react to the removal of the rest.
 func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object {
+	ending := map[string]bool{}
+	for o, item := range now {
+		// Names that chainsaw made up never come again, so nobody has to wait until such a namespace is gone.
+		if o.resource.Resource == "namespaces" && item.GetDeletionTimestamp() != nil && strings.HasPrefix(o.name, "chainsaw-") {
+			ending[o.name] = true
+		}
+	}
 	var policies, rest []object
 	for o, item := range now {
-		if c.before[o] != nil {
+		if c.before[o] != nil || ending[o.namespace] && !isPolicy(o) || ending[o.name] && o.namespace == "" {
 			continue
 		}
 		if o.namespace != "" && item.GetDeletionTimestamp() == nil {
@@ -163,7 +170,7 @@ func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object 
 		if len(item.GetOwnerReferences()) > 0 && item.GetDeletionTimestamp() == nil {
 			continue // the garbage collector's
 		}
-		if g := o.resource.Group; g == "kyverno.io" || g == "policies.kyverno.io" {
+		if isPolicy(o) {
 			policies = append(policies, o)
 			continue
 		}
@@ -173,6 +180,10 @@ func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object 
 		return policies
 	}
 	return rest
+}
+
+func isPolicy(o object) bool {
+	return o.resource.Group == "kyverno.io" || o.resource.Group == "policies.kyverno.io"
 }
 
 // remove deletes the object at once; force also takes its finalizers away.

@@ -176,6 +176,8 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		"--service-account-private-key-file="+saKey, "--root-ca-file="+c.path("apiserver", "apiserver.crt"),
 		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(ports[3]), "--cert-dir="+c.path("kcm"),
 		"--authentication-kubeconfig="+c.Kubeconfig, "--authorization-kubeconfig="+c.Kubeconfig,
+		// A namespace's end takes some hundred requests, and tests wait for it.
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
 	); err != nil {
 		return err
 	}
