@@ -19,7 +19,7 @@ type MatchResources struct {
 	UserInfo `json:",inline"`
 	// What the request is about (older form; use any or all).
 	// +optional
-	ResourceDescription ResourceDescription `json:"resources,omitempty,omitzero"`
+	ResourceDescription ResourceDescription `json:"resources,omitempty"`
 }
 
 // ResourceFilters is a list of filters.
@@ -31,7 +31,7 @@ type ResourceFilter struct {
 	UserInfo `json:",inline"`
 	// What the request is about.
 	// +optional
-	ResourceDescription ResourceDescription `json:"resources,omitempty,omitzero"`
+	ResourceDescription ResourceDescription `json:"resources,omitempty"`
 }
 
 // UserInfo selects by the requester. Lists that are given must each hold one that fits.
