@@ -200,6 +200,7 @@ func (noCluster) NamespaceLabels(context.Context, string) (map[string]string, er
 func (noCluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, world.ErrUnavailable
 }
+func (noCluster) Resources(policy.Target) ([]schema.GroupVersionResource, error) { return nil, nil }
 func (noCluster) Serves(policy.Target) (served, namespaced bool, err error) {
 	return false, false, world.ErrUnavailable
 }
