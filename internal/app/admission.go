@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,16 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -40,24 +35,8 @@ const drainDelay = 3 * time.Second
 
 // runAdmission is the admission controller. It returns when ctx is done and everything was finished in order: lease
 // and tasks first, then the server with its open requests, the cache last.
-func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
-	log := f.log.logger()
-	logKnown(log, f.noEffect)
-	f.memory.tune()
-	if err := f.profile.serve(ctx, log); err != nil {
-		return err
-	}
-	cfg, err := restConfig(f.kubeconfig, f.qps, f.burst)
-	if err != nil {
-		return err
-	}
-	observing, err := startObserving(ctx, &f.observe, cfg, e, "admission", log)
-	if err != nil {
-		return err
-	}
-	defer observing.close()
-	policyConfig := observing.wrap(cfg, observe.DynamicClient) // for what policies ask
-	cfg = observing.wrap(cfg, observe.KubeClient)
+func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error {
+	log, observing, cfg := b.log, b.observing, b.cfg
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
 		return err
@@ -71,7 +50,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	if err != nil {
 		return err
 	}
-	api, err := f.calls.kubernetes(policyConfig)
+	api, err := f.calls.kubernetes(b.policyConfig)
 	if err != nil {
 		return err
 	}
@@ -84,11 +63,14 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 		return err
 	}
 	p := &process{
-		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{}, keeper: &certs.Keeper{},
+		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
-		wakeCerts: newTrigger(), wakeBindings: newTrigger(), observing: observing,
+		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), observing: observing,
 	}
 	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
+	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)
+	p.certs.changed = p.policies.changed.fire
+	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policies.changed.fire}
 	p.observeState()
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
 
@@ -99,6 +81,8 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	if err != nil {
 		return err
 	}
+
+	p.certs.events = p.events
 
 	// The cache outlives ctx: requests that are finished during the drain still ask it.
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
@@ -129,7 +113,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env) error {
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
-		failures <- server.Run(run, listener, p.certificate)
+		failures <- server.Run(run, listener, p.certs.get)
 		stop()
 	})
 	// These go on until the last request is answered: its work and its events may still have to be written.
@@ -173,7 +157,9 @@ type process struct {
 	manager   manager.Manager
 	catalog   *catalog.Catalog
 	settings  *settings.Store
-	keeper    *certs.Keeper
+	certs     *certificates
+	unlocked  unlocked
+	heartbeat *heartbeat
 	events    *event.Queue
 	policies  *policies
 	globals   *globals
@@ -182,20 +168,16 @@ type process struct {
 
 	observing *observing
 
-	wakeCerts, wakeBindings trigger
-	filled                  atomic.Bool // caches are filled and all policies compiled
-	rolesWanted             atomic.Bool // some policy asks for roles
-	rolesKnown              atomic.Bool // the bindings are indexed
-}
-
-func (p *process) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return p.keeper.GetCertificate(hello)
+	wakeBindings trigger
+	filled       atomic.Bool // caches are filled and all policies compiled
+	rolesWanted  atomic.Bool // some policy asks for roles
+	rolesKnown   atomic.Bool // the bindings are indexed
 }
 
 // ready tells why this replica cannot serve yet. It is a matter of this replica alone.
 func (p *process) ready() error {
-	if err := p.keeper.Verify(time.Now()); err != nil {
-		return fmt.Errorf("certificate: %w", err)
+	if err := p.certs.ready(); err != nil {
+		return err
 	}
 	if !p.filled.Load() {
 		return errors.New("the policies have not been read yet")
@@ -208,15 +190,10 @@ func (p *process) ready() error {
 
 // watch starts the informers with their handlers and waits until everything that exists has been taken in.
 func (p *process) watch(ctx context.Context) error {
-	secrets := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.wakeCerts.fire(); p.loadCertificate(ctx) },
-		UpdateFunc: func(any, any) { p.wakeCerts.fire(); p.loadCertificate(ctx) },
-		DeleteFunc: func(any) { p.wakeCerts.fire() },
-	}
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) { p.settings.Set(nil); p.policies.changed.fire() },
+		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policies.changed.fire() },
 	}
 	drift := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.policies.changed.fire() },
@@ -224,12 +201,8 @@ func (p *process) watch(ctx context.Context) error {
 		DeleteFunc: func(any) { p.policies.changed.fire() },
 	}
 	none := toolscache.ResourceEventHandlerFuncs{}
-	type watched struct {
-		object  client.Object
-		handler toolscache.ResourceEventHandler
-	}
 	all := []watched{
-		{&corev1.Secret{}, secrets}, {&corev1.ConfigMap{}, config}, {namespaceObject(), none},
+		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), none},
 		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
 		{policyObject(globalEntryGVK), p.globals.handler()},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
@@ -238,44 +211,12 @@ func (p *process) watch(ctx context.Context) error {
 		follow := &exceptions{flags: p.flags.exceptions, catalog: p.catalog, log: p.log}
 		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
 	}
-	var synced []toolscache.InformerSynced
-	for _, w := range all {
-		informer, err := p.manager.GetCache().GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", w.object, err)
-		}
-		registration, err := informer.AddEventHandler(w.handler)
-		if err != nil {
-			return err
-		}
-		synced = append(synced, registration.HasSynced) // true once the handler has seen the first list
-	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
-		return ctx.Err()
+	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {
+		return err
 	}
 	p.globals.settle(ctx)
 	p.filled.Store(true)
 	return nil
-}
-
-func (p *process) secretKey(name string) client.ObjectKey {
-	return client.ObjectKey{Namespace: p.env.namespace, Name: name}
-}
-
-// loadCertificate takes over the certificate from the cache, and lets the webhook configurations follow the CA.
-func (p *process) loadCertificate(ctx context.Context) {
-	var ca, pair corev1.Secret
-	err := errors.Join(
-		p.manager.GetCache().Get(ctx, p.secretKey(p.flags.caSecret), &ca),
-		p.manager.GetCache().Get(ctx, p.secretKey(p.flags.tlsSecret), &pair),
-	)
-	if err == nil {
-		err = p.keeper.Load(&ca, &pair)
-	}
-	if err != nil {
-		p.log.Debug("no certificate to serve yet", "error", err)
-	}
-	p.policies.changed.fire()
 }
 
 func (p *process) loadSettings(obj any) {
@@ -283,6 +224,7 @@ func (p *process) loadSettings(obj any) {
 	if !ok || cm.Name != p.env.configMap {
 		return
 	}
+	p.unlocked.load(cm)
 	s, diags := settings.Parse(cm.Data)
 	for _, d := range diags {
 		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
@@ -309,6 +251,7 @@ func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
 	})
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
+		p.certs.watch(),
 	} {
 		t = p.observing.counted(t)
 		running.Go(func() { t.run(ctx, p.log) })
@@ -342,7 +285,7 @@ func (p *process) leaderTasks() []task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &follow{
 		catalog: p.catalog, policies: p.policies, settings: p.settings, resources: p.discovery, reader: m.GetCache(),
-		caSecret: p.secretKey(f.caSecret),
+		certs: p.certs, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,
 			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports,
@@ -351,22 +294,12 @@ func (p *process) leaderTasks() []task {
 		status: &status.Writer{Client: m.GetClient()},
 		log:    p.log,
 	}
-	beat := &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now}
 	tasks := []task{
 		{name: "webhooks", wake: p.policies.changed, once: follow.once},
-		{name: "heartbeat", wake: newTrigger(), once: beat.once},
+		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
 		{name: "global-context", wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
 	}
-	if !f.unmanagedCerts {
-		issue := &certs.Reconciler{
-			Config: certs.Config{
-				Namespace: e.namespace, CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
-				Names: certs.ServiceNames(e.service, e.namespace, f.serverIP), RenewBefore: f.renewBefore,
-			},
-			Client: m.GetClient(), Reader: m.GetAPIReader(), Now: time.Now, Log: p.log,
-		}
-		tasks = append(tasks, task{name: "certificates", wake: p.wakeCerts, once: issue.Reconcile})
-	}
+	tasks = append(tasks, p.certs.leaderTasks()...)
 	for i := range tasks {
 		tasks[i] = p.observing.counted(tasks[i])
 	}

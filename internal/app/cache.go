@@ -61,7 +61,6 @@ func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error)
 	if qps <= 0 {
 		cfg.QPS = -1
 	}
-	cfg.UserAgent = "ephor-admission"
 	return cfg, nil
 }
 
@@ -93,7 +92,7 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 			SyncPeriod:       &f.resyncPeriod,
 			DefaultTransform: stripManagedFields,
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}:    {Namespaces: own, Field: fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS))},
+				&corev1.Secret{}:    {Namespaces: own, Transform: onlySecrets(f.certificateFlags)},
 				&corev1.ConfigMap{}: {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
 				&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},

@@ -3,8 +3,6 @@ package app
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -19,7 +17,7 @@ func NewControllerCommand(programVersion string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAdmissionCommand())
+	cmd.AddCommand(newAdmissionCommand(), newCleanupCommand(), newAllCommand())
 	return cmd
 }
 
@@ -37,9 +35,52 @@ func newAdmissionCommand() *cobra.Command {
 			if err := f.complete(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return runAdmission(ctx, f, environment(os.LookupEnv))
+			return f.run(cmd.Context(), "admission", func(ctx context.Context, e env, b *base) error { return runAdmission(ctx, f, e, b) })
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetContext(context.Background())
+	return cmd
+}
+
+func newCleanupCommand() *cobra.Command {
+	f := &cleanupFlags{}
+	cmd := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Watch over the admission controllers; what is cleaned up comes later",
+		Long: "Keeps the certificates of the cleanup controller's server and, with --deadManSeconds, lets webhooks fail open while\n" +
+			"nobody answers reviews. Cleanup policies are not carried out yet. Flags and environment have Kyverno's names;\n" +
+			"flags of Kyverno's that have no meaning here are accepted, with a line in the log.",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), "cleanup", func(ctx context.Context, e env, b *base) error { return runCleanup(ctx, f, e, b) })
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetContext(context.Background())
+	return cmd
+}
+
+func newAllCommand() *cobra.Command {
+	f := &allFlags{}
+	cmd := &cobra.Command{
+		Use:   "all",
+		Short: "Run all controllers in one process, for small clusters and for trying things out",
+		Long: "Runs the admission and the cleanup controller in one process, with two HTTPS servers and one port for metrics. The\n" +
+			"flags are those of the admission controller, and some for the other server.",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.complete(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return f.admission.run(cmd.Context(), "all", func(ctx context.Context, e env, b *base) error { return runAll(ctx, f, e, b) })
 		},
 	}
 	f.register(cmd.Flags())

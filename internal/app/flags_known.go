@@ -89,10 +89,10 @@ var knownFlags = []knownFlag{
 	{"allowHTTPInNamespacedPolicies", "ABRC", true, "namespaced policies never call services"},
 }
 
-// registerKnown registers the flags of the table that the process (one letter) takes and that have no meaning in it yet.
+// registerKnown registers the flags of a table that the process (one letter) takes and that have no meaning in it yet.
 // It comes after all others are registered.
-func registerKnown(fs *pflag.FlagSet, process string) {
-	for _, k := range knownFlags {
+func registerKnown(fs *pflag.FlagSet, table []knownFlag, process string) {
+	for _, k := range table {
 		if !strings.Contains(k.processes, process) || fs.Lookup(k.name) != nil {
 			continue
 		}

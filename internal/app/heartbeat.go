@@ -2,8 +2,9 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,16 +16,34 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 )
 
-// heartbeatEvery is how often the heartbeat lease is written.
-const heartbeatEvery = 10 * time.Second
+// How often the heartbeat lease is written, how often while nobody stamps it, and for how long nobody may before reviews
+// count as unanswered.
+const (
+	heartbeatEvery = 10 * time.Second
+	heartbeatAgain = 2 * time.Second
+	heartbeatLimit = 30 * time.Second
+)
 
 // heartbeat writes the lease `kyverno-health` (control plane reference §3.8). The API server sends the update through our
-// own webhook, which writes the time: whoever looks at the annotation sees whether reviews are being answered.
+// own webhook, which alone writes the time: whoever looks at the annotation sees whether reviews are being answered, and
+// not merely that there is a leader.
 type heartbeat struct {
 	client    client.Client
 	namespace string
 	now       func() time.Time
+	log       *slog.Logger
+	// changed is called when reviews begin or cease to be answered; nil for nobody.
+	changed func()
+
+	stamp   string
+	sent    time.Time // when the last heartbeat was sent; zero before the first one
+	moved   time.Time // when the stamp last changed, or the first heartbeat was sent
+	healthy atomic.Bool
 }
+
+// Healthy reports whether reviews are answered. Until two heartbeats came back with different stamps it is not known,
+// and false.
+func (h *heartbeat) Healthy() bool { return h.healthy.Load() }
 
 // once sends one heartbeat.
 func (h *heartbeat) once(ctx context.Context) (time.Duration, error) {
@@ -32,19 +51,46 @@ func (h *heartbeat) once(ctx context.Context) (time.Duration, error) {
 	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
 	lease.SetNamespace(h.namespace)
 	lease.SetName(admission.HeartbeatLease)
-	stamp := map[string]string{admission.HeartbeatAnnotation: h.now().UTC().Format(time.RFC3339)}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": stamp}})
-	if err != nil {
-		return 0, err
-	}
-	err = h.client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
+	// The label brings the lease before the webhook. That it changes nothing does not matter: webhooks are asked first.
+	patch := []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"kyverno"}}}`)
+	err := h.client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
 		lease.SetLabels(map[string]string{"app.kubernetes.io/name": "kyverno"})
-		lease.SetAnnotations(stamp)
-		err = h.client.Create(ctx, lease)
+		err = h.client.Create(ctx, lease) // which no webhook sees; the next heartbeat is an update
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write the lease %s: %w", admission.HeartbeatLease, err)
 	}
-	return heartbeatEvery, nil
+	return h.judge(lease.GetAnnotations()[admission.HeartbeatAnnotation]), nil
+}
+
+// judge looks at the stamp that came back, and returns when to send the next heartbeat.
+func (h *heartbeat) judge(stamp string) time.Duration {
+	now := h.now()
+	if h.sent.IsZero() || now.Sub(h.sent) > heartbeatLimit {
+		// The first one of this term: the stamp may be an old one.
+		h.stamp, h.sent, h.moved = stamp, now, now
+		h.healthy.Store(false)
+		return heartbeatAgain
+	}
+	h.sent = now
+	switch {
+	case stamp != h.stamp && stamp != "":
+		h.stamp, h.moved = stamp, now
+		if !h.healthy.Swap(true) {
+			h.log.Info("reviews are answered: heartbeats come back stamped")
+			h.tell()
+		}
+		return heartbeatEvery
+	case now.Sub(h.moved) > heartbeatLimit && h.healthy.Swap(false):
+		h.log.Warn("reviews are not answered: heartbeats come back without a new stamp", "lease", admission.HeartbeatLease, "since", h.moved.UTC())
+		h.tell()
+	}
+	return heartbeatAgain
+}
+
+func (h *heartbeat) tell() {
+	if h.changed != nil {
+		h.changed()
+	}
 }

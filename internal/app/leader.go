@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ import (
 )
 
 // lead runs the tasks while this process holds the lease, until ctx is done. Losing the lease stops the tasks, never
-// the process, and they start again when it is won back.
+// the process, and they start again when it is won back. No task of an earlier term runs beside one of a later term.
 func lead(ctx context.Context, cfg *rest.Config, lease, namespace, identity string, retry time.Duration, tasks []task, log *slog.Logger) error {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = -1, 0 // a renewal must not wait behind other requests
@@ -22,35 +23,103 @@ func lead(ctx context.Context, cfg *rest.Config, lease, namespace, identity stri
 	if err != nil {
 		return err
 	}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lease},
-			Client:     client,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
-		RetryPeriod:   retry,
-		RenewDeadline: 5 * retry,
-		LeaseDuration: 6 * retry,
-		// The successor need not wait for the lease to run out. All writes carry resource versions, so that a task
-		// which is still ending does no harm.
-		ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(term context.Context) {
-				log.Info("leading", "lease", lease)
-				var running sync.WaitGroup
-				for _, t := range tasks {
-					running.Go(func() { t.run(term, log) })
-				}
-				running.Wait()
-			},
-			OnStoppedLeading: func() { log.Info("no longer leading", "lease", lease) },
-		},
-	})
-	if err != nil {
-		return err
-	}
 	for ctx.Err() == nil {
-		elector.Run(ctx)
+		t := newTerm(ctx, lease, identity, tasks, log)
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: &watchedLock{term: t, Interface: &resourcelock.LeaseLock{
+				LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lease},
+				Client:     client,
+				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+			}},
+			RetryPeriod:   retry,
+			RenewDeadline: 5 * retry,
+			LeaseDuration: 6 * retry,
+			// The successor need not wait for the lease to run out. All writes carry resource versions, so that a task
+			// which is still ending does no harm.
+			ReleaseOnCancel: true,
+			Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: t.begin, OnStoppedLeading: func() {}},
+		})
+		if err != nil {
+			return err
+		}
+		elector.Run(t.ctx)
+		t.end()
 	}
 	return nil
+}
+
+// term is one attempt to lead and, when it succeeds, the time from winning the lease to losing it.
+type term struct {
+	ctx             context.Context
+	cancel          context.CancelCauseFunc
+	lease, identity string
+	tasks           []task
+	log             *slog.Logger
+
+	mu      sync.Mutex
+	leading bool
+	over    bool
+	running sync.WaitGroup
+}
+
+func newTerm(ctx context.Context, lease, identity string, tasks []task, log *slog.Logger) *term {
+	t := &term{lease: lease, identity: identity, tasks: tasks, log: log}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	return t
+}
+
+// begin starts the tasks. The elector calls it on a goroutine of its own, which may come late.
+func (t *term) begin(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	t.leading = true
+	t.log.Info("leading", "lease", t.lease)
+	for _, task := range t.tasks {
+		t.running.Go(func() { task.run(ctx, t.log) })
+	}
+}
+
+// end waits for the tasks.
+func (t *term) end() {
+	t.mu.Lock()
+	led := t.leading
+	t.over, t.leading = true, false
+	t.mu.Unlock()
+	cause := context.Cause(t.ctx)
+	t.cancel(nil)
+	t.running.Wait()
+	switch {
+	case !led:
+	case cause != nil:
+		t.log.Info("no longer leading", "lease", t.lease, "reason", cause)
+	default:
+		t.log.Warn("no longer leading", "lease", t.lease, "reason", "the lease could not be renewed in time")
+	}
+}
+
+// taken ends the term at once: somebody else holds the lease.
+func (t *term) taken(holder string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.leading {
+		t.cancel(fmt.Errorf("%s holds the lease now", holder))
+	}
+}
+
+// watchedLock tells the term when it sees another holder. The elector alone would go on leading until the time for
+// renewals is over, beside whoever took the lease.
+type watchedLock struct {
+	resourcelock.Interface
+	term *term
+}
+
+func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.term.identity {
+		l.term.taken(record.HolderIdentity)
+	}
+	return record, raw, err
 }

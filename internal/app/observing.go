@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,6 +24,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
@@ -77,6 +80,9 @@ type observing struct {
 	env     env
 	log     *slog.Logger
 	core    coreclient.CoreV1Interface
+
+	mu      sync.Mutex
+	keepers []*certs.Keeper
 }
 
 // startObserving makes what observes, and begins to serve metrics. process names the process, such as admission.
@@ -248,9 +254,20 @@ func (o *observing) configure(obj any) {
 // observeState lets the metrics see the policies in force and the certificates in use.
 func (p *process) observeState() {
 	p.observing.metrics.Policies(func() []observe.PolicyState { return policyStates(p.catalog.Snapshot()) })
-	p.observing.metrics.Certificates(func(report func(secret string, end time.Time)) {
-		for _, e := range p.keeper.Expiries() {
-			report(e.Secret, e.NotAfter)
+	p.observing.observeCertificates(&p.certs.keeper)
+}
+
+// observeCertificates lets the metrics see the certificates of one more server.
+func (o *observing) observeCertificates(keeper *certs.Keeper) {
+	o.mu.Lock()
+	o.keepers = append(o.keepers, keeper)
+	keepers := slices.Clone(o.keepers)
+	o.mu.Unlock()
+	o.metrics.Certificates(func(report func(secret string, end time.Time)) {
+		for _, k := range keepers {
+			for _, e := range k.Expiries() {
+				report(e.Secret, e.NotAfter)
+			}
 		}
 	})
 }

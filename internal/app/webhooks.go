@@ -5,12 +5,10 @@ import (
 	"log/slog"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -24,7 +22,9 @@ type follow struct {
 	resources webhookconf.Resources
 	options   webhookconf.Options
 	reader    client.Reader // cached
-	caSecret  client.ObjectKey
+	certs     *certificates
+	unlocked  *unlocked
+	heartbeat *heartbeat
 	apply     *webhookconf.Reconciler
 	status    *status.Writer
 	log       *slog.Logger
@@ -40,21 +40,26 @@ const (
 // once is one round. The objects are taken before the snapshot, so that a status is never written for a policy whose
 // Program is older than the object.
 func (f *follow) once(ctx context.Context) (time.Duration, error) {
+	if left := f.unlocked.left(); left > 0 {
+		return left, nil // nothing is written until then
+	}
 	objects, broken := f.policies.all()
 	programs := f.catalog.Snapshot().Programs()
-	var ca corev1.Secret
-	if err := f.reader.Get(ctx, f.caSecret, &ca); client.IgnoreNotFound(err) != nil {
+	bundle, err := f.certs.bundle(ctx)
+	if err != nil {
 		return 0, err
 	}
-	bundle := certs.Bundle(&ca)
 	if bundle == nil {
-		f.log.Info("waiting for the certificate authority", "secret", f.caSecret.String())
+		f.log.Info("waiting for the certificate authority", "secret", f.certs.flags.caSecret)
 		return 0, nil // its arrival is news
 	}
 	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
 		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.resources, Options: f.options,
 	})
 	if err != nil {
+		return 0, err
+	}
+	if err := f.keepOpen(ctx, want); err != nil {
 		return 0, err
 	}
 	switch _, err := f.apply.Apply(ctx, want); {

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/observe"
+)
+
+// commonFlags are the flags of every process.
+type commonFlags struct {
+	kubeconfig        string
+	qps               float32
+	burst             int
+	resyncPeriod      time.Duration
+	leaderRetryPeriod time.Duration
+	profile           profileFlags
+	memory            memoryFlags
+	log               logFlags
+	observe           observeFlags
+	noEffect          []string // the flags that were given in vain
+}
+
+func (f *commonFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "file that tells how to reach the API server; empty inside a cluster")
+	fs.Float32Var(&f.qps, "clientRateLimitQPS", 100, "requests per second to the API server; 0 or less for no limit")
+	fs.IntVar(&f.burst, "clientRateLimitBurst", 200, "requests to the API server that may come at once")
+	fs.DurationVar(&f.resyncPeriod, "resyncPeriod", 15*time.Minute, "how often everything is looked at without news")
+	fs.DurationVar(&f.leaderRetryPeriod, "leaderElectionRetryPeriod", 2*time.Second, "how often the lease is tried or renewed")
+	f.profile.register(fs)
+	f.memory.register(fs)
+	f.log.register(fs)
+	f.observe.register(fs)
+}
+
+// complete checks what cannot be seen flag by flag.
+func (f *commonFlags) complete(fs *pflag.FlagSet) error {
+	f.noEffect = givenKnown(fs)
+	var errs []error
+	if _, err := f.log.handler(); err != nil {
+		errs = append(errs, err)
+	}
+	if f.leaderRetryPeriod <= 0 {
+		errs = append(errs, errors.New("--leaderElectionRetryPeriod must be positive"))
+	}
+	return errors.Join(append(errs, f.memory.complete(), f.observe.complete())...)
+}
+
+// base is what the controllers of a process share.
+type base struct {
+	log       *slog.Logger
+	observing *observing
+	// cfg tells how to reach the API server; policyConfig, too, for what policies ask.
+	cfg, policyConfig *rest.Config
+}
+
+// run runs a process until it is told to stop. name is the process's, such as admission.
+func (f *commonFlags) run(ctx context.Context, name string, process func(context.Context, env, *base) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	e := environment(os.LookupEnv)
+	b, err := f.start(ctx, e, name)
+	if err != nil {
+		return err
+	}
+	defer b.observing.close()
+	return process(ctx, e, b)
+}
+
+// start begins what does not depend on the controllers. process names the process, such as admission.
+func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, error) {
+	b := &base{log: f.log.logger()}
+	logKnown(b.log, f.noEffect)
+	f.memory.tune()
+	if err := f.profile.serve(ctx, b.log); err != nil {
+		return nil, err
+	}
+	cfg, err := restConfig(f.kubeconfig, f.qps, f.burst)
+	if err != nil {
+		return nil, err
+	}
+	cfg.UserAgent = "ephor-" + process
+	if b.observing, err = startObserving(ctx, &f.observe, cfg, e, process, b.log); err != nil {
+		return nil, err
+	}
+	b.policyConfig = b.observing.wrap(cfg, observe.DynamicClient)
+	b.cfg = b.observing.wrap(cfg, observe.KubeClient)
+	return b, nil
+}

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+)
+
+// Reviews are answered when the stamp moves, and not when the lease merely holds one.
+func TestHeartbeatJudge(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	told := 0
+	h := &heartbeat{now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), changed: func() { told++ }}
+	for i, c := range []struct {
+		after   time.Duration
+		stamp   string
+		healthy bool
+		next    time.Duration
+		told    int
+	}{
+		{0, "1", false, heartbeatAgain, 0},               // may be an old one
+		{2 * time.Second, "1", false, heartbeatAgain, 0}, // it was
+		{2 * time.Second, "2", true, heartbeatEvery, 1},
+		{10 * time.Second, "3", true, heartbeatEvery, 1},
+		{10 * time.Second, "3", true, heartbeatAgain, 1}, // one is lost
+		{10 * time.Second, "4", true, heartbeatEvery, 1},
+		{20 * time.Second, "4", true, heartbeatAgain, 1},
+		{20 * time.Second, "4", false, heartbeatAgain, 2}, // half a minute without a stamp
+		{10 * time.Second, "", false, heartbeatAgain, 2},  // no webhook, no stamp
+		{10 * time.Second, "5", true, heartbeatEvery, 3},
+		{time.Hour, "6", false, heartbeatAgain, 3}, // a new term
+		{2 * time.Second, "7", true, heartbeatEvery, 4},
+	} {
+		now = now.Add(c.after)
+		if next := h.judge(c.stamp); h.Healthy() != c.healthy || next != c.next || told != c.told {
+			t.Errorf("beat %d: healthy %v, next %s, told %d; want %+v", i, h.Healthy(), next, told, c)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ephor-dev/ephor/internal/unlock"
+)
+
+// unlocked follows the note on the main ConfigMap by which `ephor unlock` keeps the controllers from writing webhook
+// configurations.
+type unlocked struct {
+	until atomic.Pointer[time.Time]
+	log   *slog.Logger
+}
+
+// load takes the note over; nil stands for a ConfigMap that is gone.
+func (u *unlocked) load(cm *corev1.ConfigMap) {
+	var annotations map[string]string
+	if cm != nil {
+		annotations = cm.Annotations
+	}
+	until, err := unlock.Until(annotations)
+	if err != nil {
+		u.log.Warn("the cluster is not unlocked", "configMap", cm.Name, "mistake", err)
+	}
+	before := u.until.Swap(&until)
+	switch {
+	case before != nil && before.Equal(until):
+	case time.Until(until) > 0:
+		u.log.Warn("the cluster is unlocked: webhook configurations are not written", "until", until)
+	case before != nil && time.Until(*before) > 0:
+		u.log.Info("the cluster is locked again: webhook configurations are written")
+	}
+}
+
+// left is how long no webhook configuration may be written; zero when they may.
+func (u *unlocked) left() time.Duration {
+	until := u.until.Load()
+	if until == nil {
+		return 0
+	}
+	return max(time.Until(*until), 0)
+}
