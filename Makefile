@@ -8,6 +8,8 @@ export GOFLAGS ?= -buildvcs=false
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo ---)
 TIME    ?= $(shell git log -1 --format=%cI 2>/dev/null || echo ---)
+# Without its debugging pages gRPC does not link html/template, for whose sake the linker keeps every method there is.
+TAGS    := grpcnotrace
 CLI     := github.com/ephor-dev/ephor/internal/cli
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).buildTime=$(TIME)
 
@@ -18,7 +20,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build bin/ephor
 	@[ -x bin/ephor ] || echo "Building bin/ephor (the first time a minute or two on two cores) ..."
-	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ephor ./cmd/ephor
+	go build -tags $(TAGS) -trimpath -ldflags "$(LDFLAGS)" -o bin/ephor ./cmd/ephor
 
 .PHONY: demo
 demo: build ## start a control plane with Ephor on this machine; ARGS=--once ends after the demonstration
