@@ -189,7 +189,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	}
 	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
 	// The Env is the rule's own: a Scope must not outlive its rule, but a shared one would let it.
-	env := &jmespath.Env{Meter: &r.meter, World: r.env.World, Trace: req.Trace}
+	env := &jmespath.Env{Meter: &r.meter, World: r.env.World, Images: req.Conf.Images, Trace: req.Trace}
 	scope := policy.NewScope(env, req, p, rule)
 	scope.Plan = r.in.Plan
 	scope.Stages = r.in.Stages & rule.Stage

@@ -57,11 +57,16 @@ var (
 	escape   = strings.NewReplacer("~", "~0", "/", "~1")
 )
 
+// Extract lists the images with the zero Defaults.
+func Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
+	return Defaults{}.Extract(extractors, object, convert)
+}
+
 // Extract lists the images at the places that the extractors name. What is absent or empty is no image; an object that is
 // built otherwise than an extractor says is an error, since its images would go unseen. convert may be nil when no
 // extractor is a converted one.
-func Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
-	x := extraction{convert: convert}
+func (d Defaults) Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
+	x := extraction{defaults: d, convert: convert}
 	for i := range extractors {
 		x.Extractor, x.index = &extractors[i], i
 		if err := x.walk(object, x.path, "", ""); err != nil {
@@ -74,9 +79,10 @@ func Extract(extractors []Extractor, object map[string]any, convert Converter) (
 // extraction is one Extractor at work.
 type extraction struct {
 	*Extractor
-	index   int
-	convert Converter
-	out     []Image
+	index    int
+	defaults Defaults
+	convert  Converter
+	out      []Image
 }
 
 // walk follows the path. pointer leads to v; index is made of the steps that `*` took.
@@ -179,7 +185,7 @@ func (e *extraction) add(found any, pointer, key string) error {
 	if len(e.out) == maxImages {
 		return ErrTooMany
 	}
-	r, err := Parse(text)
+	r, err := e.defaults.Parse(text)
 	if err != nil {
 		return unreadable(text, err)
 	}

@@ -37,9 +37,12 @@ var templates = map[string][]string{
 
 var groups = []string{"initContainers", "containers", "ephemeralContainers"}
 
+// Find lists the images with the zero Defaults.
+func Find(kind string, object map[string]any) ([]Image, error) { return Defaults{}.Find(kind, object) }
+
 // Find lists the images of the containers of an object of the kind, in the order in which they are there. A kind that
 // has no pod template has none. The error is an image that cannot be read.
-func Find(kind string, object map[string]any) ([]Image, error) {
+func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
 	path, ok := templates[kind]
 	if !ok {
 		return nil, nil
@@ -68,7 +71,7 @@ func Find(kind string, object map[string]any) ([]Image, error) {
 			if len(out) == maxImages {
 				return nil, ErrTooMany
 			}
-			r, err := Parse(image)
+			r, err := d.Parse(image)
 			if err != nil {
 				return nil, unreadable(image, err)
 			}

@@ -1,6 +1,7 @@
 package imageref
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -16,10 +17,12 @@ const (
 
 var grammar = regexp.MustCompile(`^(` + domainText + `)/(` + pathPart + `(?:/` + pathPart + `)*)(?::([\w][\w.-]{0,127}))?(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?$`)
 
+// DefaultRegistry is the registry of references without one, unless Defaults say otherwise.
+const DefaultRegistry = "docker.io"
+
 const (
-	defaultRegistry = "docker.io"
-	maxName         = 255
-	maxReference    = 4096
+	maxName      = 255
+	maxReference = 4096
 )
 
 // Why a reference is refused.
@@ -31,18 +34,34 @@ var (
 
 // Reference is one image reference.
 type Reference struct {
-	Registry string // docker.io when the text names none
+	Registry string // the default one when the text names none
 	Path     string // without registry: team/app
 	Name     string // last part of Path: app
 	Tag      string // latest when the text has neither tag nor digest; empty when it has only a digest
 	Digest   string // with its algorithm: sha256:…
 }
 
+// Defaults say what a reference without a registry means. The zero Defaults are those of Kyverno: docker.io, written
+// into the reference.
+type Defaults struct {
+	// Registry is the default registry, which may have a path behind it; empty for docker.io.
+	Registry string
+	// Bare: a reference without a registry has none. The default one only helps to read it.
+	Bare bool
+}
+
+// Parse reads an image reference with the zero Defaults.
+func Parse(image string) (Reference, error) { return Defaults{}.Parse(image) }
+
 // Parse reads an image reference. The error wraps ErrFormat, ErrUppercase or ErrLongName, in the words of the reference.
-func Parse(image string) (Reference, error) {
-	full := image
+func (d Defaults) Parse(image string) (Reference, error) {
+	full, bare := image, false
 	if domain, _, ok := strings.Cut(image, "/"); !ok || !isDomain(domain) {
-		full = defaultRegistry + "/" + image
+		// Without a registry of its own the grammar would take the first part of the path for one.
+		full, bare = cmp.Or(d.Registry, DefaultRegistry)+"/"+image, d.Bare
+	}
+	refuse := func(full string, why error) error {
+		return fmt.Errorf("bad image: %s, defaultRegistry: %s, enableDefaultRegistryMutation: %t: %w", full, cmp.Or(d.Registry, DefaultRegistry), !d.Bare, why)
 	}
 	if len(full) > maxReference {
 		return Reference{}, refuse(full[:maxReference]+"…", ErrFormat)
@@ -57,15 +76,14 @@ func Parse(image string) (Reference, error) {
 		return Reference{}, refuse(full, ErrLongName)
 	}
 	r := Reference{Registry: parts[1], Path: parts[2], Tag: parts[3], Digest: parts[4]}
+	if bare {
+		r.Registry, r.Path = "", strings.TrimPrefix(r.Registry+"/"+r.Path, cmp.Or(d.Registry, DefaultRegistry)+"/")
+	}
 	r.Name = r.Path[strings.LastIndexByte(r.Path, '/')+1:]
 	if r.Tag == "" && r.Digest == "" {
 		r.Tag = "latest"
 	}
 	return r, nil
-}
-
-func refuse(full string, why error) error {
-	return fmt.Errorf("bad image: %s, defaultRegistry: %s, enableDefaultRegistryMutation: true: %w", full, defaultRegistry, why)
 }
 
 // isDomain tells a registry from the first part of a path, by the rule of Docker.
@@ -74,7 +92,12 @@ func isDomain(s string) bool {
 }
 
 // Repository is the reference without tag and digest.
-func (r Reference) Repository() string { return r.Registry + "/" + r.Path }
+func (r Reference) Repository() string {
+	if r.Registry == "" {
+		return r.Path
+	}
+	return r.Registry + "/" + r.Path
+}
 
 // String is the reference with everything that is known: registry, tag and digest.
 func (r Reference) String() string {

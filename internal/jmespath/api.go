@@ -2,6 +2,7 @@ package jmespath
 
 import (
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -18,6 +19,8 @@ type Root interface {
 type Env struct {
 	Meter *budget.Meter
 	World world.World
+	// Images says what an image reference without a registry means.
+	Images imageref.Defaults
 	// Trace takes notes of what is evaluated; nil, as it is but for `ephor explain`, takes none.
 	Trace *trace.Log
 }

@@ -9,8 +9,8 @@ func init() {
 			{Expression: "image_normalize('ghcr.io/x/y:1')", Result: `"ghcr.io/x/y:1"`},
 			{Expression: "image_normalize('')", Error: `JMESPath function 'image_normalize': bad image: docker.io/, defaultRegistry: docker.io, enableDefaultRegistryMutation: true: invalid reference format`},
 		},
-		call: func(_ *Env, args []any) (any, error) {
-			out, err := normalizeImage(args[0].(string))
+		call: func(env *Env, args []any) (any, error) {
+			out, err := normalizeImage(env, args[0].(string))
 			if err != nil {
 				return nil, functionError("image_normalize", "%w", err)
 			}

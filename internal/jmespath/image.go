@@ -1,11 +1,9 @@
 package jmespath
 
-import "github.com/ephor-dev/ephor/internal/imageref"
-
 // normalizeImage adds the default registry to an image reference without one and the tag latest to one without tag and
 // digest. Unlike Docker it does not add library/.
-func normalizeImage(image string) (string, error) {
-	r, err := imageref.Parse(image)
+func normalizeImage(env *Env, image string) (string, error) {
+	r, err := env.Images.Parse(image)
 	if err != nil {
 		return "", err
 	}

@@ -93,7 +93,7 @@ func TestImageNormalize(t *testing.T) {
 		"localhost/a": "localhost/a:latest", "localhost:5000/a/b": "localhost:5000/a/b:latest", "registry.k8s.io/pause:3.9": "registry.k8s.io/pause:3.9", "UPPER/x": "UPPER/x:latest", "[::1]:5000/x": "[::1]:5000/x:latest",
 		"a__b/c-d.e": "docker.io/a__b/c-d.e:latest",
 	} {
-		if got, err := normalizeImage(image); err != nil || got != want {
+		if got, err := normalizeImage(&Env{}, image); err != nil || got != want {
 			t.Errorf("%s is %s, %v, want %s", image, got, err, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestImageNormalize(t *testing.T) {
 		"": imageref.ErrFormat, "Nginx": imageref.ErrUppercase, "nginx:": imageref.ErrFormat, "nginx:" + strings.Repeat("a", 129): imageref.ErrFormat, "a//b": imageref.ErrFormat, "nginx@sha256:abc": imageref.ErrFormat, "-a": imageref.ErrFormat, "a b": imageref.ErrFormat, "/a": imageref.ErrFormat,
 		strings.Repeat("a/", 140) + "b": imageref.ErrLongName,
 	} {
-		if got, err := normalizeImage(image); err == nil || !strings.HasSuffix(err.Error(), want.Error()) || !strings.HasPrefix(err.Error(), "bad image: docker.io/") {
+		if got, err := normalizeImage(&Env{}, image); err == nil || !strings.HasSuffix(err.Error(), want.Error()) || !strings.HasPrefix(err.Error(), "bad image: docker.io/") {
 			t.Errorf("%s is %s, %v", image, got, err)
 		}
 	}

@@ -64,6 +64,8 @@ type Request struct {
 	User    *User
 	DryRun  bool
 	Options any
+	// Conf is what the settings of the cluster say.
+	Conf Conf
 
 	// Given holds values of variables for the rule r of p; nil when there are none. Only the command line has them.
 	Given func(p *Program, r *Rule) *Given
@@ -83,6 +85,15 @@ type Request struct {
 	withRoles onceResult[map[string]any]
 	images    onceResult[map[string]any]
 	imageList onceResult[[]imageref.Image]
+}
+
+// Conf are settings that change what rules see. The zero Conf holds the defaults.
+type Conf struct {
+	// MaxContextSize is the limit in bytes of what the context entries of one rule load from outside; 0 for
+	// DefaultContextSize, less for no limit.
+	MaxContextSize int
+	// Images says what an image reference without a registry means.
+	Images imageref.Defaults
 }
 
 type onceResult[T any] struct {
@@ -115,7 +126,7 @@ func (r *Request) CreationOfOld() *Request {
 		Origin: r.Origin, UID: r.UID, Operation: Create,
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name,
-		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Given: r.Given,
+		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles:     func(context.Context) (Roles, error) { return Roles{}, nil },
 		ResolveNamespace: r.NamespaceLabels,
 	}
@@ -127,7 +138,7 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
 		Namespace: r.Namespace, Name: r.Name,
-		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Given: r.Given,
+		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
 	}
 }
@@ -214,7 +225,7 @@ func (r *Request) ImageList() ([]imageref.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		return imageref.Find(r.GVK.Kind, object)
+		return r.Conf.Images.Find(r.GVK.Kind, object)
 	})
 }
 

@@ -35,8 +35,9 @@ type Scope struct {
 	held   int // bytes that entries defined after this one loaded from outside
 }
 
-// MaxContextSize is the limit in bytes of the data that the context entries of one rule load from outside.
-const MaxContextSize = 2 << 20
+// DefaultContextSize is the limit in bytes of the data that the context entries of one rule load from outside, where the
+// settings say nothing.
+const DefaultContextSize = 2 << 20
 
 // NewScope is the outermost scope of one rule evaluation: it knows the request and the service account names.
 func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
@@ -93,14 +94,20 @@ func (s *Scope) get() (any, error) {
 // hold (language reference §8.5). What expressions make of data is metered by itself. Entries of a foreach element count
 // for that element only.
 func (s *Scope) Hold(v any) error {
+	limit := DefaultContextSize
+	if s.Request != nil && s.Request.Conf.MaxContextSize != 0 {
+		if limit = s.Request.Conf.MaxContextSize; limit < 0 {
+			return nil
+		}
+	}
 	total := 0
 	for n := s; n != nil; n = n.parent {
 		total += n.held
 	}
-	size := value.Size(v, MaxContextSize-total)
+	size := value.Size(v, limit-total)
 	s.held += size
-	if total += size; total > MaxContextSize {
-		return fmt.Errorf("context size limit exceeded: %d bytes exceeds limit of %d bytes", total, MaxContextSize)
+	if total += size; total > limit {
+		return fmt.Errorf("context size limit exceeded: %d bytes exceeds limit of %d bytes", total, limit)
 	}
 	return nil
 }

@@ -107,14 +107,14 @@ func TestActionFor(t *testing.T) {
 // What the entries of one rule load from outside is limited (§8.5); entries of siblings, as foreach elements are, do not
 // add up.
 func TestHold(t *testing.T) {
-	large := []any{strings.Repeat("x", MaxContextSize*2/3)}
+	large := []any{strings.Repeat("x", DefaultContextSize*2/3)}
 	root := scope(&Request{}).With("a", 1)
 	if err := root.Hold(large); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // elements
 		element := root.With("element", 1)
-		if err := element.Hold(strings.Repeat("x", MaxContextSize/4)); err != nil {
+		if err := element.Hold(strings.Repeat("x", DefaultContextSize/4)); err != nil {
 			t.Errorf("a small one: %v", err)
 		}
 		err := element.With("b", 1).Hold(large)
@@ -139,5 +139,19 @@ func TestUnknownIsAnError(t *testing.T) {
 	}
 	if _, err := nobody.Roles(t.Context()); err != nil {
 		t.Errorf("nobody has no roles: %v", err)
+	}
+}
+
+// The setting maxContextSize takes the place of the default limit.
+func TestHoldWithSetting(t *testing.T) {
+	kib := strings.Repeat("x", 1<<10)
+	for limit, want := range map[int]string{0: "", -1: "", 512: "exceeds limit of 512 bytes", 4 << 20: ""} {
+		err := scope(&Request{Conf: Conf{MaxContextSize: limit}}).With("a", 1).Hold(kib)
+		if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%d: %v", limit, err)
+		}
+	}
+	if err := scope(&Request{Conf: Conf{MaxContextSize: -1}}).With("a", 1).Hold(strings.Repeat("x", 2*DefaultContextSize)); err != nil {
+		t.Errorf("no limit: %v", err)
 	}
 }

@@ -76,11 +76,11 @@ func (x extractors) of(env *jmespath.Env, kind string, object map[string]any) ([
 	if k := x[kind]; k != nil {
 		return k.images(env, object)
 	}
-	return imageref.Find(kind, object)
+	return env.Images.Find(kind, object)
 }
 
 func (k *kindExtractors) images(env *jmespath.Env, object map[string]any) ([]imageref.Image, error) {
-	return imageref.Extract(k.list, object, func(i int, found any) (string, error) {
+	return env.Images.Extract(k.list, object, func(i int, found any) (string, error) {
 		v, err := k.convert[i].Search(env, found)
 		if err != nil {
 			return "", err

@@ -160,7 +160,7 @@ func (v *verification) pin(e *imageEntry, image *imageref.Image, digest string, 
 	}
 	pinned := image.Reference
 	pinned.Digest = digest
-	if _, err := imageref.Parse(pinned.String()); err != nil {
+	if _, err := v.scope.Env.Images.Parse(pinned.String()); err != nil {
 		return nil, err
 	}
 	made, err := patch.ApplyJSON(v.scope.Env.Meter, object, []patch.Operation{{Op: "replace", Path: image.Pointer, Value: pinned.String()}})
