@@ -178,14 +178,22 @@ func (d *derivation) expression(asked operations, protects bool) (_ string, ok b
 	if d.gaveUp || len(d.terms) == 0 {
 		return "", false
 	}
-	if only := d.onlyOperations(); only != nil {
-		says := false
-		for o := range asked {
-			says = says || !slices.Contains(only, string(o))
-		}
-		if !says {
+	var union []string
+	terms := d.terms
+	d.terms = nil
+	for _, t := range terms {
+		t = slices.DeleteFunc(slices.Clone(t), func(x string) bool {
+			ops, ok := operationsIn(x)
+			union = append(union, ops...)
+			return ok && asked.within(ops) // nothing else is asked for
+		})
+		if len(t) == 0 {
 			return "", false
 		}
+		d.insert(t)
+	}
+	if asked.within(union) && !slices.ContainsFunc(d.terms, func(t term) bool { return len(t) > 1 || !strings.HasPrefix(t[0], operationField) }) {
+		return "", false
 	}
 	texts := make([]string, 0, len(d.terms))
 	asksLabels := false
@@ -209,23 +217,6 @@ func (d *derivation) expression(asked operations, protects bool) (_ string, ok b
 		return "", false
 	}
 	return out, true
-}
-
-// onlyOperations are the operations of all terms when nothing else restricts them, nil otherwise.
-func (d *derivation) onlyOperations() []string {
-	// insert leaves one term for each set of operations; their union is what counts.
-	var all []string
-	for _, t := range d.terms {
-		if len(t) != 1 {
-			return nil
-		}
-		list, ok := operationsIn(t[0])
-		if !ok {
-			return nil
-		}
-		all = append(all, list...)
-	}
-	return all
 }
 
 // Parts of the expressions. Every field that may be absent is guarded: an expression that fails refuses the request.

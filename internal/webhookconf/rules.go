@@ -31,6 +31,16 @@ func (o operations) sorted() []string {
 	return out
 }
 
+// within reports whether all of them are in the list.
+func (o operations) within(list []string) bool {
+	for op := range o {
+		if !slices.Contains(list, string(op)) {
+			return false
+		}
+	}
+	return true
+}
+
 // place is what a webhook rule names besides operations.
 type place struct{ group, version, resource, sub, scope string }
 
