@@ -103,6 +103,8 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 			switch {
 			case err != nil:
 				s.Log.Warn("the kind of a policy could not be looked up", "policy", p.Key(), "kind", name, "error", err)
+			case !served && len(s.cluster.BodyOf(t.Kind)) > 0:
+				diags.Add(bodyOnly(p, r, t, s.cluster.BodyOf(t.Kind))...)
 			case !served && !warned[name]:
 				warned[name] = true
 				diags.Warnf(r.Path, "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds %s", name)
@@ -112,6 +114,18 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 			}
 		}
 	}
+	return diags
+}
+
+// bodyOnly is the mistake of a kind that only the bodies of subresources have: requests go by the kind of the resource.
+func bodyOnly(p *policy.Program, r *policy.Rule, t policy.Target, subresources []string) diag.List {
+	var diags diag.List
+	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
+		diags.Errorf(r.Path+".match", "background scan enabled with subresource %s", t.Kind)
+	} else {
+		diags.Errorf(r.Path+".match", "no resource has the kind %s, only subresources have", t.Kind)
+	}
+	diags.Hint("name the subresource: %s", strings.Join(subresources, ", "))
 	return diags
 }
 

@@ -48,3 +48,18 @@ func TestReviewOfDeferredWork(t *testing.T) {
 		t.Errorf("%d %+v", code, res)
 	}
 }
+
+// A kind that only bodies of subresources have matches nothing, so it is refused.
+func TestReviewOfSubresourceKinds(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{bodies: map[string][]string{"Scale": {"Deployment/scale", "StatefulSet/scale"}}}, nil)
+	for background, want := range map[string]string{
+		"true":  "background scan enabled with subresource Scale\n  at spec.rules[0].match\n  name the subresource: Deployment/scale, StatefulSet/scale",
+		"false": "no resource has the kind Scale, only subresources have\n  at spec.rules[0].match\n  name the subresource: Deployment/scale, StatefulSet/scale",
+	} {
+		_, res := ask(t, srv, "/policyvalidate", reviewOf(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {background: `+background+
+			`, rules: [{name: r, match: {any: [{resources: {kinds: [Scale]}}]}, validate: {message: m, deny: {}}}]}}`, "", "jane"))
+		if res.Allowed || res.Result.Message != want {
+			t.Errorf("background %s: %+v", background, res)
+		}
+	}
+}

@@ -38,6 +38,8 @@ type Cluster interface {
 	Serves(policy.Target) (served, namespaced bool, err error)
 	// Resources are the resources that the API server serves for what the selector names, subresources as pods/status.
 	Resources(policy.Target) ([]schema.GroupVersionResource, error)
+	// BodyOf are the subresources, as Kind/sub, that are written with objects of the kind. It is asked after Serves.
+	BodyOf(kind string) []string
 }
 
 // Options are the limits and names of a Server.

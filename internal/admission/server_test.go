@@ -30,6 +30,7 @@ type fakeCluster struct {
 	labels     map[string]map[string]string
 	kinds      map[string]string // resource → kind
 	clusterish []string          // kinds that are not namespaced
+	bodies     map[string][]string
 	err        error
 }
 
@@ -72,6 +73,7 @@ func (f fakeCluster) Resources(t policy.Target) ([]schema.GroupVersionResource, 
 	}
 	return nil, f.err
 }
+func (f fakeCluster) BodyOf(kind string) []string { return f.bodies[kind] }
 
 // syncBuffer is a log that several goroutines write.
 type syncBuffer struct {

@@ -59,6 +59,9 @@ func (c *cluster) Serves(t policy.Target) (served, namespaced bool, err error) {
 	return true, true, nil
 }
 
+// BodyOf implements admission.Cluster.
+func (c *cluster) BodyOf(kind string) []string { return c.discovery.BodyOf(kind) }
+
 // Resources implements admission.Cluster.
 func (c *cluster) Resources(t policy.Target) ([]schema.GroupVersionResource, error) {
 	found, err := c.discovery.Find(t.Group, t.Version, t.Kind, t.Subresource)

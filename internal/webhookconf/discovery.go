@@ -3,6 +3,7 @@ package webhookconf
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +43,8 @@ type Discovery struct {
 // listing is one answer of the API server.
 type listing struct {
 	all     []Resource
-	partial error // some groups could not be listed
+	bodies  map[string][]string // kinds of the bodies of subresources → Kind/sub
+	partial error               // some groups could not be listed
 	fetched time.Time
 }
 
@@ -77,6 +79,15 @@ func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersio
 		return schema.GroupVersionKind{}, fmt.Errorf("the API server serves no %s", gvr)
 	}
 	return schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: found[0].Kind}, nil
+}
+
+// BodyOf returns the subresources, as Kind/sub, that are written with objects of the kind, as Deployment/scale is with a
+// Scale.
+func (d *Discovery) BodyOf(kind string) []string {
+	if l := d.current.Load(); l != nil {
+		return l.bodies[kind]
+	}
+	return nil
 }
 
 func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
@@ -129,6 +140,7 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 		return nil, fmt.Errorf("list the served resources: %w", err)
 	}
 	var all []Resource
+	bodies := map[string][]string{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -150,9 +162,12 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 			all = append(all, Resource{
 				Group: gv.Group, Version: gv.Version, Resource: name, Subresource: sub, Kind: kind, Namespaced: r.Namespaced,
 			})
+			if text := kind + "/" + sub; sub != "" && r.Kind != kind && !slices.Contains(bodies[r.Kind], text) {
+				bodies[r.Kind] = append(bodies[r.Kind], text)
+			}
 		}
 	}
-	next := &listing{all: all, fetched: d.now()}
+	next := &listing{all: all, bodies: bodies, fetched: d.now()}
 	if failed != nil {
 		next.partial = failed
 		if old != nil {
