@@ -156,13 +156,13 @@ func (s *Server) checkOutputs(p *policy.Program) diag.List {
 	return diags
 }
 
-// checkDeferred warns of rules whose work nobody in the cluster carries out yet: a policy that is accepted must not seem
+// checkDeferred warns of rules whose work is written down, and carried out by nobody yet: a policy must not seem
 // to do what it does not.
 func checkDeferred(p *policy.Program) diag.List {
 	var diags diag.List
 	for _, r := range p.Rules {
 		if !r.Origin.IsAutogen() && r.Stage.Has(policy.StageGenerate|policy.StageMutateExisting) {
-			diags.Warnf(r.Path, "rule %s: %s is accepted but not carried out in a cluster by this version of Ephor", r.Name, r.Kind)
+			diags.Warnf(r.Path, "rule %s: the %s work is noted, not yet carried out", r.Name, r.Kind)
 		}
 	}
 	return diags
