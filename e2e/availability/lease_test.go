@@ -1,0 +1,153 @@
+package availability
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// leader is the replica that holds the lease.
+func leader(t *testing.T, lease string, among []*devcluster.Replica) (found *devcluster.Replica) {
+	t.Helper()
+	eventually(t, "a replica leads", func() error {
+		l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if l.Spec.HolderIdentity == nil {
+			return fmt.Errorf("nobody holds the lease %s", lease)
+		}
+		for _, r := range among {
+			if r.Name == *l.Spec.HolderIdentity && logged(r, "leading", "lease="+lease) > 0 {
+				found = r
+				return nil
+			}
+		}
+		return fmt.Errorf("%s holds the lease %s", *l.Spec.HolderIdentity, lease)
+	})
+	return found
+}
+
+func others(all []*devcluster.Replica, not *devcluster.Replica) (out []*devcluster.Replica) {
+	for _, r := range all {
+		if r != not {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// The lease has Kyverno's name, holder and times, and so does the heartbeat: its stamp is written by our webhook alone.
+func TestLeasesLookLikeKyvernos(t *testing.T) {
+	r := start(t, 1)
+	leader(t, "kyverno", r)
+	l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *l.Spec.HolderIdentity != r[0].Name || *l.Spec.LeaseDurationSeconds != 12 || l.Spec.RenewTime == nil || l.Spec.AcquireTime == nil || l.Spec.LeaseTransitions == nil {
+		t.Errorf("%+v", l.Spec)
+	}
+	eventually(t, "the heartbeat is stamped", func() error {
+		beat, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno-health", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		stamp, err := time.Parse(time.RFC3339, beat.Annotations["kyverno.io/last-request-time"])
+		if err != nil || time.Since(stamp) > 20*time.Second || beat.Labels["app.kubernetes.io/name"] != "kyverno" || beat.Spec.HolderIdentity != nil {
+			return fmt.Errorf("%v, %v, %+v, %v", beat.Annotations, beat.Labels, beat.Spec, err)
+		}
+		return nil
+	})
+	says(t, r[0], "reviews are answered")
+}
+
+// kill -9 of the leader: the others go on answering, and one of them leads as soon as the lease has run out.
+func TestLeaderKilled(t *testing.T) {
+	replicas := start(t, 2)
+	first := leader(t, "kyverno", replicas)
+	rest := others(replicas, first)
+	first.Kill()
+	begin := time.Now()
+	eventually(t, "the policy is enforced without the leader", func() error { return enforced(t.Context()) })
+	next := leader(t, "kyverno", rest)
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("the next leader came after %s", took)
+	}
+	// What only the leader does is done again.
+	kubectl(t, "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+	eventually(t, "the configuration is back", func() error { return enforced(t.Context()) })
+	t.Logf("%s followed %s after %s", next.Name, first.Name, time.Since(begin).Round(time.Second))
+}
+
+// SIGTERM to the leader: it gives the lease back, so that nobody has to wait for it to run out.
+func TestLeaderStopped(t *testing.T) {
+	replicas := start(t, 2)
+	first := leader(t, "kyverno", replicas)
+	finish := load(t, 2)
+	if err := first.Stop(40 * time.Second); err != nil {
+		t.Errorf("the leader did not end by itself: %v", err)
+	}
+	begin := time.Now()
+	leader(t, "kyverno", others(replicas, first))
+	if took := time.Since(begin); took > 8*time.Second {
+		t.Errorf("the next leader came %s after the first one had ended", took)
+	}
+	finish()
+}
+
+// Somebody takes the lease: the controllers of the leader stop within a few seconds, the process does not, and it leads
+// again when the thief lets the lease run out. Reviews are answered all the while.
+func TestLeaseStolen(t *testing.T) {
+	r := start(t, 1)[0]
+	leader(t, "kyverno", []*devcluster.Replica{r})
+	finish := load(t, 2)
+	before := logged(r, "leading", "lease=kyverno")
+	thief := fmt.Sprintf(`{"spec":{"holderIdentity":"thief","leaseDurationSeconds":12,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
+	kubectl(t, "patch", "lease", "kyverno", "-n", namespace, "--type=merge", "-p", thief)
+	if took := says(t, r, "no longer leading", "thief holds the lease now"); took > 6*time.Second {
+		t.Errorf("the controllers went on for %s", took)
+	}
+	took := eventually(t, "it leads again", func() error {
+		if n := logged(r, "leading", "lease=kyverno"); n < before+2 {
+			return fmt.Errorf("%d lines", n)
+		}
+		return nil
+	})
+	if took > 30*time.Second {
+		t.Errorf("it led again after %s", took)
+	}
+	select {
+	case <-r.Done():
+		t.Error("the process ended")
+	default:
+	}
+	t.Logf("it led again after %s; %d objects were tried", took.Round(time.Second), finish())
+	holder := kubectl(t, "get", "lease", "kyverno", "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}")
+	if strings.TrimSpace(holder) != r.Name {
+		t.Errorf("%s holds the lease", holder)
+	}
+}
+
+// A lease that is deleted is made again by whoever leads, who goes on leading.
+func TestLeaseDeleted(t *testing.T) {
+	r := start(t, 1)[0]
+	leader(t, "kyverno", []*devcluster.Replica{r})
+	kubectl(t, "delete", "lease", "kyverno", "kyverno-health", "-n", namespace)
+	eventually(t, "the leases are back", func() error {
+		for _, name := range []string{"kyverno", "kyverno-health"} {
+			if _, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if logged(r, "no longer leading") > 0 {
+		t.Error("it stopped leading")
+	}
+}
