@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -92,9 +93,11 @@ func (o *applyOptions) addExceptionFlags(f *pflag.FlagSet) {
 
 // inputs lists the resources, and reads the exceptions from where the flags say. Standard input is kept when both have
 // to read it.
-func (o *applyOptions) inputs(set policySet, stdin io.Reader) ([]source.Input, diag.List, exceptionSet, error) {
+func (o *applyOptions) inputs(ctx context.Context, set policySet, c *cluster, stdin io.Reader) ([]source.Input, diag.List, exceptionSet, error) {
 	var exceptions exceptionSet
-	if o.exceptionsWithinResources {
+	if o.exceptionsWithinResources && c != nil {
+		exceptions = c.exceptionsIn(ctx, o.cluster.namespace)
+	} else if o.exceptionsWithinResources {
 		if stdin != nil && slices.Contains(o.resources, "-") {
 			b, err := io.ReadAll(stdin)
 			if err != nil {
@@ -117,6 +120,9 @@ func (o *applyOptions) inputs(set policySet, stdin io.Reader) ([]source.Input, d
 		}
 		exceptions.diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: e.Pos("kind"),
 			Summary: "the exception " + e.Name() + " among the policies is not applied", Hint: "add --exceptions-within-policies to apply it"})
+	}
+	if c != nil {
+		return nil, nil, exceptions, nil // the resources are names
 	}
 	inputs, mistakes := source.Find(o.resources, source.Options{Stdin: stdin})
 	return inputs, mistakes, exceptions, nil

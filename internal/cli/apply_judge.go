@@ -7,12 +7,16 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
@@ -29,6 +33,11 @@ type judgement struct {
 	given       *given.Set     // nil when nothing was given
 	targets     []source.Input // objects beside the resources that rules may look up or change
 	definitions customKinds
+	images      world.Images // nil: registries are not asked
+	// cluster, when set, is where the resources are from, and where rules look things up; query says which ones.
+	cluster *cluster
+	query   clusterQuery
+	timing  func(page) // is told of every page; nil when nobody asked
 }
 
 // judged is what the judgement gave, in the order of the input.
@@ -40,6 +49,9 @@ type judged struct {
 	last    []report.Entry
 	summary report.Summary
 	diags   diag.List
+	err     error // why the run is over
+	// names are those of the objects that were listed, where names were asked for.
+	names map[string]bool
 }
 
 func (j *judged) add(o judged) {
@@ -53,12 +65,22 @@ func (j *judged) add(o judged) {
 	j.summary.Warn += o.summary.Warn
 	j.summary.Error += o.summary.Error
 	j.summary.Skip += o.summary.Skip
+	if j.err == nil {
+		j.err = o.err
+	}
+	for name := range o.names {
+		if j.names == nil {
+			j.names = map[string]bool{}
+		}
+		j.names[name] = true
+	}
 }
 
 // batch is a run of documents that one worker takes at once; answer gets its result.
 type batch struct {
 	docs   []source.Document
 	bytes  int
+	page   *page // of a cluster, instead of documents
 	answer chan judged
 }
 
@@ -71,8 +93,12 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	root := fixed.New(fixed.Values{Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects})
-	judge := &judge{judgement: j, ctx: ctx, evaluator: newEvaluator(j.programs, root, j.given)}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	judge := &judge{judgement: j, ctx: ctx, evaluator: newEvaluator(j.programs, j.world(), j.given)}
+	if j.cluster != nil {
+		judge.evaluator.cluster = j.cluster
+	}
 	workers := runtime.GOMAXPROCS(0)
 	work := make(chan *batch, workers)
 	order := make(chan *batch, 4*workers) // batches whose results are due, in order
@@ -90,36 +116,112 @@ func judgeAll(ctx context.Context, j judgement) judged {
 		defer close(order)
 		defer close(work)
 		emit := func(b *batch) { order <- b; work <- b }
-		for _, in := range j.inputs {
-			docs, diags := source.Open(in)
-			j.progress.total(len(docs))
-			if len(diags) > 0 {
-				b := &batch{answer: make(chan judged, 1)}
-				b.answer <- judged{diags: diags}
-				order <- b
-			}
+		known := func(r judged) {
 			b := &batch{answer: make(chan judged, 1)}
-			for _, d := range docs {
-				b.docs = append(b.docs, d)
-				if b.bytes += d.Size(); b.bytes >= batchBytes {
-					emit(b)
-					b = &batch{answer: make(chan judged, 1)}
-				}
-			}
-			if len(b.docs) > 0 {
-				emit(b)
-			}
+			b.answer <- r
+			order <- b
+		}
+		if j.cluster != nil {
+			j.feedCluster(ctx, emit, known)
+		} else {
+			j.feedFiles(emit, known)
 		}
 	}()
 	var all judged
 	for b := range order {
 		all.add(<-b.answer)
-		j.progress.add(len(b.docs))
+		j.progress.add(b.size())
+		if all.err != nil {
+			stop() // what is under way ends soon, and is not looked at
+		}
 	}
 	wg.Wait()
 	j.progress.end()
 	all.entries, all.last = append(all.entries, all.last...), nil
 	return all
+}
+
+// feedFiles emits the resources of the files, batch by batch; what is known without judging goes to known.
+func (j judgement) feedFiles(emit func(*batch), known func(judged)) {
+	for _, in := range j.inputs {
+		docs, diags := source.Open(in)
+		j.progress.total(len(docs))
+		if len(diags) > 0 {
+			known(judged{diags: diags})
+		}
+		b := &batch{answer: make(chan judged, 1)}
+		for _, d := range docs {
+			b.docs = append(b.docs, d)
+			if b.bytes += d.Size(); b.bytes >= batchBytes {
+				emit(b)
+				b = &batch{answer: make(chan judged, 1)}
+			}
+		}
+		if len(b.docs) > 0 {
+			emit(b)
+		}
+	}
+}
+
+// feedCluster emits the objects of the cluster, page by page: no more than some pages are held at once.
+func (j judgement) feedCluster(ctx context.Context, emit func(*batch), known func(judged)) {
+	kinds := map[string]int{}
+	for _, k := range j.query.kinds {
+		kinds[k.kind]++
+	}
+	seen := map[types.UID]bool{}
+	j.cluster.list(ctx, j.query, func(p page) {
+		if j.timing != nil {
+			j.timing(p)
+		}
+		if kinds[p.kind.kind] > 1 && p.kind.sub == "" { // one kind in several groups, such as Event
+			p.objects = slices.DeleteFunc(p.objects, func(o source.Object) bool {
+				uid := (&unstructured.Unstructured{Object: o.Value}).GetUID()
+				again := seen[uid]
+				seen[uid] = true
+				return again
+			})
+		}
+		if len(j.query.names) > 0 {
+			found := judged{names: map[string]bool{}}
+			for _, o := range p.objects {
+				found.names[o.Name()] = true
+			}
+			known(found)
+		}
+		j.progress.total(len(p.objects))
+		if len(p.objects) > 0 {
+			emit(&batch{page: &p, answer: make(chan judged, 1)})
+		}
+		if p.err == nil {
+			return
+		}
+		if j.query.strict {
+			known(judged{err: p.err})
+			return
+		}
+		known(judged{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.kind}, Summary: p.err.Error(), Hint: "these are not judged"}}})
+	})
+}
+
+// size is how many documents or objects the batch holds.
+func (b *batch) size() int {
+	if b.page != nil {
+		return len(b.page.objects)
+	}
+	return len(b.docs)
+}
+
+// world is what the rules can look things up in.
+func (j judgement) world() world.Root {
+	given := fixed.New(fixed.Values{Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects, Images: j.images})
+	switch {
+	case j.cluster == nil:
+		return given
+	case len(j.targets) == 0:
+		return j.cluster.root
+	}
+	return besides{given, j.cluster.root}
 }
 
 // readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
@@ -148,10 +250,17 @@ type judge struct {
 
 func (j *judge) batch(b *batch) judged {
 	var out judged
+	if b.page != nil {
+		j.objects(j.evaluator.about(b.page.kind), b.page.objects, &out)
+		return out
+	}
 	for _, d := range b.docs {
 		objects, diags := d.Decode(source.Floats)
 		out.diags = append(out.diags, diags...)
-		j.objects(objects, &out)
+		for i := range objects {
+			j.definitions.scopes.Normalise(objects[i].Value)
+		}
+		j.objects(j.evaluator, objects, &out)
 	}
 	return out
 }
@@ -159,11 +268,11 @@ func (j *judge) batch(b *batch) judged {
 // manyObjects is from where the items of one List are worth sharing between processors.
 const manyObjects = 64
 
-func (j *judge) objects(objects []source.Object, out *judged) {
+func (j *judge) objects(by *evaluator, objects []source.Object, out *judged) {
 	workers := runtime.GOMAXPROCS(0)
 	if len(objects) < manyObjects || workers == 1 {
 		for i := range objects {
-			out.add(j.object(objects[i]))
+			out.add(j.object(by, objects[i]))
 		}
 		return
 	}
@@ -175,7 +284,7 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 		go func() {
 			defer wg.Done()
 			for i := w * share; i < min((w+1)*share, len(objects)); i++ {
-				parts[w].add(j.object(objects[i]))
+				parts[w].add(j.object(by, objects[i]))
 			}
 		}()
 	}
@@ -185,9 +294,8 @@ func (j *judge) objects(objects []source.Object, out *judged) {
 	}
 }
 
-func (j *judge) object(o source.Object) judged {
-	j.definitions.scopes.Normalise(o.Value)
-	if fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
+func (j *judge) object(by *evaluator, o source.Object) judged {
+	if j.cluster == nil && fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
 		_, mistakes := globalentry.Compile(o.Value)
 		for i := range mistakes {
 			mistakes[i].Pos = o.Pos(mistakes[i].Path)
@@ -195,10 +303,10 @@ func (j *judge) object(o source.Object) judged {
 		return judged{diags: mistakes}
 	}
 	out := judged{resources: 1}
-	answers, err := j.evaluator.all(j.ctx, o.Value)
+	answers, err := by.all(j.ctx, o.Value)
 	var deletions []policy.Outcome
 	if err == nil {
-		deletions, err = j.evaluator.deletions(j.ctx, o.Value)
+		deletions, err = by.deletions(j.ctx, o.Value)
 	}
 	if err != nil {
 		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})

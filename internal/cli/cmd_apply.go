@@ -43,7 +43,9 @@ type applyOptions struct {
 	exceptionTTL              time.Duration
 
 	targets      []string
+	parameters   []string
 	crds         []string
+	cluster      clusterOptions
 	git          source.Git
 	assignments  []string
 	valuesFile   string
@@ -59,10 +61,12 @@ func newApply() *cobra.Command {
 		Short: "Judge resources by policies",
 		Long: "Apply judges resources by policies and says which rules they break.\n\n" +
 			"Policies and resources are files, directories, globs, or - for standard input; YAML with several documents,\n" +
-			"Lists, or JSON. The exit code is 1 when a resource breaks a rule or when some input could not be read.",
+			"Lists, or JSON. With --cluster the resources are those of a cluster, of the kinds that the policies name. The exit\n" +
+			"code is 1 when a resource breaks a rule or when some input could not be read.",
 		Example: "  ephor apply policies/ --resource manifests/\n" +
 			"  kustomize build . | ephor apply policies/ -r - --table\n" +
-			"  ephor apply policy.yaml -r pod.yaml --policy-report --output-format json",
+			"  ephor apply policy.yaml -r pod.yaml --policy-report --output-format json\n" +
+			"  ephor apply policies/ --cluster --namespace team-a --table",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.policies = args
 			if err := o.check(cmd); err != nil {
@@ -92,6 +96,10 @@ func newApply() *cobra.Command {
 	targets := pathList{&o.targets}
 	f.Var(targets, "target-resource", "objects that rules for existing resources may change, beside the resources: files, directories, globs")
 	f.Var(targets, "target-resources", "the same as --target-resource")
+	parameters := pathList{&o.parameters}
+	f.Var(parameters, "parameter-resource", "parameters of CEL rules, beside the resources: files, directories, globs")
+	f.Var(parameters, "parameter-resources", "the same as --parameter-resource")
+	o.cluster.addFlags(f)
 	crds := pathList{&o.crds}
 	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
 	f.Var(crds, "crd-path", "the same as --crd-paths")
@@ -113,10 +121,10 @@ func (o *applyOptions) check(cmd *cobra.Command) error {
 		return errors.New("require policy")
 	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
 		return errors.New("a stdin pipe can be used for either policies or resources, not both")
-	case len(o.resources) == 0:
+	case len(o.resources) == 0 && !o.cluster.use:
 		return errors.New("resource file(s) or cluster required")
 	}
-	return nil
+	return o.cluster.check(cmd.Flags())
 }
 
 // run is walk C of the architecture: load, compile, judge in parallel, print in the order of the input.
@@ -136,11 +144,15 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	set := loadPoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
 	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
 
-	inputs, mistakes, exceptions, err := o.inputs(set, stdin)
+	cluster, err := o.cluster.open(nil)
 	if err != nil {
 		return err
 	}
-	targets, more := source.Find(o.targets, source.Options{Context: cmd.Context()})
+	inputs, mistakes, exceptions, err := o.inputs(cmd.Context(), set, cluster, stdin)
+	if err != nil {
+		return err
+	}
+	targets, more := source.Find(slices.Concat(o.targets, o.parameters), source.Options{Context: cmd.Context()})
 	defined, wrong := readDefinitions(o.crds)
 	mistakes = slices.Concat(mistakes, more, wrong)
 	set.programs = catalog.Join(set.programs, exceptions.exceptions)
@@ -154,11 +166,20 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		given:       values,
 		targets:     targets,
 		definitions: defined,
+		cluster:     cluster,
+		query:       o.cluster.query(cluster, set.programs, o.resources),
+		timing:      o.cluster.timing(cmd.ErrOrStderr()),
 	})
+	if result.err != nil {
+		return fmt.Errorf("failed to load resources (%w)", result.err)
+	}
 	trace.done("judged %d resources", result.resources)
 
 	diags := slices.Concat(o.givenWarnings, set.diags, exceptions.diags, mistakes, result.diags)
 	printMistakes(cmd.ErrOrStderr(), diags)
+	if err := o.printMissing(cmd.OutOrStdout(), result.names); err != nil {
+		return err
+	}
 	for range set.refused {
 		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run
 	}

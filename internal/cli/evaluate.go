@@ -30,6 +30,15 @@ type evaluator struct {
 	stages   []policy.Stage    // the groups that some policy has rules of
 	root     world.Root
 	given    *given.Set
+	cluster  *cluster   // that the objects are from; nil for files
+	kind     servedKind // of the objects, from a cluster
+}
+
+// about is e for objects of the kind, from a cluster.
+func (e *evaluator) about(k servedKind) *evaluator {
+	out := *e
+	out.kind = k
+	return &out
 }
 
 // single is one policy by itself.
@@ -75,7 +84,7 @@ func (e *evaluator) all(ctx context.Context, o map[string]any) ([]answer, error)
 		return e.each(ctx, o, "")
 	}
 	out := make([]answer, 0, len(e.stages))
-	req := requestFor(o, e.given)
+	req := e.requestFor(o)
 	var without unverified
 	add := func(a answer) {
 		without.add(a)
@@ -165,7 +174,7 @@ func (u *unverified) add(a answer) {
 
 // request is the request by which one policy judges o, with the values given for the two.
 func (e *evaluator) request(p *policy.Program, o map[string]any, operation policy.Operation) (*policy.Request, error) {
-	req := requestFor(o, e.given)
+	req := e.requestFor(o)
 	v, err := e.given.For(p.Name, req.Name)
 	if err != nil {
 		return nil, err
@@ -195,6 +204,24 @@ func (e *evaluator) request(p *policy.Program, o map[string]any, operation polic
 	}
 	req.Given = v.Rule
 	return req, nil
+}
+
+// requestFor is requestFor for an object of this run.
+func (e *evaluator) requestFor(o map[string]any) *policy.Request {
+	req := requestFor(o, e.given)
+	if e.cluster == nil {
+		return req
+	}
+	req.GVR = e.kind.gvr
+	if k := e.kind; k.sub != "" {
+		req.GVK, req.Subresource = k.gvr.GroupVersion().WithKind(k.kind), k.sub
+	}
+	if _, given := e.given.Namespaces()[req.Namespace]; !given && req.Namespace != "" {
+		req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
+			return e.cluster.namespaceLabels(ctx, req.Namespace)
+		}
+	}
+	return req
 }
 
 // requestFor makes the request by which the command line judges an object: its creation, by the user who was given, else

@@ -41,19 +41,9 @@ var unsupported = []struct {
 	value bool     // takes a value
 	why   string
 }{
-	{[]string{"cluster", "c"}, false, "resources are read from files (--resource)"},
-	{[]string{"namespace", "n"}, true, "it selects resources of a cluster, and resources are read from files"},
-	{[]string{"cluster-wide-resources"}, false, "resources are read from files"},
-	{[]string{"kubeconfig"}, true, "apply does not talk to clusters"},
-	{[]string{"context"}, true, "apply does not talk to clusters"},
-	{[]string{"continue-on-error"}, false, "apply does not talk to clusters"},
-	{[]string{"concurrent"}, true, "apply does not talk to clusters; files are always judged in parallel"},
-	{[]string{"batch-size"}, true, "apply does not talk to clusters"},
-	{[]string{"show-performance"}, false, "use -v 1 to see how long each part takes"},
-	{[]string{"json"}, true, "only Kubernetes objects can be judged"},
-	{[]string{"http-payload", "envoy-payload"}, true, "only Kubernetes objects can be judged"},
-	{[]string{"parameter-resource"}, true, "admission policies with parameters cannot be run"},
-	{[]string{"context-file"}, true, "CEL policies cannot be run"},
+	{[]string{"json"}, true, "payloads are judged by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
+	{[]string{"http-payload", "envoy-payload"}, true, "such requests are judged by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
+	{[]string{"context-file"}, true, "it is read by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
 	{[]string{"registry"}, false, "registries are not asked"},
 }
 

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// cluster is a cluster whose objects are judged, and in which rules look things up with the rights of the kubeconfig.
+type cluster struct {
+	dynamic dynamic.Interface
+	kinds   *served
+	root    *live.Root
+
+	mu     sync.Mutex
+	labels map[string]namespaceLabels
+}
+
+// namespaceLabels is an answer about a namespace.
+type namespaceLabels struct {
+	labels map[string]string
+	err    error
+}
+
+// Requests to the API server: listing waits for each page anyway, but rules may ask a lot.
+const (
+	clusterQPS   = 100
+	clusterBurst = 200
+)
+
+// openCluster finds the cluster as kubectl does and lists what it serves.
+func openCluster(kubeconfig, context string, images world.Images) (*cluster, error) {
+	config, err := clusterConfig(kubeconfig, context)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst, config.UserAgent = clusterQPS, clusterBurst, "ephor-cli"
+	config.WarningHandler = rest.NoWarnings{} // deprecated versions are what policies are about, and not what lists them
+	c := &cluster{labels: map[string]namespaceLabels{}}
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	resources, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	if c.kinds, err = servedBy(resources); err != nil {
+		return nil, fmt.Errorf("list what the cluster serves: %w", err)
+	}
+	api, err := apicall.NewKubernetes(config, apicall.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	services, err := apicall.NewServices(apicall.ServiceOptions{Block: apicall.DefaultBlocklist})
+	if err != nil {
+		return nil, err
+	}
+	reader, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	c.root = &live.Root{
+		Reader: reader, Labels: c.namespaceLabels, API: api, Services: services, Images: images,
+		Access: live.Access{Creator: reader}, Kinds: c.kinds,
+	}
+	c.root.Globals = &clusterGlobals{objects: c.root.For(world.Cluster()).Objects, api: api, services: services}
+	return c, nil
+}
+
+// namespaceLabels reads the labels of a namespace, once.
+func (c *cluster) namespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
+	c.mu.Lock()
+	known, ok := c.labels[namespace]
+	c.mu.Unlock()
+	if ok {
+		return known.labels, known.err
+	}
+	o, err := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		known.err = fmt.Errorf("failed to get the resource's namespace (%w)", err)
+	} else {
+		known.labels = o.GetLabels()
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil, known.err // that is no answer
+	}
+	c.mu.Lock()
+	c.labels[namespace] = known
+	c.mu.Unlock()
+	return known.labels, known.err
+}

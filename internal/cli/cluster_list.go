@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// clusterQuery says which objects of a cluster are judged.
+type clusterQuery struct {
+	kinds     []servedKind
+	namespace string   // empty for all
+	names     []string // empty for all
+	page      int64    // objects that are asked for at once
+	parallel  int      // kinds that are listed at once
+	// strict: what cannot be listed ends the run.
+	strict bool
+}
+
+// inScope leaves the kinds to look at: with a namespace those that lie in namespaces; with wide first those that do not, and
+// without a namespace only them (command line reference §2.3).
+func inScope(kinds []servedKind, namespace string, wide bool) []servedKind {
+	var out []servedKind
+	if wide {
+		out = slices.DeleteFunc(slices.Clone(kinds), func(k servedKind) bool { return k.namespaced })
+		if namespace == "" {
+			return out
+		}
+	}
+	for _, k := range kinds {
+		if k.namespaced || namespace == "" {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// page is a part of the list of one kind.
+type page struct {
+	kind    servedKind
+	objects []source.Object
+	err     error // why the rest of the kind is missing
+	took    time.Duration
+}
+
+// list calls give with all objects, kind by kind in their order, page by page; some kinds ahead are listed meanwhile.
+func (c *cluster) list(ctx context.Context, q clusterQuery, give func(page)) {
+	pages := make([]chan page, len(q.kinds))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for i := range pages {
+		pages[i] = make(chan page)
+	}
+	for range max(q.parallel, 1) {
+		wg.Go(func() {
+			for i := range next {
+				c.listKind(ctx, q, q.kinds[i], func(p page) { pages[i] <- p })
+				close(pages[i])
+			}
+		})
+	}
+	go func() {
+		for i := range pages {
+			next <- i
+		}
+		close(next)
+	}()
+	for _, kind := range pages {
+		for p := range kind {
+			give(p)
+		}
+	}
+	wg.Wait()
+}
+
+// listKind lists one kind. Names are asked for one by one, since a cluster may be large.
+func (c *cluster) listKind(ctx context.Context, q clusterQuery, k servedKind, give func(page)) {
+	if len(q.names) == 0 {
+		c.listPages(ctx, q, k, metav1.ListOptions{Limit: q.page}, give)
+	}
+	for _, name := range q.names {
+		c.listPages(ctx, q, k, metav1.ListOptions{Limit: q.page, FieldSelector: "metadata.name=" + path.Base(name)}, give)
+	}
+}
+
+func (c *cluster) listPages(ctx context.Context, q clusterQuery, k servedKind, options metav1.ListOptions, give func(page)) {
+	var resource dynamic.ResourceInterface = c.dynamic.Resource(k.gvr)
+	if k.namespaced && q.namespace != "" {
+		resource = c.dynamic.Resource(k.gvr).Namespace(q.namespace)
+	}
+	for {
+		start := time.Now()
+		list, err := resource.List(ctx, options)
+		if expired := restart(err); expired != "" && options.Continue != expired {
+			options.Continue = expired // the rest, as it is now
+			continue
+		}
+		if err != nil {
+			give(page{kind: k, err: fmt.Errorf("list %s: %w", k.gvr.GroupResource(), err), took: time.Since(start)})
+			return
+		}
+		p := page{kind: k, objects: make([]source.Object, 0, len(list.Items))}
+		for i := range list.Items {
+			o := &list.Items[i]
+			if k.sub != "" {
+				if o, err = c.subresource(ctx, k, o); err != nil {
+					if !apierrors.IsNotFound(err) {
+						p.err = err
+					}
+					continue
+				}
+			}
+			p.objects = append(p.objects, listed(o))
+		}
+		p.took = time.Since(start)
+		give(p)
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return
+		}
+	}
+}
+
+// restart is the token with which a list goes on that was under way for too long.
+func restart(err error) string {
+	if status, ok := err.(apierrors.APIStatus); ok && apierrors.IsResourceExpired(err) {
+		return status.Status().ListMeta.Continue
+	}
+	return ""
+}
+
+// subresource reads the subresource of an object.
+func (c *cluster) subresource(ctx context.Context, k servedKind, of *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	var resource dynamic.ResourceInterface = c.dynamic.Resource(k.gvr)
+	if k.namespaced {
+		resource = c.dynamic.Resource(k.gvr).Namespace(of.GetNamespace())
+	}
+	o, err := resource.Get(ctx, of.GetName(), metav1.GetOptions{}, k.sub)
+	if err != nil {
+		return nil, fmt.Errorf("get %s/%s of %s: %w", k.gvr.Resource, k.sub, of.GetName(), err)
+	}
+	return o, nil
+}
+
+// listed is an object as those of files are.
+func listed(o *unstructured.Unstructured) source.Object {
+	return source.Object{Value: o.Object, Pos: func(path string) diag.Position {
+		at := o.GetName()
+		if ns := o.GetNamespace(); ns != "" {
+			at = ns + "/" + at
+		}
+		return diag.Position{File: o.GetKind() + " " + at}
+	}}
+}
