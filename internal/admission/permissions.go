@@ -16,7 +16,7 @@ import (
 
 // Accounts are the full names (system:serviceaccount:namespace:name) of those who carry out what policies ask for; empty
 // for those that do not exist, whose rights are not looked at.
-type Accounts struct{ Background, Reports string }
+type Accounts struct{ Background, Reports, Cleanup string }
 
 // Texts of the control plane reference §11.1, verbatim, except that of the author.
 const (

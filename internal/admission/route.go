@@ -38,8 +38,11 @@ const (
 	mutateStages   = policy.StageMutate | policy.StageVerifyImages
 )
 
-// routes is the table: every path of a POST that does not name a policy.
-var routes = map[string]*route{
+// table holds the paths of a process.
+type table map[string]*route
+
+// routes is the table of the admission controller: every path of a POST that does not name a policy.
+var routes = table{
 	"/validate":          {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages}},
 	"/validate/fail":     {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
 	"/validate/ignore":   {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
@@ -58,12 +61,12 @@ var routes = map[string]*route{
 const finegrained = "/finegrained/"
 
 // find returns the row for a path, nil when there is none.
-func find(path string) *route {
-	if row := routes[path]; row != nil {
+func (t table) find(path string) *route {
+	if row := t[path]; row != nil {
 		return row
 	}
 	base, key, ok := strings.Cut(path, finegrained)
-	row := routes[base]
+	row := t[base]
 	if !ok || row == nil || row.FailurePolicy == nil || key == "" || strings.Count(key, "/") > 1 {
 		return nil
 	}

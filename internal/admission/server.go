@@ -79,6 +79,7 @@ type Options struct {
 // Server answers reviews.
 type Server struct {
 	Options
+	routes   table
 	snapshot func() *catalog.Snapshot
 	settings *settings.Store
 	root     world.Root
@@ -99,7 +100,7 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
-	srv := &Server{Options: o, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
@@ -160,7 +161,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveHealth(w, r)
 		return
 	}
-	row := find(r.URL.Path)
+	row := s.routes.find(r.URL.Path)
 	switch {
 	case row == nil:
 		http.NotFound(w, r)
