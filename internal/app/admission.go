@@ -83,6 +83,9 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 	}
 
 	p.certs.events = p.events
+	p.installation = &installation{
+		namespace: e.namespace, reader: m.GetCache(), client: m.GetClient(), events: p.events, log: log, leaving: newTrigger(),
+	}
 
 	// The cache outlives ctx: requests that are finished during the drain still ask it.
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
@@ -161,10 +164,12 @@ type process struct {
 	unlocked  unlocked
 	heartbeat *heartbeat
 	events    *event.Queue
-	policies  *policies
-	globals   *globals
-	discovery *webhookconf.Discovery
-	cluster   *cluster
+	// installation is what the webhook configurations go away with.
+	installation *installation
+	policies     *policies
+	globals      *globals
+	discovery    *webhookconf.Discovery
+	cluster      *cluster
 
 	observing *observing
 
@@ -200,9 +205,9 @@ func (p *process) watch(ctx context.Context) error {
 		UpdateFunc: func(any, any) { p.policies.changed.fire() },
 		DeleteFunc: func(any) { p.policies.changed.fire() },
 	}
-	none := toolscache.ResourceEventHandlerFuncs{}
 	all := []watched{
-		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), none},
+		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
+		{ownerObject(), drift},
 		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
 		{policyObject(globalEntryGVK), p.globals.handler()},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
@@ -212,6 +217,9 @@ func (p *process) watch(ctx context.Context) error {
 		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
 	}
 	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {
+		return err
+	}
+	if err := p.watchKinds(ctx); err != nil {
 		return err
 	}
 	p.globals.settle(ctx)
@@ -252,6 +260,7 @@ func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
 		p.certs.watch(),
+		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
 	} {
 		t = p.observing.counted(t)
 		running.Go(func() { t.run(ctx, p.log) })
@@ -288,9 +297,13 @@ func (p *process) leaderTasks() []task {
 		certs: p.certs, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,
-			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports,
+			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
+			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
 		},
-		apply:  &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log},
+		installation: p.installation,
+		apply: &webhookconf.Reconciler{
+			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
+		},
 		status: &status.Writer{Client: m.GetClient()},
 		log:    p.log,
 	}

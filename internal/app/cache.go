@@ -76,6 +76,7 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 	}
 	own := map[string]cache.Config{e.namespace: {}}
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
+	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
 	shared := true // bindings are only read
 	noDrain := time.Duration(0)
 	exceptions := cache.ByObject{}
@@ -98,6 +99,8 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
 				policyObject(exceptionGVK):                    exceptions,
 				namespaceObject():                             {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+				crdObject():                                   {Transform: onlyIdentity},
+				ownerObject():                                 {Label: owners, Transform: onlyIdentity},
 				&rbacv1.RoleBinding{}:                         {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
 				&rbacv1.ClusterRoleBinding{}:                  {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
 			},
@@ -123,7 +126,7 @@ func stripManagedFields(obj any) (any, error) {
 func onlyLabels(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		o.ObjectMeta = metav1.ObjectMeta{
-			Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels,
+			Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels, DeletionTimestamp: o.DeletionTimestamp,
 		}
 	}
 	return obj, nil

@@ -25,6 +25,7 @@ type admissionFlags struct {
 	globals          globalFlags
 	reportsAccount   string
 	serving          servingFlags
+	webhooks         webhookFlags
 }
 
 // envForceIgnore is the environment's form of --forceFailurePolicyIgnore; the flag wins.
@@ -46,6 +47,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	f.globals.register(fs)
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.serving.register(fs)
+	f.webhooks.register(fs)
 	registerKnown(fs, knownFlags, "A")
 }
 

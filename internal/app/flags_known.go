@@ -60,8 +60,6 @@ var knownFlags = []knownFlag{
 	{"enableConfigMapCaching", "ABRC", true, "ConfigMaps of context entries are read when they are asked for"},
 	{"enableDeferredLoading", "ABRC", true, "context entries are always loaded when they are first used"},
 	{"webhookRegistrationTimeout", "A", false, "webhooks are registered without waiting"},
-	{"autoUpdateWebhooks", "A", true, "webhook configurations always follow the policies"},
-	{"excludeBootstrapResources", "A", true, "wildcards never cover what a cluster needs to start"},
 	{"dumpPatches", "A", true, whyInternal},
 	{"cleanupServerHost", "ABRI", false, "only the cleanup controller listens there"},
 	{"cleanupServerPort", "ABRI", false, "only the cleanup controller listens there"},

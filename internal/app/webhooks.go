@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,9 +26,22 @@ type follow struct {
 	certs     *certificates
 	unlocked  *unlocked
 	heartbeat *heartbeat
-	apply     *webhookconf.Reconciler
-	status    *status.Writer
-	log       *slog.Logger
+	// installation owns the configurations.
+	installation *installation
+	apply        *webhookconf.Reconciler
+	status       *status.Writer
+	log          *slog.Logger
+}
+
+// webhookFlags shape the webhook configurations.
+type webhookFlags struct {
+	follow, excludeBootstrap, derive bool
+}
+
+func (f *webhookFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.follow, "autoUpdateWebhooks", true, "let the resource webhooks follow the policies; when false they are made once, for every request, and left alone")
+	fs.BoolVar(&f.excludeBootstrap, "excludeBootstrapResources", false, "never ask for Nodes and CertificateSigningRequests in webhooks that fail closed, also where a policy names them")
+	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive match conditions of webhooks from the policies, so that the API server asks only where a policy may apply")
 }
 
 // retryUnknown is how soon a kind is looked up again that the API server did not serve, retryConflict how soon a write
@@ -53,20 +67,38 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 		f.log.Info("waiting for the certificate authority", "secret", f.certs.flags.caSecret)
 		return 0, nil // its arrival is news
 	}
+	if leaving, err := f.installation.terminating(ctx); err != nil || leaving {
+		return 0, err // the configurations are removed, and not made again
+	}
+	owner, err := f.installation.owner(ctx)
+	if err != nil {
+		return 0, err
+	}
+	stored, err := f.apply.Stored(ctx)
+	if err != nil {
+		return 0, err
+	}
 	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
 		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.resources, Options: f.options,
+		Owner: owner, Stored: stored,
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := f.keepOpen(ctx, want); err != nil {
-		return 0, err
-	}
-	switch _, err := f.apply.Apply(ctx, want); {
-	case apierrors.IsConflict(err):
-		return retryConflict, nil // the cache lags behind a write, mostly our own
-	case err != nil:
-		return 0, err
+	if owner == nil {
+		for key := range ready {
+			ready[key] = errNoOwner
+		}
+	} else {
+		if err := f.keepOpen(ctx, want); err != nil {
+			return 0, err
+		}
+		switch _, err := f.apply.Apply(ctx, want); {
+		case apierrors.IsConflict(err):
+			return retryConflict, nil // the cache lags behind a write, mostly our own
+		case err != nil:
+			return 0, err
+		}
 	}
 	mistakes := map[string]error{} // of policies that were stored past our review
 	for _, p := range programs {

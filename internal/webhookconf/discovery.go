@@ -67,6 +67,15 @@ func (d *Discovery) Find(group, version, kind, sub string) ([]Resource, error) {
 	})
 }
 
+// Invalidate makes the next question fetch the list anew.
+func (d *Discovery) Invalidate() {
+	if l := d.current.Load(); l != nil {
+		old := *l
+		old.fetched = time.Time{}
+		d.current.CompareAndSwap(l, &old)
+	}
+}
+
 // KindFor returns the kind of a main resource; an error when the API server does not serve it.
 func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	found, err := d.search(func(r Resource) bool {
