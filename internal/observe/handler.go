@@ -44,26 +44,24 @@ var compressors = sync.Pool{New: func() any {
 	return z
 }}
 
-// write writes our families and the gathered ones in order of name. Each family is written by itself, so that a scrape
-// needs no memory for the whole page.
+// write writes our families and the gathered ones in order of name.
 func (m *Metrics) write(w io.Writer, gathered []*dto.MetricFamily) error {
-	var buf []byte
-	for _, f := range m.ordered {
-		for len(gathered) > 0 && gathered[0].GetName() < f.Name {
+	page := &pageWriter{w: w}
+	theirs := func(until string) error {
+		page.flush(true)
+		for len(gathered) > 0 && (until == "" || gathered[0].GetName() < until) {
 			if _, err := expfmt.MetricFamilyToText(w, gathered[0]); err != nil {
 				return err
 			}
 			gathered = gathered[1:]
 		}
-		buf = f.appendText(buf[:0])
-		if _, err := w.Write(buf); err != nil {
+		return page.err
+	}
+	for _, f := range m.ordered {
+		if err := theirs(f.Name); err != nil {
 			return err
 		}
+		page.family(f)
 	}
-	for _, g := range gathered {
-		if _, err := expfmt.MetricFamilyToText(w, g); err != nil {
-			return err
-		}
-	}
-	return nil
+	return theirs("")
 }

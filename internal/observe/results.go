@@ -34,15 +34,19 @@ func resultKinds(get func(string) *family) map[string]resultFamilies {
 	}
 }
 
-// resultKey says which series a result belongs to. It holds the rule by its address: finding the series of a result must
-// cost less than the rule did.
-type resultKey struct {
-	rule            *policy.Rule
+// requestKey is what the results of one request have in common.
+type requestKey struct {
 	kind, namespace string
 	operation       policy.Operation
-	status          policy.Status
 	origin          policy.RequestOrigin
 	dryRun          bool
+}
+
+// resultKey says which of the series of a requestKey a result belongs to. It holds the rule by its address: finding the
+// series of a result must cost less than the rule did.
+type resultKey struct {
+	rule   *policy.Rule
+	status policy.Status
 }
 
 type resultSeries struct{ count, took *series }
@@ -53,40 +57,60 @@ type resultCache struct{ now atomic.Pointer[resultMap] }
 
 type resultMap struct {
 	mu     sync.RWMutex
-	series map[resultKey]resultSeries
+	series map[requestKey]map[resultKey]resultSeries
+	size   int
 }
 
-func (c *resultCache) clear() { c.now.Store(&resultMap{series: map[resultKey]resultSeries{}}) }
+func (c *resultCache) clear() {
+	c.now.Store(&resultMap{series: map[requestKey]map[resultKey]resultSeries{}})
+}
 
 func (m *Metrics) judged(out *policy.Outcome) {
 	req := out.Request
 	// The cache is taken before the series are looked up: series of a configuration that has gone since then only get
 	// into a cache that has gone too.
 	cache := m.results.now.Load()
-	key := resultKey{kind: req.GVK.Kind, namespace: req.Namespace, operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
-	for i := range out.Results {
-		r := &out.Results[i]
-		key.rule, key.status = r.Rule, r.Status
-		cache.mu.RLock()
-		s, ok := cache.series[key]
-		cache.mu.RUnlock()
+	key := requestKey{kind: req.GVK.Kind, namespace: req.Namespace, operation: req.Operation, origin: req.Origin, dryRun: req.DryRun}
+	next := cache.count(out.Results, key)
+	for next < len(out.Results) {
+		r := &out.Results[next]
+		cache.keep(key, resultKey{r.Rule, r.Status}, m.resolve(r, req), m.options.MaxSeries)
+		next += cache.count(out.Results[next:], key)
+	}
+}
+
+// count counts results up to the first one whose series is not known, and returns how many it counted.
+func (c *resultMap) count(results []policy.Result, key requestKey) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	known := c.series[key]
+	for i := range results {
+		r := &results[i]
+		s, ok := known[resultKey{r.Rule, r.Status}]
 		if !ok {
-			s = m.resolve(r, req)
-			cache.keep(key, s, m.options.MaxSeries)
+			return i
 		}
 		s.count.add(1)
 		s.took.observe(r.Elapsed.Seconds())
 	}
+	return len(results)
 }
 
-func (c *resultMap) keep(key resultKey, s resultSeries, max int) {
-	key.kind, key.namespace = strings.Clone(key.kind), strings.Clone(key.namespace) // they may be parts of the review
+func (c *resultMap) keep(of requestKey, key resultKey, s resultSeries, max int) {
+	of.kind, of.namespace = strings.Clone(of.kind), strings.Clone(of.namespace) // they may be parts of the review
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.series) >= max {
+	if c.size >= max {
 		clear(c.series)
+		c.size = 0
 	}
-	c.series[key] = s
+	known := c.series[of]
+	if known == nil {
+		known = map[resultKey]resultSeries{}
+		c.series[of] = known
+	}
+	known[key] = s
+	c.size++
 }
 
 // resolve finds the series of a result; none when its namespace is not counted.

@@ -1,32 +1,51 @@
 package observe
 
 import (
+	"io"
 	"math"
 	"strconv"
 	"strings"
 )
 
-// appendText writes the family in the text format of Prometheus, version 0.0.4.
-func (f *family) appendText(b []byte) []byte {
-	st, rows := f.rows()
-	if st.off || len(rows) == 0 {
-		return b
-	}
-	columns := f.columns(st.keep)
-	b = f.appendSeries(b, f.Exposed(), columns, rows)
-	if st.bare && f.Exposed() != f.Name {
-		b = f.appendSeries(b, f.Name, columns, rows)
-	}
-	return b
+// pageWriter writes a page piece by piece, so that a page of many series needs no memory for all of them.
+type pageWriter struct {
+	w   io.Writer
+	b   []byte
+	err error
 }
 
-func (f *family) appendSeries(b []byte, name string, columns []column, rows []row) []byte {
-	b = append(append(append(append(b, "# HELP "...), name...), ' '), f.Help...)
-	b = append(append(append(append(b, "\n# TYPE "...), name...), ' '), f.Kind.String()...)
-	b = append(b, '\n')
+// flush writes what has come together, when that is much or when it is to be all.
+func (p *pageWriter) flush(all bool) {
+	if len(p.b) < 64<<10 && !all {
+		return
+	}
+	if p.err == nil {
+		_, p.err = p.w.Write(p.b)
+	}
+	p.b = p.b[:0]
+}
+
+// family writes a family in the text format of Prometheus, version 0.0.4.
+func (p *pageWriter) family(f *family) {
+	st, rows := f.rows()
+	if st.off || len(rows) == 0 {
+		return
+	}
+	columns := f.columns(st.keep)
+	p.series(f, f.Exposed(), columns, rows)
+	if st.bare && f.Exposed() != f.Name {
+		p.series(f, f.Name, columns, rows)
+	}
+}
+
+func (p *pageWriter) series(f *family, name string, columns []column, rows []row) {
+	p.b = append(append(append(append(p.b, "# HELP "...), name...), ' '), f.Help...)
+	p.b = append(append(append(append(p.b, "\n# TYPE "...), name...), ' '), f.Kind.String()...)
+	p.b = append(p.b, '\n')
 	var values []string
 	for _, r := range rows {
 		values = split(values, r.key)
+		b := p.b
 		switch f.Kind {
 		case Counter:
 			b = appendLabels(append(b, name...), columns, values, "")
@@ -51,9 +70,9 @@ func (f *family) appendSeries(b []byte, name string, columns []column, rows []ro
 			b = appendLabels(append(append(b, name...), "_count"...), columns, values, "")
 			b = strconv.AppendUint(b, total, 10)
 		}
-		b = append(b, '\n')
+		p.b = append(b, '\n')
+		p.flush(false)
 	}
-	return b
 }
 
 // appendLabels writes the labels and a space; bound is the value of le, which a series of a histogram's bucket has.

@@ -247,4 +247,3 @@ func (r tracing) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets client-go find what is below.
 func (r tracing) WrappedRoundTripper() http.RoundTripper { return r.next }
-

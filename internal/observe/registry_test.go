@@ -1,0 +1,138 @@
+package observe
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// A metric that is full counts in series whose open labels are "other" and whose other labels are true, so that sums by
+// those stay right; and it says so.
+func TestCap(t *testing.T) {
+	m := NewMetrics(Options{MaxSeries: 10})
+	p, r := program("require-labels")
+	for i := range 50 {
+		m.Judged(outcome(p, r, fmt.Sprintf("ns-%d", i), policy.StatusPass))
+		m.Judged(outcome(p, r, fmt.Sprintf("ns-%d", i), policy.StatusFail))
+	}
+	families := parsePage(t, page(t, m))
+	sums := map[string]float64{}
+	others := 0
+	for _, s := range families["kyverno_policy_results_total"].Metric {
+		labels := map[string]string{}
+		for _, l := range s.Label {
+			labels[l.GetName()] = l.GetValue()
+		}
+		sums[labels["rule_result"]] += s.Counter.GetValue()
+		if labels["resource_namespace"] == other {
+			others++
+			if labels["policy_name"] != other || labels["rule_name"] != other || labels["resource_kind"] != other {
+				t.Errorf("an open label is left: %v", labels)
+			}
+			if labels["rule_type"] != "validate" || labels["policy_validation_mode"] != "enforce" {
+				t.Errorf("a closed label is lost: %v", labels)
+			}
+		}
+	}
+	if sums["pass"] != 50 || sums["fail"] != 50 || others != 2 {
+		t.Errorf("sums %v, %d series of others", sums, others)
+	}
+	if n := len(families["kyverno_policy_results_total"].Metric); n != 12 {
+		t.Errorf("%d series", n)
+	}
+	contains(t, page(t, m), `ephor_metric_overflow_total{metric="kyverno_policy_results_total",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 90`)
+}
+
+// Whatever users write into names can be written into labels.
+func TestValues(t *testing.T) {
+	m := NewMetrics(Options{})
+	for _, name := range []string{"a\"b\\c\nd", "\xff\xfe", strings.Repeat("ü", 1000), "{}", ""} {
+		p, r := program(name)
+		m.Judged(outcome(p, r, "default", policy.StatusPass))
+		m.Judged(outcome(p, r, "default", policy.StatusPass))
+	}
+	families := parsePage(t, page(t, m))
+	got := map[string]float64{}
+	for _, s := range families["kyverno_policy_results_total"].Metric {
+		for _, l := range s.Label {
+			if l.GetName() == "policy_name" {
+				got[l.GetValue()] = s.Counter.GetValue()
+				if len(l.GetValue()) > longest {
+					t.Errorf("%d bytes", len(l.GetValue()))
+				}
+			}
+		}
+	}
+	for _, name := range []string{"a\"b\\c\nd", "�", "{}", "", strings.Repeat("ü", longest/2)} {
+		if got[name] != 2 {
+			t.Errorf("%q: %v in %v", name, got[name], got)
+		}
+	}
+}
+
+// Requests go on while the configuration changes and pages are written.
+func TestConcurrency(t *testing.T) {
+	m := NewMetrics(Options{MaxSeries: 20})
+	m.Policies(func() []PolicyState { p, _ := program("x"); return []PolicyState{{p, true}} })
+	handler := m.HTTP(m.Handler())
+	p, r := program("require-labels")
+	var running sync.WaitGroup
+	for g := range 4 {
+		running.Go(func() {
+			for i := range 200 {
+				m.Judged(outcome(p, r, fmt.Sprintf("ns-%d", i%30), policy.Status(1+i%5)))
+				m.Reviewed(outcome(p, r, "x", 1).Request, "ValidatingWebhookConfiguration", g%2 == 0, time.Millisecond)
+				switch i % 20 {
+				case 3:
+					m.Configure(Config{Exclude: []string{"x"}, Exposure: map[string]Exposure{nameResults: {DisabledLabelDimensions: []string{"rule_name"}}}})
+				case 9:
+					m.Configure(Config{})
+				case 13:
+					handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/validate/fail?timeout=10s", nil))
+				case 17:
+					m.forget()
+					m.PolicyChanged(p, Updated)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+func BenchmarkJudged(b *testing.B) {
+	m := NewMetrics(Options{})
+	p, r := program("require-labels")
+	out := outcome(p, r, "default", policy.StatusPass)
+	for range 17 {
+		out.Results = append(out.Results, out.Results[0])
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Judged(out)
+	}
+}
+
+func BenchmarkReviewed(b *testing.B) {
+	m := NewMetrics(Options{})
+	req := outcome(nil, nil, "default", policy.StatusPass).Request
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Reviewed(req, "ValidatingWebhookConfiguration", true, time.Millisecond)
+	}
+}
+
+// BenchmarkPage is a scrape of a process with a thousand series for each metric.
+func BenchmarkPage(b *testing.B) {
+	m := NewMetrics(Options{})
+	fill(m, 1000)
+	handler := m.Handler()
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	}
+}
