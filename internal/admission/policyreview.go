@@ -48,6 +48,9 @@ func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ *route
 	if changed && !diags.HasErrors() {
 		diags.Add(s.checkRights(ctx, program, req.User)...)
 		diags.Add(s.warnReports(ctx, program)...)
+		if s.ReviewWebhooks != nil {
+			diags.Add(s.ReviewWebhooks(program)...)
+		}
 	}
 	if diags.HasErrors() {
 		return response{message: refusal(diags.Errors())}, nil

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -57,6 +58,8 @@ type Options struct {
 	Exceptions Exceptions
 	// Accounts carry out what policies ask for.
 	Accounts Accounts
+	// ReviewWebhooks warns of what a new policy means for the webhooks; nil for no such warnings.
+	ReviewWebhooks func(*policy.Program) diag.List
 	// Clients says whom the server answers.
 	Clients Clients
 	// ProtectManaged: what is labelled as managed by kyverno is changed by accounts of Namespace only.

@@ -19,8 +19,10 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -102,8 +104,9 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval),
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 		Clients:    clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: work,
-		Tell:     tellResults(p.events, p.catalog.Snapshot),
-		Accounts: admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
+		Tell:           tellResults(p.events, p.catalog.Snapshot),
+		ReviewWebhooks: func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
+		Accounts:       admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
 		Globals: p.globals.store, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,

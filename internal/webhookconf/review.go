@@ -7,12 +7,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Texts of the warnings; %s is the rule, then the kinds.
+// Texts of the warnings, short enough for the API server, which cuts what is longer than 256 characters; %s is the rule, then the kinds.
 const (
-	textWildcard = "rule %s: the wildcard in %s costs the cluster a call for each request that it covers; it brings neither " +
-		"Events, Leases, Endpoints, EndpointSlices, reviews and reports nor Nodes, CertificateSigningRequests and Ephor's own kinds: name a kind to have it judged at admission"
+	textWildcard = "rule %s: the wildcard in %s costs a call for each request that it covers; it does not bring Events, Leases, Endpoints, " +
+		"reviews, reports, Nodes, CSRs and Ephor's own kinds: name a kind to have it judged"
 	textBootstrap = "rule %s: while Ephor does not answer, every request for %s is refused (failurePolicy Fail), and nodes and controllers need " +
-		"those to come back: set failurePolicy Ignore unless that is meant"
+		"them to come back: set failurePolicy Ignore unless that is meant"
 )
 
 // Review tells the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
