@@ -177,3 +177,48 @@ func BenchmarkFiltered(b *testing.B) {
 		}
 	}
 }
+
+// What the API server would refuse in a webhook configuration is refused here, since it would keep all of them from being
+// written.
+func TestWebhookKeys(t *testing.T) {
+	for _, c := range []struct{ key, value, want string }{
+		{"webhookLabels", `{"team":"a"}`, ""},
+		{"webhookLabels", `{"team":"a b"}`, `"a b" is not a value of team`},
+		{"webhookLabels", `{"team":1}`, "not a JSON object of texts"},
+		{"webhookLabels", `{"-":"a"}`, `"-" is not a name`},
+		{"webhookAnnotations", `{"admissions.enforcer/disabled":"any text"}`, ""},
+		{"webhookAnnotations", `[]`, "not a JSON object of texts"},
+		{"matchConditions", `[{"name":"a","expression":"true"}]`, ""},
+		{"matchConditions", `[{"name":"a","expression":"true"},{"name":"a","expression":"true"}]`, "two conditions have the name a"},
+		{"matchConditions", `[{"name":"a"}]`, "the condition a has no expression"},
+		{"matchConditions", `[{"expression":"true"}]`, `"" is not a name`},
+		{"matchConditions", `{}`, "not a JSON list"},
+		{"matchConditions", "[" + strings.Repeat(`{},`, 64) + "{}]", "65 conditions, but a webhook takes 64"},
+		{"maxContextSize", "-1", "-1 is negative"},
+	} {
+		s, diags := Parse(map[string]string{c.key: c.value})
+		if c.want == "" {
+			if len(diags) > 0 || len(s.Webhook.Labels)+len(s.Webhook.Annotations)+len(s.Webhook.MatchConditions) != 1 {
+				t.Errorf("%s %s: %v, %+v", c.key, c.value, diags, s.Webhook)
+			}
+			continue
+		}
+		if len(diags) != 1 || !strings.Contains(diags[0].Summary, c.want) || len(s.Webhook.Labels)+len(s.Webhook.Annotations)+len(s.Webhook.MatchConditions) != 0 || s.MaxContextSize != 2<<20 {
+			t.Errorf("%s %s: %v, want %q", c.key, c.value, diags, c.want)
+		}
+	}
+}
+
+// Every key is documented once.
+func TestKeysAreDocumented(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range Keys() {
+		if seen[k.Name] || k.Form == "" || k.Default == "" || !strings.HasSuffix(k.Doc, ".") {
+			t.Errorf("%+v", k.Name)
+		}
+		seen[k.Name] = true
+	}
+	if len(seen) != len(readers) || len(seen) != 15 {
+		t.Errorf("%d keys", len(seen))
+	}
+}

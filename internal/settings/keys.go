@@ -1,0 +1,170 @@
+package settings
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Key is one key of the ConfigMap.
+type Key struct {
+	Name string
+	// Form is how its value is written, Default what holds without the key, Doc what it does.
+	Form, Default, Doc string
+
+	// read puts the value into Settings; its error names what is wrong with it.
+	read func(s *Settings, value string) error
+}
+
+// Keys are all keys, as they are documented.
+func Keys() []Key { return slices.Clone(keys) }
+
+// Texts that several keys share.
+const (
+	formList   = "comma-separated list with wildcards; an item that begins with `!` is judged in any case"
+	formBool   = "true or false"
+	defaultNil = "none"
+)
+
+var keys = []Key{
+	{"resourceFilters", "groups `[kind,namespace,name]` with wildcards; the kind may be `group/version/Kind/subresource`", defaultNil,
+		"Resources that no policy judges. What is missing in a group matches only what is empty. A filter on a namespace covers the Namespace object, too.",
+		func(s *Settings, v string) (err error) {
+			s.filters, err = parseFilters(v)
+			return err
+		}},
+	{"excludeUsernames", formList, defaultNil, "Users whose requests are let through without being judged.",
+		func(s *Settings, v string) error { s.users.names.parse(v); return nil }},
+	{"excludeGroups", formList, defaultNil, "Groups whose members' requests are let through without being judged.",
+		func(s *Settings, v string) error { s.users.groups.parse(v); return nil }},
+	{"excludeRoles", formList, defaultNil, "Roles (`namespace:name`) of those whose requests are let through without being judged.",
+		func(s *Settings, v string) error { s.users.roles.parse(v); return nil }},
+	{"excludeClusterRoles", formList, defaultNil, "Cluster roles of those whose requests are let through without being judged.",
+		func(s *Settings, v string) error { s.users.clusterRoles.parse(v); return nil }},
+	{"defaultRegistry", "host name, perhaps with a port and a path", "docker.io", "The registry of image references that name none.",
+		func(s *Settings, v string) error {
+			host, _, _ := strings.Cut(v, "/")
+			host, _, _ = strings.Cut(host, ":")
+			if problems := validation.IsDNS1123Subdomain(host); len(problems) > 0 {
+				return fmt.Errorf("%q is not a registry: %s", v, strings.Join(problems, "; "))
+			}
+			s.DefaultRegistry = v
+			return nil
+		}},
+	{"enableDefaultRegistryMutation", formBool, "true", "Whether policies see the default registry in image references that name none.",
+		func(s *Settings, v string) error { return parseBool(&s.MutateRegistry, v) }},
+	{"generateSuccessEvents", formBool, "false", "Whether events are written for what passed, was changed or made, too.",
+		func(s *Settings, v string) error { return parseBool(&s.SuccessEvents, v) }},
+	{"successEventActions", "comma-separated list of event actions, such as `Resource Mutated`", "all actions", "Of the events for successes only those with these actions are written.",
+		func(s *Settings, v string) error { s.SuccessEventActions = list(v); return nil }},
+	{"webhooks", "JSON object with `namespaceSelector` and `objectSelector`", "`{}`", "Selectors of the webhook configurations for resources.",
+		func(s *Settings, v string) error {
+			var w struct {
+				NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
+				ObjectSelector    *metav1.LabelSelector `json:"objectSelector"`
+			}
+			if err := json.Unmarshal([]byte(v), &w); err != nil {
+				return fmt.Errorf("not a JSON object with namespaceSelector and objectSelector: %w", err)
+			}
+			for _, sel := range []*metav1.LabelSelector{w.NamespaceSelector, w.ObjectSelector} {
+				if _, err := metav1.LabelSelectorAsSelector(sel); err != nil {
+					return err
+				}
+			}
+			s.Webhook.NamespaceSelector, s.Webhook.ObjectSelector = w.NamespaceSelector, w.ObjectSelector
+			return nil
+		}},
+	{"webhookAnnotations", "JSON object of texts", defaultNil, "Annotations of all webhook configurations.",
+		func(s *Settings, v string) error { return parseTexts(&s.Webhook.Annotations, v, nil) }},
+	{"webhookLabels", "JSON object of texts", defaultNil, "Labels of all webhook configurations, besides our own.",
+		func(s *Settings, v string) error {
+			return parseTexts(&s.Webhook.Labels, v, validation.IsValidLabelValue)
+		}},
+	{"matchConditions", "JSON list of `{name, expression}`", defaultNil, "CEL conditions of the webhook configurations.",
+		func(s *Settings, v string) error { return parseConditions(&s.Webhook.MatchConditions, v) }},
+	{"updateRequestThreshold", "number", "1000", "UpdateRequests from which on no more are added: work waits, with a warning, an event and a metric. 0 or less: no limit.",
+		func(s *Settings, v string) (err error) {
+			n, err := strconv.Atoi(v)
+			if err == nil {
+				s.UpdateRequestThreshold = n
+			}
+			return err
+		}},
+	{"maxContextSize", "quantity", "2Mi", "Limit of what the context entries of one rule load; 0: only the rule's budget counts.",
+		func(s *Settings, v string) error {
+			q, err := resource.ParseQuantity(v)
+			switch {
+			case err != nil:
+				return err
+			case q.Sign() < 0:
+				return fmt.Errorf("%s is negative", v)
+			}
+			s.MaxContextSize = q.Value()
+			return nil
+		}},
+}
+
+// readers finds the reader of a key.
+var readers = func() map[string]func(*Settings, string) error {
+	m := make(map[string]func(*Settings, string) error, len(keys))
+	for _, k := range keys {
+		m[k.Name] = k.read
+	}
+	return m
+}()
+
+// parseTexts reads the labels or annotations of webhook configurations. One that the API server refuses would keep all
+// of them from being written.
+func parseTexts(to *map[string]string, v string, valid func(string) []string) error {
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(v), &texts); err != nil {
+		return fmt.Errorf("not a JSON object of texts: %w", err)
+	}
+	for _, k := range sortedKeys(texts) {
+		if problems := validation.IsQualifiedName(k); len(problems) > 0 {
+			return fmt.Errorf("%q is not a name: %s", k, strings.Join(problems, "; "))
+		}
+		if valid == nil {
+			continue
+		}
+		if problems := valid(texts[k]); len(problems) > 0 {
+			return fmt.Errorf("%q is not a value of %s: %s", texts[k], k, strings.Join(problems, "; "))
+		}
+	}
+	*to = texts
+	return nil
+}
+
+// maxConditions is how many conditions the API server takes for a webhook.
+const maxConditions = 64
+
+// parseConditions reads matchConditions as far as the API server checks them without CEL.
+func parseConditions(to *[]MatchCondition, v string) error {
+	var conditions []MatchCondition
+	if err := json.Unmarshal([]byte(v), &conditions); err != nil {
+		return fmt.Errorf("not a JSON list of {name, expression}: %w", err)
+	}
+	if len(conditions) > maxConditions {
+		return fmt.Errorf("%d conditions, but a webhook takes %d", len(conditions), maxConditions)
+	}
+	seen := map[string]bool{}
+	for _, c := range conditions {
+		switch problems := validation.IsQualifiedName(c.Name); {
+		case len(problems) > 0:
+			return fmt.Errorf("%q is not a name: %s", c.Name, strings.Join(problems, "; "))
+		case seen[c.Name]:
+			return fmt.Errorf("two conditions have the name %s", c.Name)
+		case strings.TrimSpace(c.Expression) == "":
+			return fmt.Errorf("the condition %s has no expression", c.Name)
+		}
+		seen[c.Name] = true
+	}
+	*to = conditions
+	return nil
+}
