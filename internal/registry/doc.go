@@ -1,0 +1,13 @@
+// Package registry asks OCI registries what they say about images.
+//
+//	images, err := registry.New(registry.Options{Providers: []string{"default"}, Secrets: readSecret})
+//	data, err := images.Image(ctx, world.ImageRequest{Reference: "nginx:1.27"})
+//	data["resolvedImage"] // index.docker.io/library/nginx@sha256:…
+//
+// It logs in with pull secrets, with the docker configuration and credential helpers of this machine, and otherwise as
+// nobody; credentials go only to the registry that they are for. Everything read from a registry is bounded in size, time
+// and number of requests, and verified against its digest. It does not verify signatures (package sigverify does), and
+// remembers nothing: what a tag stands for may change.
+//
+// Floor 4: imports world and apicall, and is the only package that talks to registries for image data.
+package registry
