@@ -1,11 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,7 +69,8 @@ type certificates struct {
 	events  event.Recorder // nil for none
 
 	keeper certs.Keeper
-	wake   trigger
+	wake   trigger // something for the leader to do
+	again  trigger // something for every replica to take over in a moment
 
 	mu      sync.Mutex
 	serving string               // serial and end of what was last taken over, for the log
@@ -77,10 +80,18 @@ type certificates struct {
 }
 
 func newCertificates(f certificateFlags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *certificates {
-	return &certificates{
+	c := &certificates{
 		flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
-		changed: func() {}, wake: newTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
+		changed: func() {}, wake: newTrigger(), again: newTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
 	}
+	c.keeper.Published = func() [][]byte {
+		bundles, err := c.published(context.Background()) // from the cache
+		if err != nil {
+			c.log.Error("the bundles are not known", "error", err)
+		}
+		return bundles
+	}
+	return c
 }
 
 // get is for tls.Config.
@@ -110,14 +121,16 @@ func (c *certificates) handler(ctx context.Context) toolscache.ResourceEventHand
 			return
 		}
 		c.wake.fire()
-		c.load(ctx)
+		if c.load(ctx) {
+			c.again.fire()
+		}
 		c.changed()
 	}
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: news, UpdateFunc: func(_, obj any) { news(obj) }, DeleteFunc: news}
 }
 
-// load takes the certificate over from the cache.
-func (c *certificates) load(ctx context.Context) {
+// load takes the certificate over from the cache, and reports whether it is worth another try soon.
+func (c *certificates) load(ctx context.Context) (again bool) {
 	var ca, pair corev1.Secret
 	reader := c.manager.GetCache()
 	err := errors.Join(reader.Get(ctx, c.key(c.flags.caSecret), &ca), reader.Get(ctx, c.key(c.flags.tlsSecret), &pair))
@@ -127,11 +140,16 @@ func (c *certificates) load(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
+		again = errors.Is(err, certs.ErrNotTrusted)
 		if text := err.Error(); text != c.trouble && len(c.keeper.Serving()) > 0 {
-			c.log.Warn("the certificate in use stays", "error", err)
 			c.trouble = text
+			if again {
+				c.log.Info("the certificate in use stays for a moment", "reason", err)
+			} else {
+				c.log.Warn("the certificate in use stays", "error", err)
+			}
 		}
-		return
+		return again
 	}
 	c.trouble = ""
 	leaf := c.keeper.Serving()[0]
@@ -139,6 +157,7 @@ func (c *certificates) load(ctx context.Context) {
 		c.serving = serving
 		c.log.Info("serving a certificate", "secret", pair.Name, "ends", leaf.NotAfter)
 	}
+	return false
 }
 
 // bundle is what clients have to trust; nil as long as there is no authority.
@@ -152,8 +171,14 @@ func (c *certificates) bundle(ctx context.Context) ([]byte, error) {
 
 // watch is what every replica does: it looks at the Secrets again, whether there was news or not, and at the clock.
 func (c *certificates) watch() task {
-	return task{name: "certificate-watch", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
-		c.load(ctx)
+	return task{name: "certificate-watch", wake: c.again, once: func(ctx context.Context) (time.Duration, error) {
+		if c.load(ctx) {
+			return takeOverAgain, nil
+		}
+		// The authority of an earlier certificate may have become superfluous.
+		if bundle, err := c.bundle(ctx); err == nil && slices.ContainsFunc(c.keeper.Published(), func(b []byte) bool { return !bytes.Equal(b, bundle) }) {
+			c.changed()
+		}
 		for _, e := range c.keeper.Expiries() {
 			if c.due(c.warned, e) {
 				c.log.Warn("a certificate ends soon", "secret", e.Secret, "use", e.Use, "ends", e.NotAfter, "hint", c.hint())
@@ -162,6 +187,9 @@ func (c *certificates) watch() task {
 		return certs.Interval, nil
 	}}
 }
+
+// takeOverAgain is how soon a certificate is tried again that clients did not trust yet.
+const takeOverAgain = 250 * time.Millisecond
 
 // remindEvery is how often the end of a certificate is told again.
 const remindEvery = time.Hour

@@ -1,11 +1,13 @@
 package certs
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +15,22 @@ import (
 )
 
 // Keeper holds the serving certificate, parsed once for each change of the Secrets. The zero Keeper has none.
-type Keeper struct{ current atomic.Pointer[serving] }
+type Keeper struct {
+	// Published are the bundles by which clients judge the server; nil for none that are known. It is set before the
+	// first Load.
+	Published func() [][]byte
+
+	current  atomic.Pointer[serving]
+	previous atomic.Pointer[retired]
+
+	mu      sync.Mutex
+	next    []byte    // the certificate that clients do not trust yet
+	seen    time.Time // when it was first seen
+	trusted time.Time // since when all clients trust it; zero when they do not
+}
+
+// ErrNotTrusted is what Load returns for a pair that some client does not trust yet: it is worth another try soon.
+var ErrNotTrusted = errors.New("the webhook configurations do not trust it yet")
 
 type serving struct {
 	cert      *tls.Certificate
@@ -24,8 +41,18 @@ type serving struct {
 	authority *x509.Certificate // the newest of roots
 }
 
-// Load takes the pair over. The previous pair stays in use when the new one cannot be read, or when it does not verify
-// while the previous one does: whoever damages a Secret does not stop the server.
+// retired is what was served before. Other replicas may serve it for another moment.
+type retired struct {
+	serving
+	at time.Time
+}
+
+// retirement is how long the authority of a certificate stays in the bundle after it was last served here.
+const retirement = 2 * patience
+
+// Load takes the pair over. As long as the previous pair is good it stays in use when the new one cannot be read, when
+// its own authority does not vouch for it (whoever damages a Secret does not stop the server), and while clients do not
+// trust it, for half a minute at most.
 func (k *Keeper) Load(ca, pair *corev1.Secret) error { return k.load(ca, pair, time.Now()) }
 
 func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
@@ -49,13 +76,54 @@ func (k *Keeper) load(ca, pair *corev1.Secret, now time.Time) error {
 		next.chain = append(next.chain, c)
 	}
 	cert.Leaf = next.chain[0]
-	if old := k.current.Load(); old != nil && old.verify(now) == nil {
+	old := k.current.Load()
+	if old != nil && old.verify(now) == nil {
 		if err := next.verify(now); err != nil {
 			return fmt.Errorf("the Secret %s is not taken over, the previous certificate is still good: %w", pair.Name, err)
 		}
+		if !next.chain[0].Equal(old.chain[0]) && !k.due(next, now) {
+			return fmt.Errorf("the Secret %s is not taken over yet: %w", pair.Name, ErrNotTrusted)
+		}
+	}
+	if old != nil && !old.chain[0].Equal(next.chain[0]) {
+		k.previous.Store(&retired{serving: *old, at: now})
 	}
 	k.current.Store(next)
 	return nil
+}
+
+// due reports whether a certificate may be served in place of one that is good: the clients have trusted it for a
+// moment, or it has waited long enough for that.
+func (k *Keeper) due(next *serving, now time.Time) bool {
+	if k.Published == nil {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !bytes.Equal(k.next, next.chain[0].Raw) {
+		k.next, k.seen, k.trusted = next.chain[0].Raw, now, time.Time{}
+	}
+	known := false
+	for _, bundle := range k.Published() {
+		known = true
+		if authorities, err := ParseCertificates(bundle); err == nil && verify(next.chain, authorities, now) != nil {
+			k.trusted = time.Time{}
+			return !within(k.seen, now, patience)
+		}
+	}
+	if k.trusted.IsZero() {
+		k.trusted = now
+		if k.seen.Equal(now) {
+			return true // an authority of old, as with every ordinary renewal
+		}
+	}
+	return !known || !within(k.trusted, now, settle)
+}
+
+// within reports whether less than d has passed since then; a clock that was set back does not count.
+func within(then, now time.Time, d time.Duration) bool {
+	age := now.Sub(then)
+	return age >= 0 && age < d
 }
 
 func (s *serving) verify(now time.Time) error { return verify(s.chain, s.roots, now) }
@@ -86,24 +154,35 @@ func (k *Keeper) Serving() []*x509.Certificate {
 	return nil
 }
 
-// Bundle is what clients have to trust: the text in the Secret of the CA as it is, and after it the authority of the
-// certificate that is still served when the new text does not vouch for it. That happens where somebody else renews
-// the two Secrets one after the other.
+// Bundle is what clients have to trust: the text in the Secret of the CA as it is, and after it the authorities of what
+// is still served, here or by other replicas, when the new text does not vouch for it. That happens where somebody else
+// renews the two Secrets.
 func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
 	text := Bundle(ca)
-	s := k.current.Load()
-	if s == nil || text == nil {
-		return text
+	if text == nil {
+		return nil
 	}
-	authorities, err := ParseCertificates(text)
+	if s := k.current.Load(); s != nil {
+		text = s.vouchedIn(text, now)
+	}
+	if s := k.previous.Load(); s != nil && within(s.at, now, retirement) {
+		text = s.vouchedIn(text, now)
+	}
+	return text
+}
+
+// vouchedIn is the bundle with what is missing in it so that clients trust s.
+func (s *serving) vouchedIn(bundle []byte, now time.Time) []byte {
+	authorities, err := ParseCertificates(bundle)
 	if err != nil || verify(s.chain, authorities, now) == nil {
-		return text
+		return bundle
 	}
+	bundle = bytes.Clone(bundle)
 	for _, c := range s.roots {
 		if verify(s.chain, []*x509.Certificate{c}, now) == nil {
 			block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-			text = append(append(append([]byte{}, text...), '\n'), block...)
+			bundle = append(append(bundle, '\n'), block...)
 		}
 	}
-	return text
+	return bundle
 }

@@ -102,8 +102,8 @@ func (r *Reconciler) carryOut(ctx context.Context, state State, plan Plan, now t
 		if r.trusted.IsZero() {
 			r.trusted = now
 		}
-		if age := now.Sub(r.trusted); age >= 0 && age < settle {
-			return settle - age, nil
+		if within(r.trusted, now, settle) {
+			return retry, nil
 		}
 	}
 	r.Log.Info("issuing the serving certificate", "secret", r.Config.TLSSecret, "reason", plan.Reason)
@@ -123,11 +123,10 @@ func (r *Reconciler) out(now time.Time) bool {
 	if r.waiting.IsZero() {
 		r.waiting = now
 	}
-	waited := now.Sub(r.waiting)
-	if waited >= 0 && waited < patience {
+	if within(r.waiting, now, patience) {
 		return false
 	}
-	r.Log.Warn("the webhook configurations do not carry the new CA; issuing the serving certificate all the same", "waited", waited)
+	r.Log.Warn("the webhook configurations do not carry the new CA; issuing the serving certificate all the same", "since", r.waiting)
 	return true
 }
 

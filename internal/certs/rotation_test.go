@@ -28,6 +28,9 @@ type rotation struct {
 
 func newRotation(t *testing.T, seed uint64) *rotation {
 	w := &rotation{t: t, random: rand.New(rand.NewPCG(seed, 7)), now: start, store: &fakeWriter{fakeSecrets: fakeSecrets{}}}
+	for i := range w.servers {
+		w.servers[i].Published = func() [][]byte { return known(w.bundles[:]) }
+	}
 	w.newLeader(ECDSA)
 	return w
 }
@@ -36,18 +39,19 @@ func newRotation(t *testing.T, seed uint64) *rotation {
 func (w *rotation) newLeader(a Algorithm) {
 	w.leader = &Reconciler{
 		Config: config(a), Client: w.store, Reader: reader{fakeSecrets: w.store.fakeSecrets}, Log: slog.New(slog.DiscardHandler),
-		Now:     func() time.Time { return w.now },
-		Serving: func() []*x509.Certificate { return w.servers[0].Serving() },
-		Published: func(context.Context) ([][]byte, error) {
-			var out [][]byte
-			for _, b := range w.bundles {
-				if b != nil {
-					out = append(out, b)
-				}
-			}
-			return out, nil
-		},
+		Now:       func() time.Time { return w.now },
+		Serving:   func() []*x509.Certificate { return w.servers[0].Serving() },
+		Published: func(context.Context) ([][]byte, error) { return known(w.bundles[:]), nil },
 	}
+}
+
+func known(bundles [][]byte) (out [][]byte) {
+	for _, b := range bundles {
+		if b != nil {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // step lets somebody act, and then asks whether every client still accepts every server.
@@ -75,7 +79,7 @@ func (w *rotation) step(what string, act func() error) {
 }
 
 func (w *rotation) history() string {
-	return strings.Join(w.steps[max(0, len(w.steps)-25):], ", ")
+	return strings.Join(w.steps[max(0, len(w.steps)-80):], ", ")
 }
 
 func (w *rotation) lead() error {
@@ -110,6 +114,23 @@ func (w *rotation) hear() {
 	}
 }
 
+// hearInAnyOrder lets everybody take note within a few seconds.
+func (w *rotation) hearInAnyOrder() {
+	for range 8 {
+		for _, i := range w.random.Perm(len(w.servers) + len(w.bundles) + 1) {
+			switch {
+			case i < len(w.servers):
+				w.step(fmt.Sprint("load ", i), func() error { return w.load(i) })
+			case i < len(w.servers)+len(w.bundles):
+				w.step(fmt.Sprint("publish ", i-len(w.servers)), func() error { return w.publish(i - len(w.servers)) })
+			default:
+				w.step("lead", w.lead)
+			}
+		}
+		w.pass(retry)
+	}
+}
+
 func (w *rotation) pass(d time.Duration) { w.now = w.now.Add(d) }
 
 // Whatever happens to the Secrets and the clock, in whatever order the participants hear of it: no client ever refuses
@@ -119,7 +140,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 		w := newRotation(t, seed)
 		w.hear()
 		for range 120 {
-			switch w.random.IntN(14) {
+			switch w.random.IntN(15) {
 			case 0, 1, 2:
 				w.step("lead", w.lead)
 			case 3, 4, 5:
@@ -153,6 +174,16 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 				w.now = end.Add(-time.Minute - time.Duration(w.random.Int64N(int64(15*day))))
 				w.step("the clock jumps", w.lead)
 				w.hear()
+			case 14:
+				w.step("somebody else replaces both", func() error {
+					other := &fakeWriter{fakeSecrets: fakeSecrets{}}
+					if err := reconcile(w.t, other, config(ECDSA), w.now); err != nil {
+						return err
+					}
+					w.store.fakeSecrets["ca"], w.store.fakeSecrets["pair"] = other.fakeSecrets["ca"], other.fakeSecrets["pair"]
+					return nil
+				})
+				w.hearInAnyOrder()
 			case 13:
 				a := []Algorithm{ECDSA, Ed25519, RSA}[w.random.IntN(3)]
 				if a == RSA && seed > 0 {
@@ -228,7 +259,10 @@ func TestKeeperKeepsWhatWorks(t *testing.T) {
 		t.Error("a pair without its CA was taken over")
 	}
 	must(t, k.load(other.fakeSecrets["ca"], other.fakeSecrets["pair"], start))
-	if got := k.Bundle(other.fakeSecrets["ca"], start); string(got) != string(other.fakeSecrets["ca"].Data["tls.crt"]) {
+	if trusted, err := ParseCertificates(k.Bundle(other.fakeSecrets["ca"], start.Add(time.Second))); err != nil || len(trusted) != 2 {
+		t.Errorf("%v: other replicas may still serve the old pair, %d certificates", err, len(trusted))
+	}
+	if got := k.Bundle(other.fakeSecrets["ca"], start.Add(retirement)); string(got) != string(other.fakeSecrets["ca"].Data["tls.crt"]) {
 		t.Error("the bundle is not the text of the Secret")
 	}
 	// When what is served has ended, anything is as good.
