@@ -1,5 +1,5 @@
-// Command reference writes the reference of the policy language from the declarations in the code: functions, operators,
-// rule kinds, context entries and checks.
+// Command reference writes the reference from the declarations in the code: of the policy language its functions,
+// operators, rule kinds, context entries and checks; of the controllers their flags and settings.
 //
 //	go run ./hack/reference -out docs/reference
 //
@@ -24,6 +24,8 @@ var pages = []struct {
 	{"rule-kinds", ruleKinds},
 	{"context-entries", contextEntries},
 	{"checks", checks},
+	{"configuration", configuration},
+	{"flags", flags},
 }
 
 func main() {

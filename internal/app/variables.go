@@ -1,0 +1,21 @@
+package app
+
+// Variable is an environment variable that a process reads.
+type Variable struct{ Name, Default, Doc string }
+
+// Variables are all environment variables that processes read, as they are documented.
+func Variables() []Variable {
+	return []Variable{
+		{"KYVERNO_NAMESPACE", "`kyverno`", "The namespace that the process runs in."},
+		{"KYVERNO_SVC", "`kyverno-svc`", "The Service of the process, for webhook configurations and certificates."},
+		{"INIT_CONFIG", "`kyverno`", "The name of the main ConfigMap."},
+		{"METRICS_CONFIG", "`kyverno-metrics`", "The name of the ConfigMap for metrics."},
+		{"KYVERNO_POD_NAME", "the host name", "The identity with which leases are held."},
+		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours."},
+		{envForceIgnore, "–", "As --forceFailurePolicyIgnore, which wins."},
+		{envProtect, "–", "As --protectManagedResources, which wins."},
+		{envBlocklist, "–", "As --httpBlocklist, which wins."},
+		{envAllowlist, "–", "As --httpAllowlist, which wins."},
+		{"OTEL_…", "–", "The settings of OpenTelemetry for traces."},
+	}
+}
