@@ -49,7 +49,11 @@ func (c *Cluster) InstallEphor(ctx context.Context) (*Ephor, error) {
 	if _, err := c.Kubectl(ctx, manifests, "apply", "--server-side", "-f", "-"); err != nil {
 		return nil, err
 	}
-	if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+	// kubectl gives up at once on a definition that has no status yet.
+	if err := c.Wait(ctx, "the definitions to be established", func() error {
+		_, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	// The controllers log in with this token and never as administrator, so that missing permissions show.

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Jane administers a namespace; Joe may write policies there and nothing else. The background controller may do what the
+// policies ask for.
+const reviewRights = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: e2e-review}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: jane, namespace: e2e-review}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: policies, namespace: e2e-review}
+rules: [{apiGroups: [kyverno.io], resources: [policies], verbs: ["*"]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: joe, namespace: e2e-review}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: policies}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: joe}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: kyverno:e2e-review
+  labels: {rbac.kyverno.io/aggregate-to-background-controller: "true"}
+rules:
+- {apiGroups: [""], resources: [configmaps, resourcequotas], verbs: ["*"]}
+- {apiGroups: [rbac.authorization.k8s.io], resources: [roles, rolebindings], verbs: ["*"]}
+`
+
+const namespacedPolicy = `
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: NAME, namespace: e2e-review}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap], names: [e2e-none]}}]}
+    RULE
+`
+
+func policyBy(name, rule string) string {
+	return strings.NewReplacer("NAME", name, "RULE", rule).Replace(namespacedPolicy)
+}
+
+// Lesson S7: a namespaced policy that makes or changes something is accepted only from somebody who may do that himself.
+func TestS7AuthorsRights(t *testing.T) {
+	must(t, reviewRights, "apply", "-f", "-")
+	t.Cleanup(func() {
+		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "clusterrole", "kyverno:e2e-review")
+		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "policies.kyverno.io", "--all", "-n", "e2e-review")
+	})
+	const configMap = `generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: e2e-review, data: {data: {k: v}}}`
+	as := func(user, policy string, args ...string) error {
+		_, err := kubectl(t, policy, append([]string{"apply", "--as", user, "-f", "-"}, args...)...)
+		return err
+	}
+	eventually(t, func() error { return as("jane", policyBy("config-map", configMap), "--dry-run=server") }) // once the rights are aggregated
+	for _, c := range []struct{ name, rule, want string }{
+		{"a binding", `generate: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, name: made, namespace: e2e-review, data: {roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}, subjects: []}}`,
+			"path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions bind for resource rbac.authorization.k8s.io/v1/Role in namespace e2e-review"},
+		{"what she only sees", `mutate: {targets: [{apiVersion: v1, kind: ResourceQuota}], patchStrategicMerge: {metadata: {labels: {a: b}}}}`,
+			"path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions update for resource v1/ResourceQuota in namespace e2e-review"},
+		{"a kind of the cluster", `generate: {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, name: made, data: {}}`, "the target must be a namespaced resource"},
+		{"a kind from a variable", `generate: {apiVersion: v1, kind: "{{ request.object.data.kind }}", name: made, namespace: e2e-review, data: {}}`, "jane requires permissions get,create for resource v1/{{ request.object.data.kind }}"},
+	} {
+		for _, mode := range []string{"--dry-run=none", "--dry-run=server"} {
+			if text, ok := refused(as("jane", policyBy("refused", c.rule), mode)); !ok || !strings.Contains(text, c.want) {
+				t.Errorf("%s, %s: %s", c.name, mode, text)
+			}
+		}
+	}
+	if err := as("jane", policyBy("config-map", configMap)); err != nil {
+		t.Fatal(err)
+	}
+	// Joe may touch her policy, but not what it makes.
+	if _, err := kubectl(t, "", "label", "policies.kyverno.io", "config-map", "-n", "e2e-review", "a=b", "--as", "joe"); err != nil {
+		t.Error(err)
+	}
+	if text, ok := refused(as("joe", policyBy("config-map", strings.Replace(configMap, "{k: v}", "{k: w}", 1)))); !ok || !strings.Contains(text, "the author of the policy 'joe': joe requires permissions get,create for resource v1/ConfigMap in namespace e2e-review") {
+		t.Errorf("joe changed the policy: %s", text)
+	}
+}
+
+// Policies are reviewed in every served version, also in a dry run; what is only doubtful is a warning.
+func TestReviewInEveryVersion(t *testing.T) {
+	for _, version := range []string{"v1", "v2beta1"} {
+		text := `{apiVersion: kyverno.io/` + version + `, kind: ClusterPolicy, metadata: {name: e2e-versions}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [%s]}}]}, validate: {message: m, pattern: {%s: x}}}]}}`
+		_, err := kubectl(t, fmt.Sprintf(text, "Pod", "+(a)"), "create", "--dry-run=server", "-f", "-")
+		if message, ok := refused(err); !ok || !strings.Contains(message, "unsupported anchor +(a)") {
+			t.Errorf("%s: %v", version, err)
+		}
+		_, err = kubectl(t, fmt.Sprintf(text, "Scale", "a"), "create", "--dry-run=server", "-f", "-")
+		if message, ok := refused(err); !ok || !strings.Contains(message, "background scan enabled with subresource Scale") || !strings.Contains(message, "Deployment/scale") {
+			t.Errorf("%s: %v", version, err)
+		}
+		// kubectl makes errors of warnings when it is told to.
+		_, err = kubectl(t, fmt.Sprintf(text, "Strange", "a"), "create", "--dry-run=server", "--warnings-as-errors", "-f", "-")
+		if err == nil || !strings.Contains(err.Error(), "unable to convert GVK to GVR for kinds Strange") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
