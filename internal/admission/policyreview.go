@@ -3,16 +3,19 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/lint"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // reviewPolicy accepts a policy when it compiles: what runs later is what was checked now (§11.1). A refusal opens with
@@ -106,8 +109,11 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 			switch {
 			case err != nil:
 				s.Log.Warn("the kind of a policy could not be looked up", "policy", p.Key(), "kind", name, "error", err)
-			case !served && len(s.cluster.BodyOf(t.Kind)) > 0:
-				diags.Add(bodyOnly(p, r, t, s.cluster.BodyOf(t.Kind))...)
+			case !served && t.Subresource == "" && len(s.cluster.BodyOf(t.Kind)) > 0:
+				diags.Add(notASubresource(p, r, "no resource has the kind "+t.Kind+", only subresources have", t.Kind)...)
+				diags.Hint("name the subresource: %s", strings.Join(s.cluster.BodyOf(t.Kind), ", "))
+			case !served && s.neverServed(t):
+				diags.Add(notASubresource(p, r, t.Kind+" has no subresource "+t.Subresource, t.Kind+"/"+t.Subresource)...)
 			case !served && !warned[name]:
 				warned[name] = true
 				diags.Warnf(r.Path, "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds %s", name)
@@ -120,16 +126,27 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 	return diags
 }
 
-// bodyOnly is the mistake of a kind that only the bodies of subresources have: requests go by the kind of the resource.
-func bodyOnly(p *policy.Program, r *policy.Rule, t policy.Target, subresources []string) diag.List {
+// notASubresource is the mistake of a selector that no request can ever meet, with the reference's text where it has one.
+func notASubresource(p *policy.Program, r *policy.Rule, text, selector string) diag.List {
 	var diags diag.List
 	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
-		diags.Errorf(r.Path+".match", "background scan enabled with subresource %s", t.Kind)
-	} else {
-		diags.Errorf(r.Path+".match", "no resource has the kind %s, only subresources have", t.Kind)
+		text = "background scan enabled with subresource " + selector
 	}
-	diags.Hint("name the subresource: %s", strings.Join(subresources, ", "))
+	diags.Errorf(r.Path+".match", "%s", text)
 	return diags
+}
+
+// neverServed reports whether the selector names a subresource that a kind of Kubernetes' own does not have. Custom
+// resources may get theirs later.
+func (s *Server) neverServed(t policy.Target) bool {
+	if t.Subresource == "" || wildcard.Has(t.Subresource) || wildcard.Has(t.Kind) {
+		return false
+	}
+	t.Subresource = ""
+	found, err := s.cluster.Resources(t)
+	return err == nil && len(found) > 0 && !slices.ContainsFunc(found, func(r apischema.GroupVersionResource) bool {
+		return !kinds.KubernetesGroup(r.Group)
+	})
 }
 
 // checkOutputs compares the namespaces of what generate rules make with the scope that the API server knows (language

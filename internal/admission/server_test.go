@@ -50,6 +50,9 @@ func (f fakeCluster) KindFor(r schema.GroupVersionResource) (schema.GroupVersion
 	return schema.GroupVersionKind{}, fmt.Errorf("the API server serves no %s", r.Resource)
 }
 func (f fakeCluster) Serves(t policy.Target) (served, namespaced bool, err error) {
+	if t.Subresource != "" && t.Subresource != "status" {
+		return false, false, f.err
+	}
 	for _, k := range f.clusterish {
 		if k == t.Kind {
 			return true, false, nil
