@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/exception"
 )
 
 // Nobody's exceptions count until an administrator names the namespaces.
@@ -84,4 +85,24 @@ func TestExceptionsFollowEvents(t *testing.T) {
 	h.OnUpdate(first, object("a", "q", 4))
 	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
 	expect("deleted", "")
+}
+
+// Lesson S13: an exception counts only in the namespaces that an administrator named, whatever version it was written in.
+func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
+	for _, version := range exception.Versions {
+		for namespace, accepted := range map[string]bool{"named": true, "other": false, "": false} {
+			c := catalog.New()
+			x := &exceptions{flags: exceptionFlags{enabled: true, namespace: "named"}, catalog: c, log: slog.New(slog.DiscardHandler)}
+			var u unstructured.Unstructured
+			if err := yaml.Unmarshal([]byte(`{apiVersion: kyverno.io/`+version+`, kind: PolicyException, metadata: {name: x}, spec: {
+			  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: p, ruleNames: [r]}]}}`), &u.Object); err != nil {
+				t.Fatal(err)
+			}
+			u.SetNamespace(namespace)
+			x.handler().OnAdd(&u, true)
+			if got := len(c.Snapshot().Exceptions()) == 1; got != accepted {
+				t.Errorf("%s in %q: in force is %v", version, namespace, got)
+			}
+		}
+	}
 }

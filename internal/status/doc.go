@@ -1,8 +1,9 @@
-// Package status tells each policy what became of it: the condition Ready, the number of its rules, and the rules that
-// were derived for pod controllers (language reference §1.8).
+// Package status tells policies and GlobalContextEntries what became of them: of a policy the condition Ready with what is
+// in the way, the number of its rules, and the rules that were derived for pod controllers (language reference §1.8); of an
+// entry whether it has data, and when they came.
 //
-//	want := status.Desired(policyObject, notReady, now)     // pure
-//	err := (&status.Writer{Client: c}).Write(ctx, policyObject, want)
+//	want, err := status.Desired(policyObject, notReady, now)     // pure
+//	written, err := (&status.Writer{Client: c}).Write(ctx, policyObject, want)
 //
 // Only the leader writes, and only after the webhook configurations hold the policy's rules, since users take Ready
 // for "is enforced from now on". A status that is already right is not written.

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// recorded keeps events.
+type recorded chan event.Event
+
+func (r recorded) Record(e event.Event) { r <- e }
+
+func TestGlobalsFollowEvents(t *testing.T) {
+	calls := make(chan string, 10)
+	api := world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+		calls <- r.Path.String()
+		return r.Path.String(), nil
+	})
+	events := make(recorded, 10)
+	g, err := newGlobals(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, globalFlags{maxBytes: 1000}, api, nil, events, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.handler()
+	object := func(uid, spec string, generation int64) *unstructured.Unstructured {
+		var u unstructured.Unstructured
+		text := fmt.Sprintf(`{apiVersion: kyverno.io/v2beta1, kind: GlobalContextEntry, metadata: {name: e, uid: %s}, spec: %s}`, uid, spec)
+		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+			t.Fatal(err)
+		}
+		u.SetGeneration(generation)
+		return &u
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		g.store.Settle(ctx)
+		v, err := g.store.Global(ctx, "e")
+		got := fmt.Sprint(v)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	first := object("u", `{apiCall: {urlPath: /api/v1/pods}}`, 1)
+	h.OnAdd(first, true)
+	expect("added", "/api/v1/pods")
+	h.OnUpdate(first, object("u", `{apiCall: {urlPath: /api/v1/pods}}`, 1)) // a status
+	h.OnUpdate(first, object("u", `{apiCall: {urlPath: /api/v1/nodes}}`, 2))
+	expect("changed", "/api/v1/nodes")
+	h.OnUpdate(first, object("other", `{apiCall: {urlPath: /api/v1/nodes}}`, 2))
+	expect("made anew", "/api/v1/nodes")
+	close(calls)
+	var got []string
+	for c := range calls {
+		got = append(got, c)
+	}
+	if strings.Join(got, " ") != "/api/v1/pods /api/v1/nodes /api/v1/nodes" {
+		t.Errorf("calls %q", got)
+	}
+	h.OnUpdate(first, object("other", `{apiCall: {}}`, 3))
+	expect("with a mistake", "the GlobalContextEntry e has a mistake: An External API call should either have Service or URLPath")
+	want := event.Event{
+		Regarding: event.Reference{APIVersion: "kyverno.io/v2beta1", Kind: "GlobalContextEntry", Name: "e", UID: "other"},
+		Type:      event.Warning, Reason: event.PolicyError, Action: event.Retrying, Controller: event.GlobalContextController,
+		Note: "the GlobalContextEntry e has a mistake: An External API call should either have Service or URLPath",
+	}
+	if e := <-events; e != want || len(events) > 0 {
+		t.Errorf("%+v", e)
+	}
+	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
+	expect("deleted", "there is no GlobalContextEntry e")
+}
