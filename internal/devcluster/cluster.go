@@ -33,6 +33,8 @@ type Options struct {
 	Dir string
 	// Progress gets one line per step; nil for none.
 	Progress io.Writer
+	// APIServerFlags are further flags of kube-apiserver.
+	APIServerFlags []string
 }
 
 // Cluster is a running control plane.
@@ -90,7 +92,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err := c.startControlPlane(ctx); err != nil {
+	if err := c.startControlPlane(ctx, o.APIServerFlags); err != nil {
 		return nil, err
 	}
 	if o.Progress != nil {
@@ -120,7 +122,7 @@ func takeNumber() (int, func(), error) {
 	return 0, nil, errors.New("100 development control planes run already")
 }
 
-func (c *Cluster) startControlPlane(ctx context.Context) error {
+func (c *Cluster) startControlPlane(ctx context.Context, apiServerFlags []string) error {
 	ports, err := freePorts(4)
 	if err != nil {
 		return err
@@ -148,15 +150,15 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	host := "https://127.0.0.1:" + strconv.Itoa(ports[2])
-	api, err := c.start("kube-apiserver", nil, c.bin, "kube-apiserver",
-		"--etcd-servers="+etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
-		"--secure-port="+strconv.Itoa(ports[2]), "--cert-dir="+c.path("apiserver"),
+	api, err := c.start("kube-apiserver", nil, c.bin, append([]string{"kube-apiserver",
+		"--etcd-servers=" + etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(ports[2]), "--cert-dir=" + c.path("apiserver"),
 		fmt.Sprintf("--service-cluster-ip-range=127.%d.0.0/16", 96+c.N), "--endpoint-reconciler-type=none",
 		"--service-account-issuer=https://kubernetes.default.svc", "--api-audiences=https://kubernetes.default.svc",
-		"--service-account-key-file="+saKey, "--service-account-signing-key-file="+saKey,
-		"--token-auth-file="+c.path("tokens.csv"), "--authorization-mode=RBAC", "--allow-privileged=true",
+		"--service-account-key-file=" + saKey, "--service-account-signing-key-file=" + saKey,
+		"--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC", "--allow-privileged=true",
 		"--enable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
-	)
+	}, apiServerFlags...)...)
 	if err != nil {
 		return err
 	}
