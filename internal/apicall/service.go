@@ -190,7 +190,7 @@ func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 		CheckRedirect: refuseRedirects,
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy would resolve the name again
-			DialContext:            s.dial,
+			DialContext:            s.Dial,
 			TLSClientConfig:        config,
 			DisableKeepAlives:      true,
 			MaxResponseHeaderBytes: 64 << 10,
@@ -199,9 +199,9 @@ func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 	}, nil
 }
 
-// dial resolves the host once, judges every address, and connects to one that was judged, so that a second answer of
-// the name server changes nothing.
-func (s *Services) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial connects to an address as calls do, also for others that talk to the network: it resolves the host once, judges
+// every address, and connects to one that was judged, so that a second answer of the name server changes nothing.
+func (s *Services) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err

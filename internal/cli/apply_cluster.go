@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // clusterOptions are the flags of apply about clusters.
@@ -111,12 +110,12 @@ func (o *clusterOptions) timing(w io.Writer) func(page) {
 	}
 }
 
-// open finds the cluster when the flags ask for one.
-func (o *clusterOptions) open(images world.Images) (*cluster, error) {
+// open finds the cluster when the flags ask for one; registries: rules may ask registries.
+func (o *clusterOptions) open(registries bool) (*cluster, error) {
 	if !o.use {
 		return nil, nil
 	}
-	c, err := openCluster(o.kubeconfig, o.context, images)
+	c, err := openCluster(o.kubeconfig, o.context, registries)
 	if err != nil {
 		return nil, fmt.Errorf("failed to reach the cluster (%w)", err)
 	}

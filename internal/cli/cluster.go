@@ -41,7 +41,7 @@ const (
 )
 
 // openCluster finds the cluster as kubectl does and lists what it serves.
-func openCluster(kubeconfig, context string, images world.Images) (*cluster, error) {
+func openCluster(kubeconfig, context string, registries bool) (*cluster, error) {
 	config, err := clusterConfig(kubeconfig, context)
 	if err != nil {
 		return nil, err
@@ -72,8 +72,13 @@ func openCluster(kubeconfig, context string, images world.Images) (*cluster, err
 		return nil, err
 	}
 	c.root = &live.Root{
-		Reader: reader, Labels: c.namespaceLabels, API: api, Services: services, Images: images,
+		Reader: reader, Labels: c.namespaceLabels, API: api, Services: services,
 		Access: live.Access{Creator: reader}, Kinds: c.kinds,
+	}
+	if registries {
+		if c.root.Images, err = c.imagesWith(); err != nil {
+			return nil, err
+		}
 	}
 	c.root.Globals = &clusterGlobals{objects: c.root.For(world.Cluster()).Objects, api: api, services: services}
 	return c, nil

@@ -46,6 +46,7 @@ type applyOptions struct {
 	parameters   []string
 	crds         []string
 	cluster      clusterOptions
+	registry     bool
 	git          source.Git
 	assignments  []string
 	valuesFile   string
@@ -100,6 +101,7 @@ func newApply() *cobra.Command {
 	f.Var(parameters, "parameter-resource", "parameters of CEL rules, beside the resources: files, directories, globs")
 	f.Var(parameters, "parameter-resources", "the same as --parameter-resource")
 	o.cluster.addFlags(f)
+	addRegistryFlag(f, &o.registry)
 	crds := pathList{&o.crds}
 	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
 	f.Var(crds, "crd-path", "the same as --crd-paths")
@@ -144,7 +146,11 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	set := loadPoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
 	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
 
-	cluster, err := o.cluster.open(nil)
+	images, err := imagesOf(o.registry)
+	if err != nil {
+		return err
+	}
+	cluster, err := o.cluster.open(o.registry)
 	if err != nil {
 		return err
 	}
@@ -166,6 +172,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		given:       values,
 		targets:     targets,
 		definitions: defined,
+		images:      images,
 		cluster:     cluster,
 		query:       o.cluster.query(cluster, set.programs, o.resources),
 		timing:      o.cluster.timing(cmd.ErrOrStderr()),

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // testOptions are the flags of test.
@@ -27,6 +28,8 @@ type testOptions struct {
 	warningsAsErrors bool
 	strict           bool
 	watch            bool
+	registry         bool
+	images           world.Images // of registry
 	git              source.Git
 }
 
@@ -50,7 +53,8 @@ func newTest() *cobra.Command {
 			if !slices.Contains([]string{"", "json", "yaml", "markdown", "junit"}, o.format) {
 				return errors.New("invalid format, expected (json, yaml, markdown, junit)")
 			}
-			if err := refuseUnsupported(cmd.Flags()); err != nil {
+			var err error
+			if o.images, err = imagesOf(o.registry); err != nil {
 				return err
 			}
 			remove, err := o.clone(cmd)
@@ -76,7 +80,7 @@ func newTest() *cobra.Command {
 	f.BoolVar(&o.strict, "strict", false, "fail where a rule that a result names did not apply, and where a policy, rule or resource is not there")
 	f.BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until interrupted")
 	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
-	addUnsupportedOf(f, "registry")
+	addRegistryFlag(f, &o.registry)
 	return cmd
 }
 
@@ -211,7 +215,7 @@ func (o *testOptions) each(ctx context.Context, cases []testCase, filter testFil
 				continue
 			}
 		}
-		runs = append(runs, &testRun{testCase: c, strict: o.strict, diags: c.warnings})
+		runs = append(runs, &testRun{testCase: c, strict: o.strict, images: o.images, diags: c.warnings})
 	}
 	progress.total(len(runs))
 	results := make([]chan finished, len(runs))

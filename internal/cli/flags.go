@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/csv"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -44,17 +43,10 @@ var unsupported = []struct {
 	{[]string{"json"}, true, "payloads are judged by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
 	{[]string{"http-payload", "envoy-payload"}, true, "such requests are judged by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
 	{[]string{"context-file"}, true, "it is read by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
-	{[]string{"registry"}, false, "registries are not asked"},
 }
 
-func addUnsupported(f *pflag.FlagSet) { addUnsupportedOf(f) }
-
-// addUnsupportedOf adds the rows that begin with one of the names, or all rows.
-func addUnsupportedOf(f *pflag.FlagSet, names ...string) {
+func addUnsupported(f *pflag.FlagSet) {
 	for _, u := range unsupported {
-		if len(names) > 0 && !slices.Contains(names, u.names[0]) {
-			continue
-		}
 		for i, name := range u.names {
 			if len(name) == 1 {
 				continue

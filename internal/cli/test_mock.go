@@ -23,7 +23,7 @@ type testWorld struct {
 
 func (r *testRun) loadWorld(set *given.Set) (*testWorld, error) {
 	w := &testWorld{
-		values:  fixed.Values{Now: Now, NamespaceLabels: set.Namespaces()},
+		values:  fixed.Values{Now: Now, NamespaceLabels: set.Namespaces(), Images: r.images},
 		objects: slices.Clone(set.Objects()),
 		sources: map[string][]map[string]any{},
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // testRun is one Test while it runs, and what came of it.
 type testRun struct {
 	*testCase
 	strict bool
+	images world.Images // nil: registries are not asked
 
 	log      bytes.Buffer // the lines that tell what is done
 	rows     []testRow
@@ -146,7 +148,7 @@ func (r *testRun) load() error {
 	if len(r.JSONPayloads) > 0 || r.JSONPayload != "" || len(r.HTTPPayloads) > 0 || len(r.EnvoyPayloads) > 0 {
 		return errors.New("payloads that are not Kubernetes objects are not supported by this version")
 	}
-	world, err := r.loadWorld(set)
+	made, err := r.loadWorld(set)
 	if err != nil {
 		return err
 	}
@@ -156,10 +158,10 @@ func (r *testRun) load() error {
 		return mistaken("failed to load the exceptions", exceptions.diags)
 	}
 	programs := catalog.Join(r.policies.programs, exceptions.exceptions)
-	r.evaluator = newEvaluator(programs, world.root(""), set)
+	r.evaluator = newEvaluator(programs, made.root(""), set)
 	for i := range r.evaluator.policies {
-		if p := &r.evaluator.policies[i]; len(world.sources[p.program.Name]) > 0 {
-			p.root = world.root(p.program.Name)
+		if p := &r.evaluator.policies[i]; len(made.sources[p.program.Name]) > 0 {
+			p.root = made.root(p.program.Name)
 		}
 	}
 	r.say("  Applying %s to %s with %s ...", count(len(r.policies.programs)+len(r.policies.refused), "policy", "policies"),
@@ -243,7 +245,7 @@ func unreadable(diags diag.List) bool {
 func (r *testRun) loadResources() error {
 	r.say("  Loading resources ...")
 	seen := map[string]bool{}
-	for _, paths := range [][]string{r.Resources, r.TargetResources} {
+	for _, paths := range [][]string{r.Resources, r.TargetResources, r.ParamResources} {
 		objects, diags := source.Load(r.within(paths...), source.Options{Numbers: source.Floats})
 		if diags.HasErrors() {
 			return mistaken("failed to load resources", diags)

@@ -58,4 +58,3 @@ func (h helper) Resolve(resource authn.Resource) (authn.Authenticator, error) {
 	}
 	return authn.FromConfig(authn.AuthConfig{Username: creds.Username, Password: creds.Secret}), nil
 }
-

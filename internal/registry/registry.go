@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -134,6 +135,9 @@ func (r *Registries) keychain(ctx context.Context, req world.ImageRequest) (auth
 			return nil, fmt.Errorf("pull secret %s: secrets are %w", secret, world.ErrUnavailable)
 		}
 		data, err := r.options.Secret(ctx, namespace, name)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue // as for the kubelet: perhaps the image needs none, else the registry says so
+		}
 		if err != nil {
 			return nil, fmt.Errorf("pull secret %s: %w", secret, err)
 		}

@@ -47,7 +47,7 @@ func New(v Values) world.Root {
 			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, given: given},
 			Kinds:      scopeless{},
 			API:        world.Confine(r, v.API),
-			Images:     v.Images,
+			Images:     world.ConfineImages(r, v.Images),
 			Clock:      clock(v.Now),
 			Rand:       random(v.Seed),
 		}

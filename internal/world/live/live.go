@@ -39,7 +39,7 @@ type Root struct {
 func (r *Root) For(reach world.Reach) world.World {
 	w := world.World{
 		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach, r.Kinds}, Namespaces: namespaces{r.Labels, r.Reader, reach},
-		API: world.Confine(reach, r.API), Images: r.Images, Kinds: r.Kinds,
+		API: world.Confine(reach, r.API), Images: world.ConfineImages(reach, r.Images), Kinds: r.Kinds,
 		Names: names{}, Clock: clock{}, Rand: random{},
 	}
 	if r.Access != nil && !reach.IsCluster() {
