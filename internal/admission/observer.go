@@ -19,8 +19,6 @@ type Observer interface {
 	Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration)
 	// Judged is called with every evaluation whose results count: not with those that are only made for their warnings.
 	Judged(*policy.Outcome)
-	// Deprecated is called with a review of an object in an API that Kyverno has deprecated.
-	Deprecated(group, version, kind, field, namespace string)
 	// Later makes the context of what is done after the answer to the request of ctx: without its deadline.
 	Later(ctx context.Context) context.Context
 	// AuditDropped is called for each request whose auditing rules were not judged.
@@ -33,10 +31,9 @@ type unobserved struct{}
 func (unobserved) HTTP(next http.Handler) http.Handler { return next }
 func (unobserved) Reviewed(context.Context, *policy.Request, string, policy.Decision, time.Duration) {
 }
-func (unobserved) Judged(*policy.Outcome)                                   {}
-func (unobserved) Deprecated(group, version, kind, field, namespace string) {}
-func (unobserved) Later(context.Context) context.Context                    { return context.Background() }
-func (unobserved) AuditDropped()                                            {}
+func (unobserved) Judged(*policy.Outcome)                {}
+func (unobserved) Later(context.Context) context.Context { return context.Background() }
+func (unobserved) AuditDropped()                         {}
 
 // The kinds of webhook configurations, as Observer is told them.
 const (

@@ -183,6 +183,7 @@ func (o *observing) counted(t task) task {
 	if known := controllerNames[name]; known != "" {
 		name = known
 	}
+	o.metrics.Controller(name)
 	once, failures := t.once, 0
 	t.once = func(ctx context.Context) (next time.Duration, err error) {
 		done := false

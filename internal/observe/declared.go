@@ -114,7 +114,7 @@ var declared = []Instrument{
 	{Name: nameBreakerDrops, Kind: Counter, Labels: []string{"circuit_name"}, Help: "reports that a circuit breaker kept back"},
 	{Name: nameUpdateRequests, Kind: Gauge, Labels: []string{"resource_namespace?"}, Help: "UpdateRequests that exist"},
 	{Name: nameDeprecated, Kind: Counter, Labels: []string{"group", "version", "kind", "field"},
-		Help: "reviews of objects in an API that Kyverno has deprecated; the label field is empty for the kind itself", Query: `sum by (kind, version) (increase(kyverno_deprecated_api_requests_total[24h]))`},
+		Help: "reviews of policies of kinds that Kyverno has given a successor; the label field is always empty", Query: `sum by (kind, version) (increase(kyverno_deprecated_api_requests_total[24h]))`},
 	{Name: nameCleanupDeleted, Kind: Counter, Labels: deletionLabels, Help: "objects that cleanup policies deleted"},
 	{Name: nameCleanupErrors, Kind: Counter, Labels: deletionLabels, Help: "objects that cleanup policies could not delete"},
 	{Name: nameDeletingDeleted, Kind: Counter, Labels: deletingLabels, Help: "objects that deleting policies deleted"},

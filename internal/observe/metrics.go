@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,8 @@ type Metrics struct {
 	kinds                                                map[string]resultFamilies
 
 	mu           sync.Mutex // of the configuration
+	waiting      atomic.Int64
+	controllers  sync.Map // the names that were announced
 	policies     atomic.Pointer[func() []PolicyState]
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 }
@@ -77,11 +80,8 @@ func NewMetrics(o Options) *Metrics {
 	m.kinds = resultKinds(get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
 	m.rule.collect, m.certificate.collect = m.collectRules, m.collectCertificates
+	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})
-	// What users alert on is there before it first happens, so that increase() sees the first one.
-	m.eventsDropped.with().add(0)
-	m.auditsDropped.with().add(0)
-	m.updateFailed.with().add(0)
 	return m
 }
 
@@ -96,7 +96,24 @@ func (m *Metrics) Configure(c Config) {
 	for _, f := range m.families {
 		f.configure(c.setup(f.Instrument, m.options.MaxSeries))
 	}
+	m.begin()
+}
+
+// begin makes a fresh start. What users alert on is there before it first happens, so that increase() sees the first one.
+func (m *Metrics) begin() {
 	m.results.clear()
+	for _, f := range []*family{m.eventsDropped, m.auditsDropped, m.updateFailed} {
+		f.with().add(0)
+	}
+	for _, f := range m.families {
+		if slices.Contains(f.open, true) {
+			m.overflow.with(f.Exposed()).add(0)
+		}
+	}
+	m.controllers.Range(func(name, _ any) bool {
+		m.requeue.with(name.(string), "1").add(0)
+		return true
+	})
 }
 
 // Run forgets all series at the refresh interval of the configuration, until ctx is done.
@@ -131,7 +148,7 @@ func (m *Metrics) forget() {
 			f.reset()
 		}
 	}
-	m.results.clear()
+	m.begin()
 }
 
 // Counts reports whether what belongs to a namespace is counted.
@@ -145,6 +162,8 @@ func (m *Metrics) Judged(out *policy.Outcome) {
 	m.judged(out)
 }
 
+const validatingWebhook = "ValidatingWebhookConfiguration"
+
 // Reviewed counts an admission review that was answered. webhook is "ValidatingWebhookConfiguration" or
 // "MutatingWebhookConfiguration".
 func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, took time.Duration) {
@@ -154,16 +173,13 @@ func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, to
 	kind, op, ok := req.GVK.Kind, operation(req.Operation), strconv.FormatBool(allowed)
 	m.reviews.with(kind, req.Namespace, op, ok, webhook).add(1)
 	m.reviewDuration.with(kind, req.Namespace, op, ok, webhook).observe(took.Seconds())
+	if gvk := req.RequestGVK; gvk.Group == "kyverno.io" && deprecated[gvk.Kind] && webhook == validatingWebhook {
+		m.deprecated.with(gvk.Group, gvk.Version, gvk.Kind, "").add(1)
+	}
 }
 
-// Deprecated counts a review of an object in a deprecated API; field is empty for the kind itself. namespace is the
-// object's.
-func (m *Metrics) Deprecated(group, version, kind, field, namespace string) {
-	if m == nil || !m.counts(namespace) {
-		return
-	}
-	m.deprecated.with(group, version, kind, field).add(1)
-}
+// deprecated are the kinds of kyverno.io that Kyverno has given a successor.
+var deprecated = map[string]bool{"ClusterPolicy": true, "Policy": true, "CleanupPolicy": true, "ClusterCleanupPolicy": true}
 
 // Change is what happened to a policy.
 type Change string
@@ -214,6 +230,14 @@ func (m *Metrics) collectRules(set func(float64, ...string)) {
 		for _, r := range p.Rules {
 			set(1, mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), ns, p.Name, r.Name, ruleType(r), strconv.FormatBool(s.Ready))
 		}
+	}
+}
+
+// Controller announces a controller, whose failures are counted from zero on.
+func (m *Metrics) Controller(name string) {
+	if m != nil {
+		m.controllers.Store(name, nil)
+		m.requeue.with(name, "1").add(0)
 	}
 }
 
@@ -277,14 +301,14 @@ func (m *Metrics) UpdateRequests(n int) {
 func (m *Metrics) UpdateRequestFailed(waiting int) {
 	if m != nil {
 		m.updateFailed.with().add(1)
-		m.updateWaiting.with().set(float64(waiting))
+		m.waiting.Store(int64(waiting))
 	}
 }
 
 // UpdateRequestsWaiting notes how many UpdateRequests wait in the process until they can be written.
 func (m *Metrics) UpdateRequestsWaiting(n int) {
 	if m != nil {
-		m.updateWaiting.with().set(float64(n))
+		m.waiting.Store(int64(n))
 	}
 }
 

@@ -128,7 +128,7 @@ func (st *state) create(f *family, values []string) *series {
 		return s
 	}
 	others := false
-	if len(st.series) >= st.max {
+	if len(st.series) >= st.max && slices.Contains(f.open, true) {
 		// The open labels are given up; the others keep their few values, so that sums by them stay right.
 		for k := range clean {
 			if f.open[k] {
@@ -139,8 +139,8 @@ func (st *state) create(f *family, values []string) *series {
 		if s := st.series[key]; s != nil {
 			return s
 		}
-		if !others || len(st.series) >= 2*st.max {
-			return nil // labels of a fixed set of values cannot get here
+		if len(st.series) >= 2*st.max {
+			return nil // not with labels of which each has a few values
 		}
 	}
 	s := &series{others: others, overflow: f.overflow}

@@ -26,11 +26,6 @@ func (s Server) Reviewed(ctx context.Context, req *policy.Request, webhook strin
 // Judged is called with each evaluation that counts.
 func (s Server) Judged(out *policy.Outcome) { s.Metrics.Judged(out) }
 
-// Deprecated is called with each review of an object in a deprecated API.
-func (s Server) Deprecated(group, version, kind, field, namespace string) {
-	s.Metrics.Deprecated(group, version, kind, field, namespace)
-}
-
 // AuditDropped is called for each request whose auditing rules were not judged.
 func (s Server) AuditDropped() { s.Metrics.AuditDropped() }
 

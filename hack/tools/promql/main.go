@@ -1,0 +1,163 @@
+// Command promql loads queries into PromQL's own engine, over pages that a controller showed on /metrics, and requires
+// that each has data. It is a module of its own, because it brings Prometheus along.
+//
+//	promql -pages admission=first.txt,second.txt -pages reports=testdata/reports-1.txt,testdata/reports-2.txt \
+//	  charts/ephor/dashboards/ephor.json charts/ephor/alerts/ephor.yaml docs/metrics.md
+//
+// The pages of a job are taken as scraped 45 seconds apart, the last one 5 seconds ago. Queries are the expressions of
+// Grafana dashboards (.json), of rule files (.yaml) and of blocks marked promql in documents (.md), one in each
+// paragraph. An alert that is silent has no data by its nature: of a comparison, what is compared must have data.
+//
+// It ends with exit code 1 and a line for each query without data, or that cannot be read.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// seeds are queries of dashboards that people brought along from Kyverno. They must give more than zero.
+var seeds = []string{
+	`sum(increase(kyverno_policy_results{policy_namespace="default", rule_result="fail"}[24h])) by (rule_type)`,
+	`rate(kyverno_policy_results{resource_kind="Pod", rule_execution_cause="admission_request"}[1m])*60`,
+	`count by (policy_name) (increase(kyverno_policy_results{rule_execution_cause="background_scan"}[2h]))`,
+}
+
+// now is when the queries are asked.
+var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func main() {
+	var pages list
+	flag.Var(&pages, "pages", "job=page,page: what a job showed, in order of time; may be given several times")
+	flag.Parse()
+	if err := run(pages, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, " ") }
+func (l *list) Set(v string) error { *l = append(*l, v); return nil }
+
+func run(pages, files []string) error {
+	store := &store{}
+	for _, p := range pages {
+		job, names, ok := strings.Cut(p, "=")
+		if !ok {
+			return fmt.Errorf("-pages %s: want job=page,page", p)
+		}
+		scraped := strings.Split(names, ",")
+		for i, name := range scraped {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			at := now.Add(-5*time.Second - time.Duration(len(scraped)-1-i)*45*time.Second)
+			if err := store.add(job, text, at); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	e := &engine{store: store, engine: promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		Parser: parser.NewParser(parser.Options{}),
+	})}
+	var errs []error
+	asked := 0
+	for _, q := range seeds {
+		asked++
+		if largest, err := e.ask(q); err != nil || largest <= 0 {
+			errs = append(errs, fmt.Errorf("%s: the largest value is %v, want more than 0: %v", q, largest, err))
+		}
+	}
+	for _, file := range files {
+		queries, err := queriesOf(file)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+		}
+		if err == nil && len(queries) == 0 {
+			errs = append(errs, fmt.Errorf("%s: there are no queries", file))
+		}
+		for _, q := range queries {
+			asked++
+			if _, err := e.ask(q); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %s: %w", file, q, err))
+			}
+		}
+		fmt.Printf("%-40s %3d queries\n", file, len(queries))
+	}
+	fmt.Printf("%d queries over %d series: %d without data\n", asked, len(store.series), len(errs))
+	return errors.Join(errs...)
+}
+
+type engine struct {
+	store  *store
+	engine *promql.Engine
+}
+
+var errNoData = errors.New("no data")
+
+// ask evaluates a query and returns its largest value. No data, and nothing but NaN, are errors.
+func (e *engine) ask(query string) (largest float64, err error) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+	if err != nil {
+		return 0, err
+	}
+	ask, err := e.engine.NewInstantQuery(context.Background(), e.store, nil, unfiltered(expr).String(), now)
+	if err != nil {
+		return 0, err
+	}
+	defer ask.Close()
+	result := ask.Exec(context.Background())
+	if result.Err != nil {
+		return 0, result.Err
+	}
+	largest = math.Inf(-1)
+	switch v := result.Value.(type) {
+	case promql.Vector:
+		for _, s := range v {
+			largest = math.Max(largest, orLeast(s.F))
+		}
+	case promql.Scalar:
+		largest = v.V
+	case promql.Matrix:
+		for _, s := range v {
+			for _, p := range s.Floats {
+				largest = math.Max(largest, orLeast(p.F))
+			}
+		}
+	}
+	if math.IsInf(largest, -1) {
+		return 0, errNoData
+	}
+	return largest, nil
+}
+
+func orLeast(v float64) float64 {
+	if math.IsNaN(v) {
+		return math.Inf(-1)
+	}
+	return v
+}
+
+// unfiltered is the expression with each comparison giving 0 or 1 for all that is compared.
+func unfiltered(expr parser.Expr) parser.Expr {
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		if b, ok := n.(*parser.BinaryExpr); ok && b.Op.IsComparisonOperator() {
+			b.ReturnBool = true
+		}
+		return nil
+	})
+	return expr
+}
