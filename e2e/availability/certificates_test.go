@@ -1,0 +1,378 @@
+package availability
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+const (
+	caName   = "kyverno-svc.kyverno.svc.kyverno-tls-ca"
+	pairName = "kyverno-svc.kyverno.svc.kyverno-tls-pair"
+	day      = 24 * time.Hour
+)
+
+// secret reads a Secret, nil when there is none.
+func secret(t *testing.T, name string) *corev1.Secret {
+	t.Helper()
+	s, err := client.CoreV1().Secrets(namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+// read takes a Secret apart.
+func read(t *testing.T, name string) *certs.Pair {
+	t.Helper()
+	s := secret(t, name)
+	if s == nil {
+		t.Fatalf("there is no Secret %s", name)
+	}
+	p, err := certs.ParsePair(s.Data["tls.crt"], s.Data["tls.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func deleteSecrets(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		kubectl(t, "delete", "secret", name, "-n", namespace, "--ignore-not-found")
+	}
+}
+
+// issuedAt writes the Secrets that are missing as if it were then.
+func issuedAt(t *testing.T, then time.Time) {
+	t.Helper()
+	c, err := ctrlclient.New(cluster.Config, ctrlclient.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &certs.Reconciler{
+		Config: certs.Config{
+			Namespace: namespace, CASecret: caName, TLSSecret: pairName, Algorithm: certs.ECDSA, RenewBefore: 15 * day,
+			Names: certs.ServiceNames("kyverno-svc", namespace, ""),
+		},
+		Client: c, Reader: c, Now: func() time.Time { return then }, Log: slog.New(slog.DiscardHandler),
+	}
+	if _, err := r.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mine takes the label away by which the controllers know their own.
+func mine(t *testing.T) {
+	t.Helper()
+	kubectl(t, "label", "secret", caName, pairName, "-n", namespace, certs.ManagedLabel+"-")
+}
+
+// settled waits until the pair is signed by the CA, all configurations carry the CA, and the policy is enforced.
+func settled(t *testing.T) time.Duration {
+	t.Helper()
+	return eventually(t, "the certificates are at rest", func() error {
+		ca, pair := secret(t, caName), secret(t, pairName)
+		if ca == nil || pair == nil {
+			return fmt.Errorf("a Secret is missing")
+		}
+		authority, err := certs.ParseCertificates(ca.Data["tls.crt"])
+		if err != nil {
+			return err
+		}
+		leaf, err := certs.ParseCertificates(pair.Data["tls.crt"])
+		if err != nil {
+			return err
+		}
+		roots := x509.NewCertPool()
+		roots.AddCert(authority[0])
+		if _, err := leaf[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: "kyverno-svc.kyverno.svc"}); err != nil {
+			return err
+		}
+		for _, kind := range []string{"validating", "mutating"} {
+			bundles := kubectl(t, "get", kind+"webhookconfigurations", "-o", `jsonpath={range .items[*].webhooks[*]}{.clientConfig.caBundle}{"\n"}{end}`)
+			for _, b := range strings.Fields(bundles) {
+				if text, err := decode(b); err != nil || !strings.Contains(text, strings.TrimSpace(string(ca.Data["tls.crt"]))) {
+					return fmt.Errorf("a %s configuration does not carry the CA (%v)", kind, err)
+				}
+			}
+		}
+		return enforced(t.Context())
+	})
+}
+
+// handshakes makes new connections to the replicas all the time, as a client that trusts what the configurations hold at
+// that moment. (The API server keeps its connections, so that it meets few new certificates.) It ends with the returned
+// function, which fails the test when a replica was not trusted.
+func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	failures := map[string]string{}
+	made := 0
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			cfg, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
+			if err != nil {
+				continue
+			}
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(cfg.Webhooks[0].ClientConfig.CABundle)
+			for _, r := range replicas {
+				conn, err := tls.Dial("tcp", r.Addr, &tls.Config{RootCAs: roots, ServerName: "kyverno-svc.kyverno.svc"})
+				if err != nil {
+					failures[r.Name+": "+err.Error()] = time.Now().Format(time.TimeOnly)
+					continue
+				}
+				conn.Close()
+				made++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+		for text, at := range failures {
+			t.Errorf("%s: %s", at, text)
+		}
+		if made < 20 {
+			t.Errorf("only %d connections were made: the test proves nothing", made)
+		}
+		t.Logf("%d connections were made", made)
+	}
+}
+
+// Every algorithm of --tlsKeyAlgorithm: the Secrets have Kyverno's names, type, label and contents, and the API server
+// accepts the server.
+func TestKeyAlgorithms(t *testing.T) {
+	for _, algorithm := range []string{"RSA", "ECDSA", "Ed25519"} {
+		t.Run(algorithm, func(t *testing.T) {
+			deleteSecrets(t, caName, pairName)
+			start(t, 1, "--tlsKeyAlgorithm="+strings.ToLower(algorithm))
+			settled(t)
+			for name, common := range map[string]string{caName: "*.kyverno.svc", pairName: "kyverno-svc"} {
+				s, p := secret(t, name), read(t, name)
+				if s.Type != corev1.SecretTypeTLS || s.Labels["cert.kyverno.io/managed-by"] != "kyverno" || len(s.Data) != 2 {
+					t.Errorf("%s: %s %v", name, s.Type, s.Labels)
+				}
+				if got := p.Newest().PublicKeyAlgorithm.String(); got != algorithm || p.Newest().Subject.CommonName != common {
+					t.Errorf("%s: %s, %s", name, got, p.Newest().Subject)
+				}
+				if !strings.HasPrefix(string(s.Data["tls.key"]), "-----BEGIN PRIVATE KEY-----") {
+					t.Errorf("%s: the key is not PKCS#8", name)
+				}
+			}
+		})
+	}
+}
+
+// Another algorithm is a rotation: what is there is used until it has to be renewed, and the new keys are of the other
+// algorithm then.
+func TestAlgorithmChanges(t *testing.T) {
+	deleteSecrets(t, caName, pairName)
+	issuedAt(t, time.Now().Add(-350*day)) // the CA has to be renewed now, and the pair has ended
+	start(t, 1, "--tlsKeyAlgorithm=Ed25519")
+	settled(t)
+	if ca := read(t, caName); ca.Newest().PublicKeyAlgorithm != x509.Ed25519 || len(ca.Certs) != 2 {
+		t.Errorf("%s, %d certificates", ca.Newest().PublicKeyAlgorithm, len(ca.Certs))
+	}
+	if pair := read(t, pairName); pair.Newest().PublicKeyAlgorithm != x509.Ed25519 {
+		t.Errorf("%s", pair.Newest().PublicKeyAlgorithm)
+	}
+}
+
+// Whatever becomes of the Secrets, in front of two replicas and with requests all the while: it is mended within a minute,
+// a line of the log says so, and no request fails.
+func TestSecretsAreMended(t *testing.T) {
+	replicas := start(t, 2)
+	r := leader(t, "kyverno", replicas)
+	settled(t)
+	finish, close := load(t, 2), handshakes(t, replicas...)
+	for _, c := range []struct {
+		name  string
+		act   func(t *testing.T)
+		words []string
+	}{
+		{"the pair is deleted", func(t *testing.T) { deleteSecrets(t, pairName) }, []string{"issuing the serving certificate", "there is no Secret"}},
+		{"the CA is deleted", func(t *testing.T) { deleteSecrets(t, caName) }, []string{"writing the certificate authority", "there is no Secret", "kept=1"}},
+		{"both are deleted", func(t *testing.T) { deleteSecrets(t, caName, pairName) }, []string{"writing the certificate authority", "there is no Secret"}},
+		{"the pair is damaged", func(t *testing.T) {
+			kubectl(t, "patch", "secret", pairName, "-n", namespace, "-p", `{"data":{"tls.crt":"Z2FyYmFnZQ=="}}`)
+		}, []string{"issuing the serving certificate", "no certificate in PEM form"}},
+		{"the CA is damaged", func(t *testing.T) {
+			kubectl(t, "patch", "secret", caName, "-n", namespace, "-p", `{"data":{"tls.key":"Z2FyYmFnZQ=="}}`)
+		}, []string{"writing the certificate authority", "no private key in PEM form"}},
+		{"the pair is another CA's", func(t *testing.T) {
+			kept := secret(t, caName)
+			deleteSecrets(t, pairName)
+			foreign := foreignPair(t)
+			if _, err := client.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil && secret(t, pairName) == nil {
+				t.Fatal(err)
+			}
+			if _, err := client.CoreV1().Secrets(namespace).Update(t.Context(), foreign, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if now := secret(t, caName); string(now.Data["tls.crt"]) != string(kept.Data["tls.crt"]) {
+				t.Fatal("the CA changed")
+			}
+		}, []string{"issuing the serving certificate", "unknown authority"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := logged(r, c.words...)
+			c.act(t)
+			begin := time.Now()
+			eventually(t, "the log says it", func() error {
+				if logged(r, c.words...) == before {
+					return fmt.Errorf("the log ends with:\n%s", r.Tail(8))
+				}
+				return nil
+			})
+			settled(t)
+			t.Logf("mended after %s", time.Since(begin).Round(100*time.Millisecond))
+		})
+	}
+	close()
+	t.Logf("%d objects were tried", finish())
+}
+
+// The clock passes the time of a renewal while nothing else happens.
+func TestClockPassesRenewal(t *testing.T) {
+	const soon = 8 * time.Second
+	deleteSecrets(t, caName, pairName)
+	// A pair is renewed a tenth of its life and an hour before its end.
+	life := 150*day + time.Hour
+	issuedAt(t, time.Now().Add(soon+life/10+time.Hour-150*day))
+	before := read(t, pairName).Newest()
+	r := start(t, 1)[0]
+	if !read(t, pairName).Newest().Equal(before) {
+		t.Fatal("the pair was renewed at once: the test proves nothing")
+	}
+	finish := load(t, 1)
+	says(t, r, "issuing the serving certificate", "the certificate ends")
+	settled(t)
+	if got := read(t, pairName).Newest(); time.Until(got.NotAfter) < 149*day {
+		t.Errorf("the new pair ends %s", got.NotAfter)
+	}
+	finish()
+}
+
+// Certificates that ended while nobody was there.
+func TestEverythingHasEnded(t *testing.T) {
+	deleteSecrets(t, caName, pairName)
+	issuedAt(t, time.Now().Add(-400*day))
+	r := start(t, 1)[0]
+	settled(t)
+	if logged(r, "writing the certificate authority") != 1 || logged(r, "issuing the serving certificate") != 1 {
+		t.Errorf("the log: %s", r.Tail(20))
+	}
+}
+
+// Secrets that somebody else made are served as they are and never written; near their end an event and the log say so;
+// after it nothing is renewed, and the log says why.
+func TestSuppliedSecrets(t *testing.T) {
+	deleteSecrets(t, caName, pairName)
+	issuedAt(t, time.Now().Add(-140*day)) // 10 of 150 days are left
+	mine(t)
+	before := secret(t, pairName).ResourceVersion
+	r := start(t, 1)[0]
+	says(t, r, "a certificate ends soon", pairName)
+	eventually(t, "there is an event", func() error {
+		if out := kubectl(t, "get", "events", "-n", namespace, "-o", "jsonpath={range .items[*]}{.reason} {.involvedObject.name} {.message}{\"\\n\"}{end}"); !strings.Contains(out, "CertificateExpiring "+pairName+" the certificate (tls) ends ") {
+			return fmt.Errorf("events:\n%s", out)
+		}
+		return nil
+	})
+	if got := secret(t, pairName).ResourceVersion; got != before {
+		t.Error("the Secret was written")
+	}
+	if err := enforced(t.Context()); err != nil {
+		t.Error(err)
+	}
+	stop(t, r)
+
+	deleteSecrets(t, caName, pairName)
+	issuedAt(t, time.Now().Add(-160*day))
+	mine(t)
+	if _, err := startUnready(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startUnready starts a replica whose certificate has ended and waits until it says that it cannot help it.
+func startUnready(t *testing.T) (*devcluster.Replica, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := ephor.StartAdmission(ctx)
+	if err == nil {
+		return r, fmt.Errorf("a replica with an ended certificate is ready")
+	}
+	if r == nil {
+		return nil, err
+	}
+	defer stop(t, r)
+	says(t, r, "tls is not valid but certificates are not managed by kyverno, we can't renew them")
+	return r, nil
+}
+
+// With --disableCertManagerController nothing is made and nothing renewed; the Secrets may come later, be of any type,
+// hold other forms of keys and a chain, as cert-manager writes them; and both may be exchanged under load.
+func TestSomebodyElseManages(t *testing.T) {
+	for _, algorithm := range []x509.PublicKeyAlgorithm{x509.RSA, x509.ECDSA} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			deleteSecrets(t, caName, pairName)
+			started := make(chan *devcluster.Replica)
+			go func() {
+				defer close(started)
+				r, err := ephor.StartAdmission(t.Context(), "--disableCertManagerController")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				started <- r
+			}()
+			time.Sleep(3 * time.Second)
+			if secret(t, caName) != nil || secret(t, pairName) != nil {
+				t.Fatal("a Secret was made")
+			}
+			supply(t, algorithm)
+			r, ok := <-started
+			if !ok {
+				return
+			}
+			defer stop(t, r)
+			eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+			leader(t, "kyverno", []*devcluster.Replica{r})
+
+			finish, close := load(t, 2), handshakes(t, r)
+			taken := logged(r, "serving a certificate")
+			supply(t, algorithm)
+			eventually(t, "the new pair is served", func() error {
+				if logged(r, "serving a certificate") == taken {
+					return fmt.Errorf("the log ends with:\n%s", r.Tail(5))
+				}
+				return nil
+			})
+			time.Sleep(time.Second)
+			close()
+			finish()
+			if logged(r, "issuing the serving certificate") > 0 {
+				t.Error("a certificate was issued")
+			}
+		})
+	}
+	deleteSecrets(t, caName, pairName)
+}
