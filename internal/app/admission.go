@@ -60,6 +60,10 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 	if err != nil {
 		return err
 	}
+	images, err := f.registry.images(e.namespace, m.GetAPIReader(), services)
+	if err != nil {
+		return err
+	}
 	clients, err := f.serving.clients()
 	if err != nil {
 		return err
@@ -109,7 +113,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		Accounts:       admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
-		Globals: p.globals.store, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
+		Globals: p.globals.store, Images: images, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
 	}), p.cluster, p.ready)
 
 	run, stop := context.WithCancel(ctx)

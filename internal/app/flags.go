@@ -20,6 +20,7 @@ type admissionFlags struct {
 	auditCapacity    int
 	forceIgnore      bool
 	calls            callFlags
+	registry         registryFlags
 	exceptions       exceptionFlags
 	events           eventFlags
 	globals          globalFlags
@@ -42,6 +43,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests that may wait for them")
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
 	f.calls.register(fs)
+	f.registry.register(fs)
 	f.exceptions.register(fs)
 	f.events.register(fs)
 	f.globals.register(fs)
@@ -63,6 +65,6 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
 	}
-	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.globals.complete())
+	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.globals.complete(), f.registry.complete())
 	return errors.Join(errs...)
 }

@@ -26,7 +26,8 @@ type knownFlag struct {
 // Why a flag has no meaning.
 const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
-	whyImages   = "nothing is read from image registries"
+	whyImages   = "signatures of images are not verified"
+	whyRegistry = "only the admission controller asks registries"
 	whyReports  = "reports are not written"
 	whyMetrics  = "there are no metrics"
 	whyNative   = "native admission policies are not generated"
@@ -70,9 +71,9 @@ var knownFlags = []knownFlag{
 	{"tufRoot", "AR", false, whyImages},
 	{"tufRootRaw", "AR", false, whyImages},
 	{"enableCosignLogging", "AR", true, whyImages},
-	{"allowInsecureRegistry", "ABR", true, whyImages},
-	{"imagePullSecrets", "ABR", false, whyImages},
-	{"registryCredentialHelpers", "ABR", false, whyImages},
+	{"allowInsecureRegistry", "BR", true, whyRegistry},
+	{"imagePullSecrets", "BR", false, whyRegistry},
+	{"registryCredentialHelpers", "BR", false, whyRegistry},
 	{"imageVerifyCacheEnabled", "AR", true, whyImages},
 	{"imageVerifyCacheMaxSize", "AR", false, whyImages},
 	{"imageVerifyCacheTTLDuration", "AR", false, whyImages},

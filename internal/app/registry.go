@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/registry"
+)
+
+// registryFlags say how image registries are asked (control plane reference §1.5).
+type registryFlags struct {
+	insecure    bool
+	pullSecrets []string
+	helpers     []string
+}
+
+func (f *registryFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.insecure, "allowInsecureRegistry", false, "ask registries that have no TLS, or a certificate that is not trusted")
+	fs.StringSliceVar(&f.pullSecrets, "imagePullSecrets", nil, "pull secrets for all registries, as name or namespace/name")
+	fs.StringSliceVar(&f.helpers, "registryCredentialHelpers", nil, "where credentials for registries come from besides: default, google, amazon, azure, github; empty for default")
+}
+
+// complete checks the names.
+func (f *registryFlags) complete() error {
+	if _, err := f.images("namespace", nil, nil); err != nil {
+		return fmt.Errorf("--imagePullSecrets, --registryCredentialHelpers: %w", err)
+	}
+	return nil
+}
+
+// images asks registries with the pull secrets that secrets reads. Connections are made as those of calls to services, so
+// that what is on the blocklist is no registry either.
+func (f *registryFlags) images(namespace string, secrets client.Reader, services *apicall.Services) (*registry.Registries, error) {
+	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace}
+	if len(o.Providers) == 0 {
+		o.Providers = []string{"default"}
+	}
+	if services != nil {
+		o.Dial = services.Dial
+	}
+	if secrets != nil {
+		o.Secret = func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+			var s corev1.Secret
+			if err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &s); err != nil {
+				return nil, err
+			}
+			return s.Data, nil
+		}
+	}
+	return registry.New(o)
+}
