@@ -40,13 +40,14 @@ func main() {
 		args   = flag.String("chainsaw", "", "more flags for chainsaw, separated by blanks")
 		once   = flag.Bool("once", false, "do not run failed tests once more")
 		out    = flag.String("out", "build", "folder of the results")
+		keep   = flag.Bool("keep", false, "run no test: start a control plane as tests find it, and wait for Ctrl-C")
 	)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	r := runner{
 		selection: selection{parts: strings.Fields(*parts), dirs: strings.Fields(*dirs), extra: *extra},
-		shards:    *shards, flags: strings.Fields(*args), once: *once, out: *out,
+		shards:    *shards, flags: strings.Fields(*args), once: *once, keep: *keep, out: *out,
 	}
 	ok, err := r.run(ctx)
 	if err != nil {
@@ -62,6 +63,7 @@ type runner struct {
 	shards    int
 	flags     []string
 	once      bool
+	keep      bool
 	out       string
 
 	programs programs
@@ -96,13 +98,16 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	}
 	defer os.RemoveAll(work)
 
-	// The last shard to find the queue empty runs what failed once more, when no other runs.
+	suite := filepath.Join(data, "chainsaw")
+	if r.keep {
+		return true, r.wait(ctx, suite, work)
+	}
+
 	queue := make(chan *test, len(tests))
 	for _, t := range tests {
 		queue <- t
 	}
 	close(queue)
-	suite := filepath.Join(data, "chainsaw")
 	n := max(1, min(r.shards, len(tests)))
 	errs := make([]error, n)
 	var running sync.WaitGroup
@@ -175,6 +180,18 @@ func (r *runner) again(ctx context.Context, tests []*test, suite, dir, logs stri
 		fmt.Printf("alone: %-6s %5.1fs  %s\n", t.result, t.seconds, t.path)
 	}
 	s.keepLogs(logs, len(failed))
+	return nil
+}
+
+// wait starts a control plane for tries by hand.
+func (r *runner) wait(ctx context.Context, suite, work string) error {
+	s, err := startShard(ctx, r.programs, suite, filepath.Join(work, "0"), r)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\ncd %s && %s test --test-dir ⟨folder⟩\nCtrl-C ends it.\n", s.cluster.Kubeconfig, s.path, s.suite, r.programs.chainsaw)
+	<-ctx.Done()
 	return nil
 }
 
