@@ -42,6 +42,10 @@ func (cluster) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, 
 	return schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, nil
 }
 func (cluster) Serves(policy.Target) (served, namespaced bool, err error) { return true, true, nil }
+func (cluster) Resources(policy.Target) ([]schema.GroupVersionResource, error) {
+	return []schema.GroupVersionResource{{Version: "v1", Resource: "pods"}}, nil
+}
+func (cluster) BodyOf(string) []string { return nil }
 
 // serve is an open server with policies.
 func serve(t testing.TB, c cluster, root world.Root, programs ...*policy.Program) *admission.Server {
