@@ -68,7 +68,15 @@ func (d *differ) value(path string, a, b any) {
 	}
 }
 
+// object compares two maps. Where what an empty key holds has changed the whole map is replaced, unless it is the
+// document: not all that apply patches agree on what an empty part of a path points at.
 func (d *differ) object(path string, a, b map[string]any) {
+	before, had := a[""]
+	after, has := b[""]
+	if path != "" && (had != has || !equal(before, after)) {
+		d.add("replace", path, b)
+		return
+	}
 	for _, key := range keysOf(a) {
 		if _, stays := b[key]; !stays {
 			d.add("remove", path+"/"+escape(key), nil)

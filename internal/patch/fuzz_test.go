@@ -105,6 +105,11 @@ func checkDiff(t *testing.T, a, b any) {
 	if kindOf(a) != mapKind || kindOf(b) != mapKind {
 		return // objects only: a whole document is not replaced by a scalar
 	}
+	for _, v := range []any{a, b} {
+		if _, empty := v.(map[string]any)[""]; empty {
+			return // "/" points at the document itself in the reference, and so in ApplyJSON
+		}
+	}
 	got, err := ApplyJSON(meter(), a, Diff(a, b))
 	if errors.Is(err, budget.ErrExhausted) {
 		return

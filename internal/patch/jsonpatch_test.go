@@ -101,6 +101,8 @@ func TestDiff(t *testing.T) {
 		{`{"l":[1,2,3,4]}`, `{"l":[1,4]}`, `[{"op":"remove","path":"/l/2"},{"op":"remove","path":"/l/1"}]`},
 		{`{"l":[1]}`, `{"l":[1,2,3]}`, `[{"op":"add","path":"/l/1","value":2},{"op":"add","path":"/l/2","value":3}]`},
 		{`{"a/b":1}`, `{"c~d":9007199254740993}`, `[{"op":"remove","path":"/a~1b"},{"op":"add","path":"/c~0d","value":9007199254740993}]`},
+		{`{"a":{"":[]},"b":{"":1}}`, `{"a":{"":[{"":0}]},"b":{"":1,"c":2}}`,
+			`[{"op":"replace","path":"/a","value":{"":[{"":0}]}},{"op":"add","path":"/b/c","value":2}]`},
 	} {
 		a, b := decode(t, c.a), decode(t, c.b)
 		ops := Diff(a, b)
