@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/config/install"
+	"github.com/ephor-dev/ephor/charts"
 )
 
 // object reads one object as JSON data.
@@ -165,13 +165,13 @@ func TestMatchConditions(t *testing.T) {
 func TestResourceFilters(t *testing.T) {
 	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
 	isRefused(t, configMap("c"), "the label team is required")
-	before, err := object(t, "configmap", install.ConfigMap, "-n", install.Namespace)
+	before, err := object(t, "configmap", charts.ConfigMap, "-n", charts.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
 	set := func(filters string) {
 		patch, _ := json.Marshal(map[string]any{"data": map[string]any{"resourceFilters": filters}})
-		must(t, "", "patch", "configmap", install.ConfigMap, "-n", install.Namespace, "--type=merge", "-p", string(patch))
+		must(t, "", "patch", "configmap", charts.ConfigMap, "-n", charts.Namespace, "--type=merge", "-p", string(patch))
 	}
 	was := at(before, "data", "resourceFilters").(string)
 	set(was + " [ConfigMap,default,*]")
@@ -208,8 +208,8 @@ func TestDriftIsReverted(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
 	read := func() (ca string, err error) {
-		for _, name := range []string{install.AdmissionTLSSecret, install.AdmissionCASecret} {
-			o, err := object(t, "secret", name, "-n", install.Namespace)
+		for _, name := range []string{charts.AdmissionTLSSecret, charts.AdmissionCASecret} {
+			o, err := object(t, "secret", name, "-n", charts.Namespace)
 			if err != nil {
 				return "", err
 			}
@@ -224,7 +224,7 @@ func TestCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, "", "delete", "secret", install.AdmissionTLSSecret, install.AdmissionCASecret, "-n", install.Namespace)
+	must(t, "", "delete", "secret", charts.AdmissionTLSSecret, charts.AdmissionCASecret, "-n", charts.Namespace)
 	eventually(t, func() error {
 		ca, err := read()
 		if err != nil {
@@ -247,7 +247,7 @@ func TestSecondReplica(t *testing.T) {
 	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
 	isRefused(t, configMap("c"), "the label team is required")
 	holder := func() string {
-		o, _ := object(t, "lease", "kyverno", "-n", install.Namespace)
+		o, _ := object(t, "lease", "kyverno", "-n", charts.Namespace)
 		s, _ := at(o, "spec", "holderIdentity").(string)
 		return s
 	}
@@ -276,7 +276,7 @@ func TestSecondReplica(t *testing.T) {
 // The heartbeat lease passes through our webhook, which writes the time.
 func TestHeartbeat(t *testing.T) {
 	eventually(t, func() error {
-		o, err := object(t, "lease", "kyverno-health", "-n", install.Namespace)
+		o, err := object(t, "lease", "kyverno-health", "-n", charts.Namespace)
 		if err != nil {
 			return err
 		}
@@ -290,8 +290,8 @@ func TestHeartbeat(t *testing.T) {
 		return nil
 	})
 	// Another writer's time does not get through: the webhook knows better.
-	must(t, "", "annotate", "--overwrite", "lease", "kyverno-health", "-n", install.Namespace, "kyverno.io/last-request-time=2000-01-01T00:00:00Z")
-	o, err := object(t, "lease", "kyverno-health", "-n", install.Namespace)
+	must(t, "", "annotate", "--overwrite", "lease", "kyverno-health", "-n", charts.Namespace, "kyverno.io/last-request-time=2000-01-01T00:00:00Z")
+	o, err := object(t, "lease", "kyverno-health", "-n", charts.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}

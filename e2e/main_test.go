@@ -33,7 +33,7 @@ func run(m *testing.M) int {
 		if cluster, err = devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout}); err != nil {
 			return err
 		}
-		if ephor, err = cluster.InstallEphor(ctx); err != nil {
+		if ephor, err = cluster.Install(ctx, "e2e"); err != nil {
 			return err
 		}
 		replica, err = startReplica(ctx)
@@ -51,7 +51,7 @@ func run(m *testing.M) int {
 
 // startReplica starts one more admission controller. All have the same flags, since the API server asks any of them.
 func startReplica(ctx context.Context) (*devcluster.Replica, error) {
-	return ephor.StartAdmission(ctx, "--enablePolicyException", "--exceptionNamespace=*")
+	return ephor.StartAdmission(ctx)
 }
 
 // kubectl runs kubectl as administrator and returns what it printed; err holds what the API server refused.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds, the
-# language reference in docs/reference, and the merge keys of the Kubernetes API types in internal/patch.
+# language reference in docs/reference, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
+# the chart: its schema, the tables of its values in docs/install.md, and its renders for development control planes.
 #
 #   hack/generate.sh            in this checkout
 #   hack/generate.sh DIR        the same below DIR (used by verify-generated.sh, which gives a copy of the checkout)
@@ -13,6 +14,7 @@ tools=$root/bin/tools
 mkdir -p "$tools"
 go build -C "$root/hack/tools" -o "$tools/controller-gen" sigs.k8s.io/controller-tools/cmd/controller-gen
 go build -C "$root/hack/tools" -o "$tools/crdgen" ./crdgen
+"$root/hack/helm.sh"
 cd "$target"
 "$tools/controller-gen" object paths=./api/...
 # A kind that is gone must not leave its file behind.
@@ -21,3 +23,4 @@ rm -f config/crds/*.yaml
 go run -C "$root" ./hack/reference -out "$target/docs/reference"
 mkdir -p "$target/internal/patch"
 go run -C "$root" ./hack/mergekeys >"$target/internal/patch/mergekeys.txt"
+go run -C "$root" ./hack/chart -out "$target"

@@ -42,10 +42,11 @@ else
 fi
 unit() {
   local packages
-  packages=$(go list ./... | grep -vE '/(e2e|conformance|robustness|internal/devcluster)($|/)')
+  packages=$(go list ./... | grep -vE '/(e2e|conformance|robustness|internal/devcluster|charts)($|/)')
   # shellcheck disable=SC2086
   CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
 }
+chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # These measure time and memory, which the race detector multiplies.
 bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/; }
 conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
@@ -55,6 +56,7 @@ part "lint" hack/lint.sh
 part "generated files are up to date" hack/verify-generated.sh
 part "floors: imports against the architecture" go test -count=1 .
 part "unit tests${race:+ (with -race)}" unit
+part "the chart: lint, schema, what each switch changes" chart
 part "limits on any input" bombs
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   part "conformance data" conformance

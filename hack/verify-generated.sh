@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fails, with a diff, when the deep copies, the CRDs, the language reference or the merge keys are not those that
-# hack/generate.sh makes of the code.
+# Fails, with a diff, when the deep copies, the CRDs, the language reference, the merge keys or what is derived from
+# the chart are not those that hack/generate.sh makes of the code.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 copy=$(mktemp -d)
@@ -9,10 +9,15 @@ mkdir -p "$copy/config"
 cp "$root/go.mod" "$root/go.sum" "$copy/"
 cp -R "$root/api" "$copy/api"
 cp -R "$root/config/crds" "$copy/config/crds"
+cp -R "$root/charts" "$copy/charts"
+mkdir -p "$copy/docs"
+cp "$root/docs/install.md" "$copy/docs/"
 "$root/hack/generate.sh" "$copy"
 status=0
 diff -ru "$root/api" "$copy/api" || status=1
 diff -ru "$root/config/crds" "$copy/config/crds" || status=1
+diff -ru --no-dereference "$root/charts" "$copy/charts" || status=1
+diff -u "$root/docs/install.md" "$copy/docs/install.md" || status=1
 diff -ru "$root/docs/reference" "$copy/docs/reference" || status=1
 diff -u "$root/internal/patch/mergekeys.txt" "$copy/internal/patch/mergekeys.txt" || status=1
 if [ $status -ne 0 ]; then

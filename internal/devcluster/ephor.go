@@ -8,45 +8,60 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/config/crds"
-	"github.com/ephor-dev/ephor/config/install"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ephor-dev/ephor/charts"
 )
 
-// servicePort is the port of our Services: an ordinary user may not bind 443, where ClusterIPs are loopback addresses.
-const servicePort = 8443
-
-// Ephor is Ephor running on a development control plane: its Service, and the replicas behind it.
+// Ephor is Ephor on a development control plane: what the chart installs, and the processes that run in place of its
+// Deployments, since there is no kubelet.
 type Ephor struct {
-	cluster    *Cluster
-	binary     string
+	cluster     *Cluster
+	binary      string
+	controllers map[string]*controller // by component
+}
+
+// controller is one Deployment of the chart, as processes.
+type controller struct {
+	workload
 	kubeconfig string
-	forwarder  *Forwarder
+	forwarder  *Forwarder // in front of its Service; nil without one
 	replicas   []*Replica
 	started    int
 }
 
-// Replica is one admission controller process.
+// Replica is one process of a controller: a Pod of the Deployment.
 type Replica struct {
 	*Process
-	Addr string // host:port of its HTTPS server
+	Addr        string // host:port of its HTTPS server
+	MetricsAddr string // host:port of its metrics
+	ready       string // path of the readiness probe
 }
 
-// InstallEphor applies our CRDs, RBAC, Services and settings and puts a forwarder on the admission Service's ClusterIP.
-// No controller runs yet. bin/ephor has to be built.
-func (c *Cluster) InstallEphor(ctx context.Context) (*Ephor, error) {
+// InstallEphor installs what the chart renders with charts/values/dev.yaml.
+func (c *Cluster) InstallEphor(ctx context.Context) (*Ephor, error) { return c.Install(ctx, "dev") }
+
+// Install applies what the chart renders with charts/values/⟨values⟩.yaml, except the Deployments, which the API server
+// only checks, and puts forwarders on the ClusterIPs of the controllers' Services. No controller runs yet. bin/ephor has
+// to be built.
+func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
-	e := &Ephor{cluster: c, binary: filepath.Join(root, "bin", "ephor")}
+	e := &Ephor{cluster: c, binary: filepath.Join(root, "bin", "ephor"), controllers: map[string]*controller{}}
 	if _, err := os.Stat(e.binary); err != nil {
 		return nil, fmt.Errorf("%w: run `make build` first", err)
 	}
-	manifests := install.YAML(servicePort)
-	for _, name := range crds.Names() {
-		manifests = append(append(manifests, "---\n"...), crds.File(name)...)
+	text, err := charts.YAML(values)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := c.Kubectl(ctx, manifests, "apply", "--server-side", "-f", "-"); err != nil {
+	r, err := readRender(text)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Kubectl(ctx, r.objects, "apply", "--server-side", "-f", "-"); err != nil {
 		return nil, err
 	}
 	// kubectl gives up at once on a definition that has no status yet.
@@ -56,62 +71,130 @@ func (c *Cluster) InstallEphor(ctx context.Context) (*Ephor, error) {
 	}); err != nil {
 		return nil, err
 	}
-	// The controllers log in with this token and never as administrator, so that missing permissions show.
-	if e.kubeconfig, err = c.ServiceAccountKubeconfig(ctx, install.Namespace, install.AdmissionServiceAccount); err != nil {
+	if _, err := c.Kubectl(ctx, r.deployments, "apply", "--server-side", "--dry-run=server", "-f", "-"); err != nil {
 		return nil, err
 	}
-	e.forwarder, err = c.Forward(ctx, install.Namespace, install.AdmissionService)
-	return e, err
+	for _, w := range r.workloads {
+		k := &controller{workload: w}
+		// The controllers log in with this token and never as administrator, so that missing permissions show.
+		if k.kubeconfig, err = c.ServiceAccountKubeconfig(ctx, w.namespace, w.pod.ServiceAccountName); err != nil {
+			return nil, err
+		}
+		if w.service != "" {
+			if k.forwarder, err = c.Forward(ctx, w.namespace, w.service); err != nil {
+				return nil, err
+			}
+		}
+		e.controllers[w.component] = k
+	}
+	return e, nil
 }
 
-// StartAdmission starts one more admission controller behind the Service and returns when it is ready.
+// Components that Start takes: the label app.kubernetes.io/component of a Deployment.
+const (
+	Admission = "admission-controller"
+	Cleanup   = "cleanup-controller"
+)
+
+// StartAdmission starts one more admission controller behind its Service and returns when it is ready.
 func (e *Ephor) StartAdmission(ctx context.Context, args ...string) (*Replica, error) {
-	port, err := FreePort()
+	return e.Start(ctx, Admission, args...)
+}
+
+// Start starts one more replica of a controller, with the arguments and the environment of its Deployment and args
+// after them, and returns when its readiness probe succeeds. Only what belongs to the machine differs: ports of its own
+// on loopback, and a kubeconfig with a token of the Deployment's service account.
+func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*Replica, error) {
+	k := e.controllers[component]
+	if k == nil {
+		return nil, fmt.Errorf("the chart renders no Deployment of component %q", component)
+	}
+	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	e.started++
-	name := "kyverno-admission-controller-" + strconv.Itoa(e.started)
-	env := []string{
-		"KYVERNO_NAMESPACE=" + install.Namespace, "KYVERNO_SVC=" + install.AdmissionService, "INIT_CONFIG=" + install.ConfigMap,
-		"KYVERNO_SERVICEACCOUNT_NAME=" + install.AdmissionServiceAccount, "KYVERNO_DEPLOYMENT=kyverno-admission-controller",
-		"KYVERNO_POD_NAME=" + name, "METRICS_CONFIG=kyverno-metrics",
+	k.started++
+	name := k.name + "-" + strconv.Itoa(k.started)
+	container := k.pod.Containers[0]
+	server := "webhookServer"
+	if component == Cleanup {
+		server = "cleanupServer"
 	}
-	p, err := e.cluster.Run(name, env, e.binary, append([]string{"controller", "admission",
-		"--kubeconfig=" + e.kubeconfig, "--caSecretName=" + install.AdmissionCASecret, "--tlsSecretName=" + install.AdmissionTLSSecret,
-		"--webhookServerHost=127.0.0.1", "--webhookServerPort=" + strconv.Itoa(port), "--servicePort=" + strconv.Itoa(servicePort),
-	}, args...)...)
+	all := append(append([]string{}, container.Args...), "--kubeconfig="+k.kubeconfig,
+		"--"+server+"Host=127.0.0.1", "--"+server+"Port="+strconv.Itoa(ports[0]), "--metricsHost=127.0.0.1", "--metricsPort="+strconv.Itoa(ports[1]))
+	env, err := k.environment(name)
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{Process: p, Addr: "127.0.0.1:" + strconv.Itoa(port)}
-	e.replicas = append(e.replicas, r)
-	e.forward()
+	p, err := e.cluster.Run(name, env, e.binary, append(all, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	r := &Replica{Process: p, Addr: "127.0.0.1:" + strconv.Itoa(ports[0]), MetricsAddr: "127.0.0.1:" + strconv.Itoa(ports[1]), ready: readiness(container)}
+	k.replicas = append(k.replicas, r)
+	k.forward()
 	return r, e.cluster.Wait(ctx, name+" to be ready", func() error {
 		select {
 		case <-p.Done():
 			return permanent{fmt.Errorf("%s ended:\n%s", name, p.Tail(20))}
 		default:
 		}
-		if !e.forwarder.probe(r.backend()) {
+		if k.forwarder == nil {
+			return nil
+		}
+		if !k.forwarder.probe(r.backend()) {
 			return errors.New("it is not ready; its log ends with:\n" + p.Tail(5))
 		}
-		e.forwarder.probeAll()
+		k.forwarder.probeAll()
 		return nil
 	})
 }
 
+// environment is the container's environment in a Pod of that name.
+func (k *controller) environment(pod string) ([]string, error) {
+	var env []string
+	for _, v := range k.pod.Containers[0].Env {
+		value := v.Value
+		if v.ValueFrom != nil {
+			if v.ValueFrom.FieldRef == nil {
+				return nil, fmt.Errorf("the environment variable %s of %s comes from something other than a field", v.Name, k.name)
+			}
+			switch path := v.ValueFrom.FieldRef.FieldPath; path {
+			case "metadata.namespace":
+				value = k.namespace
+			case "metadata.name":
+				value = pod
+			default:
+				return nil, fmt.Errorf("the environment variable %s of %s comes from the field %s", v.Name, k.name, path)
+			}
+		}
+		env = append(env, v.Name+"="+value)
+	}
+	return env, nil
+}
+
+// readiness is the path of the container's readiness probe.
+func readiness(c corev1.Container) string {
+	if c.ReadinessProbe == nil || c.ReadinessProbe.HTTPGet == nil {
+		return ""
+	}
+	return c.ReadinessProbe.HTTPGet.Path
+}
+
 // forward puts the replicas that still run behind the Service.
-func (e *Ephor) forward() {
+func (k *controller) forward() {
+	if k.forwarder == nil {
+		return
+	}
 	var backends []Backend
-	for _, r := range e.replicas {
+	for _, r := range k.replicas {
 		select {
 		case <-r.Done():
 		default:
 			backends = append(backends, r.backend())
 		}
 	}
-	e.forwarder.Set(backends...)
+	k.forwarder.Set(backends...)
 }
 
-func (r *Replica) backend() Backend { return Backend{Addr: r.Addr, Ready: "/health/readiness"} }
+func (r *Replica) backend() Backend { return Backend{Addr: r.Addr, Ready: r.ready} }

@@ -1,0 +1,373 @@
+package charts_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/charts"
+	"github.com/ephor-dev/ephor/hack/chart/helm"
+	"github.com/ephor-dev/ephor/hack/chart/values"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.diff")
+
+// TestMain builds the pinned Helm, a matter of minutes the first time and of a second later.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	cmd := exec.Command("../hack/helm.sh")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "charts: build Helm:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// template renders the chart; without flags it has no CustomResourceDefinitions, which are long.
+func template(t *testing.T, args ...string) []helm.Document {
+	t.Helper()
+	docs, err := helm.Template("ephor", helm.Release, append([]string{"-f", "testdata/base.values"}, args...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+func TestLint(t *testing.T) {
+	if out, err := helm.Run("lint", "--strict", "ephor"); err != nil {
+		t.Fatal(err, out)
+	}
+}
+
+// Each file testdata/⟨switch⟩.yaml is a set of values; testdata/⟨switch⟩.diff is what it changes of the default render.
+func TestSwitches(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	before := template(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			t.Parallel()
+			got := changes(before, template(t, "-f", file))
+			golden := strings.TrimSuffix(file, ".yaml") + ".diff"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := diff.Diff(golden, want, "now", []byte(got)); len(d) > 0 {
+				t.Errorf("the chart renders something else (go test ./charts -update rewrites the file):\n%s", d)
+			}
+			if got == "" {
+				t.Error("these values change nothing")
+			}
+		})
+	}
+}
+
+var (
+	diffHead = regexp.MustCompile(`(?s)^diff .*?\n\+\+\+ [^\n]*\n`)
+	hunkHead = regexp.MustCompile(`(?m)^@@ .*$`)
+)
+
+// changes tells how the documents differ: objects that come (with their text) and go, and the changed lines of others.
+func changes(before, after []helm.Document) string {
+	var out strings.Builder
+	old := map[string]string{}
+	for _, d := range before {
+		old[d.ID()] = d.Text
+	}
+	for _, d := range after {
+		was, known := old[d.ID()]
+		delete(old, d.ID())
+		switch {
+		case !known:
+			text := d.Text
+			if d.Kind == "CustomResourceDefinition" {
+				text, _, _ = strings.Cut(text, "\nspec:")
+			}
+			fmt.Fprintf(&out, "== %s: new\n%s\n", d.ID(), strings.TrimRight(text, "\n"))
+		case was != d.Text:
+			hunks := diffHead.ReplaceAllString(string(diff.Diff("old", []byte(was), "new", []byte(d.Text))), "")
+			fmt.Fprintf(&out, "== %s: changed\n%s", d.ID(), hunkHead.ReplaceAllString(hunks, "@@"))
+		}
+	}
+	for _, d := range before {
+		if _, gone := old[d.ID()]; gone {
+			fmt.Fprintf(&out, "== %s: gone\n", d.ID())
+		}
+	}
+	return out.String()
+}
+
+// What is embedded is what Helm renders, CustomResourceDefinitions included.
+func TestRendered(t *testing.T) {
+	for _, name := range []string{"dev", "e2e", "standard"} {
+		text, err := charts.YAML(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := helm.Split(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := helm.Template("ephor", helm.Release, "-f", "values/"+name+".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(want) {
+			t.Errorf("%s: %d objects, the chart renders %d", name, len(got), len(want))
+			continue
+		}
+		definitions := 0
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s: %s differs from what the chart renders: run hack/generate.sh", name, want[i].ID())
+			}
+			if got[i].Kind == "CustomResourceDefinition" {
+				definitions++
+			}
+		}
+		if definitions < 6 {
+			t.Errorf("%s: only %d definitions", name, definitions)
+		}
+	}
+}
+
+// The objects have Kyverno's names whatever the release is called, and where Helm is given no namespace they go to
+// `kyverno`, which the chart makes.
+func TestNames(t *testing.T) {
+	for _, d := range template(t) {
+		if !strings.HasPrefix(d.Name, "kyverno") || d.Namespace != "" && d.Namespace != "kyverno" {
+			t.Errorf("unexpected name: %s", d.ID())
+		}
+	}
+	out, err := helm.Run("template", "some-release", "ephor", "--set", "crds.install=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := helm.Split(strings.ReplaceAll(out, "app.kubernetes.io/instance: some-release", "app.kubernetes.io/instance: kyverno"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := changes(template(t), other); !strings.HasPrefix(got, "== Namespace kyverno: new\n") || strings.Count(got, "==") != 1 {
+		t.Errorf("another release, without a namespace, differs in:\n%s", got)
+	}
+}
+
+// With overridden names no object, and no reference to one, has a default name.
+func TestOverriddenNames(t *testing.T) {
+	docs := template(t, "-f", "testdata/names.values")
+	if len(docs) != len(template(t))+1 { // the Namespace
+		t.Errorf("%d objects", len(docs))
+	}
+	for _, d := range docs {
+		if !strings.HasPrefix(d.Name, "guard") && d.ID() != "Namespace security" || d.Namespace != "" && d.Namespace != "security" {
+			t.Errorf("unexpected name: %s", d.ID())
+		}
+		if !strings.Contains(d.Text, "team: platform") {
+			t.Errorf("%s lacks the custom label", d.ID())
+		}
+		for line := range strings.SplitSeq(d.Text, "\n") {
+			if defaultName.MatchString(fixedNames.Replace(line)) {
+				t.Errorf("%s: %s", d.ID(), line)
+			}
+		}
+	}
+}
+
+// defaultName is a name of ours that does not follow the overrides; fixedNames never do.
+var (
+	defaultName = regexp.MustCompile(`kyverno[-:]|(namespace|name): kyverno$|,kyverno,`)
+	fixedNames  = strings.NewReplacer(".svc.kyverno-tls-", "", "kyverno-svc.kyverno.io", "", "- name: kyverno", "")
+)
+
+// Everything switched on: no hook, no finalizer, and no image but ours.
+func TestNoHooks(t *testing.T) {
+	args := []string{}
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, file := range files {
+		switch filepath.Base(file) {
+		case "cleanup-off.yaml", "rbac-off.yaml", "image.yaml":
+		default:
+			args = append(args, "-f", file)
+		}
+	}
+	for _, d := range template(t, args...) {
+		if strings.Contains(d.Text, "helm.sh/hook") || strings.Contains(d.Text, "finalizers") || d.Kind == "Job" || d.Kind == "CronJob" {
+			t.Errorf("%s has a hook, a finalizer or is a Job", d.ID())
+		}
+		var o struct {
+			Spec struct {
+				Template struct {
+					Spec struct {
+						InitContainers []any
+						Containers     []struct{ Image string }
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(d.Text), &o); err != nil {
+			continue // a spec of another form
+		}
+		for _, c := range o.Spec.Template.Spec.Containers {
+			if c.Image != "ephor-dev/ephor:"+version(t) {
+				t.Errorf("%s has the image %s", d.ID(), c.Image)
+			}
+		}
+	}
+}
+
+func version(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("ephor/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct{ Version, AppVersion string }
+	if err := yaml.Unmarshal(text, &c); err != nil || c.Version != c.AppVersion {
+		t.Fatal(c, err)
+	}
+	return c.AppVersion
+}
+
+// What Helm refuses, with the words that help.
+func TestRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"admissionController.replicaCount=3":                                                     "additional properties 'replicaCount' not allowed",
+		"admissionController.replicas=0":                                                         "admissionController.replicas must be at least 1",
+		"admissionController.replicas=many":                                                      "got string, want",
+		"features.logging.format=xml":                                                            "value must be one of 'text', 'json'",
+		"namespaceOverride=kube-system":                                                          "leaves kube-system alone",
+		"crds.install=true,crds.groups.kyverno.policies=false":                                   "cannot do without this kind",
+		"features.policyException.enabled=true":                                                  "additional properties 'policyException' not allowed",
+		"admissionController.tlsKeyAlgorithm=DSA":                                                "value must be one of 'RSA', 'ECDSA', 'Ed25519'",
+		"cleanupController.certManager.enabled=true,cleanupController.createSelfSignedCert=true": "two sources of one certificate",
+	} {
+		if _, err := helm.Template("ephor", helm.Release, "--set", args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", args, err, want)
+		}
+	}
+}
+
+// Values that users of Kyverno's chart have in their files are accepted.
+func TestKyvernoValues(t *testing.T) {
+	if got := changes(template(t), template(t, "-f", "testdata/ignored.values")); got != "" {
+		t.Errorf("values without effect change something:\n%s", got)
+	}
+	var given map[string]any
+	text, err := os.ReadFile("testdata/ignored.values")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &given); err != nil {
+		t.Fatal(err)
+	}
+	// The file has everything that values.yaml calls ignored.
+	for _, v := range parse(t) {
+		if v.Ignored && !has(given, strings.Split(v.Path, ".")) {
+			t.Errorf("testdata/ignored.values lacks %s", v.Path)
+		}
+	}
+}
+
+func has(m map[string]any, path []string) bool {
+	v, ok := m[path[0]]
+	if !ok || len(path) == 1 {
+		return ok
+	}
+	below, ok := v.(map[string]any)
+	return ok && has(below, path[1:])
+}
+
+func parse(t *testing.T) []*values.Value {
+	t.Helper()
+	text, err := os.ReadFile("ephor/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := values.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*values.Value
+	root.Walk(func(v *values.Value) { all = append(all, v) })
+	return all
+}
+
+// Every value that is not marked as ignored is read by a template, and has a description, as its parent may.
+func TestValuesAreUsed(t *testing.T) {
+	var text strings.Builder
+	err := filepath.WalkDir("ephor/templates", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		text.Write(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range parse(t) {
+		if v.Ignored {
+			continue
+		}
+		if v.Type != "object" && !regexp.MustCompile(`[."]`+regexp.QuoteMeta(v.Name)+`\b`).MatchString(text.String()) && !strings.HasPrefix(v.Path, "crds.groups.") {
+			t.Errorf("no template reads %s", v.Path)
+		}
+	}
+}
+
+// A self-signed certificate is made of the right names, with the right types.
+func TestSelfSigned(t *testing.T) {
+	docs := template(t, "--set", "admissionController.createSelfSignedCert=true")
+	found := 0
+	for _, d := range docs {
+		if d.Kind != "Secret" {
+			continue
+		}
+		found++
+		var s struct {
+			Type string
+			Data map[string]string
+		}
+		if err := yaml.Unmarshal([]byte(d.Text), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Type != "kubernetes.io/tls" || s.Data["tls.crt"] == "" || s.Data["tls.key"] == "" {
+			t.Errorf("%s: %v", d.ID(), s)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d Secrets", found)
+	}
+	if !reflect.DeepEqual(names(docs, "Secret"), []string{charts.AdmissionCASecret, charts.AdmissionTLSSecret}) {
+		t.Error(names(docs, "Secret"))
+	}
+}
+
+func names(docs []helm.Document, kind string) []string {
+	var out []string
+	for _, d := range docs {
+		if d.Kind == kind {
+			out = append(out, d.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+{{/* The features of a controller, its own first: (list $ "admission-controller") */}}
+{{- define "ephor.features" -}}
+{{- $values := include "ephor.controllerValues" . | fromYaml -}}
+{{- toYaml (mergeOverwrite (deepCopy (index . 0).Values.features) (default dict $values.featuresOverride)) -}}
+{{- end -}}
+
+{{/* Flags of every controller: logs, metrics, traces. */}}
+{{- define "ephor.commonFlags" -}}
+{{- $root := index . 0 -}}
+{{- $values := include "ephor.controllerValues" . | fromYaml -}}
+{{- $features := include "ephor.features" . | fromYaml -}}
+- --v={{ $features.logging.verbosity }}
+- --loggingFormat={{ $features.logging.format }}
+- --resyncPeriod={{ $root.Values.global.resyncPeriod }}
+{{- with $values.metering }}
+{{- if .disabled }}
+- --disableMetrics
+{{- else }}
+- --otelConfig={{ .config }}
+- --metricsPort={{ .port }}
+{{- if .collector }}
+- --otelCollector={{ .collector }}
+{{- end }}
+{{- if .creds }}
+- --transportCreds={{ .creds }}
+{{- end }}
+{{- if .secure }}
+- --metricsCASecretName={{ include "ephor.controllerName" (list $root (index $ 1)) }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-ca
+- --metricsTLSSecretName={{ include "ephor.controllerName" (list $root (index $ 1)) }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-pair
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $values.tracing }}
+{{- if .enabled }}
+- --enableTracing
+- --tracingAddress={{ .address }}
+- --tracingPort={{ .port }}
+{{- if .creds }}
+- --tracingCreds={{ .creds }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $values.profiling }}
+{{- if .enabled }}
+- --profile
+- --profilePort={{ .port }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Flags of the controllers that serve webhooks. */}}
+{{- define "ephor.webhookFlags" -}}
+{{- $values := include "ephor.controllerValues" . | fromYaml -}}
+- --caSecretName={{ include "ephor.certificateName" (append . "ca") }}
+- --tlsSecretName={{ include "ephor.certificateName" (append . "pair") }}
+- --servicePort={{ $values.service.port }}
+- --tlsKeyAlgorithm={{ $values.tlsKeyAlgorithm }}
+{{- if or $values.certManager.enabled $values.createSelfSignedCert }}
+- --disableCertManagerController
+{{- end }}
+{{- end -}}
+
+{{- define "ephor.admissionFlags" -}}
+{{- $features := include "ephor.features" (list . "admission-controller") | fromYaml -}}
+- --webhookServerPort={{ .Values.admissionController.webhookServer.port }}
+- --admissionReports={{ $features.admissionReports.enabled }}
+{{- if not $features.deriveMatchConditions.enabled }}
+- --deriveMatchConditions=false
+{{- end }}
+{{- if $features.forceFailurePolicyIgnore.enabled }}
+- --forceFailurePolicyIgnore
+{{- end }}
+{{- with $features.omitEvents.eventTypes }}
+- --omitEvents={{ join "," . }}
+{{- end }}
+- --enablePolicyException={{ $features.policyExceptions.enabled }}
+{{- with $features.policyExceptions.namespace }}
+- --exceptionNamespace={{ . }}
+{{- end }}
+{{- if $features.protectManagedResources.enabled }}
+- --protectManagedResources
+{{- end }}
+{{- if $features.dumpPayload.enabled }}
+- --dumpPayload
+{{- end }}
+{{- with $features.globalContext }}
+- --apiCallTimeout={{ .apiCallTimeout }}
+- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
+- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
+{{- end }}
+{{- with $.Values.apiCallToken.hosts }}
+- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
+- --serviceTokenHosts={{ join "," . }}
+{{- end }}
+- --backgroundServiceAccountName={{ include "ephor.userName" (list . "background-controller") }}
+{{- with .Values.admissionController.clientCAFile }}
+- --client-ca-file={{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "ephor.cleanupFlags" -}}
+- --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}
+{{- with .Values.cleanupController.deadManSeconds }}
+- --deadManSeconds={{ int64 . }}
+{{- end }}
+{{- end -}}
+
+{{/* (list $ extraArgs): name → value; a flag without a value for an empty one */}}
+{{- define "ephor.extraArgs" -}}
+{{- $root := index . 0 -}}
+{{- range $name, $value := index . 1 }}
+{{- if kindIs "float64" $value }}
+{{- $value = ternary (int64 $value | toString) (toString $value) (eq (floor $value) $value) }}
+{{- end }}
+- --{{ $name }}{{ with tpl (toString $value) $root }}={{ . }}{{ end }}
+{{- end }}
+{{- end -}}

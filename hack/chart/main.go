@@ -1,0 +1,69 @@
+// Command chart makes what is derived from the chart in charts/ephor:
+//
+//	charts/ephor/values.schema.json   from values.yaml and its comments
+//	docs/install.md                   the tables of values, between its markers
+//	charts/rendered/*.yaml            what the chart installs with charts/values/*.yaml, for development control planes
+//
+//	go run ./hack/chart [-out DIR]    DIR is the root of a checkout, or of a copy of it
+//
+// It runs bin/tools/helm, which hack/helm.sh builds.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/ephor-dev/ephor/hack/chart/helm"
+	"github.com/ephor-dev/ephor/hack/chart/values"
+)
+
+func main() {
+	out := flag.String("out", ".", "root of the checkout")
+	flag.Parse()
+	if err := generate(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+func generate(root string) error {
+	dir := filepath.Join(root, "charts", "ephor")
+	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
+	if err != nil {
+		return err
+	}
+	v, err := values.Parse(text)
+	if err != nil {
+		return err
+	}
+	schema, err := v.Schema()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "values.schema.json"), schema, 0o644); err != nil {
+		return err
+	}
+	if err := v.WriteTables(filepath.Join(root, "docs", "install.md")); err != nil {
+		return err
+	}
+	sets, err := filepath.Glob(filepath.Join(root, "charts", "values", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, set := range sets {
+		docs, err := helm.Template(dir, helm.Release, "-f", set)
+		if err != nil {
+			return fmt.Errorf("%s: %w", set, err)
+		}
+		rendered, err := fold(docs, filepath.Join(root, "config", "crds"))
+		if err != nil {
+			return fmt.Errorf("%s: %w", set, err)
+		}
+		if err := os.WriteFile(filepath.Join(root, "charts", "rendered", filepath.Base(set)), rendered, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package values
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// types are the names of JSON Schema.
+var types = map[string]string{"string": "string", "int": "integer", "bool": "boolean", "map": "object", "list": "array", "object": "object"}
+
+// Schema is the JSON Schema (draft 7) of the values. Keys that values.yaml does not have are refused: they are mistakes.
+func (v *Value) Schema() ([]byte, error) {
+	s, err := v.schema()
+	if err != nil {
+		return nil, err
+	}
+	s["$schema"] = "http://json-schema.org/draft-07/schema#"
+	s["title"] = "Values of the chart ephor"
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", " ")
+	err = e.Encode(s)
+	return out.Bytes(), err
+}
+
+func (v *Value) schema() (map[string]any, error) {
+	s := map[string]any{}
+	description := v.Description
+	if v.Ignored {
+		description = "Accepted without effect. " + description
+	}
+	if description != "" {
+		s["description"] = description
+	}
+	switch name := types[v.Type]; {
+	case v.Type == "any":
+	case v.Type == "enum":
+		values := []any{}
+		for _, e := range v.Enum {
+			values = append(values, e)
+		}
+		if v.Null {
+			values = append(values, nil)
+		}
+		s["enum"] = values
+	case name == "":
+		return nil, fmt.Errorf("%s: the schema does not know the type %q", v.Path, v.Type)
+	case v.Null:
+		s["type"] = []any{name, "null"}
+	default:
+		s["type"] = name
+	}
+	if v.Type != "object" {
+		return s, nil
+	}
+	properties := map[string]any{}
+	for _, child := range v.Children {
+		c, err := child.schema()
+		if err != nil {
+			return nil, err
+		}
+		properties[child.Name] = c
+	}
+	if v.Path == "" {
+		// Helm hands parents' values down to charts that are dependencies.
+		properties["enabled"] = map[string]any{"type": "boolean", "description": "Read by a chart that has this one as a dependency."}
+	}
+	s["properties"] = properties
+	s["additionalProperties"] = false
+	return s, nil
+}

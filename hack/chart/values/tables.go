@@ -1,0 +1,83 @@
+package values
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// The lines between which the tables stand in the document.
+const (
+	begin = "<!-- values: begin (made by hack/generate.sh) -->\n"
+	end   = "<!-- values: end -->\n"
+)
+
+// WriteTables replaces the tables of values in the document.
+func (v *Value) WriteTables(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no lines %q and %q", path, begin, end)
+	}
+	return os.WriteFile(path, []byte(before+begin+v.tables()+end+after), 0o644)
+}
+
+// tables has one table for each value at the top, and one list of what is accepted without effect.
+func (v *Value) tables() string {
+	var out bytes.Buffer
+	var ignored []*Value
+	row := func(c *Value) {
+		if c.Ignored {
+			ignored = append(ignored, c)
+			return
+		}
+		if c.Type == "object" {
+			return
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", c.Path, defaultText(c), cell(c.Description))
+	}
+	out.WriteString("\n### Names, image\n\n| Value | Default | |\n|---|---|---|\n")
+	for _, c := range v.Children {
+		if c.Type != "object" || c.Name == "image" {
+			row(c)
+			c.Walk(row)
+		}
+	}
+	for _, c := range v.Children {
+		if c.Type == "object" && c.Name != "image" {
+			fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| Value | Default | |\n|---|---|---|\n", c.Name, c.Description)
+			c.Walk(row)
+		}
+	}
+	out.WriteString("\n### Accepted without effect\n\nValues of Kyverno's chart that change nothing here; where there is a reason to give, it is given.\n\n| Value | |\n|---|---|\n")
+	for _, c := range ignored {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", c.Path, cell(c.Description))
+	}
+	out.WriteString("\n")
+	return out.String()
+}
+
+func defaultText(v *Value) string {
+	if v.Name == "resourceFilters" {
+		return "the [list](#what-is-never-judged) below"
+	}
+	text, err := json.Marshal(v.Default)
+	if err != nil || v.Default == nil {
+		return ""
+	}
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	if e.Encode(v.Default) == nil {
+		text = bytes.TrimSpace(plain.Bytes())
+	}
+	return "`" + cell(string(text)) + "`"
+}
+
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

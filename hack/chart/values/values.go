@@ -1,0 +1,117 @@
+// Package values reads the chart's values.yaml with its comments, and makes the schema and the documentation of it.
+//
+//	v, err := values.Parse(text)
+//	schema, err := v.Schema()
+//
+// The comment above a key describes it. Its last line may begin with "@" and give the type, where the default does not
+// tell or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" when null is allowed; "ignored"
+// before it marks values of Kyverno's chart that change nothing here. It does not judge whether templates use a value.
+// Beside the program: hack/chart and the tests of charts use it.
+package values
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Value is one key of values.yaml.
+type Value struct {
+	Name        string
+	Path        string // with dots, from the top
+	Description string
+	Type        string // object for maps with keys of their own
+	Enum        []string
+	Null        bool // null is allowed
+	Ignored     bool // accepted, without effect
+	Default     any
+	Children    []*Value
+}
+
+// Parse reads values.yaml. It fails on types that it does not know and on defaults that their type does not allow.
+func Parse(text []byte) (*Value, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("the values are not a map")
+	}
+	root := &Value{Type: "object"}
+	return root, root.read(doc.Content[0])
+}
+
+var typeLine = regexp.MustCompile(`^(ignored )?(string|int|bool|map|list|any|enum\(([^)]*)\))(\?)?$`)
+
+func (v *Value) read(node *yaml.Node) error {
+	for i := 0; i < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		child := &Value{Name: key.Value, Path: strings.TrimPrefix(v.Path+"."+key.Value, ".")}
+		if err := value.Decode(&child.Default); err != nil {
+			return fmt.Errorf("%s: %w", child.Path, err)
+		}
+		var lines []string
+		for line := range strings.SplitSeq(key.HeadComment, "\n") {
+			line = strings.TrimPrefix(strings.TrimPrefix(line, "#"), " ")
+			if t, ok := strings.CutPrefix(line, "@ "); ok {
+				m := typeLine.FindStringSubmatch(t)
+				if m == nil {
+					return fmt.Errorf("%s: %q is not a type", child.Path, t)
+				}
+				child.Ignored, child.Type, child.Null = m[1] != "", m[2], m[4] != ""
+				if m[3] != "" {
+					child.Type, child.Enum = "enum", strings.Split(m[3], ",")
+				}
+				continue
+			}
+			lines = append(lines, line)
+		}
+		// A blank line ends what a comment says about the file rather than the key.
+		child.Description = strings.Join(lines, " ")
+		if at := strings.LastIndex(key.HeadComment, "\n\n"); at >= 0 {
+			child.Description = strings.Join(lines[strings.Count(key.HeadComment[:at], "\n")+2:], " ")
+		}
+		if child.Type == "" {
+			if err := child.infer(value); err != nil {
+				return err
+			}
+		}
+		v.Children = append(v.Children, child)
+	}
+	return nil
+}
+
+// infer gives the type that the default shows.
+func (v *Value) infer(node *yaml.Node) error {
+	switch node.Kind {
+	case yaml.MappingNode:
+		if len(node.Content) == 0 {
+			return fmt.Errorf("%s: an empty map needs a type", v.Path)
+		}
+		v.Type = "object"
+		return v.read(node)
+	case yaml.ScalarNode:
+		switch node.Tag {
+		case "!!str":
+			v.Type = "string"
+		case "!!bool":
+			v.Type = "bool"
+		case "!!int":
+			v.Type = "int"
+		}
+	}
+	if v.Type == "" {
+		return fmt.Errorf("%s: the default does not tell the type", v.Path)
+	}
+	return nil
+}
+
+// Walk calls f for each value below v, parents first.
+func (v *Value) Walk(f func(*Value)) {
+	for _, child := range v.Children {
+		f(child)
+		child.Walk(f)
+	}
+}

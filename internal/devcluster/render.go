@@ -1,0 +1,82 @@
+package devcluster
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/charts"
+)
+
+// render is what the chart renders, sorted out.
+type render struct {
+	objects     []byte // YAML of everything but the Deployments
+	deployments []byte // YAML of the Deployments
+	workloads   []workload
+}
+
+// workload is a Deployment.
+type workload struct {
+	component, namespace, name string
+	pod                        corev1.PodSpec
+	labels                     map[string]string // of the Pods
+	service                    string            // the Service with port https in front of them, if any
+}
+
+// readRender sorts out the YAML of several documents.
+func readRender(text []byte) (*render, error) {
+	r := &render{}
+	var objects, deployments bytes.Buffer
+	var services []corev1.Service
+	for _, doc := range charts.Documents(text) {
+		var kind metav1.TypeMeta
+		if err := yaml.Unmarshal(doc, &kind); err != nil {
+			return nil, fmt.Errorf("%w in\n%s", err, doc)
+		}
+		out := &objects
+		switch kind.Kind {
+		case "Deployment":
+			out = &deployments
+			var d appsv1.Deployment
+			if err := yaml.UnmarshalStrict(doc, &d); err != nil {
+				return nil, err
+			}
+			if len(d.Spec.Template.Spec.Containers) != 1 {
+				return nil, fmt.Errorf("the Deployment %s does not have one container", d.Name)
+			}
+			r.workloads = append(r.workloads, workload{
+				component: d.Labels["app.kubernetes.io/component"], namespace: d.Namespace, name: d.Name,
+				pod: d.Spec.Template.Spec, labels: d.Spec.Template.Labels,
+			})
+		case "Service":
+			var s corev1.Service
+			if err := yaml.UnmarshalStrict(doc, &s); err != nil {
+				return nil, err
+			}
+			services = append(services, s)
+		}
+		out.WriteString("---\n")
+		out.Write(doc)
+		out.WriteString("\n")
+	}
+	for i := range r.workloads {
+		for _, s := range services {
+			if w := &r.workloads[i]; s.Spec.Ports[0].Name == "https" && s.Namespace == w.namespace && selects(s.Spec.Selector, w.labels) {
+				w.service = s.Name
+			}
+		}
+	}
+	r.objects, r.deployments = objects.Bytes(), deployments.Bytes()
+	return r, nil
+}
+
+func selects(selector, labels map[string]string) bool {
+	matched := maps.Clone(labels)
+	maps.DeleteFunc(matched, func(k, v string) bool { return selector[k] != v })
+	return len(selector) > 0 && len(matched) == len(selector)
+}
