@@ -35,11 +35,14 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	if uses(selections, deferredStages) {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root})
 		s.Observer.Judged(&out)
+		var errs []policy.Result // what passed is told by whoever carries it out
 		for i := range out.Results {
 			if r := &out.Results[i]; r.Status == policy.StatusError {
 				logResult(ctx, s.Log, req, r)
+				errs = append(errs, *r)
 			}
 		}
+		s.tell(req, errs, false)
 		work = out.Work
 	}
 	if background {

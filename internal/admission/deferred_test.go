@@ -179,6 +179,31 @@ func TestDeferredWorkOfOwnWebhook(t *testing.T) {
 	}
 }
 
+// A rule with work that cannot be judged asks for nothing, changes no answer, and is told.
+func TestDeferredWorkThatCannotBeJudged(t *testing.T) {
+	srv, log := setup(t, fakeCluster{}, nil, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: work}
+spec:
+  rules:
+  - name: generate
+    match: {any: [{resources: {kinds: [ConfigMap], namespaceSelector: {matchLabels: {a: b}}}}]}
+    generate: {apiVersion: v1, kind: Secret, name: s, namespace: shop, data: {type: Opaque}}
+`)
+	k := &kept{}
+	var told []policy.Result
+	srv.Deferred, srv.Tell = k, func(_ *policy.Request, results []policy.Result, refused bool) {
+		if !refused {
+			told = append(told, results...)
+		}
+	}
+	code, res := ask(t, srv, "/validate/fail", configMap(team))
+	if code != 200 || !res.Allowed || k.take() != "" || len(told) != 1 || told[0].Status != policy.StatusError || !strings.Contains(log.String(), "no namespace shop") {
+		t.Errorf("%d %+v, %+v\n%s", code, res, told, log)
+	}
+}
+
 func TestProtectManaged(t *testing.T) {
 	const managed = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"app.kubernetes.io/managed-by":"kyverno"}}}`
 	const free = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`
