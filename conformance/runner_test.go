@@ -34,10 +34,21 @@ spec:
       message: no label
       pattern: {metadata: {labels: {app: "?*"}}}
 `
-	later    = "---\napiVersion: policies.kyverno.io/v1\nkind: ValidatingPolicy\nmetadata: {name: later}\n"
-	podsText = "apiVersion: v1\nkind: Pod\nmetadata: {name: good, labels: {app: x}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: bad}\n"
-	passed   = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "good", "result": "pass", "message": "validation rule 'check' passed."}`
-	failed   = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "bad", "result": "fail", "message": "validation error: no label. rule check failed at path /metadata/labels/"}`
+	registryText = `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: registry}
+spec:
+  rules:
+  - name: image
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    context: [{name: image, imageRegistry: {reference: nginx}}]
+    validate: {message: no user, deny: {conditions: {all: [{key: "{{ image.configData.config.User }}", operator: Equals, value: ""}]}}}
+`
+	withRegistry = "# with the policy registry\n"
+	later        = "---\napiVersion: policies.kyverno.io/v1\nkind: ValidatingPolicy\nmetadata: {name: later}\n"
+	podsText     = "apiVersion: v1\nkind: Pod\nmetadata: {name: good, labels: {app: x}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: bad}\n"
+	passed       = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "good", "result": "pass", "message": "validation rule 'check' passed."}`
+	failed       = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "bad", "result": "fail", "message": "validation error: no label. rule check failed at path /metadata/labels/"}`
 )
 
 func recorded(exit, results string) string {
@@ -97,10 +108,17 @@ func TestConformanceSuiteNotices(t *testing.T) {
 		{"unknown policy", "results:\n" + expect("nope", "check", "good", "pass"), 1, 0, false, "Not found: there is no policy nope"},
 		{"unknown rule", "results:\n" + expect("need-label", "nope", "good", "fail"), 1, 0, false, ""},
 		{"unknown field", "result:\n" + expect("need-label", "check", "good", "fail"), 1, 0, false, "found 1 errors after loading tests"},
+		{"a registry", withRegistry + "results:\n" + expect("registry", "image", "good", "pass"), 0, 1, false, ""},
+		{"a registry and a failure", withRegistry + "results:\n" + expect("registry", "image", "good", "pass") + expect("need-label", "check", "good", "fail"), 2, 0, false, "Want fail, got pass"},
 		{"payloads of other kinds", "jsonPayloads: [x.json]\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := write(t, map[string]string{"policy.yaml": policyText, "tests/pods.yaml": podsText, "tests/" + suiteFile: header + c.text})
+			if strings.HasPrefix(c.text, withRegistry) {
+				c.text = strings.Replace(header, "policy.yaml", "policy.yaml, ../registry.yaml", 1) + c.text
+			} else {
+				c.text = header + c.text
+			}
+			dir := write(t, map[string]string{"policy.yaml": policyText, "registry.yaml": registryText, "tests/pods.yaml": podsText, "tests/" + suiteFile: c.text})
 			v := runSuite(filepath.Join(dir, "tests"))
 			verify(t, v, c.run, c.missing, c.failure)
 			if v.turned != c.turned {
