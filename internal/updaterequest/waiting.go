@@ -60,12 +60,17 @@ func (w *Writer) names() []string {
 
 // Run writes what waits until ctx is done, then once more for a few seconds: another process cannot do it.
 func (w *Writer) Run(ctx context.Context) {
+	recount := time.NewTicker(recountEvery)
+	defer recount.Stop()
 	pause := firstPause
+	var timer <-chan time.Time
 	for {
-		var timer <-chan time.Time
 		wake := w.wake
-		if w.Waiting() > 0 {
-			timer, wake = time.After(pause), nil // a failure is not retried faster because there are more
+		if timer == nil && w.Waiting() > 0 {
+			timer = time.After(pause)
+		}
+		if timer != nil {
+			wake = nil // a failure is not retried faster because there are more
 		}
 		select {
 		case <-ctx.Done():
@@ -77,12 +82,13 @@ func (w *Writer) Run(ctx context.Context) {
 			}
 			return
 		case <-wake:
-			continue
+		case <-recount.C:
+			w.recount(ctx)
 		case <-timer:
-		}
-		pause = min(2*pause, longestPause)
-		if w.flush(ctx) {
-			pause = firstPause
+			timer, pause = nil, min(2*pause, longestPause)
+			if w.flush(ctx) {
+				pause = firstPause
+			}
 		}
 	}
 }

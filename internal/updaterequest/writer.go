@@ -63,6 +63,8 @@ const (
 	maxWaitingBytes = 64 << 20
 	// countFor is how long a count of UpdateRequests is good for.
 	countFor = time.Second
+	// recountEvery is how often they are counted without anything to write, for the metric.
+	recountEvery = 30 * time.Second
 	// firstPause and longestPause are between two attempts to write what waits.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 	// farewell is the time to write what waits when the process stops.
@@ -169,6 +171,9 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 	}
 	err := w.write(ctx, p.object)
 	if err == nil {
+		if w.Observer != nil && w.Waiting() == 0 {
+			w.Observer.UpdateRequestsWaiting(0)
+		}
 		return nil
 	}
 	final := refused(err)
@@ -269,24 +274,48 @@ func (w *Writer) full(ctx context.Context) error {
 	w.mu.Lock()
 	known := w.known
 	w.mu.Unlock()
-	if now := w.Now(); now.Sub(known.at) >= countFor || known.n >= limit {
-		n, err := w.API.Count(ctx, w.Namespace)
-		if err != nil {
+	if w.Now().Sub(known.at) >= countFor || known.n >= limit {
+		var err error
+		if known.n, err = w.count(ctx); err != nil {
 			w.Log.Warn("UpdateRequests could not be counted", "error", err)
 			return nil
-		}
-		known = count{n: n, at: now}
-		w.mu.Lock()
-		w.known = known
-		w.mu.Unlock()
-		if w.Observer != nil {
-			w.Observer.UpdateRequests(n)
 		}
 	}
 	if known.n >= limit {
 		return errThreshold{limit}
 	}
 	return nil
+}
+
+// count finds out how many UpdateRequests there are.
+func (w *Writer) count(ctx context.Context) (int, error) {
+	now := w.Now()
+	n, err := w.API.Count(ctx, w.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	w.known = count{n: n, at: now}
+	w.mu.Unlock()
+	if w.Observer != nil {
+		w.Observer.UpdateRequests(n)
+	}
+	return n, nil
+}
+
+// recount follows what others carry out, as long as there was something.
+func (w *Writer) recount(ctx context.Context) {
+	w.mu.Lock()
+	n := w.known.n
+	w.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	if _, err := w.count(ctx); err != nil {
+		w.Log.Debug("UpdateRequests could not be counted", "error", err)
+	}
 }
 
 func (w *Writer) added() {
