@@ -188,7 +188,9 @@ func (k cluster) NamespaceLabels(_ context.Context, ns string) (map[string]strin
 func (cluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, errors.New("only subresources ask")
 }
-func (cluster) Serves(policy.Target) (served, namespaced bool, err error) { return true, true, nil }
+func (cluster) Serves(policy.Target) (served, namespaced bool, err error)      { return true, true, nil }
+func (cluster) Resources(policy.Target) ([]schema.GroupVersionResource, error) { return nil, nil }
+func (cluster) BodyOf(string) []string                                         { return nil }
 
 func (c *Case) server(t *testing.T, snapshot *catalog.Snapshot) http.Handler {
 	t.Helper()

@@ -96,6 +96,9 @@ func TestPreExistingViolations(t *testing.T) {
 		r := rule("r", func(s *policy.Scope) policy.Yield {
 			obj, _ := s.Request.Object.Map()
 			if obj["v"] == "old" {
+				if s.Request.Subresource != "" {
+					t.Errorf("an object is created as a whole, not as %q", s.Request.Subresource)
+				}
 				if s.Request.Operation != policy.Create || s.Request.OldObject != nil || s.Request.User == nil || s.Request.User.Username != "" {
 					t.Errorf("the old object is not judged as a creation by a user whom nothing matches: %+v", s.Request)
 				}
@@ -104,7 +107,9 @@ func TestPreExistingViolations(t *testing.T) {
 			return policy.Yield{Status: policy.StatusFail, Message: "bad"}
 		})
 		r.AllowExisting = true
-		return eval(request(policy.Update), program(r))
+		update := request(policy.Update)
+		update.Subresource = "ephemeralcontainers"
+		return eval(update, program(r))
 	}
 	for _, c := range []struct {
 		old     policy.Yield

@@ -120,11 +120,12 @@ func (r *Request) Subject() (map[string]any, error) {
 }
 
 // CreationOfOld is the request that creates the old object of an update, made by a user whom nothing matches. It judges
-// whether a violation existed before the update (language reference §3.6).
+// whether a violation existed before the update (language reference §3.6). It has no subresource, since an object is
+// created as a whole: a rule on Pod/ephemeralcontainers does not meet it, and its refusal stands.
 func (r *Request) CreationOfOld() *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: Create,
-		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
+		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR,
 		Namespace: r.Namespace, Name: r.Name,
 		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles:     func(context.Context) (Roles, error) { return Roles{}, nil },

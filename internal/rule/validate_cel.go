@@ -22,7 +22,8 @@ var validateCEL = &Kind{
 	Doc: "CEL expressions have to hold, as in a ValidatingAdmissionPolicy: with variables, parameters and messages that are " +
 		"expressions too. Unlike patterns, they also judge DELETE requests, with object being null.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil },
-	allowExisting: true,
+	// No allowExisting: an update that violates is refused, whatever the old object was; what should hold for changes only
+	// compares with oldObject.
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		if h := c.cel(r); h != nil {
 			return h.run
