@@ -63,6 +63,8 @@ const (
 	maxWaitingBytes = 64 << 20
 	// countFor is how long a count of UpdateRequests is good for.
 	countFor = time.Second
+	// fullFor is the same when there are too many.
+	fullFor = countFor / 10
 	// recountEvery is how often they are counted without anything to write, for the metric.
 	recountEvery = 30 * time.Second
 	// firstPause and longestPause are between two attempts to write what waits.
@@ -274,7 +276,11 @@ func (w *Writer) full(ctx context.Context) error {
 	w.mu.Lock()
 	known := w.known
 	w.mu.Unlock()
-	if w.Now().Sub(known.at) >= countFor || known.n >= limit {
+	goodFor := countFor
+	if known.n >= limit {
+		goodFor = fullFor // those that were added since may have been carried out since
+	}
+	if w.Now().Sub(known.at) >= goodFor {
 		var err error
 		if known.n, err = w.count(ctx); err != nil {
 			w.Log.Warn("UpdateRequests could not be counted", "error", err)
