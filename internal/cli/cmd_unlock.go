@@ -96,6 +96,9 @@ func lock(cmd *cobra.Command, door *unlock.Door) error {
 	if err != nil {
 		return err
 	}
+	if report.CopyStays {
+		fmt.Fprintf(out, "the Secret %s stays: the webhooks that are back are in the way of its deletion\n", unlock.SecretName)
+	}
 	switch {
 	case len(report.Configurations)+len(report.Present) == 0:
 		fmt.Fprintln(out, "locked: nothing was kept; a running controller makes the webhook configurations again")

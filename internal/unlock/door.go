@@ -39,6 +39,8 @@ type Report struct {
 	Configurations []string
 	// Present are those that were there already when the others were put back.
 	Present []string
+	// CopyStays: the copy could not be deleted, because the configurations that are back are in the way.
+	CopyStays bool
 }
 
 // Open unlocks the cluster for a time. What was done is in the report even when there is an error.
@@ -247,7 +249,10 @@ func (d *Door) Close(ctx context.Context) (Report, error) {
 		}
 	}
 	if stored != nil {
-		if err := client.IgnoreNotFound(d.Client.Delete(ctx, stored)); err != nil {
+		switch err := client.IgnoreNotFound(d.Client.Delete(ctx, stored)); {
+		case err != nil && inTheWay(err):
+			report.CopyStays = true // as locked as before: not even this is let through; it does no harm
+		case err != nil:
 			return report, fmt.Errorf("delete the Secret %s/%s: %w", d.Namespace, SecretName, err)
 		}
 	}

@@ -1,0 +1,153 @@
+package availability
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/cli"
+)
+
+// unlock runs the command and returns what it printed.
+func unlock(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	root := cli.NewRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&out)
+	code := cli.Main(append([]string{"ephor", "unlock", "--kubeconfig", cluster.Kubeconfig}, args...), root)
+	return out.String(), code
+}
+
+// configurations are the names of all webhook configurations of ours.
+func configurations(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(kubectl(t, "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations",
+		"-l", "webhook.kyverno.io/managed-by=kyverno", "-o", "jsonpath={.items[*].metadata.name}"))
+}
+
+// Unlocked, nothing is enforced, and the running controllers leave it so; locked again, everything is as before.
+func TestUnlock(t *testing.T) {
+	r := start(t, 2)[0]
+	before := configurations(t)
+	if len(before) < 6 {
+		t.Fatalf("%q", before)
+	}
+	out, code := unlock(t, "--for", "1h")
+	if code != 0 || !strings.Contains(out, "deleted kyverno-resource-validating-webhook-cfg\n") || !strings.Contains(out, "unlocked until "+time.Now().UTC().Format("2006-01-02T")) {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if err := create(t.Context(), ""); err != nil {
+		t.Errorf("unlocked, a violating object is refused: %v", err)
+	}
+	says(t, r, "the cluster is unlocked")
+	// News does not tempt the controllers.
+	kubectl(t, "label", "clusterpolicy", "require-team", "touched=yes", "--overwrite")
+	time.Sleep(3 * time.Second)
+	if got := configurations(t); len(got) > 0 {
+		t.Errorf("%q were made again", got)
+	}
+	// Twice does not lose what was kept the first time.
+	if out, code := unlock(t, "--for", "2h"); code != 0 || !strings.Contains(out, "there were no webhook configurations") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "locked") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+	eventually(t, "all configurations are back", func() error {
+		if got := configurations(t); strings.Join(got, " ") != strings.Join(before, " ") {
+			return fmt.Errorf("%q, want %q", got, before)
+		}
+		return nil
+	})
+	if secret(t, "ephor-unlocked-webhooks") != nil {
+		t.Error("the copy is still there")
+	}
+	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "nothing was kept") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+}
+
+// When the time is over the controllers make the configurations again by themselves; a note that nobody can read is
+// none.
+func TestUnlockEnds(t *testing.T) {
+	r := start(t, 1)[0]
+	if out, code := unlock(t, "--for", "8s"); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	begin := time.Now()
+	eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+	if took := time.Since(begin); took < 2*time.Second || took > 15*time.Second {
+		t.Errorf("it was enforced after %s", took)
+	}
+	kubectl(t, "annotate", "configmap", "kyverno", "-n", namespace, "--overwrite", "ephor.dev/unlocked-until=tomorrow")
+	says(t, r, "the cluster is not unlocked", "tomorrow")
+	kubectl(t, "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+	eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "were there already") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if out := kubectl(t, "get", "configmap", "kyverno", "-n", namespace, "-o", "jsonpath={.metadata.annotations}"); strings.Contains(out, "unlocked") {
+		t.Errorf("the note is still there: %s", out)
+	}
+}
+
+// A cluster whose controllers are all gone, and whose webhooks fail closed for everything, our own namespace included:
+// that is what the command is for. With --restore it is as locked as before, without any controller.
+func TestUnlockWithoutControllers(t *testing.T) {
+	start(t, 1)[0].Kill()
+	hooks := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	cfg, err := hooks.Get(t.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Ephor never asks for its own namespace; the configurations of others, or edited ones, do.
+	for i := range cfg.Webhooks {
+		w := &cfg.Webhooks[i]
+		w.NamespaceSelector, w.MatchConditions = nil, nil
+		w.Rules[0].Operations, w.Rules[0].Resources = []admissionv1.OperationType{admissionv1.OperationAll}, []string{"configmaps", "secrets"}
+	}
+	if _, err := hooks.Update(t.Context(), cfg, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	inOurs := func() error {
+		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	eventually(t, "the cluster is locked", func() error {
+		if err := inOurs(); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+			return fmt.Errorf("a ConfigMap is created: %v", err)
+		}
+		return nil
+	})
+	before := configurations(t)
+	out, code := unlock(t)
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if err := inOurs(); err != nil {
+		t.Errorf("it is still locked: %v", err)
+	}
+	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "created kyverno-resource-validating-webhook-cfg") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if got := configurations(t); strings.Join(got, " ") != strings.Join(before, " ") {
+		t.Errorf("%q, want %q", got, before)
+	}
+	if err := create(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Errorf("restored without controllers: %v", err)
+	}
+	if !strings.Contains(out, "deleted ") || secret(t, "ephor-unlocked-webhooks") == nil {
+		t.Error("the copy is gone, although the webhooks are in the way of that")
+	}
+	// Whoever starts next brings the cluster in order.
+	start(t, 1)
+	kubectl(t, "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace)
+}
