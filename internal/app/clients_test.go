@@ -1,0 +1,105 @@
+package app
+
+import (
+	"crypto/tls"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// The authorities follow their file; what cannot be read does not take the place of what could.
+func TestAuthoritiesFollowTheirFile(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for a certificate
+	defer server.Close()
+	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	f := &servingFlags{clientCA: file}
+	if _, err := f.clients(); err == nil || !strings.Contains(err.Error(), "--client-ca-file") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	at := time.Now()
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(time.Hour)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("nothing")
+	if _, err := f.clients(); err == nil || !strings.Contains(err.Error(), "holds no certificate") {
+		t.Errorf("a file without certificates: %v", err)
+	}
+	write(good)
+	now := time.Unix(0, 0)
+	a := &authorities{file: file, now: func() time.Time { return now }}
+	pool := func() any {
+		t.Helper()
+		p, err := a.pool()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := pool()
+	write(good + good)
+	if pool() != first {
+		t.Error("the file is read at every handshake")
+	}
+	now = now.Add(lookAgain)
+	second := pool()
+	if second == first {
+		t.Error("a new content is not read")
+	}
+	for _, change := range []func(){func() { write("broken") }, func() { _ = os.Remove(file) }} {
+		change()
+		now = now.Add(lookAgain)
+		if pool() != second {
+			t.Error("what cannot be read took the place of what could")
+		}
+	}
+}
+
+func TestServingFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		env  map[string]string
+		want string // part of the error; empty for none
+		min  uint16
+		prot bool
+	}{
+		{nil, nil, "", tls.VersionTLS13, false},
+		{[]string{"--tls-min-version=1.2"}, nil, "", tls.VersionTLS12, false},
+		{[]string{"--tls-min-version=VersionTLS13"}, nil, "", tls.VersionTLS13, false},
+		{[]string{"--tls-min-version=1.1"}, nil, "neither 1.2 nor 1.3", 0, false},
+		{[]string{"--client-names=x"}, nil, "needs --client-ca-file", 0, false},
+		{[]string{"--sourceRateLimitQPS=-1"}, nil, "must not be negative", 0, false},
+		{nil, map[string]string{envProtect: "true"}, "", tls.VersionTLS13, true},
+		{[]string{"--protectManagedResources=false"}, map[string]string{envProtect: "true"}, "", tls.VersionTLS13, false},
+		{nil, map[string]string{envProtect: "perhaps"}, envProtect, 0, false},
+	} {
+		f, fs := &servingFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.register(fs)
+		if err := fs.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		err := f.complete(fs, func(k string) (string, bool) { v, ok := c.env[k]; return v, ok })
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err == nil && (f.minVersion != c.min || f.protectManaged != c.prot) {
+			t.Errorf("%+v: %+v", c, f)
+		}
+		if clients, err := f.clients(); err != nil || clients.Authorities != nil {
+			t.Errorf("%+v: %+v, %v", c, clients, err)
+		}
+	}
+}
