@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // programs are the binaries that a run needs.
@@ -84,33 +79,6 @@ func (s *shard) chainsaw(ctx context.Context, t *test, p programs, flags []strin
 		err = errors.Join(ctx.Err(), err)
 	}
 	return string(out), err
-}
-
-// ready asks the controller's readiness probe; a machine under load may need more than one try.
-func ready(c *devcluster.Replica) error {
-	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, // a probe, as the kubelet's
-	}}
-	var last error
-	for range 5 {
-		select {
-		case <-c.Done():
-			return fmt.Errorf("it ended:\n%s", c.Tail(20))
-		default:
-		}
-		resp, err := client.Get("https://" + c.Addr + "/health/readiness")
-		if err == nil {
-			io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(resp.Status)
-		}
-		last = err
-		time.Sleep(time.Second)
-	}
-	return last
 }
 
 // reason finds what a failed test says about itself, in one line.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -13,11 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-//go:embed standard.yaml
-var standardRBAC []byte
-
-// standardFlags are what the configuration "standard" of the suite gives the admission controller beyond the defaults.
-var standardFlags = []string{"--enablePolicyException", "--exceptionNamespace=*", "--omitEvents=", "--crdWatcher", "--v=4"}
+// configuration names the values of the chart (charts/values) that the suite expects.
+const configuration = "standard"
 
 // shard is a control plane of its own with Ephor on it.
 type shard struct {
@@ -26,15 +22,15 @@ type shard struct {
 	path    string // the programs that tests call come first
 	cluster *devcluster.Cluster
 	ephor   *devcluster.Ephor
-	// controllers are the processes that have to be ready while a test runs.
-	controllers []*devcluster.Replica
+	// controllers are the processes that have to be ready while a test runs, by component: one for each Deployment.
+	controllers map[string]*devcluster.Replica
 	cleaner     *cleaner
 	webhooks    map[string]string
 }
 
 // startShard starts the control plane and every controller, and returns when all are ready.
 func startShard(ctx context.Context, p programs, suite, dir string, progress io.Writer) (_ *shard, err error) {
-	s := &shard{dir: dir, suite: filepath.Join(dir, "suite"), path: filepath.Join(dir, "bin")}
+	s := &shard{dir: dir, suite: filepath.Join(dir, "suite"), path: filepath.Join(dir, "bin"), controllers: map[string]*devcluster.Replica{}}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(s.path, 0o755), os.CopyFS(s.suite, os.DirFS(suite))); err != nil {
 		return nil, err
 	}
@@ -51,10 +47,7 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 			s.stop()
 		}
 	}()
-	if s.ephor, err = s.cluster.InstallEphor(ctx); err != nil {
-		return nil, err
-	}
-	if _, err = s.cluster.Kubectl(ctx, standardRBAC, "apply", "-f", "-"); err != nil {
+	if s.ephor, err = s.cluster.Install(ctx, configuration); err != nil {
 		return nil, err
 	}
 	if err = s.startControllers(ctx); err != nil {
@@ -71,23 +64,19 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	return s, err
 }
 
-// startControllers starts the controllers that do not run.
-func (s *shard) startControllers(ctx context.Context) error {
-	var running []*devcluster.Replica
-	for _, c := range s.controllers {
-		select {
-		case <-c.Done():
-		default:
-			running = append(running, c)
+// startControllers starts the controllers that do not run, and returns an error unless all are ready.
+func (s *shard) startControllers(ctx context.Context) (err error) {
+	for _, component := range s.ephor.Components() {
+		if c := s.controllers[component]; c != nil {
+			select {
+			case <-c.Done():
+			default:
+				continue
+			}
 		}
-	}
-	s.controllers = running
-	if len(running) == 0 {
-		r, err := s.ephor.StartAdmission(ctx, standardFlags...)
-		if err != nil {
+		if s.controllers[component], err = s.ephor.Start(ctx, component); err != nil {
 			return err
 		}
-		s.controllers = append(s.controllers, r)
 	}
 	return s.ready()
 }
@@ -114,11 +103,20 @@ func (s *shard) steady(ctx context.Context) error {
 	})
 }
 
-// ready tells whether every controller runs and answers its readiness probe.
+// ready tells whether every controller runs and answers its readiness probe; a machine under load may need more than
+// one try.
 func (s *shard) ready() error {
 	for _, c := range s.controllers {
-		if err := ready(c); err != nil {
-			return fmt.Errorf("%s: %w", c.Name, err)
+		err := c.Ready()
+		for range 4 {
+			if err == nil {
+				break
+			}
+			time.Sleep(time.Second)
+			err = c.Ready()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,11 +2,16 @@ package devcluster
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -96,6 +101,9 @@ const (
 	Cleanup   = "cleanup-controller"
 )
 
+// Components are those that Start takes, in the order of their names.
+func (e *Ephor) Components() []string { return slices.Sorted(maps.Keys(e.controllers)) }
+
 // StartAdmission starts one more admission controller behind its Service and returns when it is ready.
 func (e *Ephor) StartAdmission(ctx context.Context, args ...string) (*Replica, error) {
 	return e.Start(ctx, Admission, args...)
@@ -148,6 +156,30 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 		k.forwarder.probeAll()
 		return nil
 	})
+}
+
+// Ready asks the replica's readiness probe, as the kubelet does; an error tells why it is not ready.
+func (r *Replica) Ready() error {
+	select {
+	case <-r.Done():
+		return fmt.Errorf("%s ended:\n%s", r.Name, r.Tail(20))
+	default:
+	}
+	if r.ready == "" {
+		return nil
+	}
+	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
+	}}
+	resp, err := client.Get("https://" + r.Addr + r.ready)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.Name, err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", r.Name, resp.Status)
+	}
+	return nil
 }
 
 // environment is the container's environment in a Pod of that name.
