@@ -29,7 +29,7 @@ const (
 	whyImages   = "signatures of images are not verified"
 	whyRegistry = "only the admission controller asks registries"
 	whyReports  = "reports are not written"
-	whyMetrics  = "there are no metrics"
+	whyMetrics  = "metrics are served over plain HTTP"
 	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
