@@ -34,7 +34,10 @@ const (
 // Export sends all metrics to a collector every 2 seconds, until ctx is done, and once more then. A collector that does
 // not answer is named in the log once, until it answers again.
 func (m *Metrics) Export(ctx context.Context, c Collector, log *slog.Logger) error {
-	options := []otlpmetricgrpc.Option{otlpmetricgrpc.WithEndpoint(c.Address)}
+	options := []otlpmetricgrpc.Option{
+		otlpmetricgrpc.WithEndpoint(c.Address),
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}), // none: the next export holds all numbers too
+	}
 	if c.TLS == nil {
 		options = append(options, otlpmetricgrpc.WithInsecure())
 	} else {
