@@ -38,6 +38,15 @@ lint: ## gofmt, go vet, staticcheck
 generate: ## regenerate deepcopy functions, CRDs and the language reference
 	hack/generate.sh
 
+.PHONY: chart
+chart: ## the chart: lint, schema, what each switch changes, flags
+	hack/helm.sh
+	go test -count=1 ./charts/
+
+.PHONY: image
+image: ## build/image, an OCI image layout for amd64 and arm64, without a Docker daemon
+	hack/image.sh
+
 .PHONY: conformance
 conformance: build ## the public suite on a real API server: DIRS="a b" a part of it, SHARDS=n control planes at once, EXTRA=1 all
 	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)
