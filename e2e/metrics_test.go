@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const metricsPolicies = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: metrics-e2e}
+spec:
+  rules:
+  - name: team
+    match: {any: [{resources: {kinds: [Pod], names: [metrics-*]}}]}
+    validate:
+      failureAction: Enforce
+      message: a team is required
+      pattern: {metadata: {labels: {team: "?*"}}}
+  - name: broken
+    match: {any: [{resources: {kinds: [Pod], names: [metrics-*]}}]}
+    context: [{name: missing, configMap: {name: metrics-missing, namespace: default}}]
+    validate:
+      failureAction: Audit
+      deny: {conditions: {all: [{key: "{{ missing.data.x }}", operator: Equals, value: y}]}}
+---
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: metrics-e2e, namespace: default}
+spec:
+  rules:
+  - name: owner
+    match: {any: [{resources: {kinds: [Pod], names: [metrics-*]}}]}
+    validate:
+      failureAction: Audit
+      message: an owner is required
+      pattern: {metadata: {labels: {owner: "?*"}}}
+`
+
+// Every query of the dashboard, of the alerts and of docs/metrics.md has data in PromQL's own engine, over two pages that
+// the running controller showed; and the metrics ConfigMap is followed.
+func TestMetrics(t *testing.T) {
+	applyPolicies(t, policyFile(t, metricsPolicies))
+	pod := func(i int, labels string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: metrics-%d, namespace: default, labels: {%s}}\nspec: {containers: [{name: c, image: x}]}\n", i, labels)
+	}
+	made := 0
+	// work makes Pods until the page holds more than the results that it held before.
+	work := func(results int) string {
+		t.Helper()
+		var page string
+		eventually(t, func() error {
+			made++
+			must(t, pod(made, "team: a"), "create", "-f", "-")
+			must(t, "", "delete", "pod", "-n", "default", "--force", "--grace-period=0", fmt.Sprintf("metrics-%d", made))
+			if _, err := kubectl(t, pod(made, "team: ''"), "create", "--dry-run=server", "-f", "-"); err == nil {
+				return errAdmitted
+			}
+			page = scrape(t)
+			for _, want := range []string{
+				`kyverno_policy_results_total{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="metrics-e2e",policy_namespace="default",policy_type="namespaced",policy_validation_mode="audit",resource_kind="Pod",resource_namespace="default",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="owner",rule_result="fail",rule_type="validate"} `,
+				`rule_name="broken",rule_result="error"`, `dry_run="true"`, `kyverno_policy_changes_total{`, `kyverno_deprecated_api_requests_total{`,
+			} {
+				if !strings.Contains(page, want) {
+					return fmt.Errorf("there is no %s", want)
+				}
+			}
+			if n := value(page, `rule_name="owner",rule_result="fail"`); n <= results {
+				return fmt.Errorf("%d results", n)
+			}
+			return nil
+		})
+		return page
+	}
+	first := work(0)
+	second := work(value(first, `rule_name="owner",rule_result="fail"`) + 1)
+
+	dir := t.TempDir()
+	var pages []string
+	for i, page := range []string{first, second} {
+		file := filepath.Join(dir, fmt.Sprintf("page-%d.txt", i))
+		if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, file)
+	}
+	tool := filepath.Join(root, "bin", "tools", "promql")
+	build := exec.Command("go", "build", "-C", filepath.Join(root, "hack", "tools", "promql"), "-o", tool, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	recorded := filepath.Join(root, "hack", "tools", "promql", "testdata")
+	ask := exec.Command(tool, "-pages", "admission="+strings.Join(pages, ","),
+		"-pages", "reports="+filepath.Join(recorded, "reports-1.txt")+","+filepath.Join(recorded, "reports-2.txt"),
+		filepath.Join(root, "charts", "ephor", "dashboards", "ephor.json"), filepath.Join(root, "charts", "ephor", "alerts", "ephor.yaml"),
+		filepath.Join(root, "docs", "metrics.md"))
+	out, err := ask.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Error(err)
+	}
+
+	// The ConfigMap is followed: a label and a metric go, and come back.
+	name := "kyverno-metrics"
+	kept, err := kubectl(t, "", "get", "configmap", name, "-n", "kyverno", "--ignore-not-found", "-o", "jsonpath={.data}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := `{"data":{"metricsExposure":"{\"kyverno_policy_results\":{\"disabledLabelDimensions\":[\"rule_name\"],\"bareName\":false},\"kyverno_http_requests\":{\"enabled\":false}}"}}`
+	if kept == "" {
+		must(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`","namespace":"kyverno"}}`, "create", "-f", "-")
+		t.Cleanup(func() { afterwards(t, "delete", "configmap", name, "-n", "kyverno") })
+	} else {
+		t.Cleanup(func() {
+			afterwards(t, "patch", "configmap", name, "-n", "kyverno", "--type=json", "-p", `[{"op":"replace","path":"/data","value":`+kept+`}]`)
+		})
+	}
+	must(t, "", "patch", "configmap", name, "-n", "kyverno", "--type=merge", "-p", patch)
+	eventually(t, func() error {
+		must(t, pod(0, "team: a"), "create", "--dry-run=server", "-f", "-")
+		page := scrape(t)
+		switch {
+		case !strings.Contains(page, "kyverno_policy_results_total{"):
+			return fmt.Errorf("there are no results")
+		case strings.Contains(page, "\nkyverno_policy_results{"):
+			return fmt.Errorf("the bare name is still there")
+		case strings.Contains(page, "\nkyverno_http_requests_total"):
+			return fmt.Errorf("a metric that is off is still there")
+		}
+		for _, line := range strings.Split(page, "\n") {
+			if strings.HasPrefix(line, "kyverno_policy_results_total{") && strings.Contains(line, "rule_name") {
+				return fmt.Errorf("the label is still there: %s", line)
+			}
+		}
+		return nil
+	})
+}
+
+// afterwards runs kubectl when the test's own context is over.
+func afterwards(t *testing.T, args ...string) {
+	t.Helper()
+	if _, err := cluster.Kubectl(context.Background(), nil, args...); err != nil {
+		t.Error(err)
+	}
+}
+
+// scrape returns what the controller shows on /metrics.
+func scrape(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get("http://" + replica.MetricsAddr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v", response.Status, err)
+	}
+	return string(page)
+}
+
+// value is the number at the end of the first line that contains text; 0 when there is none.
+func value(page, text string) int {
+	for _, line := range strings.Split(page, "\n") {
+		if strings.Contains(line, text) {
+			var n int
+			_, _ = fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &n)
+			return n
+		}
+	}
+	return 0
+}
