@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -43,20 +44,60 @@ func (s *Server) newRights() *rights {
 // checkRights finds the rights that the work of a policy needs and somebody lacks: the background controller, who does the
 // work, and for a namespaced policy also its author, who must not get done what he may not do himself (lesson S7).
 func (s *Server) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
+	if !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants) > 0 }) {
+		return nil
+	}
 	var diags diag.List
-	ask := s.newRights()
-	for _, r := range p.Rules {
-		if len(r.Grants) == 0 {
-			continue
-		}
-		if s.Accounts.Background != "" {
-			ask.controller(ctx, &diags, p, r, s.Accounts.Background)
-		}
-		if p.Namespace != "" {
-			ask.author(ctx, &diags, p, r, author)
+	if s.Accounts.Background != "" {
+		diags.Add(s.controllerRights(ctx, p)...)
+	}
+	if p.Namespace != "" {
+		ask := s.newRights()
+		for _, r := range p.Rules {
+			if len(r.Grants) > 0 {
+				ask.author(ctx, &diags, p, r, author)
+			}
 		}
 	}
 	return diags
+}
+
+// Rights that are granted together with a policy, in one file, get to the controller's aggregated role a moment after the
+// policy gets here: so long they are waited for, and so often asked about.
+const (
+	grantPatience = 2 * time.Second
+	grantEvery    = 200 * time.Millisecond
+)
+
+// controllerRights checks the background controller's rights on everything.
+func (s *Server) controllerRights(ctx context.Context, p *policy.Program) diag.List {
+	for waited := time.Duration(0); ; waited += grantEvery {
+		var diags diag.List
+		ask := s.newRights()
+		for _, r := range p.Rules {
+			if len(r.Grants) > 0 {
+				ask.controller(ctx, &diags, p, r, s.Accounts.Background)
+			}
+		}
+		if !diags.HasErrors() || waited >= s.patience || !wait(ctx, grantEvery) {
+			return diags
+		}
+	}
+}
+
+// wait is false when ctx is done first, or would be soon after.
+func wait(ctx context.Context, d time.Duration) bool {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < 4*d {
+		return false
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }
 
 // controller checks the rights of the one who does the work. What it copies is not looked at, as in the reference, nor are
@@ -177,15 +218,14 @@ func (a *rights) resources(g policy.Grant) ([]served, error) {
 		return nil, nil
 	}
 	kind, sub, _ := strings.Cut(strings.TrimSpace(g.Kind), "/")
-	t := policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind, Subresource: sub}
-	found, err := a.cluster.Resources(t)
+	// A subresource that is not served yet can be granted all the same.
+	found, err := a.cluster.Resources(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 	if err != nil {
 		return nil, err
 	}
 	out := make([]served, len(found))
 	for i, r := range found {
-		name, sub, _ := strings.Cut(r.Resource, "/")
-		out[i] = served{r.Group, r.Version, name, sub}
+		out[i] = served{r.Group, r.Version, r.Resource, sub}
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -83,6 +84,7 @@ func TestS7RightsForWork(t *testing.T) {
 		binding    = `generate: {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, name: made, namespace: a, data: {roleRef: {kind: ClusterRole, name: cluster-admin}}}`
 		role       = `generate: {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, name: made, namespace: a, data: {rules: []}}`
 		strange    = `generate: {apiVersion: example.com/v1, kind: Strange, name: made, namespace: a, data: {spec: {}}}`
+		statuses   = `generate: {apiVersion: v1, kind: ConfigMap/status, name: made, namespace: a, data: {data: {k: v}}}`
 		variable   = `generate: {apiVersion: v1, kind: "{{request.object.data.kind}}", name: made, namespace: a, data: {data: {k: v}}}`
 		change     = `mutate: {targets: [{apiVersion: v1, kind: Secret, name: one, namespace: a}], patchStrategicMerge: {metadata: {labels: {a: b}}}}`
 		changeTwo  = `mutate: {targets: [{apiVersion: v1, kind: Pod/status, namespace: "{{ request.namespace }}"}, {apiVersion: v1, kind: Secret}, {apiVersion: v1, kind: "{{ x }}"}], patchStrategicMerge: {metadata: {labels: {a: b}}}, }, context: [{name: x, variable: {value: Pod}}]`
@@ -103,6 +105,7 @@ func TestS7RightsForWork(t *testing.T) {
 		{"the name is known, but not for create", cluster, make, "jane", grantedTo{background + " get,create configmaps a made"}, "path: spec.rules[0].generate..: system:serviceaccount:kyverno:background requires permissions create for resource v1/ConfigMap in namespace a"},
 		{"every kind of a list", cluster, listed, "jane", grantedTo{background + " * secrets *"}, "path: spec.rules[0].generate..: system:serviceaccount:kyverno:background requires permissions get,create for resource v1/ConfigMap in namespace a"},
 		{"a kind that is not served", cluster, strange, "jane", nil, ""},
+		{"a subresource that is not served", cluster, statuses, "jane", nil, "path: spec.rules[0].generate..: system:serviceaccount:kyverno:background requires permissions get,create for resource v1/ConfigMap/status in namespace a"},
 		{"targets", cluster, change, "jane", grantedTo{background + " get secrets a one"}, "path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the service account 'system:serviceaccount:kyverno:background': system:serviceaccount:kyverno:background requires permissions update for resource v1/Secret in namespace a"},
 		{"targets, by name", cluster, change, "jane", grantedTo{background + " get,update secrets a one"}, ""},
 		{"several targets", cluster, changeTwo, "jane", nil, "path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the service account 'system:serviceaccount:kyverno:background': system:serviceaccount:kyverno:background requires permissions get,update for resource v1/Pod/status in namespace {{ request.namespace }}; system:serviceaccount:kyverno:background requires permissions get,update for resource v1/Secret"},
@@ -124,7 +127,7 @@ func TestS7RightsForWork(t *testing.T) {
 			"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "roles": "Role", "rolebindings": "RoleBinding",
 		}}, nil)
 		srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: c.granted} })
-		srv.Accounts.Background = background
+		srv.Accounts.Background, srv.patience = background, 0
 		code, res := ask(t, srv, "/policyvalidate", reviewOf(t, fmt.Sprintf(c.scope, c.rule), "", c.user))
 		got := ""
 		if !res.Allowed {
@@ -132,6 +135,28 @@ func TestS7RightsForWork(t *testing.T) {
 		}
 		if code != 200 || got != c.want {
 			t.Errorf("%s:\ngot  %d %s\nwant %s", c.name, code, got, c.want)
+		}
+	}
+}
+
+// grantedLater grants everything from the third question on.
+type grantedLater struct{ asked *int }
+
+func (g grantedLater) Allowed(context.Context, world.AccessRequest) (bool, string, error) {
+	*g.asked++
+	return *g.asked > 2, "", nil
+}
+
+// Rights that come with the policy, in the same file, are waited for.
+func TestRightsThatAreAboutToBeGranted(t *testing.T) {
+	const text = `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
+	for patience, allowed := range map[time.Duration]bool{0: false, grantPatience: true} {
+		srv, _ := setup(t, fakeCluster{}, nil)
+		asked := 0
+		srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedLater{&asked}} })
+		srv.Accounts.Background, srv.patience = "system:serviceaccount:kyverno:background", patience
+		if _, res := ask(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane")); res.Allowed != allowed {
+			t.Errorf("after %v: %+v", patience, res)
 		}
 	}
 }

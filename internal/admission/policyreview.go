@@ -159,11 +159,13 @@ func (s *Server) checkOutputs(p *policy.Program) diag.List {
 			if err != nil {
 				continue
 			}
-			served, namespaced, err := s.cluster.Serves(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind})
+			kind, _, _ := strings.Cut(o.Kind, "/") // a subresource is where its resource is
+			served, namespaced, err := s.cluster.Serves(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 			switch {
 			case err != nil:
 				s.Log.Warn("the kind that a policy generates could not be looked up", "policy", p.Key(), "kind", o.Kind, "error", err)
 			case !served:
+				diags.Warnf(o.Path, "the API server does not serve %s %s, which the rule generates", o.APIVersion, o.Kind)
 			case !namespaced && p.Namespace != "":
 				diags.Errorf(o.Path, "the target must be a namespaced resource: %s/%s", o.APIVersion, o.Kind)
 			case !namespaced && o.Namespace != "" && !o.List:

@@ -87,6 +87,7 @@ type Server struct {
 	settings *settings.Store
 	root     world.Root
 	cluster  Cluster
+	patience time.Duration // with rights that are about to be granted
 	audits   *auditor
 	gate     gate
 	large    *semaphore.Weighted // bytes of large bodies
@@ -103,7 +104,7 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
-	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, patience: grantPatience, ready: ready}
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
