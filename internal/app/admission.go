@@ -244,6 +244,11 @@ func (p *process) loadSettings(obj any) {
 	for _, d := range diags {
 		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
 	}
+	usable, mistakes := webhookconf.CheckConditions(s.Webhook.MatchConditions)
+	for _, err := range mistakes {
+		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", "data.matchConditions", "mistake", err)
+	}
+	s.Webhook.MatchConditions = usable // nobody else holds the settings yet
 	p.settings.Set(s)
 	p.wakeBindings.fire()
 	p.policies.changed.fire()

@@ -1,0 +1,29 @@
+package webhookconf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/settings"
+)
+
+// CheckConditions gives the match conditions of the ConfigMap that the API server will take, and what is wrong with the
+// others. One that does not compile would keep every change out of the configurations, new policies and authorities
+// included.
+func CheckConditions(in []settings.MatchCondition) (usable []settings.MatchCondition, mistakes []error) {
+	compiler := celenv.NewCompiler(celenv.Declarations{})
+	for _, c := range in {
+		if _, err := compiler.Compile(c.Expression, celenv.Bool); err != nil {
+			text := err.Error()
+			var issues *celenv.CompileError
+			if errors.As(err, &issues) {
+				text = issues.Summary()
+			}
+			mistakes = append(mistakes, fmt.Errorf("match condition %s: %s", c.Name, text))
+			continue
+		}
+		usable = append(usable, c)
+	}
+	return usable, mistakes
+}

@@ -1,0 +1,33 @@
+package webhookconf
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The page for users lists every resource that wildcards do not bring.
+func TestPageListsReservedResources(t *testing.T) {
+	page, err := os.ReadFile("../../docs/webhooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range ReservedResources {
+		name := r.Resource
+		if r.Subresource != "" {
+			name += "/" + r.Subresource
+		}
+		group := r.Group
+		if group == "" {
+			group = "core"
+		}
+		if line := "| " + group + " | `" + name + "` | " + string(r.Why) + " |"; !strings.Contains(string(page), line) {
+			t.Errorf("the page does not say %s", line)
+		}
+	}
+	for _, name := range append(append([]string{}, ownObjects.roles...), DerivedCondition, ReservedCondition, bootstrapCondition) {
+		if !strings.Contains(string(page), name) {
+			t.Errorf("the page does not name %s", name)
+		}
+	}
+}
