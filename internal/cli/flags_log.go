@@ -1,0 +1,18 @@
+package cli
+
+import "github.com/spf13/pflag"
+
+// addLogFlags adds the flags of the reference's logging library, so that scripts that set them go on. They say where logs go
+// and what they look like; here there is one place, standard error, and one form.
+func addLogFlags(f *pflag.FlagSet) {
+	for _, name := range []string{
+		"add_dir_header", "alsologtostderr", "legacy_stderr_threshold_behavior", "logtostderr", "one_output", "skip_headers", "skip_log_headers",
+	} {
+		f.Bool(name, false, "accepted without effect")
+		_ = f.MarkHidden(name)
+	}
+	for _, name := range []string{"log_backtrace_at", "log_dir", "log_file", "log_file_max_size", "stderrthreshold", "vmodule"} {
+		f.String(name, "", "accepted without effect")
+		_ = f.MarkHidden(name)
+	}
+}
