@@ -142,13 +142,3 @@ func (s *served) Find(_ context.Context, apiVersion, kind string) ([]world.Kind,
 	}
 	return out, nil
 }
-
-// resource is the resource of a kind.
-func (s *served) resource(gvk schema.GroupVersionKind) (string, bool) {
-	for _, k := range s.kinds {
-		if k.sub == "" && k.kind == gvk.Kind && k.gvr.GroupVersion() == gvk.GroupVersion() {
-			return k.gvr.Resource, true
-		}
-	}
-	return "", false
-}
