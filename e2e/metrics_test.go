@@ -2,14 +2,26 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
 )
 
 const metricsPolicies = `
@@ -176,4 +188,101 @@ func value(page, text string) int {
 		}
 	}
 	return 0
+}
+
+// A replica that is told to serves its metrics over TLS with a certificate that it makes itself, and sends the traces of
+// its reviews to a collector.
+func TestMetricsOverTLSAndTraces(t *testing.T) {
+	applyPolicies(t, policyFile(t, metricsPolicies))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans := &spans{names: map[string]bool{}}
+	collector := grpc.NewServer()
+	collectortrace.RegisterTraceServiceServer(collector, spans)
+	go func() { _ = collector.Serve(listener) }()
+	defer collector.Stop()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	second, err := ephor.StartAdmission(t.Context(), "--enablePolicyException", "--exceptionNamespace=*",
+		"--metricsCASecretName=metrics-ca-e2e", "--metricsTLSSecretName=metrics-tls-e2e", "--metricsServerIP=127.0.0.1",
+		"--enableTracing", "--tracingAddress=127.0.0.1", "--tracingPort="+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Stop(30 * time.Second) }()
+	defer afterwards(t, "delete", "secret", "-n", "kyverno", "--ignore-not-found", "metrics-ca-e2e", "metrics-tls-e2e")
+	eventually(t, func() error {
+		encoded, err := kubectl(t, "", "get", "secret", "-n", "kyverno", "metrics-ca-e2e", "-o", `jsonpath={.data.tls\.crt}`)
+		if err != nil {
+			return err
+		}
+		ca, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(ca)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+		defer transport.CloseIdleConnections()
+		response, err := (&http.Client{Transport: transport}).Get("https://" + second.MetricsAddr + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		page, err := io.ReadAll(response.Body)
+		if err == nil && !strings.Contains(string(page), `ephor_certificate_expiry_timestamp_seconds{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",secret="metrics-tls-e2e"}`) {
+			err = errors.New("the certificate is not among the metrics")
+		}
+		return err
+	})
+	// The API server stays with the replica that it is connected to, so this one is asked directly.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	review := `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "traced", "operation": "CREATE", "dryRun": true,
+		"kind": {"group": "", "version": "v1", "kind": "Pod"}, "resource": {"group": "", "version": "v1", "resource": "pods"},
+		"name": "metrics-traced", "namespace": "default", "userInfo": {"username": "somebody"},
+		"object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "metrics-traced", "namespace": "default", "labels": {"team": "a"}}}}}`
+	eventually(t, func() error {
+		response, err := client.Post("https://"+second.Addr+"/validate/fail?timeout=10s", "application/json", strings.NewReader(review))
+		if err != nil {
+			return err
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return spans.all("ADMISSION POST /validate/fail", "POLICY /metrics-e2e", "RULE team")
+	})
+}
+
+// spans is a collector that remembers the names of spans.
+type spans struct {
+	collectortrace.UnimplementedTraceServiceServer
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (s *spans) Export(_ context.Context, r *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, rs := range r.ResourceSpans {
+		for _, ss := range rs.ScopeSpans {
+			for _, span := range ss.Spans {
+				s.names[span.Name] = true
+			}
+		}
+	}
+	return &collectortrace.ExportTraceServiceResponse{}, nil
+}
+
+func (s *spans) all(want ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range want {
+		if !s.names[name] {
+			return fmt.Errorf("there is no span %s among %v", name, slices.Sorted(maps.Keys(s.names)))
+		}
+	}
+	return nil
 }

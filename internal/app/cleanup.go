@@ -28,6 +28,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/deadman"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -45,6 +46,7 @@ type cleanup struct {
 	settings *settings.Store
 	certs    *certificates
 	events   *event.Queue
+	observer observe.Server
 }
 
 // runCleanup is the cleanup controller. It returns when ctx is done and everything was finished in order.
@@ -58,9 +60,9 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}}
+	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, observer: b.observing.server()}
 	c.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.CleanupController, m, b.log)
-	if c.events, err = newEvents(b.cfg, f.events, c.settings, nil, b.log); err != nil {
+	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics.EventDropped, b.log); err != nil {
 		return err
 	}
 	c.certs.events = c.events
@@ -194,7 +196,7 @@ func (c *cleanup) serve(ctx context.Context, l net.Listener) error {
 		}
 	})
 	server := &http.Server{
-		Handler:           mux,
+		Handler:           c.observer.HTTP(mux),
 		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: c.certs.get},
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,

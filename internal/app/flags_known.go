@@ -29,7 +29,6 @@ const (
 	whyImages   = "signatures of images are not verified"
 	whyRegistry = "only the admission controller asks registries"
 	whyReports  = "reports are not written"
-	whyMetrics  = "metrics are served over plain HTTP"
 	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
@@ -49,11 +48,6 @@ var knownFlags = []knownFlag{
 	{"stderrthreshold", "ABRCI", false, whyKlog},
 	{"vmodule", "ABRCI", false, whyKlog},
 
-	{"metricsCASecretName", "ABRC", false, whyMetrics},
-	{"metricsTLSSecretName", "ABRC", false, whyMetrics},
-	{"metricsKeyAlgorithm", "ABRC", false, whyMetrics},
-	{"metricsRenewBefore", "ABRC", false, whyMetrics},
-	{"metricsServerIP", "ABRC", false, whyMetrics},
 	{"exemplarFilter", "ABRC", false, "metrics carry no exemplars"},
 	{"controllerRuntimeMetricsAddress", "AB", false, "Ephor's own metrics hold what there is to know"},
 

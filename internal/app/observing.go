@@ -37,6 +37,7 @@ type observeFlags struct {
 	collector      string
 	transportCreds string
 	maxSeries      int
+	tls            metricsTLSFlags
 
 	tracing        bool
 	tracingAddress string
@@ -52,6 +53,7 @@ func (f *observeFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.collector, "otelCollector", "opentelemetrycollector.kyverno.svc.cluster.local", "host of the collector of metrics")
 	fs.StringVar(&f.transportCreds, "transportCreds", "", "Secret with the CA of the collector of metrics; empty for a connection without TLS")
 	fs.IntVar(&f.maxSeries, "maxMetricSeries", observe.DefaultMaxSeries, "series that a metric may have; what is more is counted under `other`")
+	f.tls.register(fs)
 	fs.BoolVar(&f.tracing, "enableTracing", false, "send traces to a collector with OTLP over gRPC")
 	fs.StringVar(&f.tracingAddress, "tracingAddress", "", "host of the collector of traces")
 	fs.IntVar(&f.tracingPort, "tracingPort", 4317, "port of the collector of traces")
@@ -69,6 +71,7 @@ func (f *observeFlags) complete() error {
 	if f.maxSeries < 1 {
 		errs = append(errs, errors.New("--maxMetricSeries must be positive"))
 	}
+	errs = append(errs, f.tls.complete())
 	return errors.Join(errs...)
 }
 
@@ -126,11 +129,11 @@ func startObserving(ctx context.Context, f *observeFlags, cfg *rest.Config, e en
 		}()
 		return o, nil
 	}
-	return o, o.serve(ctx)
+	return o, o.serve(ctx, cfg)
 }
 
 // serve answers /metrics until ctx is done.
-func (o *observing) serve(ctx context.Context) error {
+func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(o.flags.host, strconv.Itoa(o.flags.port)))
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
@@ -140,8 +143,21 @@ func (o *observing) serve(ctx context.Context) error {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	o.log.Info("metrics are served", "address", listener.Addr().String())
+	answer := func() error { return server.Serve(listener) }
+	if o.flags.tls.on() {
+		keeper := &certs.Keeper{}
+		t, err := o.flags.tls.task(o.wrap(cfg, observe.KubeClient), o, keeper)
+		if err != nil {
+			return err
+		}
+		o.observeCertificates(keeper)
+		t = o.counted(t)
+		go t.run(ctx, o.log)
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
+		answer = func() error { return server.ServeTLS(listener, "", "") }
+	}
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := answer(); !errors.Is(err, http.ErrServerClosed) {
 			o.log.Error("metrics are no longer served", "error", err)
 		}
 	}()

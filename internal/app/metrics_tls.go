@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/certs"
+)
+
+// metricsTLSFlags say whether metrics are served over TLS.
+type metricsTLSFlags struct {
+	caSecret, tlsSecret string
+	keyAlgorithm        string
+	algorithm           certs.Algorithm // from keyAlgorithm
+	renewBefore         time.Duration
+	serverIP            string
+}
+
+func (f *metricsTLSFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.caSecret, "metricsCASecretName", "", "Secret of the certificate authority of the metrics server")
+	fs.StringVar(&f.tlsSecret, "metricsTLSSecretName", "", "Secret of the certificate of the metrics server, which serves TLS then; both Secrets are made when they are not there")
+	fs.StringVar(&f.keyAlgorithm, "metricsKeyAlgorithm", "RSA", "algorithm of the metrics server's keys: RSA, ECDSA or Ed25519")
+	fs.DurationVar(&f.renewBefore, "metricsRenewBefore", 15*24*time.Hour, "how long before its end a certificate of the metrics server is renewed")
+	fs.StringVar(&f.serverIP, "metricsServerIP", "", "address of a metrics server outside of the cluster")
+}
+
+func (f *metricsTLSFlags) complete() error {
+	if (f.caSecret == "") != (f.tlsSecret == "") {
+		return errors.New("--metricsCASecretName and --metricsTLSSecretName go together")
+	}
+	var err error
+	if f.algorithm, err = certs.ParseAlgorithm(f.keyAlgorithm); err != nil {
+		return fmt.Errorf("--metricsKeyAlgorithm: %w", err)
+	}
+	return nil
+}
+
+func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
+
+// lookForMetricsCertificate is how often every replica looks for what another one, or somebody else, renewed.
+const lookForMetricsCertificate = time.Minute
+
+// task keeps the certificate of the metrics server. Every replica runs it, since metrics are served without a lease:
+// writes carry the version that was read, so that of two that renew at once one starts over.
+func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Keeper) (task, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return task{}, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return task{}, fmt.Errorf("connect to the API server for the certificate of metrics: %w", err)
+	}
+	issue := &certs.Reconciler{
+		Config: certs.Config{
+			Namespace: o.env.namespace, CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
+			Names: certs.ServiceNames(o.env.service+"-metrics", o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
+		},
+		Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.log,
+	}
+	return task{name: "metrics-certificates", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		next, err := issue.Reconcile(ctx)
+		if err != nil {
+			return 0, err
+		}
+		var ca, pair corev1.Secret
+		err = errors.Join(
+			c.Get(ctx, client.ObjectKey{Namespace: o.env.namespace, Name: f.caSecret}, &ca),
+			c.Get(ctx, client.ObjectKey{Namespace: o.env.namespace, Name: f.tlsSecret}, &pair))
+		if err == nil {
+			err = keeper.Load(&ca, &pair)
+		}
+		if next == 0 || next > lookForMetricsCertificate {
+			next = lookForMetricsCertificate
+		}
+		return next, err
+	}}, nil
+}
