@@ -67,6 +67,10 @@ conformance-differential: ## public policies on changed resources, against the r
 e2e: build ## the end-to-end tests on a real API server
 	go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/
 
+.PHONY: promql
+promql: build ## every query of the dashboard, the alerts and docs/metrics.md over a running controller
+	go test -count=1 -v -timeout 15m -run '^TestMetrics$$' ./e2e
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
 	hack/fuzz.sh
