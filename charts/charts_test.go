@@ -85,6 +85,9 @@ var (
 	hunkHead = regexp.MustCompile(`(?m)^@@ .*$`)
 )
 
+// longText tells where objects end that hold files of the repository.
+var longText = map[string]string{"CustomResourceDefinition crds": "\nspec:", "PrometheusRule monitoring": "\nspec:", "ConfigMap monitoring": "\ndata:"}
+
 // changes tells how the documents differ: objects that come (with their text) and go, and the changed lines of others.
 func changes(before, after []helm.Document) string {
 	var out strings.Builder
@@ -98,8 +101,8 @@ func changes(before, after []helm.Document) string {
 		switch {
 		case !known:
 			text := d.Text
-			if d.Kind == "CustomResourceDefinition" {
-				text, _, _ = strings.Cut(text, "\nspec:")
+			if end, long := longText[d.Kind+" "+d.Labels["app.kubernetes.io/component"]]; long {
+				text, _, _ = strings.Cut(text, end)
 			}
 			fmt.Fprintf(&out, "== %s: new\n%s\n", d.ID(), strings.TrimRight(text, "\n"))
 		case was != d.Text:
@@ -136,7 +139,7 @@ func TestRendered(t *testing.T) {
 		}
 		definitions := 0
 		for i := range got {
-			if got[i] != want[i] {
+			if got[i].ID() != want[i].ID() || got[i].Text != want[i].Text {
 				t.Errorf("%s: %s differs from what the chart renders: run hack/generate.sh", name, want[i].ID())
 			}
 			if got[i].Kind == "CustomResourceDefinition" {
@@ -167,6 +170,44 @@ func TestNames(t *testing.T) {
 	}
 	if got := changes(template(t), other); !strings.HasPrefix(got, "== Namespace kyverno: new\n") || strings.Count(got, "==") != 1 {
 		t.Errorf("another release, without a namespace, differs in:\n%s", got)
+	}
+}
+
+// The dashboard and the alerts are the files of the chart.
+func TestMonitoring(t *testing.T) {
+	for _, d := range template(t, "-f", "testdata/monitoring.yaml") {
+		if d.Labels["app.kubernetes.io/component"] != "monitoring" {
+			continue
+		}
+		var got struct {
+			Data map[string]string
+			Spec any
+		}
+		if err := yaml.Unmarshal([]byte(d.Text), &got); err != nil {
+			t.Fatal(err)
+		}
+		switch d.Kind {
+		case "ConfigMap":
+			want, err := os.ReadFile("ephor/dashboards/ephor.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.TrimSpace(got.Data["ephor.json"]) != strings.TrimSpace(string(want)) {
+				t.Error("the dashboard is not that of the file")
+			}
+		case "PrometheusRule":
+			want, err := os.ReadFile("ephor/alerts/ephor.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rules any
+			if err := yaml.Unmarshal(want, &rules); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got.Spec, rules) {
+				t.Error("the alerts are not those of the file")
+			}
+		}
 	}
 }
 

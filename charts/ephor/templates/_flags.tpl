@@ -24,10 +24,6 @@
 {{- if .creds }}
 - --transportCreds={{ .creds }}
 {{- end }}
-{{- if .secure }}
-- --metricsCASecretName={{ include "ephor.controllerName" (list $root (index $ 1)) }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-ca
-- --metricsTLSSecretName={{ include "ephor.controllerName" (list $root (index $ 1)) }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-pair
-{{- end }}
 {{- end }}
 {{- end }}
 {{- with $values.tracing }}
@@ -64,9 +60,7 @@
 {{- $features := include "ephor.features" (list . "admission-controller") | fromYaml -}}
 - --webhookServerPort={{ .Values.admissionController.webhookServer.port }}
 - --admissionReports={{ $features.admissionReports.enabled }}
-{{- if not $features.deriveMatchConditions.enabled }}
-- --deriveMatchConditions=false
-{{- end }}
+- --deriveMatchConditions={{ $features.deriveMatchConditions.enabled }}
 {{- if $features.forceFailurePolicyIgnore.enabled }}
 - --forceFailurePolicyIgnore
 {{- end }}

@@ -26,6 +26,7 @@ const Release = "kyverno"
 // Document is one rendered object.
 type Document struct {
 	APIVersion, Kind, Namespace, Name string
+	Labels                            map[string]string
 	Text                              string // YAML without the separator; ends with a newline
 }
 
@@ -98,7 +99,10 @@ func Split(text string) ([]Document, error) {
 		}
 		var head struct {
 			APIVersion, Kind string
-			Metadata         struct{ Name, Namespace string }
+			Metadata         struct {
+				Name, Namespace string
+				Labels          map[string]string
+			}
 		}
 		if err := yaml.Unmarshal([]byte(raw), &head); err != nil {
 			return nil, fmt.Errorf("%w in\n%s", err, raw)
@@ -109,7 +113,7 @@ func Split(text string) ([]Document, error) {
 		if head.APIVersion == "" || head.Metadata.Name == "" {
 			return nil, fmt.Errorf("an object without apiVersion or name:\n%s", raw)
 		}
-		docs = append(docs, Document{APIVersion: head.APIVersion, Kind: head.Kind, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name, Text: raw + "\n"})
+		docs = append(docs, Document{APIVersion: head.APIVersion, Kind: head.Kind, Namespace: head.Metadata.Namespace, Name: head.Metadata.Name, Labels: head.Metadata.Labels, Text: raw + "\n"})
 	}
 	sort.SliceStable(docs, func(i, j int) bool {
 		if a, b := order[docs[i].Kind], order[docs[j].Kind]; a != b {
