@@ -61,7 +61,8 @@ func run(m *testing.M) int {
 // start starts an admission controller for a test, and stops it afterwards.
 func start(t *testing.T, args ...string) *devcluster.Replica {
 	t.Helper()
-	r, err := ephor.StartAdmission(t.Context(), args...)
+	// A short lease: the next replica need not wait long for the one of a replica that was killed.
+	r, err := ephor.StartAdmission(t.Context(), append(args, "--leaderElectionRetryPeriod=300ms")...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,6 +212,9 @@ func (s *side) hook(fp policy.FailurePolicy, p *policy.Program, timeout int32) *
 		h.derived.mutating = s.base == "mutate"
 		if fine {
 			h.conditions = p.Settings.MatchConditions
+			if p.Diags.HasErrors() { // it was stored past our review
+				h.conditions = compiling(h.conditions)
+			}
 		}
 		if s.hooks == nil {
 			s.hooks = map[string]*hook{}

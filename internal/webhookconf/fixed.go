@@ -18,6 +18,7 @@ type webhook struct {
 	MatchConditions   []admissionv1.MatchCondition
 
 	fine bool // of one policy
+	path string
 }
 
 func (b *builder) webhook(name, path string) webhook {

@@ -2,6 +2,7 @@ package webhookconf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -31,16 +32,19 @@ type Reconciler struct {
 }
 
 // Apply stores the configurations and returns how many it wrote. Drift made by others is reverted, and said so: labels,
-// annotations, owners and webhooks are ours. Resource configurations that are not wanted any more are deleted.
+// annotations, owners and webhooks are ours. Resource configurations that are not wanted any more are deleted. One that
+// the API server refuses does not keep the others from being written.
 func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written int, err error) {
 	wanted := map[string]bool{}
+	var failed []error
 	for _, c := range all(want) {
 		wanted[c.GetName()] = true
 		changed, err := r.one(ctx, c)
-		if err != nil {
-			return written, err
-		}
+		failed = append(failed, err)
 		written += changed
+	}
+	if err := errors.Join(failed...); err != nil {
+		return written, err
 	}
 	stored, err := r.list(ctx)
 	if err != nil {
@@ -48,8 +52,8 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	}
 	for _, c := range stored {
 		name := c.GetName()
-		part := strings.HasPrefix(name, ResourceValidating+"-") || strings.HasPrefix(name, ResourceMutating+"-")
-		if wanted[name] || !part || c.GetDeletionTimestamp() != nil {
+		ours := strings.HasPrefix(name, ResourceValidating+"-") || strings.HasPrefix(name, ResourceMutating+"-") || name == celExceptions
+		if wanted[name] || !ours || c.GetDeletionTimestamp() != nil {
 			continue
 		}
 		if err := client.IgnoreNotFound(r.Client.Delete(ctx, c)); err != nil {
@@ -61,6 +65,10 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	}
 	return written, nil
 }
+
+// celExceptions is the configuration of a Kyverno that was here before us, for a review that we do not have: nobody would
+// answer.
+const celExceptions = "kyverno-cel-exception-validating-webhook-cfg"
 
 // all are the configurations of both kinds.
 func all(c Configurations) []client.Object {

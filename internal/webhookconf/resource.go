@@ -1,6 +1,8 @@
 package webhookconf
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -8,6 +10,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -36,11 +39,33 @@ func (b *builder) resource(s *side) []webhook {
 			w.SideEffects = admissionv1.SideEffectClassNone
 		}
 		w.MatchConditions = b.conditions(h)
-		w.fine = h.fine
+		w.fine, w.path = h.fine, h.path
 		out = append(out, w)
 	}
+	distinguish(out)
 	slices.SortFunc(out, byName)
 	return out
+}
+
+// maxName is the longest name of a webhook.
+const maxName = validation.DNS1123SubdomainMaxLength
+
+// distinguish mends the names of webhooks that the API server would refuse, and with them all others: those that are too
+// long, and those that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
+func distinguish(hooks []webhook) {
+	count := map[string]int{}
+	for _, w := range hooks {
+		count[w.Name]++
+	}
+	for i := range hooks {
+		w := &hooks[i]
+		if count[w.Name] == 1 && len(w.Name) <= maxName {
+			continue
+		}
+		sum := sha256.Sum256([]byte(w.path))
+		suffix := "-" + hex.EncodeToString(sum[:4])
+		w.Name = strings.TrimRight(w.Name[:min(len(w.Name), maxName-len(suffix))], "-.") + suffix
+	}
 }
 
 func byName(x, y webhook) int { return strings.Compare(x.Name, y.Name) }
@@ -81,6 +106,9 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
 	if h.fine { // the policy's conditions replace the global ones
 		for _, c := range h.conditions {
+			if !takes(out, c.Name) {
+				continue // stored past our review; one that is refused would keep all webhooks from being written
+			}
 			out = append(out, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
 		}
 	} else {
@@ -100,11 +128,17 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 		}
 	}
 	for _, c := range ours {
-		if len(out) < maxConditions && !slices.ContainsFunc(out, func(have admissionv1.MatchCondition) bool { return have.Name == c.Name }) {
+		if takes(out, c.Name) {
 			out = append(out, c)
 		}
 	}
 	return out
+}
+
+// takes reports whether the API server takes one more condition of that name.
+func takes(have []admissionv1.MatchCondition, name string) bool {
+	return len(have) < maxConditions && len(validation.IsQualifiedName(name)) == 0 &&
+		!slices.ContainsFunc(have, func(c admissionv1.MatchCondition) bool { return c.Name == name })
 }
 
 // globalConditions are the match conditions of the ConfigMap.

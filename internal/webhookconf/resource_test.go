@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -103,6 +105,35 @@ func TestNamespaceSelector(t *testing.T) {
 		if sel := got.Validating[len(got.Validating)-1].Webhooks[0].NamespaceSelector; fmt.Sprint(sel.MatchExpressions) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %v", c.given, sel)
 		}
+	}
+}
+
+// Names and conditions that the API server would refuse are mended: it would refuse all other webhooks with them.
+func TestWhatWouldBeRefusedIsMended(t *testing.T) {
+	fine := func(namespace, name string, conditions ...policy.MatchCondition) *policy.Program {
+		return program(name, func(p *policy.Program) {
+			p.Namespace, p.Settings.MatchConditions = namespace, append(conditions, policy.MatchCondition{Name: "ok", Expression: "true"})
+		}, "Service@CREATE")
+	}
+	broken := fine("", "broken", policy.MatchCondition{Name: "syntax", Expression: "a b"}, policy.MatchCondition{Name: "not a name", Expression: "true"}, policy.MatchCondition{Name: "ok", Expression: "false"})
+	broken.Diags.Errorf("spec", "stored long ago")
+	long := strings.Repeat("n", 253)
+	got, _, _, err := Desired(in(fine("", "a-b"), fine("a", "b"), fine("", long), broken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, w := range webhooksOf(validatingOf(got, ResourceValidating)) {
+		if problems := validation.IsDNS1123Subdomain(w.name()); len(problems) > 0 || names[w.name()] {
+			t.Errorf("%s: %v", w.name(), problems)
+		}
+		names[w.name()] = true
+		if c := conditionsOf(w); len(c) != 1 || c[0].Name != "ok" {
+			t.Errorf("%s: %v", w.name(), c)
+		}
+	}
+	if len(names) != 4 || !names["validate.kyverno.svc-fail-finegrained-broken"] {
+		t.Errorf("%v", names)
 	}
 }
 

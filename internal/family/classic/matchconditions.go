@@ -3,9 +3,12 @@ package classic
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -23,8 +26,13 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 	var mistake error
 	for i, c := range conditions {
 		path := "spec.webhookConfiguration.matchConditions[" + strconv.Itoa(i) + "]"
-		if c.Name == "" {
+		switch problems := validation.IsQualifiedName(c.Name); {
+		case c.Name == "":
 			out.Diags.Errorf(path+".name", "Required value: a match condition needs a name")
+		case len(problems) > 0: // the API server would refuse the webhook, and all others with it
+			out.Diags.Errorf(path+".name", "Invalid value: %q: %s", c.Name, strings.Join(problems, "; "))
+		case slices.ContainsFunc(conditions[:i], func(o admissionregistrationv1.MatchCondition) bool { return o.Name == c.Name }):
+			out.Diags.Errorf(path+".name", "Duplicate value: %q", c.Name)
 		}
 		x, err := compiler.Compile(c.Expression, celenv.Bool)
 		if err != nil {
