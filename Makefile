@@ -71,6 +71,10 @@ e2e: build ## the end-to-end tests on a real API server
 promql: build ## every query of the dashboard, the alerts and docs/metrics.md over a running controller
 	go test -count=1 -v -timeout 15m -run '^TestMetrics$$' ./e2e
 
+.PHONY: soak
+soak: build ## load and faults on real API servers, minutes; RUN=name for some of them
+	EPHOR_SOAK=1 go test -count=1 -v -timeout 60m -run '$(RUN)' ./soak/ | { grep -E '^(soak: |--- |    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
 	hack/fuzz.sh

@@ -62,7 +62,7 @@ var floors = []struct {
 		"internal/dashboard", "internal/app", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
-		"cmd/ephor", "internal/devcluster", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "corpus/...",
+		"cmd/ephor", "internal/devcluster", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",
 	}},
 }
 

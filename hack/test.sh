@@ -42,7 +42,7 @@ else
 fi
 unit() {
   local packages
-  packages=$(go list ./... | grep -vE '/(e2e|conformance|robustness|internal/devcluster|charts)($|/)')
+  packages=$(go list ./... | grep -vE '/(e2e|soak|conformance|robustness|internal/devcluster|charts)($|/)')
   # shellcheck disable=SC2086
   CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
 }

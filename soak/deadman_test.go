@@ -1,0 +1,79 @@
+package soak
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// Nobody answers reviews: the holder of the cleanup controller's lease opens the webhooks of resources, and shuts them
+// when somebody answers again. An outage of the API server is not taken for silence, and without the flag nothing happens.
+func TestDeadMan(t *testing.T) {
+	p := install(t)
+	admission := p.start(1)[0]
+	// The heartbeat is stamped only when it went through our webhook.
+	p.eventually("heartbeats are stamped", func() error {
+		if logged(admission, "reviews are answered") == 0 {
+			return fmt.Errorf("its log ends with:\n%s", admission.Tail(5))
+		}
+		return nil
+	})
+	before, err := p.failClosed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watchers []*devcluster.Replica
+	for range 2 { // only one of them acts
+		r, err := p.ephor.Start(t.Context(), devcluster.Cleanup, "--deadManSeconds=30")
+		if err != nil {
+			t.Fatal(err)
+		}
+		watchers = append(watchers, r)
+	}
+	admission.Kill()
+	begin := time.Now()
+	if err := p.create(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+		t.Fatalf("without anybody who answers: %v", err)
+	}
+	p.eventually("the webhooks fail open", func() error { return p.create(t.Context(), "") })
+	opened := time.Since(begin)
+	hooks, err := p.failClosed(t.Context())
+	if err != nil || len(hooks) == 0 || strings.Contains(fmt.Sprint(hooks), "-resource-") {
+		t.Errorf("failing closed now: %q, %v: only the webhooks of resources fail open", hooks, err)
+	}
+	acted := 0
+	for _, r := range watchers {
+		acted += min(logged(r, "changed the failure policies"), 1)
+	}
+	figure(t, "dead-man: silence of 30 s opens the webhooks after", opened.Round(time.Second), "20 s to 50 s", opened > 20*time.Second && opened < 50*time.Second)
+	figure(t, "dead-man: processes that acted", acted, "1", acted == 1)
+
+	// Whoever comes back does not undo it before it knows that it is asked, and then at once.
+	began := time.Now()
+	admission, err = p.ephor.StartAdmission(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+	shut := time.Since(began)
+	figure(t, "dead-man: the webhooks are shut after the return", shut.Round(100*time.Millisecond), "within 30 s", shut < 30*time.Second)
+	p.eventually("everything is as before", func() error {
+		now, err := p.failClosed(t.Context())
+		if err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
+			return fmt.Errorf("%q, want %q (%v)", now, before, err)
+		}
+		return nil
+	})
+	if out := p.kubectl("get", "validatingwebhookconfigurations", "-o", "jsonpath={.items[*].metadata.annotations}"); strings.Contains(out, "failing-open") {
+		t.Errorf("the note is still there: %s", out)
+	}
+
+	// The configurations are left alone for as long as heartbeats come.
+	time.Sleep(45 * time.Second)
+	if now, err := p.failClosed(t.Context()); err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
+		t.Errorf("%q, want %q (%v)", now, before, err)
+	}
+}

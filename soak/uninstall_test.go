@@ -1,0 +1,178 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// The four ways in which an installation is taken away. What takes processes away in a cluster, where a kubelet stops
+// the Pods, stops them here.
+var removals = []struct {
+	name string
+	do   func(p *place, running []*devcluster.Replica)
+}{
+	{"chart", func(p *place, running []*devcluster.Replica) {
+		end(running)
+		p.kubectl("delete", "services,configmaps,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets", "-n", namespace,
+			"-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
+		p.kubectl("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
+	}},
+	{"namespace", func(p *place, running []*devcluster.Replica) {
+		p.kubectl("delete", "namespace", namespace, "--wait=false", "--ignore-not-found")
+		time.AfterFunc(5*time.Second, func() { end(running) }) // Pods go with it, a little later
+	}},
+	{"RBAC", func(p *place, _ []*devcluster.Replica) {
+		p.kubectl("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
+	}},
+	{"CRDs", func(p *place, _ []*devcluster.Replica) {
+		for _, name := range strings.Fields(p.kubectl("get", "crds", "-o", "jsonpath={.items[*].metadata.name}")) {
+			if strings.HasSuffix(name, "kyverno.io") || strings.HasSuffix(name, "wgpolicyk8s.io") || strings.HasSuffix(name, "openreports.io") {
+				p.kubectl("delete", "crd", name, "--wait=false", "--ignore-not-found")
+			}
+		}
+	}},
+}
+
+// end stops processes, without waiting for them.
+func end(running []*devcluster.Replica) {
+	for _, r := range running {
+		go func() { _ = r.Stop(35 * time.Second) }()
+	}
+}
+
+// permutations of 0..n-1.
+func permutations(n int) (out [][]int) {
+	var extend func(have []int)
+	extend = func(have []int) {
+		if len(have) == n {
+			out = append(out, append([]int{}, have...))
+			return
+		}
+	next:
+		for i := range n {
+			for _, h := range have {
+				if h == i {
+					continue next
+				}
+			}
+			extend(append(have, i))
+		}
+	}
+	extend(nil)
+	return out
+}
+
+// failClosed are the webhooks of ours that fail closed.
+func (p *place) failClosed(ctx context.Context) ([]string, error) {
+	var out []string
+	ours := metav1.ListOptions{LabelSelector: "webhook.kyverno.io/managed-by"}
+	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, ours)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range validating.Items {
+		for _, w := range c.Webhooks {
+			if *w.FailurePolicy == "Fail" {
+				out = append(out, c.Name+"/"+w.Name)
+			}
+		}
+	}
+	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, ours)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range mutating.Items {
+		for _, w := range c.Webhooks {
+			if *w.FailurePolicy == "Fail" {
+				out = append(out, c.Name+"/"+w.Name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// In whatever order chart, namespace, RBAC and CRDs are deleted, one second after another, and whichever of them is never
+// deleted: nothing that fails closed is left a minute later.
+func TestUninstallInEveryOrder(t *testing.T) {
+	p := install(t)
+	var worst time.Duration
+	var worstOrder, left string
+	for n, order := range permutations(len(removals)) {
+		if n > 0 {
+			p.installAgain()
+		}
+		running := p.start(1)
+		if hooks, err := p.failClosed(t.Context()); err != nil || len(hooks) == 0 {
+			t.Fatalf("nothing fails closed before: the test proves nothing (%v)", err)
+		}
+		var names []string
+		begin := time.Now()
+		for _, i := range order {
+			names = append(names, removals[i].name)
+			removals[i].do(p, running)
+			time.Sleep(time.Second)
+		}
+		clean := time.Time{}
+		for time.Since(begin) < 65*time.Second {
+			hooks, err := p.failClosed(t.Context())
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case len(hooks) > 0:
+				clean, left = time.Time{}, fmt.Sprint(strings.Join(names, ", "), ": ", hooks)
+			case clean.IsZero():
+				clean = time.Now()
+			}
+			if !clean.IsZero() && ended(running) && time.Since(clean) > 3*time.Second {
+				break // nobody is left who could make them again
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		took := 65 * time.Second
+		if !clean.IsZero() {
+			took, left = clean.Sub(begin), ""
+		}
+		t.Logf("%-40s nothing fails closed after %s", strings.Join(names, ", "), took.Round(100*time.Millisecond))
+		if left != "" {
+			t.Error("left: " + left)
+		}
+		if took > worst {
+			worst, worstOrder = took, strings.Join(names, ", ")
+		}
+		p.eventually("everything is gone", func() error {
+			for _, r := range running {
+				select {
+				case <-r.Done():
+				default:
+					return fmt.Errorf("%s runs", r.Name)
+				}
+			}
+			if out := p.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name"); out != "" {
+				return fmt.Errorf("the namespace is there")
+			}
+			if out := p.kubectl("get", "crds", "-o", "jsonpath={.items[*].metadata.name}"); strings.Contains(out, "kyverno.io") {
+				return fmt.Errorf("definitions are there: %s", out)
+			}
+			return nil
+		})
+	}
+	figure(t, "uninstalled in 24 orders: nothing fails closed ("+worstOrder+")", worst.Round(100*time.Millisecond), "within 60 s", worst <= 60*time.Second)
+}
+
+func ended(running []*devcluster.Replica) bool {
+	for _, r := range running {
+		select {
+		case <-r.Done():
+		default:
+			return false
+		}
+	}
+	return true
+}
