@@ -12,7 +12,8 @@ import (
 )
 
 // defaults.txt says what the API server changes in an object that it is given. A line is `Kind path` for a field that it
-// sets, or `Kind path = JSON` for a field that it fills with that value when it is absent. A Kind of `*` stands for every
+// sets, or `Kind path = JSON` for a field that it fills with that value when it is absent. `Kind path = *` is a field that
+// tools fill, too, each with a value of its own, and that grants nothing. A Kind of `*` stands for every
 // kind, PodSpec for the pod spec of every kind that has one. A `*` in a path stands for one step.
 //
 //go:embed defaults.txt
@@ -20,7 +21,8 @@ var defaultsText []byte
 
 type defaultField struct {
 	path  string
-	value any // of a default
+	value any  // of a default
+	any   bool // every value is as good as the default
 	sets  bool
 }
 
@@ -35,7 +37,7 @@ var defaultsByKind = sync.OnceValue(func() map[string][]defaultField {
 		kind, rest, _ := strings.Cut(line, " ")
 		path, text, hasValue := strings.Cut(rest, " = ")
 		f := defaultField{path: strings.TrimSpace(path), sets: !hasValue}
-		if hasValue {
+		if f.any = text == "*"; hasValue && !f.any {
 			v, err := value.DecodeJSON([]byte(text))
 			if err != nil {
 				panic("manifest: defaults.txt: " + line) // a test reads the file
@@ -77,7 +79,7 @@ func serverSets(o Object, key string) bool {
 func (d *differ) isDefault(key string, now any) bool {
 	found := false
 	eachDefault(d.about, key, func(f *defaultField, key string) bool {
-		found = !f.sets && matches(f.path, key) && value.Equal(f.value, now)
+		found = !f.sets && matches(f.path, key) && (f.any || value.Equal(f.value, now))
 		return found
 	})
 	return found
