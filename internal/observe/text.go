@@ -97,7 +97,7 @@ func appendLabels(b []byte, columns []column, values []string, bound string) []b
 }
 
 func appendEscaped(b []byte, v string) []byte {
-	if strings.IndexAny(v, "\\\"\n") < 0 {
+	if !strings.ContainsAny(v, "\\\"\n") {
 		return append(b, v...)
 	}
 	for i := range len(v) {
