@@ -467,3 +467,16 @@ func BenchmarkDesired(b *testing.B) {
 		Desired(input)
 	}
 }
+
+// Bodies of subresources have kinds that no resource has.
+func TestBodyOf(t *testing.T) {
+	d := NewDiscovery(cluster, time.Now)
+	if found, err := d.Find("*", "*", "Scale", ""); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	for kind, want := range map[string]string{"Scale": "ReplicationController/scale Deployment/scale", "PodExecOptions": "Pod/exec", "Pod": "", "Strange": ""} {
+		if got := strings.Join(d.BodyOf(kind), " "); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+}
