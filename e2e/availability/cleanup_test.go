@@ -1,0 +1,139 @@
+package availability
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+const (
+	cleanupCA   = "kyverno-cleanup-controller.kyverno.svc.kyverno-tls-ca"
+	cleanupPair = "kyverno-cleanup-controller.kyverno.svc.kyverno-tls-pair"
+)
+
+// healthy asks a server for its health, trusting nothing but the CA in the Secret.
+func healthy(t *testing.T, addr, ca, name string) error {
+	t.Helper()
+	s := secret(t, ca)
+	if s == nil {
+		return fmt.Errorf("there is no Secret %s", ca)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.Data["tls.crt"])
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name}, DisableKeepAlives: true}
+	for _, path := range []string{"/health/liveness", "/health/readiness"} {
+		resp, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Get("https://" + addr + path)
+		if err != nil {
+			return err
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+	return nil
+}
+
+func holder(t *testing.T, lease, want string) {
+	t.Helper()
+	eventually(t, want+" holds the lease "+lease, func() error {
+		l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != want {
+			return fmt.Errorf("%v", l.Spec.HolderIdentity)
+		}
+		return nil
+	})
+}
+
+// The cleanup controller has a lease, certificates and a server of its own.
+func TestCleanupController(t *testing.T) {
+	r, err := ephor.Start(t.Context(), devcluster.Cleanup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, r) })
+	holder(t, "kyverno-cleanup-controller", r.Name)
+	if err := healthy(t, r.Addr, cleanupCA, "kyverno-cleanup-controller.kyverno.svc"); err != nil {
+		t.Error(err)
+	}
+	for name, common := range map[string]string{cleanupCA: "*.kyverno.svc", cleanupPair: "kyverno-cleanup-controller"} {
+		if p := read(t, name); p.Newest().Subject.CommonName != common {
+			t.Errorf("%s: %s", name, p.Newest().Subject)
+		}
+	}
+	deleteSecrets(t, cleanupCA, cleanupPair)
+	eventually(t, "the Secrets are back and served", func() error {
+		return healthy(t, r.Addr, cleanupCA, "kyverno-cleanup-controller.kyverno.svc")
+	})
+	kubectl(t, "get", "secret", cleanupPair, "-n", namespace)
+}
+
+// `controller all` is both controllers in one process: two servers, two leases, one port for metrics.
+func TestControllerAll(t *testing.T) {
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(root, "bin", "ephor")
+	kubeconfig, err := cluster.ServiceAccountKubeconfig(t.Context(), namespace, "kyverno-admission-controller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ports []string
+	for range 3 {
+		port, err := devcluster.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, strconv.Itoa(port))
+	}
+	args := []string{
+		"controller", "all", "--kubeconfig=" + kubeconfig, "--caSecretName=" + caName, "--tlsSecretName=" + pairName,
+		"--cleanupCASecretName=" + cleanupCA, "--cleanupTLSSecretName=" + cleanupPair, "--servicePort=8443", "--webhookServerHost=127.0.0.1", "--webhookServerPort=" + ports[0],
+		"--cleanupServerHost=127.0.0.1", "--cleanupServerPort=" + ports[1], "--metricsHost=127.0.0.1", "--metricsPort=" + ports[2],
+	}
+	out, err := exec.CommandContext(t.Context(), program, append(args, "--deadManSeconds=60")...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "--deadManSeconds: whoever is to notice") {
+		t.Errorf("the dead-man mode is not refused: %v\n%s", err, out)
+	}
+	p, err := cluster.Run("all-in-one", []string{"KYVERNO_POD_NAME=all-in-one"}, program, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder(t, "kyverno", "all-in-one")
+	holder(t, "kyverno-cleanup-controller", "all-in-one")
+	for addr, of := range map[string][2]string{ports[0]: {caName, "kyverno-svc.kyverno.svc"}, ports[1]: {cleanupCA, "kyverno-cleanup-controller.kyverno.svc"}} {
+		eventually(t, of[1]+" is served", func() error { return healthy(t, "127.0.0.1:"+addr, of[0], of[1]) })
+	}
+	resp, err := http.Get("http://127.0.0.1:" + ports[2] + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	metrics := new(strings.Builder)
+	if err := resp.Write(metrics); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{caName, pairName, cleanupCA, cleanupPair} {
+		if !strings.Contains(metrics.String(), `ephor_certificate_expiry_timestamp_seconds{secret="`+name+`"`) {
+			t.Errorf("no metric tells when the certificate in %s ends", name)
+		}
+	}
+	if err := p.Stop(40 * time.Second); err != nil {
+		t.Errorf("it did not end by itself: %v\n%s", err, p.Tail(10))
+	}
+}

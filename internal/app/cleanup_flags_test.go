@@ -1,0 +1,117 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func cleanupSet() (*cleanupFlags, *pflag.FlagSet) {
+	f, fs := &cleanupFlags{}, pflag.NewFlagSet("cleanup", pflag.ContinueOnError)
+	f.register(fs)
+	return f, fs
+}
+
+// Each flag that the reference gives to the cleanup controller exists, with its meaning or without.
+func TestReferenceFlagsOfCleanup(t *testing.T) {
+	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
+		t.Skip("EPHOR_CONFORMANCE=none: the reference is not compared")
+	}
+	folder := os.Getenv("EPHOR_REFERENCE")
+	if folder == "" {
+		folder = "../shared/reference"
+	}
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join("..", "..", folder)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "controlplane.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := regexp.MustCompile(`(?s)### 1\.5 Flags(.*?)### 1\.6`).FindSubmatch(text)
+	if section == nil {
+		t.Fatal("the reference has no section 1.5")
+	}
+	_, fs := cleanupSet()
+	checked := 0
+	flags := func(text string) {
+		for _, m := range regexp.MustCompile("`--([A-Za-z]+)`").FindAllStringSubmatch(text, -1) {
+			checked++
+			if fs.Lookup(m[1]) == nil {
+				t.Errorf("--%s of the reference does not exist", m[1])
+			}
+		}
+	}
+	own := false
+	for line := range strings.Lines(string(section[1])) {
+		own = own || strings.HasPrefix(line, "**Admission controller**")
+		if text, ok := strings.CutPrefix(line, "**Cleanup**:"); ok {
+			text, _, _ = strings.Cut(text, "has **no**")
+			flags(text)
+		}
+		cells := strings.Split(line, "|")
+		if own || len(cells) < 5 || !strings.Contains(cells[1], "`--") {
+			continue
+		}
+		if who := strings.TrimSpace(cells[3]); strings.Contains(who, "C") || strings.HasPrefix(who, "all") {
+			flags(cells[1])
+		}
+	}
+	if checked < 55 {
+		t.Errorf("only %d flags were found in the reference", checked)
+	}
+}
+
+func TestCleanupFlags(t *testing.T) {
+	required := []string{"--caSecretName=a", "--tlsSecretName=b"}
+	for _, c := range []struct {
+		args []string
+		want string // part of the error; empty for none
+	}{
+		{args: required},
+		{want: "--caSecretName and --tlsSecretName are required"},
+		{args: append(required, "--deadManSeconds=30", "--ttlReconciliationInterval=5s", "--protectManagedResources", "--webhookServerPort=1")},
+		{args: append(required, "--deadManSeconds=29"), want: "29 is less than 30"},
+		{args: append(required, "--deadManSeconds=-1"), want: "less than 30"},
+		{args: append(required, "--omitEvents=x", "--enablePolicyException"), want: "unknown flag"},
+		{args: append(required, "--noSuchFlag"), want: "unknown flag"},
+	} {
+		f, fs := cleanupSet()
+		err := fs.Parse(c.args)
+		if err == nil {
+			err = f.complete(fs)
+		}
+		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+func TestAllFlags(t *testing.T) {
+	required := []string{"--caSecretName=a", "--tlsSecretName=b", "--cleanupCASecretName=c", "--cleanupTLSSecretName=d"}
+	for _, c := range []struct {
+		args []string
+		want string // part of the error; empty for none
+	}{
+		{args: append(required, "--tlsKeyAlgorithm=ECDSA")},
+		{args: required[:2], want: "--cleanupCASecretName and --cleanupTLSSecretName are required"},
+		{args: append(required, "--deadManSeconds=60"), want: "in a process of its own"},
+	} {
+		f, fs := &allFlags{}, pflag.NewFlagSet("all", pflag.ContinueOnError)
+		f.register(fs)
+		err := fs.Parse(c.args)
+		if err == nil {
+			err = f.complete(fs, func(string) (string, bool) { return "", false })
+		}
+		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+		if c.want == "" && (f.cleanup.caSecret != "c" || f.admission.caSecret != "a" || f.cleanup.algorithm != f.admission.algorithm || f.cleanup.port != 9444) {
+			t.Errorf("%+v", f.cleanup)
+		}
+	}
+}
