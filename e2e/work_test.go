@@ -32,6 +32,25 @@ metadata: {name: work-rights, labels: {rbac.kyverno.io/aggregate-to-background-c
 rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list, create, update, delete]}]
 `
 
+// downstream is what the policy would have made for a namespace.
+const downstream = `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: quota
+  namespace: work-1
+  labels:
+    app.kubernetes.io/managed-by: kyverno
+    generate.kyverno.io/policy-name: work
+    generate.kyverno.io/policy-namespace: ""
+    generate.kyverno.io/rule-name: quota
+    generate.kyverno.io/trigger-group: ""
+    generate.kyverno.io/trigger-version: v1
+    generate.kyverno.io/trigger-kind: Namespace
+    generate.kyverno.io/trigger-namespace: ""
+    generate.kyverno.io/trigger-uid: %s
+`
+
 // updateRequests are those of the policy, by type and trigger.
 func updateRequests(t *testing.T) map[string]kyvernov2.UpdateRequest {
 	t.Helper()
@@ -103,6 +122,15 @@ func TestWorkIsWrittenBeforeTheAnswer(t *testing.T) {
 		t.Errorf("no longer a trigger: %+v", undo.Spec.RuleContext)
 	}
 	must(t, "", "label", "namespace", "work-1", "work=yes")
+
+	// Somebody takes away what the rule made.
+	must(t, fmt.Sprintf(downstream, uid), "create", "-f", "-")
+	must(t, "", "delete", "configmap", "quota", "-n", "work-1")
+	got = updateRequests(t)
+	if again := got["generate "]; len(got) != 3 || again.Spec.Context.AdmissionRequestInfo.Operation != "DELETE" || len(again.Spec.RuleContext) != 1 || again.Spec.RuleContext[0].DeleteDownstream ||
+		string(again.Spec.RuleContext[0].Trigger.UID) != uid || again.Spec.Context.AdmissionRequestInfo.AdmissionRequest.Name != "quota" {
+		t.Errorf("downstream deleted: %+v", again.Spec)
+	}
 
 	must(t, "", "patch", "configmap", "kyverno", "-n", "kyverno", "--type=merge", "-p", `{"data":{"updateRequestThreshold":"2"}}`)
 	next := 2

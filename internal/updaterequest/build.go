@@ -61,7 +61,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 		if w.Kind == policy.WorkMutateExisting {
 			kind = kyvernov2.Mutate
 		}
-		name := nameOf(kind, w.Program.Key(), trigger, w.OfSource)
+		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
 		at, seen := index[name]
 		if !seen {
 			object, err := build(req, w, kind, trigger, roles)
@@ -98,14 +98,34 @@ func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
 	}
 }
 
-// nameOf is the name of the UpdateRequest for the key: type, policy and trigger, which is known by its UID as soon as it
-// has one.
-func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, ofSource bool) string {
+// cause is how the request of an UpdateRequest came to ask for the work. Work of different causes is not one: the request
+// that is kept with it is about another object.
+type cause string
+
+const (
+	ofTrigger    cause = "trigger"    // the request is about the trigger
+	ofSource     cause = "source"     // about an object that is copied: spec.resource, and the label LabelSource
+	ofDownstream cause = "downstream" // about an object that was made for the trigger
+)
+
+func causeOf(w *policy.Work) cause {
+	switch {
+	case w.OfSource:
+		return ofSource
+	case w.Trigger != nil:
+		return ofDownstream
+	}
+	return ofTrigger
+}
+
+// nameOf is the name of the UpdateRequest for the key: type, policy, cause and trigger, which is known by its UID as
+// soon as it has one.
+func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, why cause) string {
 	id := string(trigger.UID)
 	if id == "" {
 		id = strings.Join([]string{trigger.APIVersion, trigger.Kind, trigger.Namespace, trigger.Name}, "\x00")
 	}
-	return hashed(string(kind), policyKey, id, fmt.Sprint(ofSource))
+	return hashed(string(kind), policyKey, id, string(why))
 }
 
 func hashed(parts ...string) string {

@@ -1,11 +1,12 @@
 // Package updaterequest keeps the work that generate and mutate-existing rules ask for as UpdateRequests (kyverno.io/v2), until it is
 // carried out (control plane reference §5.5 and §9).
 //
-//	w := updaterequest.New(updaterequest.Options{Client: client, Namespace: "kyverno", Threshold: threshold, …})
+//	w := updaterequest.New(updaterequest.Options{API: updaterequest.NewAPI(client), Namespace: "kyverno", Threshold: threshold, …})
 //	go w.Run(ctx)                                   // writes later what could not be written in time
 //	warnings := w.Keep(ctx, request, outcome.Work)  // before the request is answered
 //
-// There is one UpdateRequest for each policy and trigger. Its name is made of the two, so that writing is idempotent: a
+// There is one UpdateRequest for each policy and trigger (and one more for each where the request is about an object that
+// was made for the trigger, or that is copied). Its name is made of the two, so that writing is idempotent: a
 // request that asks for the same work again raises the generation of the one that is there. It holds the policy, the
 // rules, the trigger, the requester and the request itself: whoever carries it out evaluates the rules again and needs
 // nothing else.

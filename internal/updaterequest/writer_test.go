@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -434,5 +435,31 @@ func TestLabels(t *testing.T) {
 		if got := label(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
+	}
+}
+
+// Work of one policy that comes of the trigger, of something that was made for it, and of something that is copied: the
+// request that is kept is about another object each time.
+func TestCauses(t *testing.T) {
+	s := &store{}
+	w, _, _ := writer(s, 0)
+	r := request(policy.Delete, "u1")
+	work := generate(0, 0, 0)
+	work[1].Trigger = &policy.Source{APIVersion: "v1", Kind: "Namespace", UID: "u1"}
+	work[2].OfSource = true
+	w.Keep(t.Context(), r, work)
+	var got []string
+	for _, u := range s.objects {
+		_, source := u.Labels[LabelSource]
+		got = append(got, fmt.Sprintf("%s/%s %v %+v", u.Spec.Resource.Name, u.Spec.Resource.UID, source, u.Spec.RuleContext[0].Trigger))
+	}
+	slices.Sort(got)
+	want := []string{
+		"/u1 false {APIVersion:v1 Kind:Namespace Namespace: Name: UID:u1}",
+		"shop/u1 false {APIVersion:v1 Kind:Namespace Namespace: Name:shop UID:u1}",
+		"shop/u1 true {APIVersion: Kind: Namespace: Name: UID:}",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
