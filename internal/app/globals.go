@@ -42,7 +42,7 @@ func (f *globalFlags) complete() error {
 
 // settleTime is how long a new process waits for the data of the entries before it judges: until they are there, policies
 // that refer to them end in errors.
-const settleTime = 30 * time.Second
+const settleTime = 10 * time.Second
 
 // globals follows the GlobalContextEntries: it compiles what is new or changed and gives it to the store of this process.
 type globals struct {
