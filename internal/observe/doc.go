@@ -2,9 +2,9 @@
 // wraps what it watches, so that the watched packages know none of these libraries:
 //
 //	m := observe.NewMetrics(observe.Options{Version: "v1.2.3"})
-//	config.Wrap(m.RoundTripper)          // every request to the API server is counted
-//	eval := observe.Evaluator(engine.Eval, tracer)
-//	m.Judged(&outcome)                   // kyverno_policy_results and the time that each rule took
+//	config.Wrap(m.RoundTripper(observe.KubeClient))  // every request to the API server is counted
+//	eval, root := tracer.Eval(engine.Eval), tracer.World(root)
+//	m.Judged(&outcome)                               // kyverno_policy_results and the time that each rule took
 //	http.Handle("/metrics", m.Handler())
 //
 // A nil *Metrics and a nil *Tracer are valid and do nothing, so that nobody asks whether they are on.

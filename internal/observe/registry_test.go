@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -134,5 +135,17 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	}
+}
+
+// BenchmarkHTTP is what counting adds to a request.
+func BenchmarkHTTP(b *testing.B) {
+	m := NewMetrics(Options{})
+	handler := m.HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	r := httptest.NewRequest(http.MethodPost, "/validate/fail?timeout=10s", nil)
+	w := httptest.NewRecorder()
+	b.ReportAllocs()
+	for b.Loop() {
+		handler.ServeHTTP(w, r)
 	}
 }

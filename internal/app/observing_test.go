@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/observe"
+)
+
+func TestObserveFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string // part of the error; empty for none
+	}{
+		{nil, ""},
+		{[]string{"--otelConfig=grpc", "--metricsPort=4317", "--otelCollector=collector"}, ""},
+		{[]string{"--otelConfig=http"}, "neither prometheus nor grpc"},
+		{[]string{"--enableTracing", "--tracingAddress=collector"}, ""},
+		{[]string{"--enableTracing"}, "needs --tracingAddress"},
+		{[]string{"--maxMetricSeries=0"}, "must be positive"},
+		{[]string{"--metricsTLSSecretName=x"}, "go together"},
+		{[]string{"--metricsKeyAlgorithm=DSA"}, "--metricsKeyAlgorithm"},
+	} {
+		f := &observeFlags{}
+		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		f.register(fs)
+		if err := fs.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		switch err := f.complete(); {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%v: %v, want %q", c.args, err, c.want)
+		}
+	}
+}
+
+// Rounds are counted under Kyverno's names of the controllers, those that fail with how many failed in a row; a panic
+// is a failure.
+func TestCounted(t *testing.T) {
+	o := &observing{metrics: observe.NewMetrics(observe.Options{})}
+	rounds := []func() error{
+		func() error { return nil }, func() error { return errors.New("no") }, func() error { panic("no") }, func() error { return nil }, func() error { return errors.New("no") },
+	}
+	counted := o.counted(task{name: "webhooks", once: func(context.Context) (time.Duration, error) {
+		next := rounds[0]
+		rounds = rounds[1:]
+		return 0, next()
+	}})
+	for range 5 {
+		_, _ = counted.round(t.Context())
+	}
+	w := httptest.NewRecorder()
+	o.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	const scope = `otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""`
+	for _, want := range []string{
+		`kyverno_controller_reconcile_total{controller_name="webhook-controller",` + scope + `} 5`,
+		`kyverno_controller_requeue_total{controller_name="webhook-controller",num_requeues="1",` + scope + `} 2`,
+		`kyverno_controller_requeue_total{controller_name="webhook-controller",num_requeues="2",` + scope + `} 1`,
+	} {
+		if !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
