@@ -1,0 +1,23 @@
+package webhookconf
+
+import (
+	"strings"
+	"testing"
+)
+
+// The cleanup controller's configuration is its own: its Service, the policies themselves in every version.
+func TestDesiredCleanup(t *testing.T) {
+	input := in()
+	input.Options.Service = "kyverno-cleanup-controller"
+	got := DesiredCleanup(input)
+	if len(got.Validating) != 1 || len(got.Mutating) != 0 {
+		t.Fatal(got)
+	}
+	c := got.Validating[0]
+	w := c.Webhooks[0]
+	if c.Name != "kyverno-cleanup-validating-webhook-cfg" || w.Name != "kyverno-cleanup-controller.kyverno.svc" || *w.ClientConfig.Service.Path != "/validate" ||
+		w.ClientConfig.Service.Name != "kyverno-cleanup-controller" || strings.Join(w.Rules[0].Resources, " ") != "cleanuppolicies clustercleanuppolicies" ||
+		c.Labels[ManagedLabel] != ManagedValue || len(w.Rules[0].APIVersions) != 3 {
+		t.Errorf("%+v", c)
+	}
+}
