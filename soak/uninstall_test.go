@@ -32,10 +32,14 @@ var removals = []struct {
 		p.kubectl("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=kyverno", "--wait=false", "--ignore-not-found")
 	}},
 	{"CRDs", func(p *place, _ []*devcluster.Replica) {
+		args := []string{"delete", "--wait=false", "--ignore-not-found", "crd"}
 		for _, name := range strings.Fields(p.kubectl("get", "crds", "-o", "jsonpath={.items[*].metadata.name}")) {
 			if strings.HasSuffix(name, "kyverno.io") || strings.HasSuffix(name, "wgpolicyk8s.io") || strings.HasSuffix(name, "openreports.io") {
-				p.kubectl("delete", "crd", name, "--wait=false", "--ignore-not-found")
+				args = append(args, name)
 			}
+		}
+		if len(args) > 4 {
+			p.kubectl(args...)
 		}
 	}},
 }
