@@ -119,6 +119,16 @@ func TestMetrics(t *testing.T) {
 		t.Error(err)
 	}
 
+	// The check can fail.
+	wrong := filepath.Join(dir, "wrong.md")
+	if err := os.WriteFile(wrong, []byte("```promql\nkyverno_policy_results{rule_result=\"none\"}\n\nsum(\n```\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err = exec.Command(tool, append(slices.Clone(ask.Args[1:5]), wrong)...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no data") || !strings.Contains(string(out), "parse error") {
+		t.Errorf("queries without data are not found: %v\n%s", err, out)
+	}
+
 	// The ConfigMap is followed: a label and a metric go, and come back.
 	name := "kyverno-metrics"
 	kept, err := kubectl(t, "", "get", "configmap", name, "-n", "kyverno", "--ignore-not-found", "-o", "jsonpath={.data}")
