@@ -1,14 +1,17 @@
-// Package webhookconf makes the webhook configurations follow the policies (control plane reference §3).
+// Package webhookconf makes the webhook configurations follow the policies (control plane reference §3; docs/webhooks.md).
 //
-//	want, ready := webhookconf.Desired(webhookconf.Input{Programs: snapshot.Programs(), Settings: s, CABundle: ca, Resources: discovery, Options: o})
-//	result, err := (&webhookconf.Reconciler{…}).Reconcile(ctx)  // leader only
+//	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{Programs: snapshot.Programs(), Settings: s, CABundle: ca, Owner: o, …})
+//	written, err := (&webhookconf.Reconciler{…}).Apply(ctx, want)  // leader only
+//	diags := webhookconf.Review(program, resources)                // what a policy's kinds mean, for its author
 //
 // Desired is pure: the same input gives the same objects, in a canonical order and with every default of the API
 // server filled in, so that comparing them with what is stored tells whether to write. The rules are computed from the
-// kind selectors of the compiled rules; a policy with match conditions of its own gets a webhook of its own.
+// kind selectors of the compiled rules; a policy with match conditions of its own gets a webhook of its own. Resources
+// that a cluster needs to come back, or that change all the time, do not come by wildcard (reserved.go); conditions that
+// follow from the policies spare the API server calls (derive.go).
 //
 // The package reads Programs, never policy YAML, and writes nothing but webhook configurations; status tells the
 // policies whether their rules have arrived.
 //
-// Floor 7: imports policy, settings and wildcard.
+// Floor 7: imports policy, settings, celenv, diag and wildcard.
 package webhookconf
