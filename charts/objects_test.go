@@ -120,6 +120,29 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// A value that is accepted without effect stands for a flag that has none. When a flag gets a meaning, its value has to.
+func TestFlagsWithoutEffect(t *testing.T) {
+	ignored := map[string]bool{}
+	for _, v := range parse(t) {
+		ignored[v.Path] = v.Ignored
+	}
+	for value, flag := range map[string]string{
+		"global.crdWatcher": "crdWatcher", "features.dumpPatches": "dumpPatches", "features.deferredLoading": "enableDeferredLoading",
+		"features.configMapCaching": "enableConfigMapCaching", "features.tuf": "enableTuf", "features.reporting": "enableReporting",
+		"features.generateValidatingAdmissionPolicy": "generateValidatingAdmissionPolicy", "features.generateMutatingAdmissionPolicy": "generateMutatingAdmissionPolicy",
+		"features.controllerRuntimeMetrics": "controllerRuntimeMetricsAddress", "features.admissionReports.backPressureThreshold": "maxAdmissionReports",
+	} {
+		cmd, _, err := app.NewControllerCommand("test").Find([]string{"admission"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := cmd.Flags().Lookup(flag)
+		if f == nil || f.Hidden != ignored[value] {
+			t.Errorf("%s is marked as ignored: %v; --%s has no effect: %v", value, ignored[value], flag, f != nil && f.Hidden)
+		}
+	}
+}
+
 // The Pods meet the strictest of the Pod Security Standards.
 func TestPodSecurity(t *testing.T) {
 	evaluator, err := pspolicy.NewEvaluator(pspolicy.DefaultChecks(), nil)

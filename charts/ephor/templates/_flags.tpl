@@ -24,6 +24,10 @@
 {{- if .creds }}
 - --transportCreds={{ .creds }}
 {{- end }}
+{{- if .secure }}
+- --metricsCASecretName={{ include "ephor.controllerName" $ }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-ca
+- --metricsTLSSecretName={{ include "ephor.controllerName" $ }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-pair
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with $values.tracing }}
@@ -60,6 +64,8 @@
 {{- $features := include "ephor.features" (list . "admission-controller") | fromYaml -}}
 - --webhookServerPort={{ .Values.admissionController.webhookServer.port }}
 - --admissionReports={{ $features.admissionReports.enabled }}
+- --autoUpdateWebhooks={{ $features.autoUpdateWebhooks.enabled }}
+- --excludeBootstrapResources={{ $features.excludeBootstrapResources.enabled }}
 - --deriveMatchConditions={{ $features.deriveMatchConditions.enabled }}
 {{- if $features.forceFailurePolicyIgnore.enabled }}
 - --forceFailurePolicyIgnore
@@ -86,6 +92,16 @@
 - --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
 - --serviceTokenHosts={{ join "," . }}
 {{- end }}
+- --allowInsecureRegistry={{ $features.registryClient.allowInsecure }}
+{{- with $features.registryClient.credentialHelpers }}
+- --registryCredentialHelpers={{ join "," . }}
+{{- end }}
+{{- with include "ephor.pullSecrets" (list . "admission-controller") | fromYamlArray }}
+{{- $names := list }}
+{{- range . }}{{ $names = append $names .name }}{{ end }}
+- --imagePullSecrets={{ join "," $names }}
+{{- end }}
+- --reportsServiceAccountName={{ include "ephor.userName" (list . "reports-controller") }}
 - --backgroundServiceAccountName={{ include "ephor.userName" (list . "background-controller") }}
 {{- with .Values.admissionController.clientCAFile }}
 - --client-ca-file={{ . }}
