@@ -101,8 +101,12 @@
 {{- range . }}{{ $names = append $names .name }}{{ end }}
 - --imagePullSecrets={{ join "," $names }}
 {{- end }}
+{{- if .Values.reportsController.enabled }}
 - --reportsServiceAccountName={{ include "ephor.userName" (list . "reports-controller") }}
+{{- end }}
+{{- if .Values.backgroundController.enabled }}
 - --backgroundServiceAccountName={{ include "ephor.userName" (list . "background-controller") }}
+{{- end }}
 {{- with .Values.admissionController.clientCAFile }}
 - --client-ca-file={{ . }}
 {{- end }}

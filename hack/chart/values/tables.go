@@ -56,8 +56,13 @@ func (v *Value) tables() string {
 		}
 	}
 	out.WriteString("\n### Accepted without effect\n\nValues of Kyverno's chart that change nothing here; where there is a reason to give, it is given.\n\n| Value | |\n|---|---|\n")
-	for _, c := range ignored {
-		fmt.Fprintf(&out, "| `%s` | %s |\n", c.Path, cell(c.Description))
+	// Those without a reason share a row with their neighbours of the same parent.
+	for i := 0; i < len(ignored); i++ {
+		names := "`" + ignored[i].Path + "`"
+		for ; i+1 < len(ignored) && ignored[i].Description == "" && ignored[i+1].Description == "" && parent(ignored[i]) == parent(ignored[i+1]); i++ {
+			names += ", `" + ignored[i+1].Name + "`"
+		}
+		fmt.Fprintf(&out, "| %s | %s |\n", names, cell(ignored[i].Description))
 	}
 	out.WriteString("\n")
 	return out.String()
@@ -79,5 +84,7 @@ func defaultText(v *Value) string {
 	}
 	return "`" + cell(string(text)) + "`"
 }
+
+func parent(v *Value) string { return strings.TrimSuffix(v.Path, v.Name) }
 
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
