@@ -152,9 +152,7 @@ func (n *named) condition() string {
 	for _, g := range groups {
 		parts = append(parts, field+"group == "+quote(g)+" && "+isIn(field+"resource", whole[g]))
 	}
-	for _, own := range n.ownObjects() {
-		parts = append(parts, own)
-	}
+	parts = append(parts, n.ownObjects()...)
 	return "!(" + strings.Join(parts, " || ") + ")"
 }
 
