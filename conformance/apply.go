@@ -77,6 +77,14 @@ func inspect(paths []string) (policies map[string][]string, missing needs) {
 	objects, _ := source.Load(paths, source.Options{Recursive: true})
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
+		isPolicy, isBinding := compile.Native(apiVersion, o.Kind())
+		switch {
+		case isPolicy:
+			policies[o.Name()] = []string{o.Name()}
+			continue
+		case isBinding:
+			continue
+		}
 		policies[o.Name()] = nil
 		if !compile.Owns(apiVersion, o.Kind()) {
 			missing[o.Name()] = append(missing[o.Name()], "policies of kind "+o.Kind())

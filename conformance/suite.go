@@ -129,7 +129,7 @@ func (s suite) inspect(v *verdict) {
 	names, missing := inspect(s.paths("policies"))
 	v.policies += len(names)
 	v.missing = append(v.missing, missing.features()...)
-	for _, field := range []string{"jsonPayload", "jsonPayloads", "httpPayloads", "envoyPayloads", "paramResources", "context"} {
+	for _, field := range []string{"jsonPayload", "jsonPayloads", "httpPayloads", "envoyPayloads", "context"} {
 		if s.value[field] != nil {
 			v.missing = append(v.missing, featureCEL) // only those kinds read them
 		}

@@ -2,7 +2,11 @@ package cli
 
 import (
 	"io"
+	"slices"
 	"strings"
+
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -63,9 +67,21 @@ func loadPoliciesFrom(paths []string, o source.Options) policySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
 	set := policySet{diags: diags}
+	var natives, bindings []compile.Object
+	var places []int // of the natives among the programs
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
 		kind := o.Kind()
+		if isPolicy, isBinding := compile.Native(apiVersion, kind); isPolicy || isBinding {
+			object := compile.Object{Value: o.Value, Pos: o.Pos}
+			if isBinding {
+				bindings = append(bindings, object)
+				continue
+			}
+			natives = append(natives, object)
+			places = append(places, len(set.programs))
+			continue
+		}
 		if isException(o) {
 			set.within = append(set.within, o)
 			continue
@@ -85,7 +101,27 @@ func loadPoliciesFrom(paths []string, o source.Options) policySet {
 		}
 		set.programs = append(set.programs, program)
 	}
+	set.addNatives(natives, bindings, places)
 	return set
+}
+
+// addNatives compiles the policies of the API server itself with their bindings, and puts them where they were.
+func (s *policySet) addNatives(policies, bindings []compile.Object, places []int) {
+	if len(policies) == 0 && len(bindings) == 0 {
+		return
+	}
+	programs, diags := compile.NativePolicies(policies, bindings, applyconfigurations.NewTypeConverter(scheme.Scheme))
+	s.diags.Add(diags...)
+	before := 0
+	for i, program := range programs {
+		s.diags.Add(program.Diags...)
+		if program.Diags.HasErrors() {
+			s.refused = append(s.refused, refusal{program.Name, program.Diags.Errors()})
+			continue
+		}
+		s.programs = slices.Insert(s.programs, places[i]+before, program)
+		before++
+	}
 }
 
 // foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and

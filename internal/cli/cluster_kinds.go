@@ -84,6 +84,9 @@ func (s *served) wanted(t policy.Target) []servedKind {
 		if !wildcard.Match(t.Kind, k.kind) || !wildcard.Match(t.Group, k.gvr.Group) || !wildcard.Match(t.Version, k.gvr.Version) {
 			continue
 		}
+		if t.Resource != "" && t.Resource != "*" && t.Resource != k.gvr.Resource {
+			continue
+		}
 		if t.Subresource == "" && (k.sub != "" || !k.list) || t.Subresource != "" && (k.sub == "" || !k.get || !wildcard.Match(t.Subresource, k.sub)) {
 			continue
 		}

@@ -152,8 +152,9 @@ func (c *cluster) subresource(ctx context.Context, k servedKind, of *unstructure
 	return o, nil
 }
 
-// listed is an object as those of files are.
+// listed is an object as those of files are: without the bookkeeping of who wrote which field.
 func listed(o *unstructured.Unstructured) source.Object {
+	o.SetManagedFields(nil)
 	return source.Object{Value: o.Object, Pos: func(path string) diag.Position {
 		at := o.GetName()
 		if ns := o.GetNamespace(); ns != "" {

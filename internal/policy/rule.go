@@ -102,7 +102,9 @@ type Rule struct {
 // that an index can use. Empty Operations mean the default of the stage.
 type Target struct {
 	Group, Version, Kind, Subresource string // wildcards; Subresource "" is the main resource only
-	Operations                        []Operation
+	// Resource is the resource's name in paths, where a selector names that instead of the kind, which then is *.
+	Resource   string
+	Operations []Operation
 	// Names, Namespaces hold the filter's names and namespaces (wildcards); nil when the filter does not restrict them.
 	Names, Namespaces []string
 	// MatchLabels holds the object selector's matchLabels (values may be wildcards); nil when there are none.

@@ -1,0 +1,38 @@
+package compile
+
+import (
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Native reports whether objects of the kind are policies, or bindings, of the API server itself. They belong together,
+// and the API server runs them in a cluster, so that they are not among Families.
+func Native(apiVersion, kind string) (isPolicy, isBinding bool) {
+	return native.OwnsPolicy(apiVersion, kind), native.OwnsBinding(apiVersion, kind)
+}
+
+// NativePolicies compiles policies with the bindings that name them; types are those of known kinds (native.Options). There
+// is a Program for each policy, in their order. The diagnostics of bindings are not among the Programs' own.
+func NativePolicies(policies, bindings []Object, types managedfields.TypeConverter) ([]*policy.Program, diag.List) {
+	var diags diag.List
+	bound := map[string][]*native.Binding{}
+	for _, o := range bindings {
+		b, found := native.CompileBinding(o.Value)
+		locate(found, o)
+		diags.Add(found...)
+		if !found.HasErrors() {
+			bound[b.PolicyName()] = append(bound[b.PolicyName()], b)
+		}
+	}
+	programs := make([]*policy.Program, len(policies))
+	for i, o := range policies {
+		meta, _ := o.Value["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		programs[i] = native.Compile(native.Source{Policy: o.Value, Bindings: bound[name]}, native.Options{Types: types})
+		locate(programs[i].Diags, o)
+	}
+	return programs, diags
+}
