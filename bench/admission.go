@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -15,14 +16,14 @@ const settle = 60 * time.Second
 
 // startAdmission starts a control plane and our admission process with the policies of a folder, and returns when it
 // refuses a bad Pod, that is when the policies are in force.
-func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *server, error) {
+func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *load.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	c, err := devcluster.Start(ctx, devcluster.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := func() (*server, error) {
+	s, err := func() (*load.Server, error) {
 		ephor, err := c.InstallEphor(ctx)
 		if err != nil {
 			return nil, err
@@ -37,9 +38,9 @@ func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *server, e
 		if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all"); err != nil {
 			return nil, err
 		}
-		s := newServer("https://"+replica.Addr+"/validate/fail?timeout=10s", replica.PID())
+		s := load.NewServer("https://"+replica.Addr+"/validate/fail?timeout=10s", replica.PID(), connections)
 		return s, c.Wait(ctx, "the policies to be in force", func() error {
-			allowed, err := post(s.clients[0], s.url, review(pod("shop", true)))
+			allowed, err := s.Ask(load.Review(load.Pod("shop", true)))
 			if err == nil && allowed {
 				err = errors.New("the bad Pod is still admitted")
 			}
@@ -61,7 +62,7 @@ func (b *bench) rest() error {
 	}
 	defer c.Stop()
 	time.Sleep(settle)
-	mb, err := residentMB(s.pid)
+	mb, err := load.ResidentMB(s.PID)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/bench/load"
 )
 
 const (
@@ -80,8 +82,8 @@ func (b *bench) compare(peer string) error {
 			ours, theirs = append(ours, o.wall), append(theirs, p.wall)
 			oursMB, theirsMB = max(oursMB, o.peakMB), max(theirsMB, p.peakMB)
 		}
-		fmt.Printf("%-8s ephor %.3f s %.0f MB · peer %.3f s %.0f MB · ratio %.1f\n", args[0], median(ours).Seconds(), oursMB,
-			median(theirs).Seconds(), theirsMB, float64(median(theirs))/float64(median(ours)))
+		fmt.Printf("%-8s ephor %.3f s %.0f MB · peer %.3f s %.0f MB · ratio %.1f\n", args[0], load.Median(ours).Seconds(), oursMB,
+			load.Median(theirs).Seconds(), theirsMB, float64(load.Median(theirs))/float64(load.Median(ours)))
 	}
 	return nil
 }
@@ -97,7 +99,7 @@ func repeat(path string, args ...string) (run, error) {
 		}
 		wall, cpu, peak = append(wall, r.wall), append(cpu, r.cpu), max(peak, r.peakMB)
 	}
-	return run{wall: median(wall), cpu: median(cpu), peakMB: peak}, nil
+	return run{wall: load.Median(wall), cpu: load.Median(cpu), peakMB: peak}, nil
 }
 
 // writeManifests writes the Pods as block YAML and as JSON, one document each, every tenth one bad.
@@ -115,7 +117,7 @@ func (b *bench) writeManifests() (yamlFile, jsonFile string, err error) {
 	defer j.Close()
 	yw, jw := bufio.NewWriter(y), bufio.NewWriter(j)
 	for i := range manifests {
-		doc := mustJSON(manifest(fmt.Sprintf("pod-%04d", i), i%10 == 9))
+		doc := load.JSON(manifest(fmt.Sprintf("pod-%04d", i), i%10 == 9))
 		block, err := yaml.JSONToYAML(doc)
 		if err != nil {
 			return "", "", err
@@ -131,7 +133,7 @@ func (b *bench) writeManifests() (yamlFile, jsonFile string, err error) {
 
 // manifest is the Pod as its author writes it: without what the server adds.
 func manifest(name string, bad bool) object {
-	p := pod(name, bad)
+	p := load.Pod(name, bad)
 	meta := p["metadata"].(object)
 	delete(meta, "managedFields")
 	delete(meta, "uid")

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
@@ -101,7 +102,7 @@ func newLoop(rule string, containers int) (*loop, error) {
 	}
 	list := make([]any, containers)
 	for i := range list {
-		list[i] = container(fmt.Sprintf("c%04d", i), object{"privileged": false})
+		list[i] = load.Container(fmt.Sprintf("c%04d", i), object{"privileged": false})
 	}
 	l := &loop{snapshot: catalog.NewStatic([]*policy.Program{program}), root: fixed.New(fixed.Values{}), pod: source.Object{Value: object{
 		"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": "p"}, "spec": object{"containers": list},

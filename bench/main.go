@@ -17,6 +17,9 @@ type bench struct {
 	rows  []row
 }
 
+// object is a JSON object.
+type object = map[string]any
+
 // row is one figure with its target.
 type row struct {
 	name, unit    string

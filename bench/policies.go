@@ -16,6 +16,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
@@ -34,7 +35,7 @@ const (
 // servers with our handler and static policies, asked in turns. (One control plane serves one set of policies; three
 // of them would measure each other.)
 func (b *bench) policies() error {
-	body := review(pod("shop", false))
+	body := load.Review(load.Pod("shop", false))
 	sets := []struct {
 		name   string
 		more   func(int) object
@@ -45,14 +46,14 @@ func (b *bench) policies() error {
 		{fmt.Sprintf("%d more on another kind", otherKind), onOtherKind, otherKind, 1.05},
 		{fmt.Sprintf("%d more on Pod, excluded by name, namespace or label", sameKind), excluded, sameKind, 1.3},
 	}
-	servers := make([]*server, len(sets))
+	servers := make([]*load.Server, len(sets))
 	for i, set := range sets {
 		file := filepath.Join(b.dir, fmt.Sprintf("policies-%d.json", i))
 		all := []object{onPods("base", nil)}
 		for n := range set.count {
 			all = append(all, set.more(n))
 		}
-		if err := os.WriteFile(file, mustJSON(all), 0o600); err != nil {
+		if err := os.WriteFile(file, load.JSON(all), 0o600); err != nil {
 			return err
 		}
 		s, stop, err := startStatic(file)
@@ -66,12 +67,12 @@ func (b *bench) policies() error {
 	cpu := make([][]time.Duration, len(sets))
 	for round := range pairs + 1 {
 		for i, s := range servers {
-			r, err := s.round(policyRequests, body, true)
+			r, err := s.Round(policyRequests, load.Question{Body: body, Allowed: true})
 			if err != nil {
 				return err
 			}
 			if round > 0 { // the first round only warms up
-				cpu[i] = append(cpu[i], r.cpu)
+				cpu[i] = append(cpu[i], r.CPU)
 			}
 		}
 		if round > 0 {
@@ -81,9 +82,9 @@ func (b *bench) policies() error {
 		}
 	}
 	for i, set := range sets {
-		fmt.Printf("%-55s CPU %5.0f µs per request\n", set.name, float64(median(cpu[i]).Nanoseconds())/1000)
+		fmt.Printf("%-55s CPU %5.0f µs per request\n", set.name, float64(load.Median(cpu[i]).Nanoseconds())/1000)
 	}
-	other, same := median(ratios[1]), median(ratios[2])
+	other, same := load.Median(ratios[1]), load.Median(ratios[2])
 	b.row("policies-other-kind", "x", other, sets[1].target)
 	b.row("policies-same-kind", "x", same, sets[2].target)
 	fmt.Printf("policies ratio: other kind %.2f same kind %.2f\n", other, same)
@@ -123,7 +124,7 @@ func excluded(n int) object {
 }
 
 // startStatic runs this program again as a server with the policies of the file.
-func startStatic(file string) (*server, func(), error) {
+func startStatic(file string) (*load.Server, func(), error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +144,7 @@ func startStatic(file string) (*server, func(), error) {
 		stop()
 		return nil, nil, fmt.Errorf("the server with %s did not start: %w", file, err)
 	}
-	return newServer("https://"+strings.TrimSpace(addr)+"/validate/fail?timeout=10s", cmd.Process.Pid), stop, nil
+	return load.NewServer("https://"+strings.TrimSpace(addr)+"/validate/fail?timeout=10s", cmd.Process.Pid, connections), stop, nil
 }
 
 // serveCommand is the argument with which the program is a server.

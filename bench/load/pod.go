@@ -1,4 +1,4 @@
-package main
+package load
 
 import (
 	"encoding/json"
@@ -7,15 +7,15 @@ import (
 
 type object = map[string]any
 
-// pod is a Pod as a Deployment in production looks: two containers and an init container with probes, resources and
+// Pod is a Pod as a Deployment in production looks: two containers and an init container with probes, resources and
 // environment, labels, annotations, and the managed fields that the API server sends along. The good one violates none
 // of examples/pod-security; the bad one runs a privileged init container with an extra capability.
-func pod(name string, bad bool) object {
+func Pod(name string, bad bool) object {
 	security := func() object {
 		return object{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true, "runAsUser": 10001,
 			"capabilities": object{"drop": []any{"ALL"}}, "seccompProfile": object{"type": "RuntimeDefault"}}
 	}
-	init := container("migrate", security())
+	init := Container("migrate", security())
 	if bad {
 		sec := init["securityContext"].(object)
 		sec["privileged"], sec["allowPrivilegeEscalation"] = true, true
@@ -40,14 +40,15 @@ func pod(name string, bad bool) object {
 				object{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
 				object{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}},
 			"initContainers": []any{init},
-			"containers":     []any{container("web", security()), container("metrics", security())},
+			"containers":     []any{Container("web", security()), Container("metrics", security())},
 			"volumes": []any{object{"name": "tmp", "emptyDir": object{}}, object{"name": "config", "configMap": object{"name": "shop-config", "defaultMode": 420}},
 				object{"name": "tls", "secret": object{"secretName": "shop-tls", "defaultMode": 420}}},
 		},
 	}
 }
 
-func container(name string, security object) object {
+// Container is one of its containers.
+func Container(name string, security object) object {
 	probe := func(path string) object {
 		return object{"httpGet": object{"path": path, "port": 8080, "scheme": "HTTP"}, "initialDelaySeconds": 5, "periodSeconds": 10,
 			"timeoutSeconds": 2, "successThreshold": 1, "failureThreshold": 3}
@@ -87,12 +88,12 @@ func managedFields() object {
 	return object{"f:metadata": object{"f:labels": leaf("app.kubernetes.io/name", "team"), "f:annotations": leaf("prometheus.io/scrape"), "f:ownerReferences": object{}}, "f:spec": spec}
 }
 
-// review is the AdmissionReview that the API server sends for the creation of obj, as JSON.
-func review(obj object) []byte {
+// Review is the AdmissionReview that the API server sends for the creation of obj, as JSON.
+func Review(obj object) []byte {
 	meta := obj["metadata"].(object)
 	gvk := object{"group": "", "version": "v1", "kind": "Pod"}
 	gvr := object{"group": "", "version": "v1", "resource": "pods"}
-	return mustJSON(object{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": object{
+	return JSON(object{"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": object{
 		"uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "kind": gvk, "resource": gvr, "requestKind": gvk, "requestResource": gvr,
 		"name": meta["name"], "namespace": meta["namespace"], "operation": "CREATE",
 		"userInfo": object{"username": "system:serviceaccount:kube-system:replicaset-controller", "uid": "a7e1d8c3",
@@ -102,7 +103,8 @@ func review(obj object) []byte {
 	}})
 }
 
-func mustJSON(v any) []byte {
+// JSON of what is always encodable.
+func JSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
