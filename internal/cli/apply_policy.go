@@ -132,7 +132,12 @@ func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 	if !named {
 		group = ""
 	}
+	isPolicy, isBinding := compile.Native(apiVersion, kind)
 	switch {
+	case isPolicy, isBinding:
+		d.Severity = diag.Warning
+		d.Summary = "policies of kind " + kind + " are applied and tested, but neither explained nor checked for likely mistakes"
+		d.Hint = "it is passed over"
 	case globalentry.Owns(apiVersion, kind):
 		d.Severity = diag.Warning
 		d.Summary = "a GlobalContextEntry is not a policy"
