@@ -129,11 +129,22 @@ func TestControllerAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{caName, pairName, cleanupCA, cleanupPair} {
-		if !strings.Contains(metrics.String(), `ephor_certificate_expiry_timestamp_seconds{secret="`+name+`"`) {
-			t.Errorf("no metric tells when the certificate in %s ends", name)
+		if !strings.Contains(grep(metrics.String(), "ephor_certificate_expiry_timestamp_seconds{"), `secret="`+name+`"`) {
+			t.Errorf("no metric tells when the certificate in %s ends:\n%s", name, grep(metrics.String(), "ephor_cert"))
 		}
 	}
 	if err := p.Stop(40 * time.Second); err != nil {
 		t.Errorf("it did not end by itself: %v\n%s", err, p.Tail(10))
 	}
+}
+
+// grep are the lines that hold the text.
+func grep(lines, text string) string {
+	var out []string
+	for line := range strings.Lines(lines) {
+		if strings.Contains(line, text) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
 }
