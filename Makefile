@@ -72,8 +72,8 @@ promql: build ## every query of the dashboard, the alerts and docs/metrics.md ov
 	go test -count=1 -v -timeout 15m -run '^TestMetrics$$' ./e2e
 
 .PHONY: soak
-soak: build ## load and faults on real API servers, minutes; RUN=name for some of them
-	EPHOR_SOAK=1 go test -count=1 -v -timeout 60m -run '$(RUN)' ./soak/ | { grep -E '^(soak: |--- |    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
+soak: build ## load and faults on real API servers, minutes; PARTS="load reviews" for some of it, SHORT=1 to try
+	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 60m ./soak/ | { grep -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each (default 30s)

@@ -19,7 +19,7 @@ const (
 // For two minutes a certificate Secret is deleted or damaged every few seconds, in front of three replicas and eight
 // clients, while the lease is stolen now and then: no request fails, and everything is mended each time.
 func TestCertificateStorm(t *testing.T) {
-	const storm = 2 * time.Minute
+	storm := lasting(2 * time.Minute)
 	p := install(t)
 	replicas := p.start(3)
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
@@ -49,13 +49,13 @@ func TestCertificateStorm(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 	}
 	c := finish()
-	figure(t, fmt.Sprintf("certificates: %d blows, %d thefts of the lease, mended", blows, thefts), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
-	figure(t, fmt.Sprintf("certificates: failures of %d requests", c.asked.Load()), c.failed.Load(), "0", c.failed.Load() == 0)
+	figure(t, fmt.Sprintf("%d blows, %d thefts of the lease, mended", blows, thefts), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
+	figure(t, fmt.Sprintf("failures of %d requests", c.asked.Load()), c.failed.Load(), "0", c.failed.Load() == 0)
 	issued := 0
 	for _, r := range replicas {
 		issued += logged(r, "issuing the serving certificate") + logged(r, "writing the certificate authority")
 	}
-	figure(t, "certificates: lines of the log that say what was mended", issued, "at least the blows", issued >= blows)
+	figure(t, "lines of the log that say what was mended", issued, "at least the blows", issued >= blows)
 }
 
 // versions are those of the two Secrets.
@@ -115,9 +115,9 @@ func TestLeaseStolenAgainAndAgain(t *testing.T) {
 		again = max(again, p.leader(replicas))
 	}
 	c := finish()
-	figure(t, "lease: stolen 8 times, the leader lets go", letGo.Round(100*time.Millisecond), "within 5 s", letGo < 5*time.Second)
-	figure(t, "lease: somebody leads again", again.Round(100*time.Millisecond), "within 20 s", again < 20*time.Second)
-	figure(t, fmt.Sprintf("lease: failures of %d requests", c.asked.Load()), c.failed.Load(), "0", c.failed.Load() == 0)
+	figure(t, "stolen 8 times, the leader lets go", letGo.Round(100*time.Millisecond), "within 5 s", letGo < 5*time.Second)
+	figure(t, "somebody leads again", again.Round(100*time.Millisecond), "within 20 s", again < 20*time.Second)
+	figure(t, fmt.Sprintf("failures of %d requests", c.asked.Load()), c.failed.Load(), "0", c.failed.Load() == 0)
 }
 
 func logs(replicas []*devcluster.Replica, words ...string) (n int) {

@@ -48,8 +48,8 @@ func TestDeadMan(t *testing.T) {
 	for _, r := range watchers {
 		acted += min(logged(r, "changed the failure policies"), 1)
 	}
-	figure(t, "dead-man: silence of 30 s opens the webhooks after", opened.Round(time.Second), "20 s to 50 s", opened > 20*time.Second && opened < 50*time.Second)
-	figure(t, "dead-man: processes that acted", acted, "1", acted == 1)
+	figure(t, "silence of 30 s opens the webhooks after", opened.Round(time.Second), "20 s to 50 s", opened > 20*time.Second && opened < 50*time.Second)
+	figure(t, "processes that acted", acted, "1", acted == 1)
 
 	// Whoever comes back does not undo it before it knows that it is asked, and then at once.
 	began := time.Now()
@@ -59,7 +59,7 @@ func TestDeadMan(t *testing.T) {
 	}
 	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
 	shut := time.Since(began)
-	figure(t, "dead-man: the webhooks are shut after the return", shut.Round(100*time.Millisecond), "within 30 s", shut < 30*time.Second)
+	figure(t, "the webhooks are shut after the return", shut.Round(100*time.Millisecond), "within 30 s", shut < 30*time.Second)
 	p.eventually("everything is as before", func() error {
 		now, err := p.failClosed(t.Context())
 		if err != nil || fmt.Sprint(now) != fmt.Sprint(before) {

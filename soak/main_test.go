@@ -1,193 +1,87 @@
 package soak
 
 import (
-	"context"
+	"cmp"
+	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
-	"github.com/ephor-dev/ephor/internal/devcluster"
 )
+
+// parts are what `make soak PARTS="..."` selects, in the order in which they run.
+var parts = []struct{ name, test string }{
+	{"load", "TestPodsThroughTheAPIServer"},
+	{"reviews", "TestReviews"},
+	{"kills", "TestKills"},
+	{"rolling", "TestRollingRestart"},
+	{"apiserver", "TestAPIServerRestarts"},
+	{"etcd", "TestEtcdStops"},
+	{"webhooks", "TestWebhooksByHand"},
+	{"clock", "TestClockPassesRenewal"},
+	{"certificates", "TestCertificateStorm"},
+	{"lease", "TestLeaseStolenAgainAndAgain"},
+	{"deadman", "TestDeadMan"},
+	{"uninstall", "TestUninstallInEveryOrder"},
+	{"malformed", "TestMalformedReviews"},
+	{"thousand", "TestThousandPolicies"},
+}
+
+// short makes everything that lasts a given time or takes a given number of requests a tenth of it, to try the parts out.
+var short = os.Getenv("EPHOR_SOAK_SHORT") != ""
+
+func lasting(d time.Duration) time.Duration {
+	if short {
+		return d / 10
+	}
+	return d
+}
+
+func times(n int) int {
+	if short {
+		return n / 10
+	}
+	return n
+}
 
 func TestMain(m *testing.M) {
 	if os.Getenv("EPHOR_SOAK") == "" {
 		fmt.Println("soak: not run; `make soak` does")
 		return
 	}
-	os.Exit(m.Run())
-}
-
-const namespace = "kyverno"
-
-// place is a control plane with Ephor on it.
-type place struct {
-	*testing.T
-	cluster *devcluster.Cluster
-	ephor   *devcluster.Ephor
-	client  *kubernetes.Clientset
-}
-
-// install starts a control plane for a test and installs Ephor and a policy; no controller runs yet.
-func install(t *testing.T) *place {
-	t.Helper()
-	p := &place{T: t, cluster: devcluster.StartT(t)}
-	var err error
-	if p.client, err = kubernetes.NewForConfig(p.cluster.Config); err != nil {
-		t.Fatal(err)
-	}
-	p.installAgain()
-	return p
-}
-
-// installAgain installs Ephor where it is not, or no longer.
-func (p *place) installAgain() {
-	p.Helper()
-	var err error
-	if p.ephor, err = p.cluster.InstallEphor(p.Context()); err != nil {
-		p.Fatal(err)
-	}
-	p.apply(requireTeam)
-}
-
-const requireTeam = `
-apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: require-team}
-spec:
-  rules:
-  - name: team
-    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default]}}]}
-    validate:
-      failureAction: Enforce
-      message: "the label team is required"
-      pattern: {metadata: {labels: {team: "?*"}}}
-`
-
-// start starts n replicas of the admission controller and waits until the policy is enforced.
-func (p *place) start(n int, args ...string) []*devcluster.Replica {
-	p.Helper()
-	var out []*devcluster.Replica
-	for range n {
-		r, err := p.ephor.StartAdmission(p.Context(), args...)
-		if err != nil {
-			p.Fatal(err)
+	var tests []string
+	for _, name := range strings.Fields(os.Getenv("EPHOR_SOAK")) {
+		if name == "all" {
+			tests = nil
+			break
 		}
-		out = append(out, r)
-	}
-	p.eventually("the policy is enforced", func() error { return p.enforced(p.Context()) })
-	return out
-}
-
-func (p *place) kubectl(args ...string) string {
-	p.Helper()
-	out, err := p.cluster.Kubectl(context.Background(), nil, args...)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return out
-}
-
-func (p *place) apply(manifest string) {
-	p.Helper()
-	if _, err := p.cluster.Kubectl(context.Background(), []byte(manifest), "apply", "-f", "-"); err != nil {
-		p.Fatal(err)
-	}
-}
-
-// create tries to create a ConfigMap, without storing it.
-func (p *place) create(ctx context.Context, team string) error {
-	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "asked-", Namespace: "default"}}
-	if team != "" {
-		o.Labels = map[string]string{"team": team}
-	}
-	_, err := p.client.CoreV1().ConfigMaps("default").Create(ctx, o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
-}
-
-// enforced tells why the policy is not enforced.
-func (p *place) enforced(ctx context.Context) error {
-	if err := p.create(ctx, "a"); err != nil {
-		return fmt.Errorf("a clean object is refused: %w", err)
-	}
-	switch err := p.create(ctx, ""); {
-	case err == nil:
-		return fmt.Errorf("a violating object is admitted")
-	case !strings.Contains(err.Error(), "the label team is required"):
-		return fmt.Errorf("a violating object is refused for another reason: %w", err)
-	}
-	return nil
-}
-
-// counts is what load saw.
-type counts struct {
-	asked, failed atomic.Int64
-	failures      sync.Map // text → when it was last seen
-}
-
-// load asks all the time until the returned function is called.
-func (p *place) load(clients int) (finish func() *counts) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &counts{}
-	var wg sync.WaitGroup
-	for range clients {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				if err := p.enforced(context.Background()); err != nil {
-					c.failed.Add(1)
-					c.failures.Store(err.Error(), time.Now().Format(time.TimeOnly))
-				}
-				c.asked.Add(2)
-				time.Sleep(5 * time.Millisecond)
+		i := slices.IndexFunc(parts, func(p struct{ name, test string }) bool { return p.name == name })
+		if i < 0 {
+			fmt.Fprintf(os.Stderr, "soak: there is no part %q; there are", name)
+			for _, p := range parts {
+				fmt.Fprint(os.Stderr, " ", p.name)
 			}
-		})
+			fmt.Fprintln(os.Stderr)
+			os.Exit(1)
+		}
+		tests = append(tests, "^"+parts[i].test+"$")
 	}
-	return func() *counts {
-		cancel()
-		wg.Wait()
-		c.failures.Range(func(text, at any) bool { p.Logf("%s: %v", at, text); return true })
-		return c
+	if err := flag.Set("test.run", strings.Join(tests, "|")); err != nil {
+		panic(err)
 	}
+	code := m.Run()
+	printTable()
+	os.Exit(code)
 }
 
-// eventually waits until f returns nil, for at most a minute and a half, and returns how long that took.
-func (p *place) eventually(what string, f func() error) time.Duration {
-	p.Helper()
-	begin := time.Now()
-	var err error
-	for time.Since(begin) < 90*time.Second {
-		if err = f(); err == nil {
-			return time.Since(begin)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	p.Fatalf("waited in vain until %s: %v", what, err)
-	return 0
-}
+// row is one figure with its target.
+type row struct{ part, name, got, target, verdict string }
 
-// logged counts the lines of a replica's log that hold all the words.
-func logged(r *devcluster.Replica, words ...string) int {
-	n := 0
-	for _, line := range strings.Split(r.Tail(100000), "\n") {
-		all := true
-		for _, w := range words {
-			all = all && strings.Contains(line, w)
-		}
-		if all {
-			n++
-		}
-	}
-	return n
-}
+var table []row
 
-// figure prints a figure with its target and fails the test when it is missed.
+// figure notes a figure with its target, and fails the test when it is missed.
 func figure(t testing.TB, name string, got any, target string, ok bool) {
 	t.Helper()
 	verdict := "ok"
@@ -195,5 +89,49 @@ func figure(t testing.TB, name string, got any, target string, ok bool) {
 		verdict = "MISS"
 		t.Fail()
 	}
-	fmt.Printf("soak: %-55s %12v   target %-22s %s\n", name, got, target, verdict)
+	note(t, name, got, target, verdict)
+}
+
+// tell notes a figure that has no target.
+func tell(t testing.TB, name string, got any) {
+	t.Helper()
+	note(t, name, got, "", "")
+}
+
+func note(t testing.TB, name string, got any, target, verdict string) {
+	test, _, _ := strings.Cut(t.Name(), "/")
+	part := test
+	for _, p := range parts {
+		if p.test == test {
+			part = p.name
+		}
+	}
+	r := row{part, name, fmt.Sprint(got), target, verdict}
+	table = append(table, r)
+	fmt.Println("soak:", r)
+}
+
+func (r row) String() string {
+	return strings.TrimRight(fmt.Sprintf("%-12s %-62s %12s   %-18s %s", r.part, r.name, r.got, r.target, r.verdict), " ")
+}
+
+// printTable prints all figures once more, together.
+func printTable() {
+	if len(table) == 0 {
+		return
+	}
+	fmt.Println("\nsoak:", row{"part", "figure", "value", "target", ""})
+	missed := 0
+	for _, r := range table {
+		fmt.Println("soak:", r)
+		if r.verdict == "MISS" {
+			missed++
+		}
+	}
+	fmt.Printf("soak: %d figures, %d missed\n", len(table), missed)
+}
+
+func median[T cmp.Ordered](v []T) T {
+	s := slices.Sorted(slices.Values(v))
+	return s[len(s)/2]
 }

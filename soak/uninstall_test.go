@@ -108,7 +108,11 @@ func TestUninstallInEveryOrder(t *testing.T) {
 	p := install(t)
 	var worst time.Duration
 	var worstOrder, left string
-	for n, order := range permutations(len(removals)) {
+	orders := permutations(len(removals))
+	if short {
+		orders = orders[:3]
+	}
+	for n, order := range orders {
 		if n > 0 {
 			p.installAgain()
 		}
@@ -134,7 +138,7 @@ func TestUninstallInEveryOrder(t *testing.T) {
 			case clean.IsZero():
 				clean = time.Now()
 			}
-			if !clean.IsZero() && ended(running) && time.Since(clean) > 3*time.Second {
+			if !clean.IsZero() && allEnded(running) && time.Since(clean) > 3*time.Second {
 				break // nobody is left who could make them again
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -167,10 +171,10 @@ func TestUninstallInEveryOrder(t *testing.T) {
 			return nil
 		})
 	}
-	figure(t, "uninstalled in 24 orders: nothing fails closed ("+worstOrder+")", worst.Round(100*time.Millisecond), "within 60 s", worst <= 60*time.Second)
+	figure(t, fmt.Sprintf("%d orders, nothing fails closed (%s)", len(orders), worstOrder), worst.Round(100*time.Millisecond), "within 60 s", worst <= 60*time.Second)
 }
 
-func ended(running []*devcluster.Replica) bool {
+func allEnded(running []*devcluster.Replica) bool {
 	for _, r := range running {
 		select {
 		case <-r.Done():

@@ -15,6 +15,7 @@ type Process struct {
 	Name string
 	Log  string // file with its stdout and stderr
 
+	env  []string // added to the environment
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
@@ -33,7 +34,7 @@ func startProcess(name, logFile string, env []string, path string, args ...strin
 	cmd.Stdout, cmd.Stderr = log, log
 	// Pdeathsig: nothing stays behind when a test is killed. Setpgid: Ctrl-C reaches us first, and we stop in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	p := &Process{Name: name, Log: logFile, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Name: name, Log: logFile, env: env, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		// Pdeathsig fires when the thread that forked ends, so the fork happens on the goroutine that waits, and
@@ -77,6 +78,11 @@ func (p *Process) Stop(grace time.Duration) error {
 		p.Kill()
 	}
 	return p.err
+}
+
+// again starts the same program again.
+func (p *Process) again() (*Process, error) {
+	return startProcess(p.Name, p.Log, p.env, p.cmd.Path, p.cmd.Args[1:]...)
 }
 
 // Tail returns the last lines of the log, for error messages.

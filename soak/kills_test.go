@@ -1,0 +1,84 @@
+package soak
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// Every five seconds one of three replicas is killed (kill -9), every second time the leader, and started again, while
+// eight clients create clean and violating Pods through the API server. What stands in for kube-proxy sends to replicas
+// whose readiness probe succeeds, and closes a connection when its replica is gone.
+func TestKills(t *testing.T) {
+	const every = 5 * time.Second
+	p := install(t)
+	replicas := p.start(3)
+	p.podSecurity()
+	c := p.podClient(8)
+	p.eventually("the policies are enforced", c.enforced)
+	var kills []time.Time
+	leaders := 0
+	finish := c.storm()
+	for begin := time.Now(); time.Since(begin) < lasting(3*time.Minute); {
+		next := time.Now().Add(every)
+		victim := rand.IntN(len(replicas))
+		if len(kills)%2 == 0 {
+			if i := p.leaderOf(replicas); i >= 0 {
+				victim = i
+				leaders++
+			}
+		}
+		kills = append(kills, time.Now())
+		replicas[victim].Kill()
+		r, err := p.ephor.StartAdmission(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		replicas[victim] = r
+		time.Sleep(time.Until(next))
+	}
+	counts := finish()
+	figure(t, fmt.Sprintf("replicas killed, %d of them leaders", leaders), len(kills), "every 5 s", leaders > 0 && len(kills) >= int(lasting(3*time.Minute)/every)*3/4)
+	figure(t, fmt.Sprintf("violating Pods admitted, of %d", counts.bad), len(counts.admitted), "0", len(counts.admitted) == 0 && counts.bad > 0)
+	if len(counts.otherRefusalBad) > 0 {
+		t.Errorf("violating Pods were refused for other reasons: %q", counts.otherRefusalBad[:min(3, len(counts.otherRefusalBad))])
+	}
+	other, late := 0, time.Duration(0)
+	for _, r := range counts.refused {
+		if !strings.Contains(r.text, unavailable) {
+			other++
+			t.Logf("a clean Pod was refused at %s: %s", r.answered.Format(time.TimeOnly), r.text)
+		}
+		after := time.Hour // of the last kill before the answer
+		for _, k := range kills {
+			if k.Before(r.answered) {
+				after = max(0, r.asked.Sub(k))
+			}
+		}
+		late = max(late, after)
+	}
+	share := 100 * float64(len(counts.refused)) / float64(max(counts.clean, 1))
+	figure(t, fmt.Sprintf("clean Pods refused, %d of %d", len(counts.refused), counts.clean), fmt.Sprintf("%.2f %%", share), "at most 1 %", share <= 1)
+	figure(t, "of them without `failed calling webhook`", other, "0", other == 0)
+	figure(t, "the latest of them asked for after a kill", late.Round(time.Millisecond), "within 2 s", late <= 2*time.Second)
+}
+
+// leaderOf is the index of the replica that leads; -1 when none does.
+func (p *place) leaderOf(replicas []*devcluster.Replica) int {
+	l, err := p.client.CoordinationV1().Leases(namespace).Get(p.Context(), "kyverno", metav1.GetOptions{})
+	if err != nil || l.Spec.HolderIdentity == nil {
+		return -1
+	}
+	for i, r := range replicas {
+		if r.Name == *l.Spec.HolderIdentity {
+			return i
+		}
+	}
+	return -1
+}
