@@ -1,4 +1,4 @@
-// Package schedule reads the cron schedules of cleanup policies and says when they are due.
+// Package schedule reads the cron schedules of cleanup policies and says when they are due, and the values of the TTL label.
 //
 //	s, err := schedule.Parse("*/5 * * * *")
 //	next := s.Next(lastExecution)
@@ -6,6 +6,8 @@
 // Schedules have the five standard fields (minute, hour, day of month, month, day of week), in UTC unless they begin with
 // CRON_TZ=…, and the names @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually. @every and seconds are
 // refused: they cannot be counted from a stored time (language reference §12.1).
+//
+//	at, err := schedule.EndOfLife("1d12h", creation) // the label cleanup.kyverno.io/ttl
 //
 // It neither waits nor reads the clock.
 //
