@@ -1,0 +1,87 @@
+package chart
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/hack/chart/helm"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// TestRelease installs, changes and removes a release, definitions included. Helm keeps all of it in one Secret, which
+// has to stay within the limits of the API.
+func TestRelease(t *testing.T) {
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(filepath.Join(root, "hack", "helm.sh")).CombinedOutput(); err != nil {
+		t.Fatalf("build Helm: %v\n%s", err, out)
+	}
+	cluster := devcluster.StartT(t)
+	dir := filepath.Join(root, "charts")
+	run := func(args ...string) {
+		t.Helper()
+		if _, err := helm.Run(append(args, "--kubeconfig="+cluster.Kubeconfig, "--namespace=kyverno")...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(args ...string) string {
+		t.Helper()
+		out, err := cluster.Kubectl(t.Context(), nil, append([]string{"get"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	ours := func(kinds string) string {
+		t.Helper()
+		return get(kinds, "-A", "-l", "app.kubernetes.io/instance=kyverno", "-o", "name")
+	}
+
+	run("install", "kyverno", filepath.Join(dir, "ephor"), "--create-namespace")
+	if got := ours("deployments"); got != "deployment.apps/kyverno-admission-controller\ndeployment.apps/kyverno-cleanup-controller" {
+		t.Errorf("deployments:\n%s", got)
+	}
+	if got := get("clusterrole", "kyverno:webhook", "-o", "name"); !strings.HasSuffix(got, "kyverno:webhook") {
+		t.Error(got)
+	}
+	release := get("secret", "sh.helm.release.v1.kyverno.v1", "-n", "kyverno", "-o", "jsonpath={.data.release}")
+	if size := len(release) * 3 / 4; size > 950_000 {
+		t.Errorf("the release's Secret holds %d bytes, and a Secret may hold 1,048,576", size)
+	} else {
+		t.Logf("the release's Secret holds %d bytes", size)
+	}
+
+	// Nearly everything switched on, as far as the API server knows the kinds.
+	args := []string{"upgrade", "kyverno", filepath.Join(dir, "ephor")}
+	for _, name := range []string{"high-availability", "network", "load", "scheduling", "authorities", "image", "config", "features"} {
+		args = append(args, "-f", filepath.Join(dir, "testdata", name+".yaml"))
+	}
+	run(args...)
+	if got := ours("poddisruptionbudgets,networkpolicies,horizontalpodautoscalers,flowschemas,prioritylevelconfigurations"); strings.Count(got, "\n") != 6 {
+		t.Errorf("after the upgrade:\n%s", got)
+	}
+	if got := get("deployment", "kyverno-cleanup-controller", "-n", "kyverno", "-o", "jsonpath={.spec.replicas}"); got != "2" {
+		t.Errorf("%s replicas", got)
+	}
+
+	run("uninstall", "kyverno", "--wait")
+	kinds, err := cluster.Kubectl(t.Context(), nil, "api-resources", "--verbs=list,delete", "-o", "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Pods, ReplicaSets and the like are the garbage collector's.
+	if err := cluster.Wait(t.Context(), "the release to be gone", func() error {
+		left, err := cluster.Kubectl(t.Context(), nil, "get", strings.Join(strings.Fields(kinds), ","), "-A", "-l", "app.kubernetes.io/part-of=kyverno", "-o", "name", "--ignore-not-found")
+		if err == nil && strings.TrimSpace(left) != "" {
+			err = fmt.Errorf("still there:\n%s", left)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
