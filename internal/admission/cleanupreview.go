@@ -19,10 +19,12 @@ import (
 // cleanupRoutes is the table of the cleanup controller, whose /validate is for cleanup policies (control plane reference
 // §1.4).
 var cleanupRoutes = table{
-	"/validate": {handle: (*Server).reviewCleanup},
+	"/validate":  {handle: (*Server).reviewCleanup},
+	"/verifyttl": {handle: (*Server).reviewTTL},
 }
 
-// NewCleanup returns the Server of the cleanup controller: it reviews cleanup policies and judges no resources.
+// NewCleanup returns the Server of the cleanup controller: it reviews cleanup policies and TTL labels, and judges
+// no resources.
 // Options.Accounts.Cleanup is the account that deletes.
 func NewCleanup(o Options, root world.Root, cluster Cluster, ready func() error) *Server {
 	s := New(o, catalog.New().Snapshot, &settings.Store{}, root, cluster, ready)
@@ -41,8 +43,8 @@ func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ *rout
 	if err != nil {
 		return response{message: "the policy cannot be read: " + err.Error()}, nil
 	}
-	if beingDeleted(object) {
-		return response{allowed: true}, nil // only finalizers change now, and they must not get stuck
+	if leaves(req, object) {
+		return response{allowed: true}, nil
 	}
 	program, diags := compile.One(compile.Object{Value: object})
 	changed := true

@@ -2,16 +2,29 @@ package webhookconf
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// CleanupValidating is the configuration of the cleanup controller: the review of cleanup policies.
-const CleanupValidating = "kyverno-cleanup-validating-webhook-cfg"
+// The configurations of the cleanup controller: the review of cleanup policies, and the one of TTL labels.
+const (
+	CleanupValidating = "kyverno-cleanup-validating-webhook-cfg"
+	TTLValidating     = "kyverno-ttl-validating-webhook-cfg"
+)
 
-// DesiredCleanup computes the configuration of the cleanup controller. Of in it reads Settings, CABundle, Owner and those
-// Options that say where the controller answers. The Reconciler stores it like any other.
+// DesiredCleanup computes the configurations of the cleanup controller. Of in it reads Settings, CABundle, Owner and those
+// Options that say where the controller answers. A Reconciler that keeps to Own stores them like any other.
 func DesiredCleanup(in Input) Configurations {
 	b := &builder{Input: in}
 	// Kyverno's rule names subresources only, and so is never asked about a policy itself.
-	w := b.review("/validate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "cleanuppolicies", "clustercleanuppolicies"))
-	return Configurations{Validating: []*admissionv1.ValidatingWebhookConfiguration{b.validating(CleanupValidating, w)}}
+	policies := b.review("/validate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "cleanuppolicies", "clustercleanuppolicies"))
+	ttl := b.review("/verifyttl", rule("*", []string{"*"}, writes, "*"))
+	ttl[0].FailurePolicy = admissionv1.Ignore // it only warns
+	ttl[0].ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: schedule.TTLLabel, Operator: metav1.LabelSelectorOpExists},
+	}}
+	return Configurations{Validating: []*admissionv1.ValidatingWebhookConfiguration{
+		b.validating(CleanupValidating, policies), b.validating(TTLValidating, ttl),
+	}}
 }

@@ -10,7 +10,7 @@ func TestDesiredCleanup(t *testing.T) {
 	input := in()
 	input.Options.Service = "kyverno-cleanup-controller"
 	got := DesiredCleanup(input)
-	if len(got.Validating) != 1 || len(got.Mutating) != 0 {
+	if len(got.Validating) != 2 || len(got.Mutating) != 0 {
 		t.Fatal(got)
 	}
 	c := got.Validating[0]
@@ -18,6 +18,14 @@ func TestDesiredCleanup(t *testing.T) {
 	if c.Name != "kyverno-cleanup-validating-webhook-cfg" || w.Name != "kyverno-cleanup-controller.kyverno.svc" || *w.ClientConfig.Service.Path != "/validate" ||
 		w.ClientConfig.Service.Name != "kyverno-cleanup-controller" || strings.Join(w.Rules[0].Resources, " ") != "cleanuppolicies clustercleanuppolicies" ||
 		c.Labels[ManagedLabel] != ManagedValue || len(w.Rules[0].APIVersions) != 3 {
+		t.Errorf("%+v", c)
+	}
+	// The review of TTL labels sees labelled objects only, and keeps nobody from anything.
+	c = got.Validating[1]
+	w = c.Webhooks[0]
+	if c.Name != "kyverno-ttl-validating-webhook-cfg" || w.Name != "kyverno-cleanup-controller.kyverno.svc" || *w.ClientConfig.Service.Path != "/verifyttl" ||
+		*w.FailurePolicy != "Ignore" || len(w.ObjectSelector.MatchExpressions) != 1 || w.ObjectSelector.MatchExpressions[0].Key != "cleanup.kyverno.io/ttl" ||
+		w.ObjectSelector.MatchExpressions[0].Operator != "Exists" || strings.Join(w.Rules[0].Resources, " ") != "*" || w.Rules[0].APIGroups[0] != "*" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -23,6 +23,8 @@ type Reconciler struct {
 	// Static: the resource configurations are made once and then belong to whoever changes them, all but the address and
 	// the CA in them (--autoUpdateWebhooks=false).
 	Static bool
+	// Own: configurations that are not wanted are another process's, and left alone.
+	Own bool
 	// Mended is called for each configuration that somebody else had changed or deleted; nil for nobody.
 	Mended func(name, what string)
 	Log    *slog.Logger
@@ -43,7 +45,7 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 		failed = append(failed, err)
 		written += changed
 	}
-	if err := errors.Join(failed...); err != nil {
+	if err := errors.Join(failed...); err != nil || r.Own {
 		return written, err
 	}
 	stored, err := r.list(ctx)

@@ -1,0 +1,32 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/schedule"
+)
+
+// textTTL is verbatim from the control plane reference §10.3.
+const textTTL = schedule.TTLLabel + " label value cannot be parsed as any recognizable format (%v)"
+
+// reviewTTL warns of a label that would never delete anything. It refuses nothing: the object is none of ours.
+func (s *Server) reviewTTL(_ context.Context, req *policy.Request, _ *route) (response, error) {
+	res := response{allowed: true}
+	object, err := req.Object.Map()
+	if err != nil {
+		return res, nil
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	value, labelled := labels[schedule.TTLLabel].(string)
+	if !labelled {
+		return res, nil
+	}
+	if _, err := schedule.EndOfLife(value, time.Time{}); err != nil {
+		res.warnings = []string{fmt.Sprintf(textTTL, err)}
+	}
+	return res, nil
+}
