@@ -37,6 +37,9 @@ func TestExceptionReview(t *testing.T) {
 		code, res := ask(t, srv, "/exceptionvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "PolicyException", "kyverno.io", "policyexceptions"
 			r.Namespace, r.Object.Raw = "ns", raw
+			if c.text == deleted {
+				r.Operation, r.OldObject.Raw = admissionv1.Update, raw
+			}
 		}))
 		if code != 200 || res.Allowed != (c.refusal == "") || !res.Allowed && !strings.HasPrefix(res.Result.Message, c.refusal) {
 			t.Errorf("%s: %d %+v", c.name, code, res)

@@ -29,6 +29,9 @@ func TestGlobalContextReview(t *testing.T) {
 				r.Kind.Group, r.Kind.Version, r.Kind.Kind = "kyverno.io", version, "GlobalContextEntry"
 				r.Resource.Group, r.Resource.Version, r.Resource.Resource = "kyverno.io", version, "globalcontextentries"
 				r.Object.Raw = raw
+				if c.meta != "" {
+					r.Operation, r.OldObject.Raw = admissionv1.Update, raw
+				}
 			}))
 			if code != 200 || res.Allowed != (c.refusal == "") || !res.Allowed && !strings.HasPrefix(res.Result.Message, c.refusal) {
 				t.Errorf("%s %s: %d %+v", version, c.name, code, res)

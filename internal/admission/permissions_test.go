@@ -177,6 +177,29 @@ func TestS7RightsAgainOnChange(t *testing.T) {
 	}
 }
 
+// What is being deleted is in force until its last finalizer is gone: only its metadata may be changed without a review.
+func TestS19RightsWhileBeingDeleted(t *testing.T) {
+	const stored = `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x.dev/wait]}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
+	srv, _ := setup(t, fakeCluster{}, nil)
+	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedTo(nil)} })
+	for _, c := range []struct {
+		what, from, to string
+		allowed        bool
+	}{
+		{"finalizers", "finalizers: [x.dev/wait]", "finalizers: []", true},
+		{"spec", "{k: v}", "{k: w}", false},
+		{"both", "finalizers: [x.dev/wait]}, spec: {rules: [", "finalizers: []}, spec: {background: false, rules: [", false},
+	} {
+		object := strings.Replace(stored, c.from, c.to, 1)
+		if object == stored {
+			t.Fatal(c.what)
+		}
+		if _, res := ask(t, srv, "/policyvalidate", reviewOf(t, object, stored, "jane")); res.Allowed != c.allowed {
+			t.Errorf("%s: %+v", c.what, res)
+		}
+	}
+}
+
 // What the reports controller may not read is a warning, one for each rule.
 func TestRightsForReports(t *testing.T) {
 	const reports = "system:serviceaccount:kyverno:reports"

@@ -447,7 +447,9 @@ func TestPolicyReview(t *testing.T) {
 		t.Errorf("%+v", res.Result)
 	}
 	deleted := strings.Replace(broken, "{name: require-team}", "{name: require-team, deletionTimestamp: '2026-01-01T00:00:00Z'}", 1)
-	if _, res := ask(t, srv, "/policyvalidate", review(deleted)); !res.Allowed {
+	if _, res := ask(t, srv, "/policyvalidate", review(deleted, func(r *admissionv1.AdmissionRequest) {
+		r.Operation, r.OldObject.Raw = admissionv1.Update, r.Object.Raw
+	})); !res.Allowed {
 		t.Errorf("finalizers of a broken policy are stuck: %+v", res.Result)
 	}
 	if _, res := ask(t, srv, "/policyvalidate", review(broken, func(r *admissionv1.AdmissionRequest) { r.SubResource = "status" })); !res.Allowed {
