@@ -91,6 +91,11 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	if b.observing, err = startObserving(ctx, &f.observe, cfg, e, process, b.log); err != nil {
 		return nil, err
 	}
+	r, err := newReach(cfg, b.log)
+	if err != nil {
+		return nil, err
+	}
+	go r.run(ctx)
 	b.policyConfig = b.observing.wrap(cfg, observe.DynamicClient)
 	b.cfg = b.observing.wrap(cfg, observe.KubeClient)
 	return b, nil

@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// How often the API server is asked whether it lives, and how long it may take to answer.
+const (
+	reachEvery   = 2 * time.Second
+	reachTimeout = 3 * time.Second
+)
+
+// reach tells in the log when the API server, or etcd behind it, does not answer, and when it does again. Everything that
+// depends on it tries again by itself and says what it then mends, but for the time between nothing else would tell a
+// reader of the log why nothing happens.
+type reach struct {
+	ask func(ctx context.Context) error
+	now func() time.Time
+	log *slog.Logger
+
+	since time.Time // when it ceased to answer; zero while it answers
+}
+
+// newReach asks the API server of cfg, on a connection of its own.
+func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
+	own := rest.CopyConfig(cfg)
+	own.Timeout = reachTimeout
+	client, err := rest.HTTPClientFor(own)
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(own)
+	if err != nil {
+		return nil, err
+	}
+	url := base.JoinPath("livez").String()
+	return &reach{now: time.Now, log: log, ask: func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return err
+		}
+		// Whoever refuses to tell answers, too.
+		if resp.StatusCode >= http.StatusInternalServerError {
+			return fmt.Errorf("GET /livez: %s", resp.Status)
+		}
+		return nil
+	}}, nil
+}
+
+// run asks until ctx is done.
+func (r *reach) run(ctx context.Context) {
+	tick := time.NewTicker(reachEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := r.ask(ctx); ctx.Err() == nil {
+				r.judge(err)
+			}
+		}
+	}
+}
+
+// judge takes one answer in.
+func (r *reach) judge(err error) {
+	switch {
+	case err != nil && r.since.IsZero():
+		r.since = r.now()
+		r.log.Warn("the API server does not answer", "error", err)
+	case err == nil && !r.since.IsZero():
+		r.log.Info("the API server answers again", "after", r.now().Sub(r.since).Round(time.Second))
+		r.since = time.Time{}
+	}
+}
