@@ -144,10 +144,8 @@ func TestUnlockWithoutControllers(t *testing.T) {
 	if err := create(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("restored without controllers: %v", err)
 	}
-	if !strings.Contains(out, "deleted ") || secret(t, "ephor-unlocked-webhooks") == nil {
-		t.Error("the copy is gone, although the webhooks are in the way of that")
-	}
 	// Whoever starts next brings the cluster in order.
 	start(t, 1)
-	kubectl(t, "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace)
+	// The webhooks that are back may have been in the way of this, or not yet.
+	kubectl(t, "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")
 }
