@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	_ "embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +21,7 @@ type test struct {
 	path     string // below the suite, with slashes
 	part     string // the part of the work that the baseline counts it to
 	expected bool   // the reference passes it here, and the part is one of those that are built
+	exempt   string // why it is not expected although it would be; it is run all the same
 
 	result  string
 	seconds float64
@@ -31,6 +34,29 @@ type selection struct {
 	parts []string // third column of the baseline
 	dirs  []string // path prefixes; none for all
 	extra bool     // those that are not expected, too
+
+	exempt map[string]string // why a row of the baseline does not count
+}
+
+// exemptions are the rows that do not count, with the reason: data beside the code, for everybody to see.
+//
+//go:embed exempt.tsv
+var exemptions string
+
+// readExemptions reads rows of a path and a reason, which may not be empty.
+func readExemptions(table string) (map[string]string, error) {
+	out := map[string]string{}
+	for line := range strings.Lines(table) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		path, reason, _ := strings.Cut(line, "\t")
+		if strings.TrimSpace(reason) == "" {
+			return nil, fmt.Errorf("exempt.tsv: %q gives no reason", line)
+		}
+		out[path] = reason
+	}
+	return out, nil
 }
 
 // readTests reads the baseline beside the suite: path, result of the reference, part. Rows of folders that are not there
@@ -43,7 +69,7 @@ func readTests(data string, s selection) ([]*test, error) {
 	}
 	defer f.Close()
 	var out []*test
-	seen := map[string]bool{}
+	seen, unused := map[string]bool{}, maps.Clone(s.exempt)
 	for scan := bufio.NewScanner(f); scan.Scan(); {
 		line := scan.Text()
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -55,13 +81,22 @@ func readTests(data string, s selection) ([]*test, error) {
 		}
 		seen[fields[0]] = true
 		t := &test{path: fields[0], part: fields[2], expected: fields[1] == passed && slices.Contains(s.parts, fields[2])}
-		if !under(t.path, s.dirs) || !t.expected && !s.extra {
+		if reason, ok := s.exempt[t.path]; ok && fields[1] == passed {
+			delete(unused, t.path)
+			if t.expected {
+				t.expected, t.exempt = false, reason
+			}
+		}
+		if !under(t.path, s.dirs) || !t.expected && t.exempt == "" && !s.extra {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(data, "chainsaw", t.path, testFile)); err != nil {
 			return nil, fmt.Errorf("%s names a test that is not there: %w", baseline, err)
 		}
 		out = append(out, t)
+	}
+	for path := range unused {
+		return nil, fmt.Errorf("exempt.tsv names %s, which %s does not list as passed", path, baseline)
 	}
 	if !s.extra {
 		return out, nil
@@ -105,7 +140,7 @@ func count(tests []*test) tally {
 			n.passed++
 		case t.expected:
 			n.failed++
-		case t.result == passed:
+		case t.result == passed && t.exempt == "":
 			n.extra++
 		}
 		if t.expected {
@@ -125,6 +160,17 @@ func (n tally) String() string {
 // tooManyAlone tells whether more than 2 % of the expected tests passed only when run alone.
 func (n tally) tooManyAlone() bool { return n.alone*50 > n.expected && n.alone > 1 }
 
+// told lists what became of the exempt tests, one line each.
+func told(tests []*test) string {
+	var b strings.Builder
+	for _, t := range tests {
+		if t.exempt != "" {
+			fmt.Fprintf(&b, "exempt: %s (%s): %s\n", t.path, t.result, t.exempt)
+		}
+	}
+	return b.String()
+}
+
 // writeList writes one row per test that ran.
 func writeList(path string, tests []*test) error {
 	var b strings.Builder
@@ -136,6 +182,9 @@ func writeList(path string, tests []*test) error {
 		}
 		if t.expected {
 			expected = "expected"
+		}
+		if t.exempt != "" {
+			expected = "exempt"
 		}
 		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%.1f\t%s\n", t.path, t.part, expected, result, t.seconds, t.reason)
 	}

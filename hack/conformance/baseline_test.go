@@ -65,6 +65,46 @@ func TestMissingTestIsAnError(t *testing.T) {
 	}
 }
 
+func TestExemptions(t *testing.T) {
+	dir := data(t, "a/one\tpassed\tAdmission\na/two\tpassed\tAdmission\nc/four\tpassed\tlater\na/five\tfailed\tAdmission\n", "a/one", "a/two", "c/four", "a/five")
+	all := selection{parts: []string{"Admission"}}
+	for _, c := range []struct{ table, want string }{
+		{"# why\na/one\tby luck\n", "exempt: a/one (passed): by luck\n"},
+		{"a/one\t\n", "gives no reason"},
+		{"a/one\tby luck\na/gone\told\n", "does not list as passed"},
+		{"a/five\tfails there, too\n", "does not list as passed"},
+		{"c/four\tnot built yet\n", ""},
+	} {
+		var err error
+		s := all
+		var tests []*test
+		if s.exempt, err = readExemptions(c.table); err == nil {
+			tests, err = readTests(dir, s)
+		}
+		if err != nil {
+			if c.want == "" || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q: got the error %v, want %q", c.table, err, c.want)
+			}
+			continue
+		}
+		for _, x := range tests {
+			x.result = passed
+		}
+		if got := told(tests); got != c.want {
+			t.Errorf("%q: told %q, want %q", c.table, got, c.want)
+		}
+		if n := count(tests); len(tests) != 2 || n.expected != 2-strings.Count(c.want, "exempt:") || n.extra != 0 {
+			t.Errorf("%q: %d tests run, counted as %+v", c.table, len(tests), n)
+		}
+	}
+}
+
+func TestExemptionsOfThisSuite(t *testing.T) {
+	if got, err := readExemptions(exemptions); err != nil || len(got) == 0 {
+		t.Errorf("exempt.tsv: %d rows, %v", len(got), err)
+	}
+}
+
 func TestLastLine(t *testing.T) {
 	tests := []*test{
 		{expected: true, result: passed}, {expected: true, result: "failed"}, {expected: true, result: passed, alone: true},

@@ -6,7 +6,7 @@
 //
 // The tests of a control plane run one after the other, and it is cleaned between them. A test that fails is run once
 // more, alone, after all others. What is expected stands in the baseline beside the suite: the tests that the reference
-// passes in the same surroundings, of the parts of the work that are built. build/conformance.tsv lists the results,
+// passes in the same surroundings, of the parts of the work that are built; exempt.tsv has the rows that do not count, and why. build/conformance.tsv lists the results,
 // build/conformance/ has the output of each test. The exit status is 1 when an expected test failed.
 package main
 
@@ -74,6 +74,9 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	data := os.Getenv("EPHOR_CONFORMANCE")
 	if data == "" {
 		data = filepath.Join("..", "shared", "conformance")
+	}
+	if r.selection.exempt, err = readExemptions(exemptions); err != nil {
+		return false, err
 	}
 	tests, err := readTests(data, r.selection)
 	if err != nil {
@@ -151,6 +154,7 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 	if result.alone > 0 {
 		fmt.Printf("passed only alone: %d (at most 2 %% may)\n", result.alone)
 	}
+	fmt.Print(told(tests))
 	fmt.Println(result)
 	return result.failed == 0 && !result.tooManyAlone(), nil
 }
