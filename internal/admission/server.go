@@ -52,7 +52,7 @@ type Options struct {
 	// AuditWorkers and AuditCapacity bound the work after the answers; values below 1 count as 1.
 	AuditWorkers, AuditCapacity int
 	// DrainDelay is how long the server goes on answering after it was told to stop, while load balancers notice that
-	// it is no longer ready.
+	// it is no longer ready and connections end with the answers to them.
 	DrainDelay time.Duration
 	// Exceptions says whose PolicyExceptions are applied, for the warnings of those who write others.
 	Exceptions Exceptions
@@ -117,8 +117,8 @@ func (s *Server) Open() { s.open.Store(true) }
 // AuditsDropped is the number of requests whose audit rules were not judged because the queue was full.
 func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 
-// Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay, finishes the
-// requests in flight and the audit queue, and returns.
+// Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay with each answer the
+// last one on its connection, finishes the requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	server := &http.Server{
 		Handler:           s.Observer.HTTP(s),
@@ -161,6 +161,11 @@ var jsonType = []string{"application/json; charset=utf-8"}
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		// The client takes its next request elsewhere. Else it might send one just when the connection is shut, and a
+		// review is never sent again.
+		w.Header().Set("Connection", "close")
+	}
 	if r.Method == http.MethodGet {
 		s.serveHealth(w, r)
 		return

@@ -281,6 +281,25 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// A connection ends with the first answer of a server that is stopping: a review that is sent when the server shuts an
+// idle connection fails, since it is never sent twice.
+func TestDrainingEndsConnections(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	server := httptest.NewServer(srv)
+	defer server.Close()
+	for _, draining := range []bool{false, true} {
+		srv.draining.Store(draining)
+		resp, err := http.Post(server.URL+"/validate/fail", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.Close != draining {
+			t.Errorf("draining %v: the connection ends: %v", draining, resp.Close)
+		}
+	}
+}
+
 func TestFilters(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{roles: policy.Roles{ClusterRoles: []string{"ops"}}}, map[string]string{
 		"resourceFilters": "[ConfigMap,kube-system,*]", "excludeGroups": "system:nodes", "excludeClusterRoles": "nobody-*",
