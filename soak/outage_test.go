@@ -1,0 +1,110 @@
+package soak
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// outage takes something away from a running installation of three replicas and brings it back, and measures how long
+// afterwards Ephor needs until it does everything again: the policy is enforced, somebody leads, a policy that is made now
+// gets ready and is enforced, and a webhook configuration that is deleted now is made again.
+func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
+	p := install(t)
+	replicas := p.start(3)
+	p.eventually("heartbeats are stamped", func() error {
+		if logs(replicas, "reviews are answered") == 0 {
+			return fmt.Errorf("nobody says so")
+		}
+		return nil
+	})
+	gone, back := logs(replicas, "the API server does not answer"), logs(replicas, "the API server answers again")
+	takeAway(p)
+	bringBack(p)
+	begin := time.Now()
+	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+	tell(t, what+": the policy is enforced again", time.Since(begin).Round(100*time.Millisecond))
+	p.eventually("somebody who made a policy is served", func() error {
+		_, err := p.cluster.Kubectl(t.Context(), []byte(strings.ReplaceAll(requireTeam, "ConfigMap", "Secret,ConfigMap")), "apply", "-f", "-")
+		return err
+	})
+	p.eventually("a policy made now is in force", func() error { return p.asksFor("secrets") })
+	p.leader(replicas)
+	p.kubectl("delete", "validatingwebhookconfiguration", "kyverno-policy-validating-webhook-cfg", "--ignore-not-found")
+	p.eventually("a deleted configuration is made again", func() error {
+		_, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
+		return err
+	})
+	took := time.Since(begin)
+	figure(t, what+": everything is as before", took.Round(100*time.Millisecond), "within 60 s", took < time.Minute)
+	p.eventually("the log says so", func() error {
+		for _, r := range replicas {
+			if err := alive(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if logs(replicas, "the API server does not answer") == gone || logs(replicas, "the API server answers again") == back {
+			return fmt.Errorf("no line about the outage; a log ends with:\n%s", replicas[0].Tail(20))
+		}
+		return nil
+	})
+	said := 0
+	for _, r := range replicas {
+		if logged(r, "the API server answers again") > 0 {
+			said++
+		}
+	}
+	figure(t, what+": replicas whose log says that it is over", said, "3", said == 3)
+}
+
+// asksFor tells why no webhook asks for a resource.
+func (p *place) asksFor(resource string) error {
+	cfg, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(p.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Webhooks {
+		for _, r := range w.Rules {
+			for _, name := range r.Resources {
+				if name == resource {
+					return nil
+				}
+			}
+		}
+	}
+	return fmt.Errorf("no webhook asks for %s", resource)
+}
+
+// The API server is killed and started again.
+func TestAPIServerRestarts(t *testing.T) {
+	outage(t, "the API server was restarted", func(p *place) {}, func(p *place) {
+		if err := p.cluster.Restart(t.Context(), devcluster.APIServer); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// etcd does not answer for 30 seconds. The API server goes on listening, but can neither read nor write.
+func TestEtcdStops(t *testing.T) {
+	var etcd *devcluster.Process
+	outage(t, "etcd was stopped for 30 s", func(p *place) {
+		var err error
+		if etcd, err = p.cluster.Part(devcluster.Etcd); err != nil {
+			t.Fatal(err)
+		}
+		if err := etcd.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+	}, func(*place) {
+		if err := etcd.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package soak
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/bench/load"
+)
+
+// thousandth is one of the policies: a label on some kind, Enforce or Audit, failing open or closed; every tenth asks for
+// match conditions of its own, and with that for a webhook of its own.
+func thousandth(n int) string {
+	kinds := []string{"ConfigMap", "Secret", "Service", "Pod", "Deployment", "StatefulSet", "Job", "CronJob", "Ingress", "NetworkPolicy"}
+	webhook := fmt.Sprintf("{failurePolicy: %s}", []string{"Fail", "Ignore"}[n/10%2])
+	if n%10 == 9 {
+		webhook = fmt.Sprintf("{failurePolicy: Fail, matchConditions: [{name: not-%d, expression: \"object.metadata.name != 'exempt-%d'\"}]}", n, n)
+	}
+	return fmt.Sprintf(`
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: policy-%04d}
+spec:
+  webhookConfiguration: %s
+  rules:
+  - name: label
+    match: {any: [{resources: {kinds: [%s], namespaces: [team-%d]}}]}
+    validate:
+      failureAction: %s
+      message: "the label team-%d is required"
+      pattern: {metadata: {labels: {team-%d: "?*"}}}
+`, n, webhook, kinds[n%10], n%50, []string{"Enforce", "Audit"}[n/20%2], n, n)
+}
+
+var clusterPolicies = schema.GroupVersionResource{Group: "kyverno.io", Version: "v1", Resource: "clusterpolicies"}
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  userGroups: ["system:serviceaccounts:kyverno"]
+- level: None
+`
+
+// A thousand policies are made at once, by eight clients. All get ready, the configurations fit into the API, and what
+// Ephor asks of the API server meanwhile is counted by its audit log.
+func TestThousandPolicies(t *testing.T) {
+	const clients, limit = 8, 1536 << 10
+	count := times(1000)
+	dir := t.TempDir()
+	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := install(t, "--audit-policy-file="+policy, "--audit-log-path="+audit)
+	replica := p.start(1)[0]
+	dyn, err := dynamic.NewForConfig(p.cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := len(readAudit(t, audit))
+	begin := time.Now()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed []string
+	for k := range clients {
+		wg.Go(func() {
+			for n := k; n < count; n += clients {
+				var o map[string]any
+				if err := yaml.Unmarshal([]byte(thousandth(n)), &o); err != nil {
+					panic(err)
+				}
+				if _, err := dyn.Resource(clusterPolicies).Create(t.Context(), &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil {
+					mu.Lock()
+					failed = append(failed, fmt.Sprintf("policy-%04d: %v", n, err))
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	made := time.Since(begin)
+	if len(failed) > 0 {
+		t.Fatalf("%d policies were refused, such as %s", len(failed), failed[0])
+	}
+	p.eventually("all are ready", func() error {
+		list, err := dyn.Resource(clusterPolicies).List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for _, o := range list.Items {
+			conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+			for _, c := range conditions {
+				if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == "True" && strings.HasPrefix(o.GetName(), "policy-") {
+					ready++
+				}
+			}
+		}
+		if ready < count {
+			time.Sleep(200 * time.Millisecond)
+			return fmt.Errorf("%d of %d are", ready, count)
+		}
+		return nil
+	})
+	p.kubectl("create", "namespace", "team-0")
+	p.eventually("the first and the last are enforced", func() error {
+		for _, n := range []int{0, count - 50} { // both ConfigMaps of team-0, Enforce
+			_, err := p.cluster.Kubectl(t.Context(), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: team-0}}"), "create", "--dry-run=server", "-f", "-")
+			if want := fmt.Sprintf("the label team-%d is required", n); err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("no %q in %v", want, err)
+			}
+		}
+		return nil
+	})
+	took := time.Since(begin)
+	tell(t, fmt.Sprintf("%d policies made by %d clients in", count, clients), made.Round(100*time.Millisecond))
+	figure(t, fmt.Sprintf("%d policies ready and enforced", count), took.Round(100*time.Millisecond), "within 60 s", took < time.Minute)
+	if mb, err := load.ResidentMB(replica.PID()); err == nil {
+		tell(t, "memory", fmt.Sprintf("%.0f MB", mb))
+	}
+
+	sizes, webhooks := p.sizes()
+	biggest, conditions := 0, 0
+	for _, s := range sizes {
+		biggest, conditions = max(biggest, s.bytes), max(conditions, s.conditions)
+	}
+	tell(t, fmt.Sprintf("webhooks in %d configurations", len(sizes)), webhooks)
+	figure(t, "the biggest configuration", fmt.Sprintf("%d KiB", biggest>>10), "below 1536 KiB", biggest < limit)
+	figure(t, "match conditions of a webhook, the most", conditions, "at most 64", conditions <= 64)
+
+	time.Sleep(lasting(20 * time.Second)) // what is still to come
+	asked := map[string]int{}
+	total := 0
+	for _, e := range readAudit(t, audit)[from:] {
+		what := e.Verb + " " + e.ObjectRef.Resource
+		if e.ObjectRef.Subresource != "" {
+			what += "/" + e.ObjectRef.Subresource
+		}
+		asked[what]++
+		total++
+	}
+	tell(t, "requests of ours to the API server", total)
+	for _, what := range slices.SortedFunc(maps.Keys(asked), func(a, b string) int { return asked[b] - asked[a] }) {
+		if asked[what] >= 10 {
+			tell(t, "of them "+what, asked[what])
+		}
+	}
+	// Each policy needs one write of its status; nothing may need several of each.
+	figure(t, "requests per policy", fmt.Sprintf("%.1f", float64(total)/float64(count)), "at most 5", total <= 5*count || short)
+}
+
+// size is that of a webhook configuration as it is stored.
+type size struct{ bytes, conditions int }
+
+func (p *place) sizes() (out []size, webhooks int) {
+	p.Helper()
+	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, c := range validating.Items {
+		s := size{bytes: len(encode(c))}
+		for _, w := range c.Webhooks {
+			s.conditions = max(s.conditions, len(w.MatchConditions))
+		}
+		out, webhooks = append(out, s), webhooks+len(c.Webhooks)
+	}
+	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, c := range mutating.Items {
+		s := size{bytes: len(encode(c))}
+		for _, w := range c.Webhooks {
+			s.conditions = max(s.conditions, len(w.MatchConditions))
+		}
+		out, webhooks = append(out, s), webhooks+len(c.Webhooks)
+	}
+	return out, webhooks
+}
+
+// event is a line of the audit log.
+type event struct {
+	Verb, UserAgent string
+	ObjectRef       struct{ Resource, Subresource string }
+}
+
+func readAudit(t *testing.T, file string) (out []event) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err == nil && strings.HasPrefix(e.UserAgent, "ephor") {
+			out = append(out, e)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,143 @@
+package soak
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// hands are what hands do to a webhook configuration: a patch each, of a configuration that has a webhook.
+var hands = []struct{ what, kind, patch string }{
+	{"failurePolicy", "json", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`},
+	{"no rules", "json", `[{"op":"replace","path":"/webhooks/0/rules","value":[]}]`},
+	{"another resource", "json", `[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["nothing"]}]`},
+	{"a namespaceSelector", "json", `[{"op":"replace","path":"/webhooks/0/namespaceSelector","value":{"matchLabels":{"never":"there"}}}]`},
+	{"an objectSelector", "json", `[{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"never":"there"}}}]`},
+	{"matchConditions", "json", `[{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"never","expression":"false"}]}]`},
+	{"timeout", "json", `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":1}]`},
+	{"no caBundle", "json", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`},
+	{"another path", "json", `[{"op":"replace","path":"/webhooks/0/clientConfig/service/path","value":"/elsewhere"}]`},
+	{"sideEffects", "json", `[{"op":"replace","path":"/webhooks/0/sideEffects","value":"None"}]`},
+	{"no webhooks", "json", `[{"op":"replace","path":"/webhooks","value":[]}]`},
+	{"no labels", "merge", `{"metadata":{"labels":null}}`},
+	{"no owner", "merge", `{"metadata":{"ownerReferences":null}}`},
+}
+
+// Every webhook configuration is deleted, alone and all together, and edited by hand in every way, in front of three
+// replicas: each time it is made again as it was, and a line of the log says what was mended.
+func TestWebhooksByHand(t *testing.T) {
+	p := install(t)
+	p.apply(addLabel)
+	replicas := p.start(3)
+	cleaner, err := p.ephor.Start(t.Context(), devcluster.Cleanup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas = append(replicas, cleaner)
+	var before map[string]string
+	p.eventually("all configurations are there and stay", func() error {
+		a := p.configurations()
+		time.Sleep(2 * time.Second)
+		before = p.configurations()
+		if fmt.Sprint(a) != fmt.Sprint(before) || len(before) < 8 {
+			return fmt.Errorf("%d configurations, or they change", len(before))
+		}
+		return nil
+	})
+	var worst time.Duration
+	worstWhat, deeds, silent := "", 0, 0
+	do := func(what string, names []string, deed func()) {
+		said := map[string]int{}
+		for _, n := range names {
+			_, name, _ := strings.Cut(n, "/")
+			said[n] = logs(replicas, "mended webhook configuration", name)
+		}
+		begin := time.Now()
+		deed()
+		p.eventually(what+" is mended", func() error {
+			now := p.configurations()
+			for name, want := range before {
+				if now[name] != want {
+					return fmt.Errorf("%s is\n%s\nwant\n%s", name, now[name], want)
+				}
+			}
+			return nil
+		})
+		took := time.Since(begin)
+		deeds++
+		if took > worst {
+			worst, worstWhat = took, what
+		}
+		for _, n := range names {
+			_, name, _ := strings.Cut(n, "/")
+			if logs(replicas, "mended webhook configuration", name) == said[n] {
+				silent++
+				t.Errorf("%s: no line of the log says that %s was mended", what, name)
+			}
+		}
+	}
+	var names []string
+	for name := range before {
+		names = append(names, name)
+		do("deleting "+name, []string{name}, func() { p.kubectl("delete", name) })
+	}
+	do("deleting all", names, func() { p.kubectl(append([]string{"delete"}, names...)...) })
+	for _, name := range names {
+		if strings.Contains(before[name], "webhooks:0") {
+			continue // nothing in it to be edited
+		}
+		for _, h := range hands {
+			if short && deeds%5 > 0 {
+				deeds++
+				continue
+			}
+			do(h.what+" of "+name, []string{name}, func() { p.kubectl("patch", name, "--type="+h.kind, "-p", h.patch) })
+		}
+	}
+	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+	figure(t, fmt.Sprintf("%d deeds on %d configurations, the slowest mended", deeds, len(before)), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
+	figure(t, "of them without a line in the log", silent, "0", silent == 0)
+	t.Log("the slowest: " + worstWhat)
+}
+
+const addLabel = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: add-label}
+spec:
+  rules:
+  - name: label
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default]}}]}
+    mutate:
+      patchStrategicMerge: {metadata: {labels: {+(seen): "yes"}}}
+`
+
+// configurations are all webhook configurations as text, without what the API server writes.
+func (p *place) configurations() map[string]string {
+	out := map[string]string{}
+	all := metav1.ListOptions{}
+	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), all)
+	if err != nil {
+		return map[string]string{"": err.Error()}
+	}
+	for _, c := range validating.Items {
+		out["validatingwebhookconfiguration/"+c.Name] = text(c.ObjectMeta, len(c.Webhooks), c.Webhooks)
+	}
+	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(p.Context(), all)
+	if err != nil {
+		return map[string]string{"": err.Error()}
+	}
+	for _, c := range mutating.Items {
+		out["mutatingwebhookconfiguration/"+c.Name] = text(c.ObjectMeta, len(c.Webhooks), c.Webhooks)
+	}
+	return out
+}
+
+func text(m metav1.ObjectMeta, count int, webhooks any) string {
+	return fmt.Sprintf("webhooks:%d labels:%v annotations:%v owners:%s %s", count, m.Labels, m.Annotations, encode(m.OwnerReferences), encode(webhooks))
+}
