@@ -114,17 +114,29 @@ func FuzzDenials(f *testing.F) {
 		if !utf8.ValidString(a) || !utf8.ValidString(b) || !utf8.ValidString(c) {
 			t.Skip("the API server lets no such text in")
 		}
+		if !ordered(a, b, c, "p9", "p10") {
+			t.Skip("the encoder's order of keys goes round in a circle for these texts: numbers that overflow")
+		}
 		lines := []denial{{a, b, c}, {b, a, c}, {c, b, a}, {a, c, b}, {"p9", "r10", a + ": " + b}, {"p10", "r9", c}}
 		want := string(appendEncoded(nil, slices.Clone(lines)))
-		for range 3 {
-			if again := string(appendEncoded(nil, slices.Clone(lines))); again != want {
-				t.Skip("the encoder's order of keys is not transitive for these texts")
-			}
-		}
 		if got := string(appendDenials(nil, lines)); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})
+}
+
+// ordered reports whether the order of keys is one for these keys.
+func ordered(keys ...string) bool {
+	for _, x := range keys {
+		for _, y := range keys {
+			for _, z := range keys {
+				if keyLess(x, y) && keyLess(y, z) && !keyLess(x, z) || x != y && keyLess(x, y) == keyLess(y, x) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 func BenchmarkDenialText(b *testing.B) {
