@@ -17,6 +17,10 @@ const (
 	PolicyApplied   = "PolicyApplied"
 	PolicyError     = "PolicyError"
 	PolicySkipped   = "PolicySkipped"
+	// DeletionPreview tells what a cleanup policy would delete that is only to list it, DeletionLimit that nothing was
+	// deleted because it would have been too much.
+	DeletionPreview = "DeletionPreview"
+	DeletionLimit   = "DeletionLimitExceeded"
 )
 
 // The actions of events.

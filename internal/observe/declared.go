@@ -64,6 +64,8 @@ const (
 	nameAuditsDropped         = "ephor_audits_dropped"
 	nameUpdateRequestsFailed  = "ephor_updaterequest_writes_failed"
 	nameUpdateRequestsWaiting = "ephor_updaterequest_backlog"
+	nameCleanupStopped        = "ephor_cleanup_runs_stopped"
+	nameTTLStopped            = "ephor_ttl_rounds_stopped"
 	nameOverflow              = "ephor_metric_overflow"
 )
 
@@ -130,6 +132,10 @@ var declared = []Instrument{
 		Help: "UpdateRequests that could not be written before the answer and are tried again", Query: `increase(ephor_updaterequest_writes_failed_total[1h])`},
 	{Name: nameUpdateRequestsWaiting, Kind: Gauge, Ours: true,
 		Help: "UpdateRequests that wait in this process until they can be written", Query: `ephor_updaterequest_backlog`},
+	{Name: nameCleanupStopped, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
+		Help: "runs of cleanup policies that deleted nothing because it would have been more than --maxDeletionsPerRun", Query: `sum by (policy_name) (increase(ephor_cleanup_runs_stopped_total[24h]))`},
+	{Name: nameTTLStopped, Kind: Counter, Labels: ttlLabels[1:], Ours: true,
+		Help: "rounds in which nothing was deleted because the TTL of more than --maxDeletionsPerRun objects was over", Query: `sum by (resource_resource) (increase(ephor_ttl_rounds_stopped_total[24h]))`},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }

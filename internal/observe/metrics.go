@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -37,6 +39,7 @@ type Metrics struct {
 	updateWaiting, certificate, cleanupDeleted           *family
 	cleanupErrors, deletingDeleted, deletingErrors       *family
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
+	cleanupStopped, ttlStopped                           *family
 	kinds                                                map[string]resultFamilies
 
 	mu           sync.Mutex // of the configuration
@@ -44,6 +47,7 @@ type Metrics struct {
 	controllers  sync.Map // the names that were announced
 	policies     atomic.Pointer[func() []PolicyState]
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
+	ttlWatched   atomic.Pointer[func() []schema.GroupVersionResource]
 }
 
 // PolicyState is a policy with its condition, for kyverno_policy_rule_info_total.
@@ -77,9 +81,10 @@ func NewMetrics(o Options) *Metrics {
 	m.cleanupDeleted, m.cleanupErrors = get(nameCleanupDeleted), get(nameCleanupErrors)
 	m.deletingDeleted, m.deletingErrors = get(nameDeletingDeleted), get(nameDeletingErrors)
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
+	m.cleanupStopped, m.ttlStopped = get(nameCleanupStopped), get(nameTTLStopped)
 	m.kinds = resultKinds(get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
-	m.rule.collect, m.certificate.collect = m.collectRules, m.collectCertificates
+	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
 	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})
 	return m

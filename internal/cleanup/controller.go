@@ -1,0 +1,317 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Observer counts what happens. Its methods are called by many goroutines.
+type Observer interface {
+	// CleanupDeleted counts an object that was deleted, CleanupFailed one, or a whole kind, that could not be.
+	CleanupDeleted(p *policy.Program, kind, namespace, propagation string)
+	CleanupFailed(p *policy.Program, kind, namespace, propagation string)
+	// CleanupStopped counts a run that did not delete anything because it would have been too much.
+	CleanupStopped(p *policy.Program)
+	// Reconciled counts a run, Requeued one that failed and is tried again, Dropped one that is not.
+	Reconciled(controller string)
+	Requeued(controller string, failures int)
+	Dropped(controller string)
+}
+
+// Options of a Controller.
+type Options struct {
+	Executor *Executor
+	// Client writes the policies' claims and statuses.
+	Client client.Client
+	// MaxDeletions stops a run that would delete more; 0 for no limit.
+	MaxDeletions int
+	// Identity is the name that claims carry: this replica's.
+	Identity string
+	Events   event.Recorder
+	Observer Observer
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Name is the controller's name in metrics.
+const Name = "cleanup-controller"
+
+const (
+	// workers is how many policies run at once.
+	workers = 3
+	// maxFailures is how often a run is tried; then it waits for the next time that the schedule names.
+	maxFailures = 10
+	// The pause after a failed run grows from firstPause to longestPause.
+	firstPause   = time.Second
+	longestPause = time.Minute
+	// How long is waited for what is due: no shorter, so that a moment too early is no busy loop, and no longer, since clocks
+	// are set.
+	shortestWait = 50 * time.Millisecond
+	longestWait  = time.Minute
+	// longestRun bounds a run, so that one that hangs does not keep a worker for good.
+	longestRun = time.Hour
+)
+
+// Controller runs policies when they are due.
+type Controller struct {
+	Options
+	wake chan struct{}
+
+	mu       sync.Mutex
+	policies map[string]*entry
+	busy     int
+}
+
+// entry is a policy.
+type entry struct {
+	object   *unstructured.Unstructured // as last seen; shared with a cache
+	program  *policy.Program            // nil when the compiler could not cope with it
+	last     time.Time                  // the last run that succeeded, as far as this process knows
+	running  bool
+	stop     context.CancelFunc // ends the run that is under way; nil before the first
+	failures int
+	pause    time.Time // nothing is tried before
+	told     bool      // the status says that it has a mistake
+}
+
+// New returns a Controller without policies.
+func New(o Options) *Controller {
+	return &Controller{Options: o, wake: make(chan struct{}, 1), policies: map[string]*entry{}}
+}
+
+func key(u *unstructured.Unstructured) string {
+	return u.GetKind() + "/" + u.GetNamespace() + "/" + u.GetName()
+}
+
+// Set takes a policy in that is new or changed.
+func (c *Controller) Set(u *unstructured.Unstructured) {
+	c.mu.Lock()
+	old := c.policies[key(u)]
+	if old != nil && same(old.object, u) {
+		old.object = u
+		c.mu.Unlock()
+		c.fire()
+		return
+	}
+	c.mu.Unlock()
+	program := c.compile(u)
+	c.mu.Lock()
+	now := &entry{object: u, program: program}
+	if old != nil && old.object.GetUID() == u.GetUID() {
+		now.last = old.last
+	}
+	old.end() // what it was to delete may no longer be meant
+	c.policies[key(u)] = now
+	c.mu.Unlock()
+	c.Log.Info("cleanup policy in force", "policy", key(u))
+	c.fire()
+}
+
+// end ends the run that is under way. The caller holds the lock.
+func (e *entry) end() {
+	if e != nil && e.stop != nil {
+		e.stop()
+	}
+}
+
+// Delete forgets a policy. A run of it that is under way deletes nothing more.
+func (c *Controller) Delete(u *unstructured.Unstructured) {
+	c.mu.Lock()
+	c.policies[key(u)].end()
+	delete(c.policies, key(u))
+	c.mu.Unlock()
+	c.Log.Info("cleanup policy gone", "policy", key(u))
+}
+
+// same reports whether nothing changed that matters to a run: statuses and our own claims do not.
+func same(a, b *unstructured.Unstructured) bool {
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && Previews(a.GetAnnotations()) == Previews(b.GetAnnotations())
+}
+
+// compile must not take the process down, whatever the policy says.
+func (c *Controller) compile(u *unstructured.Unstructured) (program *policy.Program) {
+	defer func() {
+		if v := recover(); v != nil {
+			program = nil
+			c.Log.Error("the compiler panicked", "policy", key(u), "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	program, _ = compile.One(compile.Object{Value: u.Object})
+	return program
+}
+
+func (c *Controller) fire() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs what is due until ctx is done and every run has ended.
+func (c *Controller) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		next := c.start(ctx, &running)
+		var timer <-chan time.Time
+		if !next.IsZero() {
+			timer = time.After(min(max(next.Sub(c.Now()), shortestWait), longestWait))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer:
+		case <-c.wake:
+		}
+	}
+}
+
+// start begins what is due and returns when to look again; the zero time for when there is news.
+func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.Now()
+	for _, e := range c.policies {
+		if e.running || e.program == nil {
+			continue
+		}
+		if mistakes := e.program.Diags.Errors(); len(mistakes) > 0 || e.program.Schedule == nil {
+			switch {
+			case e.told:
+			case e.pause.After(now):
+				next = earlier(next, e.pause)
+			case c.busy < workers:
+				c.begin(ctx, running, e, func(ctx context.Context, e *entry, u *unstructured.Unstructured) outcome {
+					return outcome{broken: fmt.Errorf("it has a mistake: %w", mistakes.Err())}
+				})
+			}
+			continue
+		}
+		due := c.due(e)
+		switch {
+		case due.After(now):
+			next = earlier(next, due)
+		case c.busy < workers: // else the end of a run is news
+			c.begin(ctx, running, e, c.run)
+		}
+	}
+	return next
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// due is when the policy runs next: at the first time of its schedule after its last run, or after its creation when it
+// never ran, and not before a pause is over. What was missed is made up for once.
+func (c *Controller) due(e *entry) time.Time {
+	last := e.last
+	if s := statusOf(e.object).LastExecutionTime.Time; s.After(last) {
+		last = s
+	}
+	if last.IsZero() {
+		last = e.object.GetCreationTimestamp().Time
+	}
+	due := e.program.Schedule.Next(last)
+	if due.Before(e.pause) {
+		return e.pause
+	}
+	return due
+}
+
+func statusOf(u *unstructured.Unstructured) (s kyvernov2beta1.CleanupPolicyStatus) {
+	if have, ok := u.Object["status"].(map[string]any); ok {
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &s) // what cannot be read is written anew
+	}
+	return s
+}
+
+// begin runs f for e on a goroutine of its own. The caller holds the lock.
+func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entry, f func(context.Context, *entry, *unstructured.Unstructured) outcome) {
+	e.running = true
+	c.busy++
+	object, began := e.object, c.Now()
+	ctx, e.stop = context.WithTimeout(ctx, longestRun)
+	stop := e.stop
+	running.Go(func() {
+		defer stop()
+		out := c.safely(ctx, e, object, f)
+		if ctx.Err() == nil || out.done {
+			if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {
+				out.failed = err
+			}
+		}
+		c.Observer.Reconciled(Name)
+		c.finish(e, out, began)
+		c.fire()
+	})
+}
+
+// safely turns a panic into a failure: a mistake in one run must not take the others down.
+func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.Unstructured, f func(context.Context, *entry, *unstructured.Unstructured) outcome) (out outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.Log.Error("a run panicked", "policy", key(object), "panic", v, "stack", string(debug.Stack()))
+			out = outcome{failed: fmt.Errorf("it panicked: %v", v)}
+		}
+	}()
+	return f(ctx, e, object)
+}
+
+// outcome is what became of a run.
+type outcome struct {
+	done    bool  // the run took place
+	failed  error // it did not succeed, and is tried again
+	stopped error // it would have deleted too much; it waits for the next time of the schedule
+	broken  error // the policy cannot run at all
+	stale   bool  // the policy changed in the meantime
+	reason  string
+	message string
+}
+
+// finish notes when the policy is looked at again.
+func (c *Controller) finish(e *entry, out outcome, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.running = false
+	c.busy--
+	now := c.Now()
+	switch {
+	case out.broken != nil:
+		e.told, e.pause = out.failed == nil, now.Add(longestPause)
+	case out.stale:
+		e.pause = now.Add(firstPause) // the news are on their way
+	case out.stopped != nil:
+		e.failures, e.pause = 0, e.program.Schedule.Next(now)
+	case out.failed != nil:
+		e.failures++
+		if e.failures >= maxFailures {
+			c.Log.Error("a cleanup policy failed and waits for its next time", "policy", key(e.object), "attempts", e.failures, "error", out.failed)
+			c.Observer.Dropped(Name)
+			e.failures, e.pause = 0, e.program.Schedule.Next(now)
+			return
+		}
+		c.Observer.Requeued(Name, e.failures)
+		pause := min(firstPause<<(e.failures-1), longestPause)
+		e.pause = now.Add(pause)
+		c.Log.Error("a cleanup policy failed, will try again", "policy", key(e.object), "in", pause, "error", out.failed)
+	case out.done:
+		e.failures, e.last = 0, began
+	}
+}

@@ -1,0 +1,75 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// attempts is how often an object is judged anew that changed between the decision and the deletion.
+const attempts = 5
+
+// Delete deletes an object of a plan of p. Gone reports whether this call deleted it: an object that is gone already, that is
+// another one by now, or that p no longer wants deleted, is left alone without an error.
+func (e *Executor) Delete(ctx context.Context, p *policy.Program, o Object) (gone bool, err error) {
+	for range attempts {
+		err := DeleteExactly(ctx, e.client(o.Resource, o.Namespace).Delete, o)
+		if !apierrors.IsConflict(err) {
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return err == nil, err
+		}
+		item, err := e.read(ctx, o)
+		switch {
+		case err != nil:
+			return false, fmt.Errorf("it changed, and cannot be read again: %w", err)
+		case item == nil || string(item.GetUID()) != o.UID:
+			return false, nil
+		}
+		var again Plan
+		if !e.judge(ctx, p, o.Resource, item, &again) {
+			if len(again.Failures) > 0 {
+				return false, again.Failures[0].Err
+			}
+			return false, nil
+		}
+		o = again.Delete[0]
+	}
+	return false, errBusy
+}
+
+// read reads the object as it is now; nil when it is gone. It is a list of one: who may delete on a schedule may list, and
+// need not have the right to get.
+func (e *Executor) read(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
+	list, err := e.client(o.Resource, o.Namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", o.Name).String()})
+	if err != nil || len(list.Items) == 0 {
+		return nil, err
+	}
+	return &list.Items[0], nil
+}
+
+var errBusy = errors.New("it changes all the time")
+
+// Deleter deletes one object by name, as the clients of client-go do.
+type Deleter func(ctx context.Context, name string, o metav1.DeleteOptions, subresources ...string) error
+
+// DeleteExactly deletes the object as it was when the decision was made: a conflict is the answer when it changed, or when
+// it is another one of the same name.
+func DeleteExactly(ctx context.Context, remove Deleter, o Object) error {
+	uid := types.UID(o.UID)
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &o.ResourceVersion}}
+	if o.Propagation != "" {
+		propagation := metav1.DeletionPropagation(o.Propagation)
+		options.PropagationPolicy = &propagation
+	}
+	return remove(ctx, o.Name, options)
+}

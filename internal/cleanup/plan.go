@@ -1,0 +1,246 @@
+package cleanup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Executor plans runs of policies and carries them out. All but Log may be shared.
+type Executor struct {
+	Resources webhookconf.Resources
+	Objects   dynamic.Interface
+	// Root makes the world that conditions and context entries see.
+	Root world.Root
+	// NamespaceLabels are the labels of a namespace; an error when they cannot be told.
+	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
+	Settings        func() *settings.Settings
+	// Protect spares what is labelled as managed by kyverno.
+	Protect bool
+	// Eval evaluates; nil for engine.Eval.
+	Eval func(context.Context, engine.Input) policy.Outcome
+	Log  *slog.Logger
+}
+
+// Object is an object that a policy would delete, as it was when that was decided.
+type Object struct {
+	Resource schema.GroupVersionResource
+	Kind     schema.GroupVersionKind
+	// Namespace is empty for objects that lie in none.
+	Namespace, Name      string
+	UID, ResourceVersion string
+	// Propagation says what becomes of dependents: Foreground, Background or Orphan; empty for the default.
+	Propagation string
+}
+
+// String is Kind/namespace/name, as events name objects.
+func (o Object) String() string { return o.Kind.Kind + "/" + o.Namespace + "/" + o.Name }
+
+// Failure is an object, or a whole kind, that could not be judged or deleted.
+type Failure struct {
+	// Object has no name where Err is about a whole kind.
+	Object Object
+	Err    error
+	// Later: trying again soon may help; what is forbidden, or not served, stays so until somebody does something.
+	Later bool
+}
+
+// Plan is what a run would do.
+type Plan struct {
+	Delete   []Object
+	Failures []Failure
+	// Looked is how many objects were judged.
+	Looked int
+}
+
+// pageSize bounds what one answer of the API server holds.
+const pageSize = 500
+
+// labelManaged, with the value kyverno, marks what our controllers made.
+const labelManaged = "app.kubernetes.io/managed-by"
+
+// Plan judges every object that the policy may be about. The error means that nothing can be said; what could not be listed
+// or judged is in the plan.
+func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
+	out := &Plan{}
+	found, err := e.resources(p, out)
+	if err != nil {
+		return nil, err
+	}
+	planned := map[string]bool{} // UIDs: some objects are served in more than one group or version
+	for _, r := range found {
+		if err := e.list(ctx, p, r, planned, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// listed is a resource to list.
+type listed struct {
+	webhookconf.Resource
+	wild bool // a wildcard brought it
+}
+
+func (r *listed) gvr() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource.Resource}
+}
+
+func (r *listed) gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+}
+
+// resources are the resources that a policy names, each once: where it names no version, in the first one that the API
+// server lists.
+func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
+	var all []listed
+	have := map[schema.GroupVersionResource]bool{}
+	for _, rule := range p.Rules {
+		for _, t := range rule.Targets {
+			if t.Subresource != "" {
+				continue // it is no object
+			}
+			found, err := e.Resources.Find(t.Group, t.Version, t.Kind, "")
+			if err != nil {
+				return nil, fmt.Errorf("find the kind %s: %w", t.Kind, err)
+			}
+			if len(found) == 0 {
+				out.Failures = append(out.Failures, Failure{
+					Object: Object{Kind: schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: t.Kind}},
+					Err:    fmt.Errorf("the API server serves no kind %s", t.Kind),
+				})
+			}
+			for _, r := range found {
+				key := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
+				if wildcard.Has(t.Version) {
+					key.Version = ""
+				}
+				if have[key] || p.Namespace != "" && !r.Namespaced {
+					continue
+				}
+				have[key] = true
+				all = append(all, listed{r, wildcard.Has(t.Kind)})
+			}
+		}
+	}
+	return all, nil
+}
+
+// restarts is how often a list is begun anew that the API server could not go on with.
+const restarts = 3
+
+// list judges the objects of one resource, page by page.
+func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, planned map[string]bool, out *Plan) error {
+	judged := map[string]bool{}
+	options := metav1.ListOptions{Limit: pageSize}
+	for tries := 0; ; {
+		page, err := e.client(r.gvr(), p.Namespace).List(ctx, options)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case apierrors.IsResourceExpired(err) && tries < restarts:
+			options.Continue = "" // what was judged already is known
+			tries++
+			continue
+		case r.wild && (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)):
+			return nil // reviews and the like, which cannot be listed
+		default:
+			out.Failures = append(out.Failures, Failure{
+				Object: Object{Resource: r.gvr(), Kind: r.gvk(), Namespace: p.Namespace},
+				Err:    fmt.Errorf("list %s: %w", r.gvr().GroupResource(), err), Later: !settled(err),
+			})
+			return nil
+		}
+		for i := range page.Items {
+			item := &page.Items[i]
+			if uid := string(item.GetUID()); !judged[uid] && !planned[uid] {
+				judged[uid] = true
+				planned[uid] = e.judge(ctx, p, r.gvr(), item, out)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// settled reports whether the API server's answer stays the same until somebody changes something.
+func settled(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}
+
+func (e *Executor) client(r schema.GroupVersionResource, namespace string) dynamic.ResourceInterface {
+	if namespace == "" {
+		return e.Objects.Resource(r)
+	}
+	return e.Objects.Resource(r).Namespace(namespace)
+}
+
+// judge adds the object to the plan when the policy wants it deleted, and reports whether it did.
+func (e *Executor) judge(ctx context.Context, p *policy.Program, r schema.GroupVersionResource, item *unstructured.Unstructured, out *Plan) bool {
+	o := Object{
+		Resource: r, Kind: item.GroupVersionKind(), Namespace: item.GetNamespace(), Name: item.GetName(),
+		UID: string(item.GetUID()), ResourceVersion: item.GetResourceVersion(),
+	}
+	conf := e.Settings()
+	if item.GetDeletionTimestamp() != nil || !p.Reach().Allows(o.Namespace) || conf.Filtered(o.Kind, "", o.Namespace, o.Name) ||
+		e.Protect && item.GetLabels()[labelManaged] == "kyverno" {
+		return false
+	}
+	out.Looked++
+	eval := e.Eval
+	if eval == nil {
+		eval = engine.Eval
+	}
+	outcome := eval(ctx, engine.Input{
+		Selections: []policy.Selection{{Program: p, Rules: p.Rules}}, Request: e.request(item, &o, conf), Stages: policy.StageDelete, Root: e.Root,
+	})
+	for _, w := range outcome.Work {
+		if w.Kind == policy.WorkDelete {
+			o.Propagation = w.Propagation
+			out.Delete = append(out.Delete, o)
+			return true
+		}
+	}
+	for _, result := range outcome.Results {
+		if result.Status == policy.StatusError {
+			out.Failures = append(out.Failures, Failure{Object: o, Err: errors.New(strings.TrimSpace(result.Message)), Later: true})
+			break
+		}
+	}
+	return false
+}
+
+// request is the object as rules see it: there is no requester, and no operation of interest.
+func (e *Executor) request(item *unstructured.Unstructured, o *Object, s *settings.Settings) *policy.Request {
+	conf := policy.Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
+	if conf.MaxContextSize <= 0 {
+		conf.MaxContextSize = -1
+	}
+	return &policy.Request{
+		Origin: policy.FromScan, Operation: policy.Create, GVK: o.Kind, RequestGVK: o.Kind, GVR: o.Resource,
+		Namespace: o.Namespace, Name: o.Name, Object: value.Of(item.Object), Conf: conf,
+		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return e.NamespaceLabels(ctx, o.Namespace) },
+	}
+}

@@ -1,0 +1,232 @@
+package cleanup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Annotations of cleanup policies.
+const (
+	// PreviewAnnotation, when true, makes runs list what they would delete.
+	PreviewAnnotation = "ephor.dev/cleanup-preview"
+	// ClaimAnnotation says which replica began a run, and for which time of the schedule.
+	ClaimAnnotation = "ephor.dev/cleanup-run"
+)
+
+// Previews reports whether a policy with these annotations only lists. Any other value than false counts as true: a slip in
+// it must not delete anything.
+func Previews(annotations map[string]string) bool {
+	v, ok := annotations[PreviewAnnotation]
+	return ok && v != "false"
+}
+
+// Reasons of the condition Ready.
+const (
+	reasonSucceeded = "Succeeded"
+	reasonFailed    = "Failed"
+	reasonPreview   = "Preview"
+	reasonLimit     = "LimitExceeded"
+)
+
+// run carries a policy out that is due.
+func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Unstructured) outcome {
+	p := e.program
+	switch err := c.claim(ctx, e, object); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return outcome{stale: true}
+	case err != nil:
+		return outcome{failed: fmt.Errorf("claim the run: %w", err)}
+	}
+	plan, err := c.Executor.Plan(ctx, p)
+	if err != nil {
+		return outcome{failed: err}
+	}
+	failures := 0
+	var later, lasting error
+	fail := func(f Failure, doing string) {
+		if ctx.Err() != nil {
+			return
+		}
+		failures++
+		c.Observer.CleanupFailed(p, f.Object.Kind.Kind, f.Object.Namespace, f.Object.Propagation)
+		note := fmt.Sprintf("failed to clean up the target resource %s: %v", f.Object, f.Err)
+		related := reference(f.Object)
+		if f.Object.Name == "" {
+			note, related = "failed to clean up: "+f.Err.Error(), event.Reference{}
+		}
+		c.record(p, event.Event{Related: related, Reason: event.PolicyError, Action: event.None, Note: note})
+		c.Log.Warn("cleanup failed", "policy", p.Key(), "doing", doing, "object", f.Object.String(), "error", f.Err)
+		switch {
+		case f.Later && later == nil:
+			later = fmt.Errorf("%s: %w", f.Object, f.Err)
+		case !f.Later && lasting == nil:
+			lasting = f.Err
+		}
+	}
+	for _, f := range plan.Failures {
+		fail(f, "judge")
+	}
+	if Previews(object.GetAnnotations()) {
+		text := "would delete " + Listing(plan.Delete, 20)
+		c.record(p, event.Event{Type: event.Normal, Reason: event.DeletionPreview, Action: event.None, Note: text})
+		return outcome{done: later == nil, failed: later, reason: reasonPreview, message: text}
+	}
+	if n := len(plan.Delete); c.MaxDeletions > 0 && n > c.MaxDeletions {
+		err := fmt.Errorf("nothing was deleted: the run would delete %d objects, more than --maxDeletionsPerRun=%d", n, c.MaxDeletions)
+		c.record(p, event.Event{Type: event.Warning, Reason: event.DeletionLimit, Action: event.None, Note: err.Error()})
+		c.Observer.CleanupStopped(p)
+		c.Log.Warn("a cleanup run was stopped", "policy", p.Key(), "deletions", n, "limit", c.MaxDeletions)
+		return outcome{stopped: err}
+	}
+	deleted := 0
+	for _, o := range plan.Delete {
+		if err := ctx.Err(); err != nil {
+			return outcome{failed: err}
+		}
+		gone, err := c.Executor.Delete(ctx, p, o)
+		switch {
+		case err != nil:
+			fail(Failure{Object: o, Err: err, Later: true}, "delete")
+		case gone:
+			deleted++
+			c.Observer.CleanupDeleted(p, o.Kind.Kind, o.Namespace, o.Propagation)
+			c.record(p, event.Event{
+				Related: reference(o), Reason: event.PolicyApplied, Action: event.ResourceCleanedUp,
+				Note: "successfully cleaned up the target resource " + o.String(),
+			})
+		}
+	}
+	c.Log.Info("cleanup policy was executed", "policy", p.Key(), "looked", plan.Looked, "deleted", deleted, "failures", failures)
+	if later != nil {
+		return outcome{failed: later}
+	}
+	message := "deleted " + count(deleted)
+	if lasting != nil {
+		message = cut(message + "; " + lasting.Error())
+	}
+	return outcome{done: true, reason: reasonSucceeded, message: message}
+}
+
+// claim notes on the policy that the run begins. The write is refused when the policy is not as it was read, so that nothing
+// is deleted on the word of one that was changed or deleted since, and of two replicas that try only one begins.
+func (c *Controller) claim(ctx context.Context, e *entry, object *unstructured.Unstructured) error {
+	c.mu.Lock()
+	due := c.due(e)
+	c.mu.Unlock()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": object.GetUID(), "resourceVersion": object.GetResourceVersion(),
+		"annotations": map[string]any{ClaimAnnotation: due.UTC().Format(time.RFC3339) + " " + c.Identity},
+	}})
+	if err != nil {
+		return err
+	}
+	return c.Client.Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
+}
+
+func named(object *unstructured.Unstructured) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(object.GroupVersionKind())
+	u.SetNamespace(object.GetNamespace())
+	u.SetName(object.GetName())
+	return u
+}
+
+// writeStatus tells what became of the run. The time of the run is written after a success only.
+func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstructured.Unstructured, out outcome, began time.Time) error {
+	if out.stale {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c.mu.Lock()
+	stored := e.object // perhaps newer
+	c.mu.Unlock()
+	s := statusOf(stored)
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: out.reason, Message: out.message, LastTransitionTime: metav1.NewTime(began)}
+	if err := errors.Join(out.broken, out.stopped, out.failed); err != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, cut(err.Error())
+		if out.stopped != nil {
+			ready.Reason = reasonLimit
+		}
+	}
+	changed := meta.SetStatusCondition(&s.Conditions, ready)
+	if !changed && !out.done {
+		return nil
+	}
+	status := map[string]any{"conditions": s.Conditions}
+	if out.done {
+		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
+	}
+	// Without a resourceVersion: what is true of the run stays true when somebody edits the policy meanwhile.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
+	if err != nil {
+		return err
+	}
+	err = c.Client.Status().Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}
+
+// maxMessage keeps a status readable.
+const maxMessage = 1024
+
+func cut(s string) string {
+	if len(s) > maxMessage {
+		return strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
+	return s
+}
+
+func (c *Controller) record(p *policy.Program, e event.Event) {
+	e.Regarding, e.Controller = event.PolicyReference(p), event.CleanupController
+	c.Events.Record(e)
+}
+
+func reference(o Object) event.Reference {
+	return event.Reference{APIVersion: o.Kind.GroupVersion().String(), Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
+}
+
+// Listing says how many objects there are and names the first few.
+func Listing(objects []Object, most int) string {
+	var b strings.Builder
+	b.WriteString(count(len(objects)))
+	for i, o := range objects {
+		switch {
+		case i == most:
+			fmt.Fprintf(&b, " and %d more", len(objects)-most)
+			return b.String()
+		case i == 0:
+			b.WriteString(": ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(o.String())
+	}
+	return b.String()
+}

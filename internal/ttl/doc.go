@@ -1,0 +1,13 @@
+// Package ttl deletes objects when the time is over that their label cleanup.kyverno.io/ttl says.
+//
+//	m := ttl.New(options)
+//	m.Run(ctx)           // on one replica
+//
+// Every resource that the process may watch, list and delete is watched, as metadata, for objects with the label. What is
+// permitted and served is looked at again at an interval. An object is deleted with the UID and the resourceVersion on which
+// it was decided that its time is over.
+//
+// It does not read the label's formats (schedule does) and answers no reviews (admission does).
+//
+// Floor 7: imports schedule, event, and cleanup for the exact deletion.
+package ttl

@@ -1,0 +1,190 @@
+package ttl
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/metadata"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/schedule"
+)
+
+// Observer counts what happens. Its methods are called by many goroutines.
+type Observer interface {
+	// TTLDeleted counts an object that was deleted, TTLFailed one that could not be.
+	TTLDeleted(r schema.GroupVersionResource, namespace string)
+	TTLFailed(r schema.GroupVersionResource, namespace string)
+	// TTLStopped counts a round in which nothing was deleted because it would have been too much.
+	TTLStopped(r schema.GroupVersionResource)
+	// Reconciled counts a round of the manager.
+	Reconciled(controller string)
+}
+
+// Options of a Manager.
+type Options struct {
+	Discovery discovery.ServerResourcesInterface
+	Metadata  metadata.Interface
+	// Allowed reports whether the process may do verb on all objects of the resource.
+	Allowed func(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error)
+	// Every is how often it is looked again at what is served and permitted.
+	Every time.Duration
+	// MaxDeletions stops a round that would delete more objects of one resource; 0 for no limit. With a limit there is one
+	// round for each Every, without one objects go when their time is over.
+	MaxDeletions int
+	// Namespace is where the process runs; events about limits regard it.
+	Namespace string
+	Events    event.Recorder
+	Observer  Observer
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Name is the manager's name in metrics.
+const Name = "ttl-controller-manager"
+
+// Manager watches resources.
+type Manager struct {
+	Options
+
+	mu       sync.Mutex
+	watchers map[schema.GroupVersionResource]*watcher
+}
+
+// New returns a Manager that watches nothing yet.
+func New(o Options) *Manager {
+	return &Manager{Options: o, watchers: map[schema.GroupVersionResource]*watcher{}}
+}
+
+// Watched are the resources that are watched, in order.
+func (m *Manager) Watched() []schema.GroupVersionResource {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(m.watchers), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) })
+}
+
+// retryServed is how soon it is asked again what is served when nobody answered.
+const retryServed = 5 * time.Second
+
+// Run watches until ctx is done, and returns when all watches have ended.
+func (m *Manager) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer m.drop(func(schema.GroupVersionResource) bool { return true })
+	for {
+		pause := m.Every
+		if err := m.adjust(ctx, &running); err != nil && ctx.Err() == nil {
+			m.Log.Error("the resources with TTL labels cannot be found, will try again", "error", err)
+			pause = min(pause, retryServed)
+		}
+		m.Observer.Reconciled(Name)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// adjust begins and ends watches, so that exactly what is served and permitted is watched. What could not be found out
+// stays as it is.
+func (m *Manager) adjust(ctx context.Context, running *sync.WaitGroup) error {
+	served, unknown, err := m.served()
+	if err != nil {
+		return err
+	}
+	wanted := map[schema.GroupVersionResource]bool{}
+	var failed error
+	for _, r := range served {
+		allowed, err := m.allowed(ctx, r)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			unknown[r.GroupVersion()] = true
+			continue
+		}
+		if wanted[r] = allowed; allowed {
+			m.watch(ctx, running, r)
+		}
+	}
+	m.drop(func(r schema.GroupVersionResource) bool { return !wanted[r] && !unknown[r.GroupVersion()] })
+	return failed
+}
+
+// served are the resources with the three verbs, each in its preferred version, and the groups of which it is not known.
+func (m *Manager) served() ([]schema.GroupVersionResource, map[schema.GroupVersion]bool, error) {
+	unknown := map[schema.GroupVersion]bool{}
+	lists, err := m.Discovery.ServerPreferredResources()
+	if failed := (*discovery.ErrGroupDiscoveryFailed)(nil); errors.As(err, &failed) {
+		for gv := range failed.Groups {
+			unknown[gv] = true // a broken aggregated API does not hide the others
+		}
+	} else if err != nil {
+		return nil, nil, err
+	}
+	var out []schema.GroupVersionResource
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for i := range list.APIResources {
+			r := &list.APIResources[i]
+			verbs := []string(r.Verbs)
+			if !strings.Contains(r.Name, "/") && slices.Contains(verbs, "list") && slices.Contains(verbs, "watch") && slices.Contains(verbs, "delete") {
+				out = append(out, gv.WithResource(r.Name))
+			}
+		}
+	}
+	return out, unknown, nil
+}
+
+// allowed reports whether the process has the rights that deleting on time takes.
+func (m *Manager) allowed(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
+	for _, verb := range []string{"delete", "watch", "list"} { // the rarest first: one question settles most resources
+		if ok, err := m.Allowed(ctx, verb, r); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// watch begins to watch a resource, unless it is watched already.
+func (m *Manager) watch(ctx context.Context, running *sync.WaitGroup, r schema.GroupVersionResource) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.watchers[r] != nil {
+		return
+	}
+	// What cannot be listed, whatever the permissions say, would be tried again and again.
+	if _, err := m.Metadata.Resource(r).List(ctx, metav1.ListOptions{LabelSelector: schedule.TTLLabel, Limit: 1}); err != nil {
+		m.Log.Debug("TTL labels are not watched", "resource", r.String(), "error", err)
+		return
+	}
+	w := newWatcher(m, r)
+	ctx, w.stop = context.WithCancel(ctx)
+	m.watchers[r] = w
+	m.Log.Info("TTL labels are watched", "resource", r.String())
+	running.Go(func() { w.run(ctx) })
+}
+
+// drop ends the watches that f says.
+func (m *Manager) drop(f func(schema.GroupVersionResource) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for r, w := range m.watchers {
+		if f(r) {
+			w.stop()
+			delete(m.watchers, r)
+			m.Log.Info("TTL labels are no longer watched", "resource", r.String())
+		}
+	}
+}
