@@ -72,7 +72,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
-	printTable()
+	printTable(code == 0)
 	os.Exit(code)
 }
 
@@ -116,7 +116,7 @@ func (r row) String() string {
 }
 
 // printTable prints all figures once more, together.
-func printTable() {
+func printTable(passed bool) {
 	if len(table) == 0 {
 		return
 	}
@@ -128,7 +128,11 @@ func printTable() {
 			missed++
 		}
 	}
-	fmt.Printf("soak: %d figures, %d missed\n", len(table), missed)
+	verdict := "ok"
+	if !passed {
+		verdict = "FAILED: a figure missed its target, or a test failed above"
+	}
+	fmt.Printf("soak: %d figures, %d missed: %s\n", len(table), missed, verdict)
 }
 
 func median[T cmp.Ordered](v []T) T {
