@@ -1,0 +1,196 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/status"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// process is the state of the admission controller.
+type process struct {
+	flags     *admissionFlags
+	env       env
+	log       *slog.Logger
+	manager   manager.Manager
+	catalog   *catalog.Catalog
+	settings  *settings.Store
+	certs     *certificates
+	unlocked  unlocked
+	heartbeat *heartbeat
+	events    *event.Queue
+	work      *updaterequest.Writer
+	// installation is what the webhook configurations go away with.
+	installation *installation
+	policies     *policies
+	globals      *globals
+	discovery    *webhookconf.Discovery
+	cluster      *cluster
+
+	observing *observing
+
+	wakeBindings trigger
+	filled       atomic.Bool // caches are filled and all policies compiled
+	rolesWanted  atomic.Bool // some policy asks for roles
+	rolesKnown   atomic.Bool // the bindings are indexed
+}
+
+// ready tells why this replica cannot serve yet. It is a matter of this replica alone.
+func (p *process) ready() error {
+	if err := p.certs.ready(); err != nil {
+		return err
+	}
+	if !p.filled.Load() {
+		return errors.New("the policies have not been read yet")
+	}
+	if p.rolesWanted.Load() && !p.rolesKnown.Load() {
+		return errors.New("the role bindings have not been read yet")
+	}
+	return nil
+}
+
+// watch starts the informers with their handlers and waits until everything that exists has been taken in.
+func (p *process) watch(ctx context.Context) error {
+	config := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    p.loadSettings,
+		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
+		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policies.changed.fire() },
+	}
+	drift := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { p.policies.changed.fire() },
+		UpdateFunc: func(any, any) { p.policies.changed.fire() },
+		DeleteFunc: func(any) { p.policies.changed.fire() },
+	}
+	all := []watched{
+		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
+		{ownerObject(), drift},
+		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
+		{policyObject(globalEntryGVK), p.globals.handler()},
+		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
+	}
+	if p.flags.exceptions.on() {
+		follow := &exceptions{flags: p.flags.exceptions, catalog: p.catalog, log: p.log}
+		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+	}
+	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {
+		return err
+	}
+	if err := p.watchKinds(ctx); err != nil {
+		return err
+	}
+	p.globals.settle(ctx)
+	p.filled.Store(true)
+	return nil
+}
+
+func (p *process) loadSettings(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok || cm.Name != p.env.configMap {
+		return
+	}
+	p.unlocked.load(cm)
+	s, diags := settings.Parse(cm.Data)
+	for _, d := range diags {
+		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
+	}
+	usable, mistakes := webhookconf.CheckConditions(s.Webhook.MatchConditions)
+	for _, err := range mistakes {
+		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", "data.matchConditions", "mistake", err)
+	}
+	s.Webhook.MatchConditions = usable // nobody else holds the settings yet
+	p.settings.Set(s)
+	p.wakeBindings.fire()
+	p.policies.changed.fire()
+}
+
+// every starts what runs in each replica.
+func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
+	changed, cancel := p.catalog.Subscribe()
+	running.Go(func() {
+		defer cancel()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+				p.observing.metrics.Forget()
+				p.wakeBindings.fire()
+			}
+		}
+	})
+	for _, t := range []task{
+		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
+		p.certs.watch(),
+		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
+	} {
+		t = p.observing.counted(t)
+		running.Go(func() { t.run(ctx, p.log) })
+	}
+}
+
+// watchBindings begins to cache role bindings as soon as a policy or the settings ask for roles.
+func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
+	if p.rolesKnown.Load() {
+		return 0, nil
+	}
+	wanted := p.settings.Load().NeedsRoles()
+	for _, program := range p.catalog.Snapshot().Programs() {
+		for _, r := range program.Rules {
+			wanted = wanted || r.Needs.Roles
+		}
+	}
+	if !wanted {
+		return 0, nil
+	}
+	p.rolesWanted.Store(true)
+	if err := p.cluster.indexBindings(ctx); err != nil {
+		return 0, fmt.Errorf("watch role bindings: %w", err)
+	}
+	p.rolesKnown.Store(true)
+	return 0, nil
+}
+
+// leaderTasks are the controllers that only one replica runs.
+func (p *process) leaderTasks() []task {
+	f, e, m := p.flags, p.env, p.manager
+	follow := &follow{
+		catalog: p.catalog, policies: p.policies, settings: p.settings, resources: p.discovery, reader: m.GetCache(),
+		certs: p.certs, unlocked: &p.unlocked, heartbeat: p.heartbeat,
+		options: webhookconf.Options{
+			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,
+			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
+			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
+		},
+		installation: p.installation,
+		apply: &webhookconf.Reconciler{
+			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
+		},
+		status: &status.Writer{Client: m.GetClient()},
+		log:    p.log,
+	}
+	tasks := []task{
+		{name: "webhooks", wake: p.policies.changed, once: follow.once},
+		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
+		{name: "global-context", wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
+	}
+	tasks = append(tasks, p.certs.leaderTasks()...)
+	for i := range tasks {
+		tasks[i] = p.observing.counted(tasks[i])
+	}
+	return tasks
+}
