@@ -91,9 +91,8 @@ func TestWebhooksByHand(t *testing.T) {
 		if strings.Contains(before[name], "webhooks:0") {
 			continue // nothing in it to be edited
 		}
-		for _, h := range hands {
-			if short && deeds%5 > 0 {
-				deeds++
+		for i, h := range hands {
+			if short && i%5 != deeds%5 || h.what == "sideEffects" && strings.Contains(before[name], `"sideEffects":"None"`) {
 				continue
 			}
 			do(h.what+" of "+name, []string{name}, func() { p.kubectl("patch", name, "--type="+h.kind, "-p", h.patch) })
