@@ -66,6 +66,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
 		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), observing: observing,
+		optional: optional{cache: m.GetCache(), log: log},
 	}
 	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
 	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)

@@ -79,10 +79,6 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
 	shared := true // bindings are only read
 	noDrain := time.Duration(0)
-	exceptions := cache.ByObject{}
-	if ns := f.exceptions.namespace; f.exceptions.on() && ns != allNamespaces {
-		exceptions.Namespaces = map[string]cache.Config{ns: {}}
-	}
 	m, err := manager.New(cfg, manager.Options{
 		Scheme:                  scheme,
 		LeaderElection:          false,
@@ -91,18 +87,17 @@ func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (m
 		GracefulShutdownTimeout: &noDrain,
 		Cache: cache.Options{
 			SyncPeriod:       &f.resyncPeriod,
-			DefaultTransform: stripManagedFields,
-			ByObject: map[client.Object]cache.ByObject{
+			DefaultTransform: f.exceptions.transform,
+			ByObject: map[client.Object]cache.ByObject{ // only kinds that are always there
 				&corev1.Secret{}:    {Namespaces: own, Transform: onlySecrets(f.certificateFlags)},
 				&corev1.ConfigMap{}: {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
 				&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-				policyObject(exceptionGVK):                    exceptions,
-				namespaceObject():                             {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
-				crdObject():                                   {Transform: onlyIdentity},
-				ownerObject():                                 {Label: owners, Transform: onlyIdentity},
-				&rbacv1.RoleBinding{}:                         {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
-				&rbacv1.ClusterRoleBinding{}:                  {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
+				namespaceObject():            {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+				crdObject():                  {Transform: onlyIdentity},
+				ownerObject():                {Label: owners, Transform: onlyIdentity},
+				&rbacv1.RoleBinding{}:        {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
+				&rbacv1.ClusterRoleBinding{}: {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
 			},
 		},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: false}},

@@ -40,6 +40,16 @@ func (f *exceptionFlags) accepts(namespace string) bool {
 	return f.on() && (f.namespace == allNamespaces || f.namespace == namespace)
 }
 
+// transform is for a cache: it keeps the contents of the exceptions that count, and of no others, since anybody may fill
+// memory with those.
+func (f *exceptionFlags) transform(obj any) (any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && u.GroupVersionKind() == exceptionGVK && !f.accepts(u.GetNamespace()) {
+		delete(u.Object, "spec")
+		u.SetAnnotations(nil)
+	}
+	return stripManagedFields(obj)
+}
+
 // exceptions follows the PolicyExceptions: it compiles what is new or changed and gives it to the catalog, which joins
 // it to the rules.
 type exceptions struct {

@@ -106,3 +106,17 @@ func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// The exceptions that do not count take hardly any memory.
+func TestCacheOfExceptions(t *testing.T) {
+	for namespace, kept := range map[string]bool{"named": true, "other": false} {
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"match": "x"}}}
+		u.SetGroupVersionKind(exceptionGVK)
+		u.SetNamespace(namespace)
+		u.SetAnnotations(map[string]string{"a": "b"})
+		out, err := (&exceptionFlags{enabled: true, namespace: "named"}).transform(u)
+		if err != nil || (u.Object["spec"] != nil) != kept || (u.GetAnnotations() != nil) != kept || u.GetNamespace() != namespace || out != any(u) {
+			t.Errorf("%s: %v, %v", namespace, out, err)
+		}
+	}
+}

@@ -43,6 +43,8 @@ type process struct {
 	cluster      *cluster
 
 	observing *observing
+	// optional are the kinds that may be missing.
+	optional optional
 
 	wakeBindings trigger
 	filled       atomic.Bool // caches are filled and all policies compiled
@@ -80,12 +82,15 @@ func (p *process) watch(ctx context.Context) error {
 		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
 		{ownerObject(), drift},
 		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
-		{policyObject(globalEntryGVK), p.globals.handler()},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
 	}
+	some := []watched{{policyObject(globalEntryGVK), p.globals.handler()}}
 	if p.flags.exceptions.on() {
 		follow := &exceptions{flags: p.flags.exceptions, catalog: p.catalog, log: p.log}
-		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+		some = append(some, watched{policyObject(exceptionGVK), follow.handler()})
+	}
+	if err := p.optional.watch(ctx, some); err != nil {
+		return err
 	}
 	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {
 		return err
@@ -136,6 +141,7 @@ func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
 		p.certs.watch(),
+		p.optional.task(),
 		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
 	} {
 		t = p.observing.counted(t)

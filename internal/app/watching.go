@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -22,7 +23,7 @@ func watchAll(ctx context.Context, from cache.Cache, all []watched) error {
 	for _, w := range all {
 		informer, err := from.GetInformer(ctx, w.object, cache.BlockUntilSynced(false))
 		if err != nil {
-			return fmt.Errorf("watch %T: %w", w.object, err)
+			return fmt.Errorf("watch %s: %w", kindOf(w.object), err)
 		}
 		registration, err := informer.AddEventHandler(w.handler)
 		if err != nil {
@@ -34,6 +35,14 @@ func watchAll(ctx context.Context, from cache.Cache, all []watched) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// kindOf names the kind of an object for people.
+func kindOf(o client.Object) string {
+	if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "" {
+		return kind
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
 }
 
 // onlySecrets keeps the contents of the two Secrets of a server, and of no other one: they may be of any type when
