@@ -5,20 +5,22 @@
 //	for _, doc := range charts.Documents(text) { … }
 //
 // values/⟨name⟩.yaml are the values of rendered/⟨name⟩.yaml. It only carries; applying is up to the caller. Its tests hold
-// the chart itself to account (testdata: what each switch changes). It imports nothing of Ephor but config/crds.
+// the chart itself to account (testdata: what each switch changes). It imports nothing of Ephor.
 package charts
 
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
-	"github.com/ephor-dev/ephor/config/crds"
+	"sigs.k8s.io/yaml"
 )
 
-//go:embed rendered/*.yaml
-var rendered embed.FS
+//go:embed rendered/*.yaml ephor/definitions/*.json
+var files embed.FS
 
 // Names of objects in every render here.
 const (
@@ -31,13 +33,12 @@ const (
 	AdmissionTLSSecret      = AdmissionService + "." + Namespace + ".svc.kyverno-tls-pair"
 )
 
-// crdLine stands for the text of a CustomResourceDefinition, which config/crds has; what the chart adds to its metadata
-// follows.
+// crdLine stands for a CustomResourceDefinition of ephor/definitions; what the chart adds to its metadata follows.
 const crdLine = "# crd: "
 
 // YAML is the render with the values of that name (dev, standard, …), documents separated by ---.
 func YAML(values string) ([]byte, error) {
-	text, err := rendered.ReadFile("rendered/" + values + ".yaml")
+	text, err := files.ReadFile("rendered/" + values + ".yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -45,15 +46,37 @@ func YAML(values string) ([]byte, error) {
 	for _, doc := range documents(string(text)) {
 		line, metadata, _ := strings.Cut(doc, "\n")
 		if file, ok := strings.CutPrefix(line, crdLine); ok {
-			original := string(crds.File(file))
-			if original == "" {
-				return nil, fmt.Errorf("charts: there is no definition %s in config/crds", file)
+			if doc, err = definition(file, metadata); err != nil {
+				return nil, fmt.Errorf("charts: %s: %w", file, err)
 			}
-			doc = strings.Replace(strings.TrimPrefix(original, "---\n"), "\nmetadata:\n", "\nmetadata:\n"+strings.TrimSuffix(metadata, "\n")+"\n", 1)
 		}
 		out.WriteString("---\n" + strings.TrimSuffix(doc, "\n") + "\n")
 	}
 	return out.Bytes(), nil
+}
+
+// definition is the file with the metadata (YAML) added, as JSON, which is YAML too.
+func definition(file, metadata string) (string, error) {
+	text, err := files.ReadFile("ephor/definitions/" + file)
+	if err != nil {
+		return "", err
+	}
+	var added map[string]any
+	if err := yaml.Unmarshal([]byte(metadata), &added); err != nil {
+		return "", err
+	}
+	var object struct {
+		APIVersion string          `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Metadata   map[string]any  `json:"metadata"`
+		Spec       json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(text, &object); err != nil {
+		return "", err
+	}
+	maps.Copy(object.Metadata, added)
+	out, err := json.Marshal(object)
+	return string(out), err
 }
 
 // Documents takes YAML apart into the texts of its documents, without empty ones.

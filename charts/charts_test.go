@@ -1,6 +1,8 @@
 package charts_test
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,9 +14,12 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/diff"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/charts"
+	"github.com/ephor-dev/ephor/config/crds"
 	"github.com/ephor-dev/ephor/hack/chart/helm"
 	"github.com/ephor-dev/ephor/hack/chart/values"
 )
@@ -139,7 +144,7 @@ func TestRendered(t *testing.T) {
 		}
 		definitions := 0
 		for i := range got {
-			if got[i].ID() != want[i].ID() || got[i].Text != want[i].Text {
+			if got[i].ID() != want[i].ID() || !same(t, got[i], want[i]) {
 				t.Errorf("%s: %s differs from what the chart renders: run hack/generate.sh", name, want[i].ID())
 			}
 			if got[i].Kind == "CustomResourceDefinition" {
@@ -148,6 +153,75 @@ func TestRendered(t *testing.T) {
 		}
 		if definitions < 6 {
 			t.Errorf("%s: only %d definitions", name, definitions)
+		}
+	}
+}
+
+// same tells whether both texts are equal; definitions are JSON here and YAML there.
+func same(t *testing.T, a, b helm.Document) bool {
+	t.Helper()
+	if a.Kind != "CustomResourceDefinition" {
+		return a.Text == b.Text
+	}
+	var x, y any
+	if err := errors.Join(yaml.Unmarshal([]byte(a.Text), &x), yaml.Unmarshal([]byte(b.Text), &y)); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// The chart's definitions are those of config/crds, but for the length of descriptions.
+func TestDefinitions(t *testing.T) {
+	for _, d := range template(t, "--set", "crds.install=true", "--set-json", "crds.annotations={}") {
+		if d.Kind != "CustomResourceDefinition" {
+			continue
+		}
+		plural, group, _ := strings.Cut(d.Name, ".")
+		var got, want apiextensionsv1.CustomResourceDefinition
+		if err := errors.Join(yaml.UnmarshalStrict([]byte(d.Text), &got), yaml.UnmarshalStrict(crds.File(group+"_"+plural+".yaml"), &want)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range got.Spec.Versions {
+			v := &got.Spec.Versions[i]
+			spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+			if spec.Type != "" && spec.Description == "" {
+				t.Errorf("%s %s: nothing for kubectl explain", d.Name, v.Name)
+			}
+		}
+		got.ObjectMeta, want.ObjectMeta = metav1.ObjectMeta{}, metav1.ObjectMeta{}
+		if !reflect.DeepEqual(bare(t, got), bare(t, want)) {
+			t.Errorf("%s is not that of config/crds: run hack/generate.sh", d.Name)
+		}
+	}
+}
+
+// bare is the definition as plain values without descriptions.
+func bare(t *testing.T, d apiextensionsv1.CustomResourceDefinition) any {
+	t.Helper()
+	text, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatal(err)
+	}
+	strip(v)
+	return v
+}
+
+func strip(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, isText := v["description"].(string); isText {
+			delete(v, "description")
+		}
+		for _, below := range v {
+			strip(below)
+		}
+	case []any:
+		for _, below := range v {
+			strip(below)
 		}
 	}
 }

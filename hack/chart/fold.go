@@ -2,18 +2,22 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/hack/chart/helm"
 )
 
 // fold joins rendered documents to one text. A CustomResourceDefinition is not repeated there: it becomes one line that
-// names its file in crds, followed by the metadata that the chart puts before the name; package charts unfolds it.
-// Anything else that the chart changed in the file is an error.
-func fold(docs []helm.Document, crds string) ([]byte, error) {
+// names its file in definitions, followed by the metadata that the chart adds; package charts unfolds it. Anything else
+// that the chart changed in the file is an error.
+func fold(docs []helm.Document, definitions string) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("# Made by hack/generate.sh from charts/ephor; do not edit.\n")
 	for _, doc := range docs {
@@ -23,20 +27,26 @@ func fold(docs []helm.Document, crds string) ([]byte, error) {
 			continue
 		}
 		plural, group, _ := strings.Cut(doc.Name, ".")
-		file := group + "_" + plural + ".yaml"
-		original, err := os.ReadFile(filepath.Join(crds, file))
+		file := group + "_" + plural + ".json"
+		text, err := os.ReadFile(filepath.Join(definitions, file))
 		if err != nil {
 			return nil, err
 		}
-		head, tail, ok := strings.Cut(strings.TrimPrefix(string(original), "---\n"), "\nmetadata:\n")
-		if !ok {
-			return nil, fmt.Errorf("%s has no metadata", file)
+		var original, rendered map[string]any
+		if err := json.Unmarshal(text, &original); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		added, ok := strings.CutPrefix(doc.Text, head+"\nmetadata:\n")
-		if ok {
-			added, ok = strings.CutSuffix(strings.TrimRight(added, "\n"), strings.TrimRight(tail, "\n"))
+		if err := yaml.Unmarshal([]byte(doc.Text), &rendered); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if !ok {
+		metadata, _ := rendered["metadata"].(map[string]any)
+		delete(metadata, "name")
+		added, err := yaml.Marshal(metadata)
+		if err != nil {
+			return nil, err
+		}
+		rendered["metadata"] = original["metadata"]
+		if !reflect.DeepEqual(original, rendered) {
 			return nil, fmt.Errorf("%s is rendered with more changes than to its metadata", file)
 		}
 		fmt.Fprintf(&out, "# crd: %s\n%s", file, added)

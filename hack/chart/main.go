@@ -1,5 +1,6 @@
 // Command chart makes what is derived from the chart in charts/ephor:
 //
+//	charts/ephor/definitions/*.json   from config/crds
 //	charts/ephor/values.schema.json   from values.yaml and its comments
 //	docs/install.md                   the tables of values, between its markers
 //	charts/rendered/*.yaml            what the chart installs with charts/values/*.yaml, for development control planes
@@ -30,6 +31,10 @@ func main() {
 
 func generate(root string) error {
 	dir := filepath.Join(root, "charts", "ephor")
+	definitions := filepath.Join(dir, "definitions")
+	if err := writeDefinitions(filepath.Join(root, "config", "crds"), definitions); err != nil {
+		return err
+	}
 	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
 	if err != nil {
 		return err
@@ -57,7 +62,7 @@ func generate(root string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", set, err)
 		}
-		rendered, err := fold(docs, filepath.Join(root, "config", "crds"))
+		rendered, err := fold(docs, definitions)
 		if err != nil {
 			return fmt.Errorf("%s: %w", set, err)
 		}
