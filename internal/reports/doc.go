@@ -1,0 +1,15 @@
+// Package reports keeps the policy reports of a cluster: one PolicyReport or ClusterPolicyReport for each resource, named
+// by the resource's UID and owned by it, that holds what the rules say of it (control plane reference §6.4).
+//
+//	w := reports.New(reports.Options{Client: client, Metadata: client, Again: scanner.Again, …})
+//	go w.Run(ctx, ready)
+//	changed, err := w.Put(ctx, outcome)
+//
+// A report is written only when what it says changes: times alone are no change. Reports that somebody else changes or
+// deletes are noticed, and Again is asked for what they should say. What is kept of a report is a hash of what it says
+// and the version that was written.
+//
+// The package judges nothing (package scan does) and words nothing (package report does).
+//
+// Floor 7: imports floors 0–6.
+package reports

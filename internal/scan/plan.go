@@ -1,0 +1,130 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Resource is a kind as the API server serves it.
+type Resource struct {
+	schema.GroupVersionResource
+	Kind string
+}
+
+// GVK is the resource's kind with group and version.
+func (r Resource) GVK() schema.GroupVersionKind { return r.GroupVersion().WithKind(r.Kind) }
+
+// disabledLabel on a policy, with whatever value, keeps its results out of reports.
+const disabledLabel = "reports.kyverno.io/disabled"
+
+// unreported are groups and kinds that are not scanned even where a policy names all kinds: reports about reports would
+// never come to an end, and events come faster than they can be judged.
+var unreportedGroups = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
+
+func unreported(r Resource) bool {
+	return r.Kind == "Event" || slices.Contains(unreportedGroups, r.Group)
+}
+
+// scannable reports whether the rule can be judged in a scan: it judges resources and needs no user. A rule whose
+// variables cannot be told beforehand is judged, and ends in an error where it does ask for a user.
+func scannable(p *policy.Program, r *policy.Rule) bool {
+	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.Kind == "verifyImages" {
+		return false
+	}
+	if _, off := p.Labels[disabledLabel]; off {
+		return false
+	}
+	n := r.Needs
+	unknown := n.User && n.Roles && n.OldObject && n.Operation
+	return unknown || !n.User && !n.Roles
+}
+
+// set is a kind with the policies that name it. It is immutable.
+type set struct {
+	resource Resource
+	snapshot *catalog.Snapshot
+	programs []*policy.Program
+	// revision is another one as soon as the policies are.
+	revision uint64
+	// namespaceLabels: some rule looks at the labels of namespaces.
+	namespaceLabels bool
+}
+
+// kinds are the kinds to scan. A resource that is served in several versions is scanned in one.
+type kinds map[schema.GroupResource]*set
+
+// plan finds the kinds to scan. What could not be found out is the error; the other kinds are there.
+func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (kinds, error) {
+	out := kinds{}
+	var errs []error
+	for _, p := range s.Programs() {
+		for _, r := range p.Rules {
+			if !scannable(p, r) {
+				continue
+			}
+			for _, t := range r.Targets {
+				if t.Subresource != "" || len(t.Operations) > 0 && !slices.Contains(t.Operations, policy.Create) {
+					continue
+				}
+				found, err := find(t)
+				if err != nil {
+					errs = append(errs, fmt.Errorf("find out what %s names: %w", p.Key(), err))
+				}
+				for _, resource := range perGroup(found) {
+					if wildcard.Has(t.Kind) && unreported(resource) || resource.Kind == "Event" {
+						continue
+					}
+					out.add(resource, s, p, r)
+				}
+			}
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// add files a rule under the kind.
+func (k kinds) add(resource Resource, s *catalog.Snapshot, p *policy.Program, r *policy.Rule) {
+	entry := k[resource.GroupResource()]
+	if entry == nil {
+		entry = &set{resource: resource, snapshot: s}
+		k[resource.GroupResource()] = entry
+	}
+	if !slices.Contains(entry.programs, p) {
+		entry.programs = append(entry.programs, p)
+	}
+	entry.namespaceLabels = entry.namespaceLabels || r.Needs.NamespaceLabels
+}
+
+// perGroup takes the first version of each resource: the API server names the preferred one first.
+func perGroup(found []Resource) []Resource {
+	var out []Resource
+	for _, r := range found {
+		if !slices.ContainsFunc(out, func(o Resource) bool { return o.GroupResource() == r.GroupResource() }) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// selections are the policies to judge the request by.
+func (s *set) selections(req *policy.Request) []policy.Selection {
+	all := s.snapshot.For(req, catalog.Route{Stages: policy.StageValidate})
+	out := make([]policy.Selection, 0, len(all))
+	for _, sel := range all {
+		// The list is shared, and nearly always all of it is wanted.
+		if i := slices.IndexFunc(sel.Rules, func(r *policy.Rule) bool { return !scannable(sel.Program, r) }); i >= 0 {
+			sel.Rules = slices.DeleteFunc(slices.Clone(sel.Rules), func(r *policy.Rule) bool { return !scannable(sel.Program, r) })
+		}
+		if len(sel.Rules) > 0 {
+			out = append(out, sel)
+		}
+	}
+	return out
+}

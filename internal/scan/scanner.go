@@ -1,0 +1,286 @@
+package scan
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Sink takes what was found. Its methods may be called by several goroutines, for one resource by one at a time.
+type Sink interface {
+	// Put makes the results those that are reported of the resource, and says whether that changed anything.
+	Put(ctx context.Context, out policy.Outcome) (changed bool, err error)
+	// Prune forgets what is reported of kinds that are not scanned any longer.
+	Prune(ctx context.Context, scanned func(schema.GroupKind) bool) error
+}
+
+// Options of a Scanner. All are required, but for those that say so.
+type Options struct {
+	Catalog *catalog.Catalog
+	// Find gives the main resources that a kind selector means, the preferred versions first.
+	Find     func(policy.Target) ([]Resource, error)
+	Dynamic  dynamic.Interface
+	Metadata metadata.Interface
+	Sink     Sink
+
+	Root world.Root
+	Eval func(context.Context, engine.Input) policy.Outcome
+	Conf func() policy.Conf
+	// Labels gives the labels of a namespace.
+	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Skip says which resources are left alone; nil for none.
+	Skip func(gvk schema.GroupVersionKind, namespace, name string) bool
+
+	// Judged is told of every evaluation, Told of those whose report changed; nil for nobody.
+	Judged func(*policy.Outcome)
+	Told   func(*policy.Outcome)
+	// Unlistable is told of a kind that cannot be scanned, with the policies that name it; nil for nobody.
+	Unlistable func(programs []*policy.Program, kind schema.GroupVersionKind, err error)
+
+	// Workers judge at once, Interval is how often all is judged again.
+	Workers  int
+	Interval time.Duration
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// How long changes are gathered: of policies, since they come in crowds, and of resources, since a new one changes a few
+// times in its first moments.
+const (
+	policyQuiet   = time.Second
+	policyLongest = 10 * time.Second
+	objectQuiet   = 2 * time.Second
+)
+
+// retryPlan is how soon the kinds are looked for again that could not be found out.
+const retryPlan = 30 * time.Second
+
+// Scanner keeps the judgement of what exists current.
+type Scanner struct {
+	o       Options
+	workers chan struct{} // one place for each evaluation that may run
+	replan  chan struct{}
+
+	mu       sync.Mutex
+	loops    map[schema.GroupResource]*loop
+	revision uint64
+}
+
+// New returns a Scanner that does nothing yet.
+func New(o Options) *Scanner {
+	return &Scanner{o: o, workers: make(chan struct{}, max(1, o.Workers)), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
+}
+
+// Replan looks for the kinds again: some came or went.
+func (s *Scanner) Replan() {
+	select {
+	case s.replan <- struct{}{}:
+	default:
+	}
+}
+
+// Run scans until ctx is done. It may be run again, and then begins anew.
+func (s *Scanner) Run(ctx context.Context) error {
+	changed, cancel := s.o.Catalog.Subscribe()
+	defer cancel()
+	var running sync.WaitGroup
+	defer func() {
+		s.mu.Lock()
+		for at, l := range s.loops {
+			l.stop()
+			delete(s.loops, at)
+		}
+		s.mu.Unlock()
+		running.Wait()
+	}()
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again:
+		case <-s.replan:
+		case <-changed:
+		}
+		gather(ctx, changed)
+		if ctx.Err() != nil {
+			return nil
+		}
+		again = nil
+		if err := s.apply(ctx, &running); err != nil {
+			s.o.Log.Warn("some kinds are not scanned yet", "error", err)
+			again = time.After(retryPlan)
+		}
+	}
+}
+
+// gather waits until nothing has changed for a while.
+func gather(ctx context.Context, changed <-chan struct{}) {
+	longest := time.After(policyLongest)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-longest:
+			return
+		case <-time.After(policyQuiet):
+			return
+		case <-changed:
+		}
+	}
+}
+
+// apply makes the loops those of the policies as they are now.
+func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
+	wanted, err := plan(s.o.Catalog.Snapshot(), s.o.Find)
+	s.mu.Lock()
+	for at, l := range s.loops {
+		if wanted[at] == nil && err == nil {
+			l.stop()
+			delete(s.loops, at)
+			s.o.Log.Info("kind no longer scanned", "kind", at.String())
+		}
+	}
+	for at, want := range wanted {
+		l := s.loops[at]
+		if l != nil && l.set.Load().resource != want.resource { // another version is served now
+			l.stop()
+			l = nil
+		}
+		if l == nil {
+			l = newLoop(s)
+			s.loops[at] = l
+			loopCtx, stop := context.WithCancel(ctx)
+			l.stop = stop
+			s.revision++
+			want.revision = s.revision
+			l.set.Store(want)
+			s.o.Log.Info("kind scanned", "kind", at.String(), "policies", len(want.programs))
+			running.Go(func() { l.run(loopCtx) })
+			continue
+		}
+		old := l.set.Load()
+		want.revision = old.revision
+		same := slices.Equal(old.programs, want.programs)
+		if !same {
+			s.revision++
+			want.revision = s.revision
+		}
+		l.set.Store(want)
+		if !same {
+			l.poke()
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.o.Sink.Prune(ctx, func(gk schema.GroupKind) bool {
+		for _, k := range wanted {
+			if k.resource.GVK().GroupKind() == gk {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Again judges a resource again, since what is reported of it is not what was found. It does not wait.
+func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		if l.set.Load().resource.GVK().GroupKind() == gk {
+			l.again(pending{namespace: namespace, name: name, uid: uid})
+		}
+	}
+}
+
+// NamespaceChanged judges the resources of a namespace again where policies look at its labels. It does not wait.
+func (s *Scanner) NamespaceChanged(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		if l.set.Load().namespaceLabels {
+			l.again(pending{namespace: namespace})
+		}
+	}
+}
+
+// unlistable reports whether the error says that the kind cannot be read at all.
+func unlistable(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
+}
+
+// loop scans one kind.
+type loop struct {
+	s    *Scanner
+	set  atomic.Pointer[set]
+	stop context.CancelFunc
+	wake chan struct{}
+
+	mu     sync.Mutex
+	orders []pending // what others want to be judged again
+
+	objects map[string]*object // by UID; used by run and, under known, by its workers
+	known   sync.Mutex
+	pending map[string]pending // by UID; used by run only, but for failed, under known
+	sweeps  uint64
+	named   bool // that the kind cannot be listed
+}
+
+// pending is a resource to look at; without a name all of the namespace.
+type pending struct{ namespace, name, uid string }
+
+// object is what is kept of a resource.
+type object struct {
+	namespace, name string
+	// hash is that of the content that was judged, meta that of what a watch shows of it.
+	hash, meta uint64
+	revision   uint64
+	sweep      uint64 // that has seen it last
+}
+
+func newLoop(s *Scanner) *loop {
+	return &loop{s: s, wake: make(chan struct{}, 1), objects: map[string]*object{}, pending: map[string]pending{}}
+}
+
+func (l *loop) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// maxOrders bounds what may wait; with more, everything is looked at.
+const maxOrders = 10_000
+
+func (l *loop) again(p pending) {
+	l.mu.Lock()
+	if len(l.orders) < maxOrders {
+		l.orders = append(l.orders, p)
+	}
+	l.mu.Unlock()
+	l.poke()
+}
+
+func (l *loop) taken() []pending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	orders := l.orders
+	l.orders = nil
+	return orders
+}
