@@ -1,7 +1,7 @@
 // Package soak holds the tests that take minutes: load, faults, and everything at once, on real API servers.
 //
 //	make soak                    # all of them
-//	make soak RUN=Uninstall      # those whose name matches
+//	make soak PARTS="load kills" # some of them (main_test.go has the names); SHORT=1 tries them out
 //
 // Each is bounded in time and prints its figures with their targets, and ok or MISS. Without EPHOR_SOAK in the
 // environment nothing runs, so that `go test ./...` stays quick. It holds no code of the product.
