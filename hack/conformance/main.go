@@ -29,7 +29,7 @@ import (
 )
 
 // builtParts are the parts of the work whose tests have to pass.
-const builtParts = "Language Admission"
+const builtParts = "Language Admission Background"
 
 func main() {
 	var (

@@ -11,6 +11,7 @@ func Variables() []Variable {
 		{"INIT_CONFIG", "`kyverno`", "The name of the main ConfigMap."},
 		{"METRICS_CONFIG", "`kyverno-metrics`", "The name of the ConfigMap for metrics."},
 		{"KYVERNO_POD_NAME", "the host name", "The identity with which leases are held."},
+		{envScanInterval, "`1h`", "How often the background controller looks at rules for what exists already without news."},
 		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours."},
 		{envForceIgnore, "–", "As --forceFailurePolicyIgnore, which wins."},
 		{envProtect, "–", "As --protectManagedResources, which wins."},

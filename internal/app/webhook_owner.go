@@ -120,11 +120,15 @@ func crdObject() *metav1.PartialObjectMetadata {
 // watchKinds looks at the served kinds again when a custom kind comes or goes. Nobody waits for it: without it, a kind
 // that a policy names is looked for twice a minute.
 func (p *process) watchKinds(ctx context.Context) error {
-	informer, err := p.manager.GetCache().GetInformer(ctx, crdObject(), cache.BlockUntilSynced(false))
+	return watchDefinitions(ctx, p.manager.GetCache(), func() { p.discovery.Invalidate(); p.policies.changed.fire() })
+}
+
+// watchDefinitions calls changed when a custom kind comes, changes or goes.
+func watchDefinitions(ctx context.Context, from cache.Cache, changed func()) error {
+	informer, err := from.GetInformer(ctx, crdObject(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return err
 	}
-	changed := func() { p.discovery.Invalidate(); p.policies.changed.fire() }
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(_ any, initial bool) {
 			if !initial {

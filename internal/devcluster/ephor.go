@@ -1,6 +1,7 @@
 package devcluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,9 +40,10 @@ type controller struct {
 // Replica is one process of a controller: a Pod of the Deployment.
 type Replica struct {
 	*Process
-	Addr        string // host:port of its HTTPS server
+	Addr        string // host:port of its HTTPS server, or of its probes where it has none
 	MetricsAddr string // host:port of its metrics
 	ready       string // path of the readiness probe
+	scheme      string // of its URL: http or https
 }
 
 // InstallEphor installs what the chart renders with charts/values/dev.yaml.
@@ -97,8 +100,9 @@ func (c *Cluster) Install(ctx context.Context, values string) (*Ephor, error) {
 
 // Components that Start takes: the label app.kubernetes.io/component of a Deployment.
 const (
-	Admission = "admission-controller"
-	Cleanup   = "cleanup-controller"
+	Admission  = "admission-controller"
+	Background = "background-controller"
+	Cleanup    = "cleanup-controller"
 )
 
 // Components are those that Start takes, in the order of their names.
@@ -125,8 +129,11 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	name := k.name + "-" + strconv.Itoa(k.started)
 	container := k.pod.Containers[0]
 	server := "webhookServer"
-	if component == Cleanup {
+	switch component {
+	case Cleanup:
 		server = "cleanupServer"
+	case Background:
+		server = "health"
 	}
 	all := append(append([]string{}, container.Args...), "--kubeconfig="+k.kubeconfig,
 		"--"+server+"Host=127.0.0.1", "--"+server+"Port="+strconv.Itoa(ports[0]), "--metricsHost=127.0.0.1", "--metricsPort="+strconv.Itoa(ports[1]))
@@ -138,7 +145,8 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{Process: p, Addr: "127.0.0.1:" + strconv.Itoa(ports[0]), MetricsAddr: "127.0.0.1:" + strconv.Itoa(ports[1]), ready: readiness(container)}
+	r := &Replica{Process: p, Addr: "127.0.0.1:" + strconv.Itoa(ports[0]), MetricsAddr: "127.0.0.1:" + strconv.Itoa(ports[1])}
+	r.ready, r.scheme = readiness(container)
 	k.replicas = append(k.replicas, r)
 	k.forward()
 	return r, e.cluster.Wait(ctx, name+" to be ready", func() error {
@@ -148,7 +156,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 		default:
 		}
 		if k.forwarder == nil {
-			return nil
+			return r.Ready()
 		}
 		if !k.forwarder.probe(r.backend()) {
 			return errors.New("it is not ready; its log ends with:\n" + p.Tail(5))
@@ -171,7 +179,7 @@ func (r *Replica) Ready() error {
 	client := &http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
-	resp, err := client.Get("https://" + r.Addr + r.ready)
+	resp, err := client.Get(r.scheme + "://" + r.Addr + r.ready)
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Name, err)
 	}
@@ -205,12 +213,13 @@ func (k *controller) environment(pod string) ([]string, error) {
 	return env, nil
 }
 
-// readiness is the path of the container's readiness probe.
-func readiness(c corev1.Container) string {
+// readiness is the path of the container's readiness probe, and the scheme.
+func readiness(c corev1.Container) (path, scheme string) {
 	if c.ReadinessProbe == nil || c.ReadinessProbe.HTTPGet == nil {
-		return ""
+		return "", ""
 	}
-	return c.ReadinessProbe.HTTPGet.Path
+	get := c.ReadinessProbe.HTTPGet
+	return get.Path, strings.ToLower(cmp.Or(string(get.Scheme), "http"))
 }
 
 // forward puts the replicas that still run behind the Service.

@@ -208,4 +208,7 @@ type UpdateRequestStatus struct {
 	// How often it was tried again.
 	// +optional
 	RetryCount int `json:"retryCount,omitempty"`
+	// The generation that state, message and retryCount are about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

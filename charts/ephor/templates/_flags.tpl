@@ -112,6 +112,27 @@
 {{- end }}
 {{- end -}}
 
+{{- define "ephor.backgroundFlags" -}}
+{{- $features := include "ephor.features" (list . "background-controller") | fromYaml -}}
+- --healthPort={{ .Values.backgroundController.server.port }}
+{{- with $features.omitEvents.eventTypes }}
+- --omitEvents={{ join "," . }}
+{{- end }}
+- --enablePolicyException={{ $features.policyExceptions.enabled }}
+{{- with $features.policyExceptions.namespace }}
+- --exceptionNamespace={{ . }}
+{{- end }}
+{{- with $features.globalContext }}
+- --apiCallTimeout={{ .apiCallTimeout }}
+- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
+- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
+{{- end }}
+{{- with $.Values.apiCallToken.hosts }}
+- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
+- --serviceTokenHosts={{ join "," . }}
+{{- end }}
+{{- end -}}
+
 {{- define "ephor.cleanupFlags" -}}
 - --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}
 {{- with .Values.cleanupController.deadManSeconds }}

@@ -1,4 +1,4 @@
-{{/* The Deployment of a controller: dict root, component, command, args (YAML of a list), container (its values), port */}}
+{{/* The Deployment of a controller: dict root, component, command, args (YAML of a list), container (its values), port, portName (https unless given) */}}
 {{- define "ephor.deployment" -}}
 {{- $root := .root -}}
 {{- $of := list $root .component -}}
@@ -98,7 +98,7 @@ spec:
         {{- tpl (toYaml .) $root | nindent 8 }}
         {{- end }}
         ports:
-        - name: https
+        - name: {{ default "https" .portName }}
           containerPort: {{ int64 .port }}
           protocol: TCP
         {{- if not $values.metering.disabled }}
@@ -175,8 +175,12 @@ spec:
   value: {{ include "ephor.roleName" . }}
 - name: KYVERNO_DEPLOYMENT
   value: {{ include "ephor.controllerName" . }}
+{{- with include "ephor.controllerValues" . | fromYaml }}
+{{- if .service }}
 - name: KYVERNO_SVC
-  value: {{ include "ephor.serviceName" . }}
+  value: {{ include "ephor.serviceName" $ }}
+{{- end }}
+{{- end }}
 - name: INIT_CONFIG
   value: {{ include "ephor.configName" (index . 0) }}
 - name: METRICS_CONFIG

@@ -50,7 +50,7 @@ func addRule(out *policy.Program, p *kyvernov1.ClusterPolicy, r *kyvernov1.Rule,
 	compiled, more := rule.Compile(r, rule.Input{
 		Namespace: out.Namespace, Path: path, Index: len(out.Rules), Origin: origin, Action: plan,
 	})
-	compiled.Generation = generation(&p.Spec, r)
+	compiled.Generation, compiled.OnPolicyChange = generation(&p.Spec, r), onPolicyChange(&p.Spec, r)
 	out.Rules = append(out.Rules, compiled)
 	for _, d := range append(diags, more...) {
 		// A mistake in an authored rule is one in the rules generated from it too, and one in the policy's overrides

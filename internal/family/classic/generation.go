@@ -21,3 +21,14 @@ func generation(spec *kyvernov1.Spec, r *kyvernov1.Rule) *policy.Generation {
 	}
 	return out
 }
+
+// onPolicyChange: the rule's own field goes before that of the policy.
+func onPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
+	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
+		return false
+	}
+	if own := r.Mutation.MutateExistingOnPolicyUpdate; own != nil {
+		return *own
+	}
+	return spec.MutateExistingOnPolicyUpdate
+}

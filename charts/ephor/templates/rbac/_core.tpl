@@ -89,6 +89,9 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.core.background-controller" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [get, list, watch]
 - apiGroups: [kyverno.io]
   resources: [policies, clusterpolicies, policyexceptions, globalcontextentries]
   verbs: [get, list, watch]
@@ -104,6 +107,9 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.own.background-controller" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, delete, get, list, patch, update, watch]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch]
@@ -125,5 +131,10 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.own.reports-controller" -}}
-{{ include "ephor.own.background-controller" . }}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create, delete, get, patch, update]
 {{- end -}}

@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// backgroundFlags are the flags of the background controller (control plane reference §1.5).
+type backgroundFlags struct {
+	commonFlags
+	workers    int
+	host       string
+	port       int
+	calls      callFlags
+	exceptions exceptionFlags
+	events     eventFlags
+	globals    globalFlags
+	interval   time.Duration
+}
+
+// envScanInterval is how often rules for what exists already are looked at without news.
+const envScanInterval = "BACKGROUND_SCAN_INTERVAL"
+
+func (f *backgroundFlags) register(fs *pflag.FlagSet) {
+	f.commonFlags.register(fs)
+	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
+	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
+	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP")
+	f.calls.register(fs)
+	f.exceptions.register(fs)
+	f.events.register(fs)
+	f.globals.register(fs)
+	registerKnown(fs, knownFlags, "B")
+	registerKnown(fs, backgroundLaterFlags, "B")
+}
+
+// complete checks what cannot be seen flag by flag.
+func (f *backgroundFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	errs := []error{f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.readInterval(lookup)}
+	if f.workers < 1 {
+		errs = append(errs, errors.New("--genWorkers must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *backgroundFlags) readInterval(lookup func(string) (string, bool)) (err error) {
+	f.interval = time.Hour
+	v, ok := lookup(envScanInterval)
+	if !ok || v == "" {
+		return nil
+	}
+	if f.interval, err = time.ParseDuration(v); err == nil && f.interval <= 0 {
+		err = errors.New("it is not positive")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", envScanInterval, err)
+	}
+	return nil
+}
+
+// backgroundLaterFlags are flags of the background controller whose features are still to come in this process.
+var backgroundLaterFlags = []knownFlag{
+	{"maxBackgroundReports", "B", false, whyReports},
+}
+
+func newBackgroundCommand() *cobra.Command {
+	f := &backgroundFlags{}
+	cmd := &cobra.Command{
+		Use:   "background",
+		Short: "Carry out what policies ask for: generated objects and changes of existing ones",
+		Long: "Carries out the UpdateRequests that the admission controller writes, and applies generate and mutate rules to what\n" +
+			"exists already. Flags and environment have Kyverno's names; flags of Kyverno's that have no meaning here are\n" +
+			"accepted, with a line in the log.",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.complete(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), "background", func(ctx context.Context, e env, b *base) error { return runBackground(ctx, f, e, b) })
+		},
+	}
+	f.register(cmd.Flags())
+	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetContext(context.Background())
+	return cmd
+}

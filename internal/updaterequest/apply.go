@@ -1,0 +1,164 @@
+package updaterequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// fieldManager owns what is applied on the server's side (language reference §6.2).
+const fieldManager = "generate"
+
+// apply brings one object about, exactly as it was planned. An object that is there is left alone unless the rule
+// synchronizes.
+func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error {
+	planned := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(g.Object)}
+	text := objectText(planned)
+	if !t.program.Reach().Allows(planned.GetNamespace()) {
+		return fmt.Errorf("%s is out of reach: the policy generates only in the namespace %s", text, t.program.Reach().Namespace())
+	}
+	generation := t.rule.Generation
+	if g.Source != nil {
+		planned.SetOwnerReferences(nil) // they are the source's
+		if err := w.markSource(ctx, t, g, planned); err != nil {
+			return err
+		}
+	}
+	err := w.Client.Create(ctx, planned.DeepCopy(), client.FieldOwner(fieldManager))
+	switch {
+	case err == nil:
+		w.tellGenerated(t, planned)
+		return nil
+	case ending(err):
+		w.Log.Debug("nothing is generated in a namespace that is being deleted", "object", text)
+		return nil
+	case !apierrors.IsAlreadyExists(err):
+		return wrap(err, "create "+text)
+	case !generation.Synchronize:
+		return nil
+	}
+	if generation.ServerSideApply {
+		if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
+			return wrap(err, "apply "+text)
+		}
+		return nil
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(planned.GroupVersionKind())
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live); err != nil {
+		return wrap(err, "read "+text)
+	}
+	next := replaced(live, planned)
+	if value.Equal(next.Object, live.Object) {
+		return nil
+	}
+	err = w.Client.Update(ctx, next.DeepCopy(), client.FieldOwner(fieldManager))
+	if apierrors.IsInvalid(err) {
+		// Fields that were filled in when the object was made may not be taken away again.
+		next.Object = overlay(live.Object, next.Object).(map[string]any)
+		err = w.Client.Update(ctx, next, client.FieldOwner(fieldManager))
+	}
+	if err != nil {
+		return wrap(err, "update "+text)
+	}
+	w.tellGenerated(t, next)
+	return nil
+}
+
+// ending reports whether an object cannot be made because its namespace goes away.
+func ending(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// replaced is the live object with the planned content. What others keep in its metadata stays, and so does its status.
+func replaced(live, planned *unstructured.Unstructured) *unstructured.Unstructured {
+	next := planned.DeepCopy()
+	metadata, _ := runtime.DeepCopyJSONValue(live.Object["metadata"]).(map[string]any)
+	next.Object["metadata"] = metadata
+	next.SetLabels(union(live.GetLabels(), planned.GetLabels()))
+	next.SetAnnotations(union(live.GetAnnotations(), planned.GetAnnotations()))
+	if owners := planned.GetOwnerReferences(); owners != nil {
+		next.SetOwnerReferences(owners)
+	}
+	if finalizers := planned.GetFinalizers(); finalizers != nil {
+		next.SetFinalizers(finalizers)
+	}
+	if status, ok := live.Object["status"]; ok {
+		next.Object["status"] = runtime.DeepCopyJSONValue(status)
+	}
+	return next
+}
+
+func union(a, b map[string]string) map[string]string {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// overlay is live with what planned says; lists are replaced as a whole.
+func overlay(live, planned any) any {
+	l, ok := live.(map[string]any)
+	p, both := planned.(map[string]any)
+	if !ok || !both {
+		return planned
+	}
+	out := maps.Clone(l)
+	for k, v := range p {
+		out[k] = overlay(l[k], v)
+	}
+	return out
+}
+
+// markSource labels the object that is copied, so that its changes are noticed (language reference §6.3). The copy does
+// not carry the label along.
+func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, planned *unstructured.Unstructured) error {
+	labels := planned.GetLabels()
+	if _, marked := labels[LabelSource]; marked {
+		delete(labels, LabelSource)
+		planned.SetLabels(labels)
+		return nil
+	}
+	if !t.rule.Generation.Synchronize {
+		return nil
+	}
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion(g.Source.APIVersion)
+	source.SetKind(g.Source.Kind)
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: g.Source.Namespace, Name: g.Source.Name}, source)
+	if err == nil && string(source.GetUID()) == g.Source.UID {
+		labels = union(source.GetLabels(), map[string]string{LabelSource: ""})
+		if len(labels) == len(source.GetLabels()) {
+			return nil // somebody else was faster
+		}
+		source.SetLabels(labels)
+		err = w.Client.Update(ctx, source)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		w.tellFailure(event.GenerateController, t, event.Reference{
+			APIVersion: g.Source.APIVersion, Kind: g.Source.Kind, Namespace: g.Source.Namespace, Name: g.Source.Name, UID: g.Source.UID,
+		}, fmt.Errorf("changes of the source will not be noticed: %w", err))
+		return nil // the copy is good for now
+	}
+	return wrap(err, "label the source "+g.Source.Namespace+"/"+g.Source.Name)
+}

@@ -1,0 +1,226 @@
+package updaterequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// eval evaluates the rule of a task once more, and has it plan.
+func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.Outcome {
+	out := w.Eval(ctx, engine.Input{
+		Selections: []policy.Selection{{Program: t.program, Rules: []*policy.Rule{t.rule}}},
+		Request:    req, Stages: t.rule.Stage, Plan: true, Root: w.Root, Now: w.Now,
+	})
+	w.Observer.Judged(&out)
+	return out
+}
+
+// doGenerate makes what a generate rule asks for, for one trigger. What no longer matches has nothing to be made for, and
+// loses what was made when the rule synchronizes.
+func (w *Worker) doGenerate(ctx context.Context, t *task) error {
+	req, err := w.request(ctx, t)
+	if gone := (goneError{}); asGone(err, &gone) {
+		if !t.rule.Generation.Synchronize {
+			return nil
+		}
+		return w.removeFor(ctx, t.program, t.rule, t.Trigger) // the request that deleted it may not have reached us
+	}
+	if err != nil {
+		return err
+	}
+	if object, err := req.Subject(); err == nil && req.Operation != policy.Delete && terminating(object) {
+		return nil
+	}
+	return w.generateFor(ctx, t, req)
+}
+
+func terminating(object map[string]any) bool {
+	metadata, _ := object["metadata"].(map[string]any)
+	return metadata["deletionTimestamp"] != nil
+}
+
+func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) error {
+	out := w.eval(ctx, t, req)
+	var errs []error
+	for i := range out.Results {
+		if r := &out.Results[i]; r.Status == policy.StatusError {
+			errs = append(errs, errors.New(r.Message))
+		}
+	}
+	w.tellSkips(req, out.Results)
+	for i := range out.Work {
+		switch x := &out.Work[i]; x.Kind {
+		case policy.WorkGenerate:
+			for j := range x.Generated {
+				if err := w.apply(ctx, t, &x.Generated[j]); err != nil {
+					errs = append(errs, err)
+				}
+			}
+			errs = append(errs, x.Err)
+		case policy.WorkDeleteDownstream:
+			errs = append(errs, w.removeFor(ctx, t.program, t.rule, t.Trigger))
+		}
+	}
+	err := errors.Join(errs...)
+	if err != nil {
+		w.tellFailure(event.GenerateController, t, eventReference(t.Trigger), err)
+	}
+	return err
+}
+
+// doDelete deletes what was made for a trigger that was deleted or does not match any longer, once that is so: a request
+// may have been refused after it asked for the work.
+func (w *Worker) doDelete(ctx context.Context, t *task) error {
+	stored := t.stored()
+	object, err := w.live(ctx, t.Trigger)
+	switch gone := (goneError{}); {
+	case asGone(err, &gone):
+	case err != nil:
+		return err
+	case object.GetDeletionTimestamp() != nil:
+	case stored == nil:
+		// Nobody asked for it: it was decided elsewhere.
+	case stored.Operation == "DELETE":
+		return notYetError{"the trigger is not deleted"}
+	default:
+		out := w.eval(ctx, t, w.admitted(t, stored, object.Object))
+		for i := range out.Work {
+			if out.Work[i].Kind == policy.WorkGenerate {
+				return notYetError{"the trigger still matches"}
+			}
+		}
+		for i := range out.Results {
+			if r := &out.Results[i]; r.Status == policy.StatusError {
+				return errors.New(r.Message) // what cannot be judged must not be deleted
+			}
+		}
+	}
+	if err := w.removeFor(ctx, t.program, t.rule, t.Trigger); err != nil {
+		w.tellFailure(event.GenerateController, t, eventReference(t.Trigger), err)
+		return err
+	}
+	return nil
+}
+
+// doSource follows a change of an object that is copied: its copies are made again for their triggers, or deleted with
+// it.
+func (w *Worker) doSource(ctx context.Context, t *task) error {
+	source := t.u.Spec.Resource
+	object, err := w.live(ctx, source)
+	gone := goneError{}
+	deleted := asGone(err, &gone)
+	stored := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	switch {
+	case deleted:
+	case err != nil:
+		return err
+	case object.GetDeletionTimestamp() != nil:
+		deleted = true
+	case t.DeleteDownstream:
+		return notYetError{"the source is not deleted"}
+	case stored != nil && t.waited < patience && unsettled(stored, object):
+		return notYetError{"the update of the source is not stored"}
+	}
+	set := ofRule(t.program, t.rule.Name)
+	set[labelPrefix+"source-uid"] = string(source.UID)
+	copies, err := w.downstream(ctx, t.program, t.rule, set)
+	if err != nil {
+		return err
+	}
+	if deleted {
+		if !t.rule.Generation.Synchronize {
+			return nil
+		}
+		err := w.remove(ctx, t.program, copies)
+		if err != nil {
+			w.tellFailure(event.GenerateController, t, eventReference(source), err)
+		}
+		return err
+	}
+	triggers := triggersOf(copies)
+	errs := make([]error, len(triggers))
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	for i, trigger := range triggers {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = w.again(ctx, t, trigger)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// again makes once more what was made for a trigger. One that is gone is for its own request.
+func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceSpec) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
+		}
+	}()
+	object, err := w.live(ctx, trigger)
+	if gone := (goneError{}); asGone(err, &gone) || err == nil && object.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	one := *t
+	one.Trigger = trigger
+	return w.generateFor(ctx, &one, w.scanned(object))
+}
+
+// tellGenerated makes the events of one object that was made or changed.
+func (w *Worker) tellGenerated(t *task, u *unstructured.Unstructured) {
+	about := event.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())}
+	w.Events.Record(event.Event{
+		Regarding: event.PolicyReference(t.program), Related: about, Reason: event.PolicyApplied, Action: event.ResourceGenerated,
+		Note: "resource generated", Controller: event.GenerateController,
+	})
+	w.Events.Record(event.Event{
+		Regarding: about, Reason: event.PolicyApplied, Action: event.None, Controller: event.GenerateController,
+		Note: fmt.Sprintf("Created %s %s as a result of applying policy %s/%s", about.Kind, about.Name, t.program.Key(), t.rule.Name),
+	})
+}
+
+// tellFailure makes the event of work that failed; what only has to wait is none.
+func (w *Worker) tellFailure(controller string, t *task, about event.Reference, err error) {
+	if onlyConflicts(err) {
+		return
+	}
+	w.Events.Record(event.Event{
+		Regarding: event.PolicyReference(t.program), Related: about, Reason: event.PolicyError, Action: event.None, Controller: controller,
+		Note: fmt.Sprintf("policy %s/%s error: %v", t.program.Key(), t.rule.Name, err),
+	})
+}
+
+// tellSkips makes the events of exceptions.
+func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
+	for i := range results {
+		if len(results[i].Exceptions) == 0 || results[i].Status != policy.StatusSkip {
+			continue
+		}
+		for _, e := range event.From(req, results[i:i+1], event.Context{Controller: event.GenerateController, ExceptionUID: func(key string) string {
+			if x := w.Snapshot().Exception(key); x != nil {
+				return x.UID
+			}
+			return ""
+		}}) {
+			w.Events.Record(e)
+		}
+	}
+}
+
+func eventReference(r kyvernov2.ResourceSpec) event.Reference {
+	return event.Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
+}

@@ -1,0 +1,145 @@
+package updaterequest
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// The labels of what was generated (language reference §6.3).
+const (
+	labelPrefix  = "generate.kyverno.io/"
+	labelManaged = "app.kubernetes.io/managed-by"
+	managedBy    = "kyverno"
+)
+
+// ofRule selects what a rule made.
+func ofRule(p *policy.Program, rule string) labels.Set {
+	return labels.Set{
+		labelManaged: managedBy, labelPrefix + "policy-name": p.Name, labelPrefix + "policy-namespace": p.Namespace, labelPrefix + "rule-name": rule,
+	}
+}
+
+// forTrigger selects what a rule made for a trigger.
+func forTrigger(p *policy.Program, rule string, t kyvernov2.ResourceSpec) labels.Set {
+	set := ofRule(p, rule)
+	gvk := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
+	set[labelPrefix+"trigger-group"], set[labelPrefix+"trigger-version"], set[labelPrefix+"trigger-kind"] = gvk.Group, gvk.Version, gvk.Kind
+	set[labelPrefix+"trigger-uid"] = string(t.UID)
+	return set
+}
+
+// downstream lists what a rule made, of the kinds that it names without variables.
+func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	var errs []error
+	seen := map[schema.GroupKind]bool{}
+	for _, o := range r.Outputs {
+		gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+		if seen[gvk.GroupKind()] || strings.ContainsAny(o.APIVersion+o.Kind, "{*?") {
+			continue
+		}
+		seen[gvk.GroupKind()] = true
+		options := &client.ListOptions{Namespace: p.Namespace, LabelSelector: labels.SelectorFromSet(set)}
+		if err := w.each(ctx, gvk, options, func(u *unstructured.Unstructured) bool {
+			out = append(out, u)
+			return true
+		}); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// remove deletes what was generated, as it was when it was looked up.
+func (w *Worker) remove(ctx context.Context, p *policy.Program, objects []*unstructured.Unstructured) error {
+	var errs []error
+	for _, u := range objects {
+		if !p.Reach().Allows(u.GetNamespace()) || u.GetDeletionTimestamp() != nil {
+			continue
+		}
+		uid, version := u.GetUID(), u.GetResourceVersion()
+		err := w.Client.Delete(ctx, u, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, wrap(err, "delete "+objectText(u)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeFor deletes what a rule made for a trigger.
+func (w *Worker) removeFor(ctx context.Context, p *policy.Program, r *policy.Rule, trigger kyvernov2.ResourceSpec) error {
+	var found []*unstructured.Unstructured
+	var err error
+	if trigger.UID != "" {
+		if found, err = w.downstream(ctx, p, r, forTrigger(p, r.Name, trigger)); err != nil {
+			return err
+		}
+	}
+	if len(found) == 0 && trigger.Name != "" && len(trigger.Name) <= 63 {
+		// Older releases knew triggers by their names.
+		set := forTrigger(p, r.Name, trigger)
+		delete(set, labelPrefix+"trigger-uid")
+		set[labelPrefix+"trigger-name"] = trigger.Name
+		if found, err = w.downstream(ctx, p, r, set); err != nil {
+			return err
+		}
+		found = withNamespace(found, "trigger-namespace", trigger.Namespace)
+	}
+	return w.remove(ctx, p, found)
+}
+
+// withNamespace keeps those whose label names the namespace.
+func withNamespace(objects []*unstructured.Unstructured, label, namespace string) []*unstructured.Unstructured {
+	var out []*unstructured.Unstructured
+	for _, u := range objects {
+		if u.GetLabels()[labelPrefix+label] == namespace {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// triggersOf are the distinct triggers that objects were made for, as their labels tell.
+func triggersOf(objects []*unstructured.Unstructured) []kyvernov2.ResourceSpec {
+	var out []kyvernov2.ResourceSpec
+	seen := map[kyvernov2.ResourceSpec]bool{}
+	for _, u := range objects {
+		l := u.GetLabels()
+		get := func(name string) string { return l[labelPrefix+name] }
+		t := kyvernov2.ResourceSpec{
+			APIVersion: schema.GroupVersion{Group: get("trigger-group"), Version: get("trigger-version")}.String(), Kind: get("trigger-kind"),
+			Namespace: get("trigger-namespace"), Name: get("trigger-name"), UID: types.UID(get("trigger-uid")),
+		}
+		if t.Kind != "" && (t.UID != "" || t.Name != "") && !seen[t] {
+			seen[t] = true
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func objectText(u *unstructured.Unstructured) string {
+	return specText(kyvernov2.ResourceSpec{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()})
+}
+
+// wrapped is an error with what was attempted; those who look for conflicts see through it.
+type wrapped struct {
+	error
+	attempt string
+}
+
+func (w wrapped) Error() string { return w.attempt + ": " + w.error.Error() }
+func (w wrapped) Unwrap() error { return w.error }
+
+func wrap(err error, attempt string) error { return wrapped{err, attempt} }

@@ -1,0 +1,111 @@
+package updaterequest
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+)
+
+// finish removes an UpdateRequest that is carried out, unless more was asked meanwhile.
+func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
+	err := w.Client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		w.forget(u.Name)
+		return 0
+	case apierrors.IsConflict(err):
+		return firstLook
+	}
+	w.Log.Warn("an UpdateRequest that is carried out could not be removed", "name", u.Name, "error", err)
+	w.Observer.Requeued(WorkerName, 1)
+	return firstRetry
+}
+
+// maxMessage bounds what a status says.
+const maxMessage = 4096
+
+// failed notes why the work failed, and when it is tried again. A conflict is no failure: somebody was faster.
+func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
+	retries := u.Status.RetryCount
+	if u.Status.ObservedGeneration != u.Generation {
+		retries = 0 // it was asked for anew
+	}
+	if retries < maxRetries && onlyConflicts(why) {
+		w.Observer.Requeued(WorkerName, 1)
+		return firstLook
+	}
+	message := strings.ToValidUTF8(why.Error(), "")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	next := u.DeepCopy()
+	next.Status.State, next.Status.Message = kyvernov2.Pending, message
+	next.Status.ObservedGeneration, next.Status.RetryCount = u.Generation, retries+1
+	if retries >= maxRetries {
+		next.Status.State = kyvernov2.Failed
+	}
+	if err := w.Client.Status().Update(ctx, next); err != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			w.forget(u.Name)
+			return 0
+		case apierrors.IsConflict(err):
+			return firstLook
+		}
+		w.Log.Warn("the status of an UpdateRequest could not be written", "name", u.Name, "error", err)
+		return longestLook
+	}
+	if next.Status.State == kyvernov2.Failed {
+		w.forget(u.Name)
+		w.Observer.Dropped(WorkerName)
+		w.Log.Error("work failed for good", "name", u.Name, "policy", u.Spec.Policy, "error", why)
+		return 0
+	}
+	w.Observer.Requeued(WorkerName, retries+1)
+	w.Log.Warn("work failed, will be tried again", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
+	return min(firstRetry<<min(retries, 10), longestRetry)
+}
+
+// onlyConflicts reports whether all that went wrong is that somebody else wrote first.
+func onlyConflicts(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !onlyConflicts(e) {
+				return false
+			}
+		}
+		return true
+	}
+	return apierrors.IsConflict(err)
+}
+
+// sweep puts all UpdateRequests that exist into the queue, and removes those that failed long ago or whose policy is gone.
+func (w *Worker) sweep(ctx context.Context) error {
+	list := &kyvernov2.UpdateRequestList{}
+	options := &client.ListOptions{Namespace: w.Namespace, Limit: 100}
+	for {
+		if err := w.Client.List(ctx, list, options); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			u := &list.Items[i]
+			if u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
+				namespace, name := splitKey(u.Spec.Policy)
+				if program := w.policy(namespace, name); program == nil || w.Now().Sub(u.CreationTimestamp.Time) > keepFailed {
+					w.finish(ctx, u)
+				}
+				continue
+			}
+			w.Add(u.Name)
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+		list = &kyvernov2.UpdateRequestList{}
+	}
+}

@@ -1,0 +1,250 @@
+package updaterequest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// goneError says that the trigger of work does not exist any more, which ends the work.
+type goneError struct{ trigger kyvernov2.ResourceSpec }
+
+func (e goneError) Error() string {
+	return fmt.Sprintf("trigger %s with uid %s is not in the cluster; the API server may have rejected the request", specText(e.trigger), e.trigger.UID)
+}
+
+func specText(r kyvernov2.ResourceSpec) string {
+	return strings.Join([]string{r.APIVersion, r.Kind, r.Namespace, r.Name}, "/")
+}
+
+func splitKey(key string) (namespace, name string) {
+	if namespace, name, ok := strings.Cut(key, "/"); ok {
+		return namespace, name
+	}
+	return "", key
+}
+
+func (w *Worker) policy(namespace, name string) *policy.Program {
+	id := catalog.ID{Kind: "ClusterPolicy", Name: name}
+	if namespace != "" {
+		id = catalog.ID{Kind: "Policy", Namespace: namespace, Name: name}
+	}
+	return w.Snapshot().Get(id)
+}
+
+// live reads the object from the API server. One of the same name with another UID is not it.
+func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
+	gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	if r.Name == "" {
+		return w.byUID(ctx, gvk, r)
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, u)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
+		return nil, goneError{r}
+	case err != nil:
+		return nil, fmt.Errorf("read trigger %s: %w", specText(r), err)
+	}
+	return u, nil
+}
+
+// byUID looks for an object whose name is not known.
+func (w *Worker) byUID(ctx context.Context, gvk schema.GroupVersionKind, r kyvernov2.ResourceSpec) (found *unstructured.Unstructured, err error) {
+	if r.UID == "" {
+		return nil, goneError{r}
+	}
+	err = w.each(ctx, gvk, &client.ListOptions{Namespace: r.Namespace}, func(u *unstructured.Unstructured) bool {
+		if u.GetUID() == r.UID {
+			found = u
+		}
+		return found == nil
+	})
+	if err == nil && found == nil {
+		err = goneError{r}
+	}
+	return found, err
+}
+
+// each lists objects page by page until f returns false.
+func (w *Worker) each(ctx context.Context, gvk schema.GroupVersionKind, options *client.ListOptions, f func(*unstructured.Unstructured) bool) error {
+	options.Limit = 250
+	gvk.Kind += "List"
+	for {
+		page := &unstructured.UnstructuredList{}
+		page.SetGroupVersionKind(gvk)
+		if err := w.Client.List(ctx, page, options); err != nil {
+			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), strings.TrimSuffix(gvk.Kind, "List"), err)
+		}
+		for i := range page.Items {
+			if !f(&page.Items[i]) {
+				return nil
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// stored is the admission request of the UpdateRequest when it is about the trigger itself; nil when it is about another
+// object, or when there is none.
+func (t *task) stored() *kyvernov2.AdmissionRequest {
+	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	if r == nil || r.Operation == "" {
+		return nil
+	}
+	if r.SubResource != "" {
+		return r
+	}
+	for _, raw := range []runtime.RawExtension{r.Object, r.OldObject} {
+		metadata, _ := decode(raw)["metadata"].(map[string]any)
+		if metadata == nil {
+			continue
+		}
+		if uid, _ := metadata["uid"].(string); uid != "" && t.Trigger.UID != "" {
+			if uid == string(t.Trigger.UID) {
+				return r
+			}
+			continue
+		}
+		if name, _ := metadata["name"].(string); name != "" && name == t.Trigger.Name && r.Kind.Kind == t.Trigger.Kind {
+			return r
+		}
+	}
+	if len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 && t.Trigger == t.u.Spec.Resource {
+		return r // they were too large to be kept
+	}
+	return nil
+}
+
+func decode(raw runtime.RawExtension) map[string]any {
+	if len(raw.Raw) == 0 {
+		return nil
+	}
+	v, err := value.DecodeJSON(raw.Raw)
+	if err != nil {
+		return nil
+	}
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// request is the request that the rule is evaluated with: the one that asked for the work, with the trigger as it is
+// now. Where nobody asked it is the creation of the trigger, as in a scan.
+func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) {
+	stored := t.stored()
+	switch {
+	case stored == nil:
+		object, err := w.live(ctx, t.Trigger)
+		if err != nil {
+			return nil, err
+		}
+		return w.scanned(object), nil
+	case stored.SubResource != "":
+		return w.admitted(t, stored, decode(stored.Object)), nil
+	case stored.Operation == "DELETE":
+		object, err := w.live(ctx, t.Trigger)
+		switch gone := (goneError{}); {
+		case asGone(err, &gone):
+		case err != nil:
+			return nil, err
+		case object.GetDeletionTimestamp() == nil:
+			return nil, notYetError{"the trigger is not deleted"}
+		}
+		return w.admitted(t, stored, nil), nil
+	}
+	object, err := w.live(ctx, t.Trigger)
+	if err != nil {
+		if gone := (goneError{}); asGone(err, &gone) && stored.Operation == "CREATE" {
+			return nil, notYetError{err.Error()}
+		}
+		return nil, err
+	}
+	if t.waited < patience && unsettled(stored, object) {
+		return nil, notYetError{"the update of the trigger is not stored"}
+	}
+	return w.admitted(t, stored, object.Object), nil
+}
+
+func asGone(err error, gone *goneError) bool {
+	g, ok := err.(goneError)
+	if ok {
+		*gone = g
+	}
+	return ok
+}
+
+// unsettled reports whether the API server has not stored the update yet: the object is still the one that was to be
+// replaced. An update that changes nothing is never stored.
+func unsettled(r *kyvernov2.AdmissionRequest, live *unstructured.Unstructured) bool {
+	if r.Operation != "UPDATE" {
+		return false
+	}
+	old, object := decode(r.OldObject), decode(r.Object)
+	metadata, _ := old["metadata"].(map[string]any)
+	return object != nil && metadata != nil && metadata["resourceVersion"] == live.GetResourceVersion() && !value.Equal(old, object)
+}
+
+// scanned is the request of an object that exists, which nobody asked for.
+func (w *Worker) scanned(object *unstructured.Unstructured) *policy.Request {
+	gvk := object.GroupVersionKind()
+	r := &policy.Request{
+		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
+		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: w.Conf(),
+	}
+	return w.attach(r)
+}
+
+// admitted is the stored request with the object as it is.
+func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[string]any) *policy.Request {
+	info := t.u.Spec.Context.UserInfo
+	r := &policy.Request{
+		Origin: policy.FromAdmission, UID: string(a.UID), Operation: policy.Operation(a.Operation),
+		GVK: schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind), RequestGVK: schema.GroupVersionKind(a.Kind),
+		GVR: schema.GroupVersionResource(a.Resource), Subresource: a.SubResource,
+		Namespace: a.Namespace, Name: a.Name, Conf: w.Conf(),
+		User: &policy.User{Username: a.UserInfo.Username, UID: a.UserInfo.UID, Groups: a.UserInfo.Groups},
+		ResolveRoles: func(context.Context) (policy.Roles, error) {
+			return policy.Roles{Roles: info.Roles, ClusterRoles: info.ClusterRoles}, nil
+		},
+	}
+	for k, v := range a.UserInfo.Extra {
+		if r.User.Extra == nil {
+			r.User.Extra = map[string][]string{}
+		}
+		r.User.Extra[k] = v
+	}
+	if object != nil {
+		r.Object = value.Of(object)
+	}
+	if old := decode(a.OldObject); old != nil && r.Operation != policy.Create {
+		r.OldObject = value.Of(old)
+	}
+	if options := decode(a.Options); options != nil {
+		r.Options = options
+	}
+	return w.attach(r)
+}
+
+// attach gives the request the means to find out what it does not say.
+func (w *Worker) attach(r *policy.Request) *policy.Request {
+	if r.GVK.Group == "" && r.GVK.Kind == "Namespace" {
+		r.ResolveNamespace = func(context.Context) (map[string]string, error) { return nil, nil }
+		return r
+	}
+	r.ResolveNamespace = func(ctx context.Context) (map[string]string, error) { return w.Labels(ctx, r.Namespace) }
+	return r
+}

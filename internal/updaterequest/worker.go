@@ -1,0 +1,352 @@
+package updaterequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// WorkerName is the controller's name in metrics.
+const WorkerName = "background-controller"
+
+// WorkerObserver counts; nil for nobody.
+type WorkerObserver interface {
+	// Judged is called with the outcome of each evaluation.
+	Judged(*policy.Outcome)
+	// Reconciled is called after each pass, Requeued after one that failed (with how many failed in a row), Dropped when
+	// no further one is made.
+	Reconciled(controller string)
+	Requeued(controller string, failures int)
+	Dropped(controller string)
+}
+
+// WorkerOptions are what a Worker works with.
+type WorkerOptions struct {
+	// Client reads without a cache; its scheme knows kyverno.io/v2.
+	Client client.Client
+	// Namespace is where UpdateRequests are.
+	Namespace string
+	Snapshot  func() *catalog.Snapshot
+	// Root is what policies see, Conf what the settings let them see.
+	Root world.Root
+	Conf func() policy.Conf
+	// Labels are those of a namespace.
+	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Eval evaluates; nil for engine.Eval.
+	Eval     func(context.Context, engine.Input) policy.Outcome
+	Events   event.Recorder
+	Observer WorkerObserver
+	// Workers is how many UpdateRequests are carried out at once.
+	Workers int
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+const (
+	// patience is how long after it was written the work waits for what its request was to bring about: UpdateRequests
+	// are written before the API server stores, or refuses, the object.
+	patience = 30 * time.Second
+	// policyPatience is how long a policy is waited for that another replica already knows.
+	policyPatience = 5 * time.Second
+	// firstRetry and longestRetry are between two attempts to carry out what failed, maxRetries how many there are.
+	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
+	// firstLook and longestLook are between two looks for what is waited for.
+	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
+	// keepFailed is how long what failed for good is kept for people to see; it counts for the threshold.
+	keepFailed = time.Hour
+	sweepEvery = 10 * time.Minute
+	// parallel is how many rules or triggers of one UpdateRequest are worked on at once.
+	parallel = 4
+)
+
+// Worker carries UpdateRequests out. All methods are safe for all goroutines.
+type Worker struct {
+	WorkerOptions
+	seed maphash.Seed
+	keys [256]sync.Mutex // one at a time for a policy and trigger
+
+	mu       sync.Mutex
+	queue    workqueue.TypedDelayingInterface[string] // nil while it does not run
+	progress map[string]*progress
+}
+
+// progress is what is known of an UpdateRequest besides what it says itself.
+type progress struct {
+	uid        string
+	generation int64
+	since      time.Time
+	looks      int
+	done       map[int]bool // indexes of rule contexts that are carried out
+}
+
+// NewWorker returns a Worker, which does nothing until it runs.
+func NewWorker(o WorkerOptions) *Worker {
+	if o.Eval == nil {
+		o.Eval = engine.Eval
+	}
+	if o.Events == nil {
+		o.Events = event.Discard
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
+	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}}
+}
+
+type unobserved struct{}
+
+func (unobserved) Judged(*policy.Outcome) {}
+func (unobserved) Reconciled(string)      {}
+func (unobserved) Requeued(string, int)   {}
+func (unobserved) Dropped(string)         {}
+
+// Add has the UpdateRequest of that name looked at, while the Worker runs. It never waits.
+func (w *Worker) Add(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue != nil {
+		w.queue.Add(name)
+	}
+}
+
+// Run carries out the UpdateRequests that exist, and those of Add, until ctx is done.
+func (w *Worker) Run(ctx context.Context) error {
+	queue := workqueue.NewTypedDelayingQueue[string]()
+	w.mu.Lock()
+	w.queue, w.progress = queue, map[string]*progress{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.queue = nil
+		w.mu.Unlock()
+	}()
+	var running sync.WaitGroup
+	for range max(w.Workers, 1) {
+		running.Go(func() { w.work(ctx, queue) })
+	}
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	err := w.sweep(ctx)
+	for err == nil && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-sweep.C:
+			if err := w.sweep(ctx); err != nil && ctx.Err() == nil {
+				w.Log.Warn("UpdateRequests could not be listed", "error", err)
+			}
+		}
+	}
+	queue.ShutDown()
+	running.Wait()
+	return err
+}
+
+func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[string]) {
+	for {
+		name, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if ctx.Err() == nil {
+			if again := w.pass(ctx, name); again > 0 {
+				queue.AddAfter(name, again)
+			}
+		}
+		queue.Done(name)
+	}
+}
+
+// pass looks at one UpdateRequest once, and tells when to look again; 0 for not until there is news.
+func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
+	defer w.Observer.Reconciled(WorkerName)
+	u := &kyvernov2.UpdateRequest{}
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
+	switch {
+	case apierrors.IsNotFound(err):
+		w.forget(name)
+		return 0
+	case err != nil:
+		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
+		w.Observer.Requeued(WorkerName, 1)
+		return firstRetry
+	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
+		return 0
+	case u.Status.State == kyvernov2.Completed:
+		return w.finish(ctx, u)
+	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
+		return 0
+	}
+	p := w.progressOf(u)
+	failed, waiting := w.carryOut(ctx, u, p)
+	switch {
+	case ctx.Err() != nil:
+		return firstRetry // somebody else goes on
+	case failed != nil:
+		return w.failed(ctx, u, failed)
+	case waiting:
+		p.looks++
+		return min(firstLook<<min(p.looks-1, 10), longestLook)
+	}
+	return w.finish(ctx, u)
+}
+
+// carryOut does what is left to do. The error joins what failed; waiting tells that something has to be waited for.
+func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (failed error, waiting bool) {
+	todo := contextsOf(&u.Spec)
+	errs := make([]error, len(todo))
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	waited := w.Now().Sub(p.since)
+	for i := range todo {
+		if p.done[i] {
+			continue
+		}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = w.one(ctx, &task{u: u, RuleContext: todo[i], waited: waited})
+		})
+	}
+	running.Wait()
+	var failures []error
+	for i, err := range errs {
+		var later notYetError
+		switch {
+		case err == nil:
+			p.done[i] = true
+		case errors.As(err, &later):
+			waiting = true
+		default:
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...), waiting
+}
+
+// task is one rule of an UpdateRequest with one trigger.
+type task struct {
+	kyvernov2.RuleContext
+	u       *kyvernov2.UpdateRequest
+	program *policy.Program
+	rule    *policy.Rule
+	waited  time.Duration // since the UpdateRequest was first seen
+}
+
+// notYetError says what has to be waited for.
+type notYetError struct{ reason string }
+
+func (e notYetError) Error() string { return e.reason }
+
+// one carries out one task.
+func (w *Worker) one(ctx context.Context, t *task) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.Log.Error("the work of a rule panicked", "policy", t.u.Spec.Policy, "rule", t.Rule, "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
+		}
+	}()
+	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
+		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
+	}
+	t.program, t.rule = find(w.Snapshot(), t.u.Spec.Policy, t.Rule)
+	if t.rule == nil {
+		if t.waited < policyPatience {
+			return notYetError{"the policy is not there"}
+		}
+		w.Log.Info("the work is over, since its rule is gone", "policy", t.u.Spec.Policy, "rule", t.Rule)
+		return nil
+	}
+	unlock := w.lock(t.u.Spec.Policy, string(t.Trigger.UID)+t.Trigger.Namespace+"/"+t.Trigger.Name)
+	defer unlock()
+	_, source := t.u.Labels[LabelSource]
+	switch {
+	case t.u.Spec.RequestType == kyvernov2.Mutate:
+		err = w.doMutateExisting(ctx, t)
+	case source:
+		err = w.doSource(ctx, t)
+	case t.DeleteDownstream:
+		err = w.doDelete(ctx, t)
+	default:
+		err = w.doGenerate(ctx, t)
+	}
+	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
+		w.Log.Info("the work is over: what was to come did not come", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
+		return nil
+	}
+	return err
+}
+
+func (w *Worker) lock(policyKey, trigger string) (unlock func()) {
+	m := &w.keys[maphash.String(w.seed, policyKey+"\x00"+trigger)%uint64(len(w.keys))]
+	m.Lock()
+	return m.Unlock
+}
+
+// find looks a rule up by the key of its policy.
+func find(s *catalog.Snapshot, key, rule string) (*policy.Program, *policy.Rule) {
+	namespace, name := splitKey(key)
+	id := catalog.ID{Kind: "ClusterPolicy", Name: name}
+	if namespace != "" {
+		id = catalog.ID{Kind: "Policy", Namespace: namespace, Name: name}
+	}
+	p := s.Get(id)
+	if p == nil {
+		return nil, nil
+	}
+	for _, r := range p.Rules {
+		if r.Name == rule && r.Stage.Has(policy.StageGenerate|policy.StageMutateExisting) {
+			return p, r
+		}
+	}
+	return p, nil
+}
+
+// contextsOf are the rules with their triggers. Requests of the older form have one rule.
+func contextsOf(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
+	out := make([]kyvernov2.RuleContext, 0, len(s.RuleContext)+1)
+	if len(s.RuleContext) == 0 && s.Rule != "" {
+		return append(out, kyvernov2.RuleContext{
+			Rule: s.Rule, Trigger: s.Resource, Synchronize: s.Synchronize, DeleteDownstream: s.DeleteDownstream,
+		})
+	}
+	for _, r := range s.RuleContext {
+		if r.Trigger == (kyvernov2.ResourceSpec{}) {
+			r.Trigger = s.Resource
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.progress[u.Name]
+	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation {
+		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[int]bool{}}
+		w.progress[u.Name] = p
+	}
+	return p
+}
+
+func (w *Worker) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.progress, name)
+}
