@@ -42,15 +42,6 @@ func (c *Catalog) Set(programs ...*policy.Program) { c.Apply(programs, nil) }
 // Delete removes the Programs with these IDs; one that is not there is no mistake.
 func (c *Catalog) Delete(ids ...ID) { c.Apply(nil, ids) }
 
-// DeleteUID removes the Program of the policy object with this UID, for callers that know no more of it.
-func (c *Catalog) DeleteUID(uid string) {
-	for _, p := range c.Snapshot().Programs() {
-		if p.UID == uid {
-			c.Delete(IDOf(p))
-		}
-	}
-}
-
 // Apply makes all changes at once: subscribers and requests see either none or all of them. Of several Programs with
 // the same ID the last counts, and a Program that is set and deleted is deleted. Where nothing changes, no new Snapshot
 // is made and nobody is woken.

@@ -71,8 +71,8 @@ func TestSetReplaceDelete(t *testing.T) {
 	}
 	c.Delete(ID{Kind: "ClusterPolicy", Name: "a"}, ID{Kind: "ClusterPolicy", Name: "not there"})
 	expect("deleted", "ns/a")
-	c.DeleteUID("uid-ns/a")
-	expect("deleted by UID", "")
+	c.Delete(IDOf(program("ns/a", 1, "Pod")))
+	expect("the last one deleted", "")
 	c.Apply([]*policy.Program{program("x", 1, "Pod"), program("x", 2, "Pod"), program("z", 1, "Pod")}, []ID{{Kind: "ClusterPolicy", Name: "z"}})
 	expect("several at once", "x")
 	if p := c.Snapshot().Get(ID{Kind: "ClusterPolicy", Name: "x"}); p.Generation != 2 {

@@ -41,9 +41,6 @@ type Watch struct {
 	silence bool      // what was last logged
 }
 
-// Reset forgets what was seen; the grace period begins anew.
-func (w *Watch) Reset() { w.stamp, w.since, w.looked, w.moved = "", time.Time{}, time.Time{}, false }
-
 // period is how often the lease is looked at.
 func (w *Watch) period() time.Duration {
 	return max(min(w.Grace/6, 5*time.Second), 100*time.Millisecond)
