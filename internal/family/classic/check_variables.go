@@ -35,6 +35,9 @@ var builtins = []string{"request", "serviceAccountName", "serviceAccountNamespac
 // allowedNames is how the message for an unknown name lists what may be used.
 const allowedNames = `request\.|serviceAccountName|serviceAccountNamespace|element|elementIndex|@|images|images\.|image\.|([a-z_0-9]+\()[^{}]`
 
+// textPolicyChangePrefix is verbatim (§13.4).
+const textPolicyChangePrefix = "only select variables are allowed in on policy update. Set spec.mutateExistingOnPolicyUpdate=false to disable update policy mode for this policy rule: "
+
 // variables checks which data the variables of a rule use, and where variables stand (§13.4).
 func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	tree, err := ruleTree(r)
@@ -56,19 +59,26 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 		c.diags.Hint("the patches of a foreach may have them")
 	}
 	known := contextNames(tree)
-	restricted := c.background && !mutatesExisting(c.spec)
+	// Neither a scan nor the change of a policy has a requester.
+	forbidden, hint := "", ""
+	switch {
+	case onPolicyChange(c.spec, r):
+		forbidden, hint = textPolicyChangePrefix, "the change of a policy is nobody's request; a rule whose trigger asks for it may use its data"
+	case c.background && !mutatesExisting(c.spec):
+		forbidden, hint = textBackgroundPrefix, "a background scan does not know who made a request"
+	}
 	for _, v := range collect(tree, "") {
 		at := path + fieldPath(v.path)
-		if found := userInfoText.FindStringSubmatch(v.text); restricted && found != nil {
-			c.diags.Errorf(at, "%svariable {{%s}} is not allowed ", textBackgroundPrefix, found[2])
-			c.diags.Hint("a background scan does not know who made a request")
+		if found := userInfoText.FindStringSubmatch(v.text); forbidden != "" && found != nil {
+			c.diags.Errorf(at, "%svariable {{%s}} is not allowed ", forbidden, found[2])
+			c.diags.Hint("%s", hint)
 		}
 		c.name(r, v, at, known)
 	}
 	for _, e := range bareExpressions(tree) {
-		if found := userInfoText.FindStringSubmatch(e.text); restricted && found != nil {
-			c.diags.Errorf(path+fieldPath(e.path), "%svariable {{%s}} is not allowed ", textBackgroundPrefix, found[2])
-			c.diags.Hint("a background scan does not know who made a request")
+		if found := userInfoText.FindStringSubmatch(e.text); forbidden != "" && found != nil {
+			c.diags.Errorf(path+fieldPath(e.path), "%svariable {{%s}} is not allowed ", forbidden, found[2])
+			c.diags.Hint("%s", hint)
 		}
 	}
 }
