@@ -8,7 +8,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -buildvcs=false -trimpath -ldflags "-s -w \
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -tags grpcnotrace -buildvcs=false -trimpath -ldflags "-s -w \
       -X github.com/ephor-dev/ephor/internal/cli.version=$VERSION \
       -X github.com/ephor-dev/ephor/internal/cli.commit=$COMMIT \
       -X github.com/ephor-dev/ephor/internal/cli.buildTime=$TIME" -o /out/ephor ./cmd/ephor
