@@ -23,6 +23,7 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cleanup.host, "cleanupServerHost", "", "address for the cleanup controller's server; empty for all")
 	fs.IntVar(&f.cleanup.port, "cleanupServerPort", 9444, "port for the cleanup controller's server")
 	fs.IntVar(&f.cleanup.deadManSeconds, "deadManSeconds", 0, "not available: needs `controller cleanup` in a process of its own")
+	f.cleanup.deletion.register(fs)
 	f.admission.register(fs)
 }
 
@@ -38,6 +39,9 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	c := f.admission.certificateFlags
 	c.caSecret, c.tlsSecret = f.cleanup.caSecret, f.cleanup.tlsSecret
 	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, f.admission.commonFlags, f.admission.events
+	f.cleanup.calls, f.cleanup.globals = f.admission.calls, f.admission.globals
+	errs = append(errs, f.cleanup.deletion.complete(fs, lookup))
+	f.cleanup.deletion.protectManaged, f.cleanup.deletion.dumpPayload = f.admission.serving.protectManaged, f.admission.serving.dumpPayload
 	return errors.Join(errs...)
 }
 

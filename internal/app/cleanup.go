@@ -2,19 +2,21 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,27 +28,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/deadman"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/ttl"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // cleanupLease is the name of the cleanup controller's lease.
 const cleanupLease = "kyverno-cleanup-controller"
 
-// cleanup is the state of the cleanup controller: its certificates, its server, and what watches over the admission
-// controller from outside of it.
+// cleanup is the state of the cleanup controller: its certificates, its server and webhook configurations, what deletes, and
+// what watches over the admission controller from outside of it.
 type cleanup struct {
-	flags    *cleanupFlags
-	env      env
-	log      *slog.Logger
-	manager  manager.Manager
-	settings *settings.Store
-	certs    *certificates
-	events   *event.Queue
-	observer observe.Server
+	flags     *cleanupFlags
+	env       env
+	log       *slog.Logger
+	manager   manager.Manager
+	settings  *settings.Store
+	certs     *certificates
+	events    *event.Queue
+	observing *observing
+	webhooks  *cleanupWebhooks
+	discovery *webhookconf.Discovery
+	globals   *globals
+	server    *admission.Server
+	policies  *cleanupctl.Controller
+	ttl       *ttl.Manager
+	optional  optional    // kinds that may be missing
+	filled    atomic.Bool // caches are filled
 }
 
 // runCleanup is the cleanup controller. It returns when ctx is done and everything was finished in order.
@@ -60,18 +71,24 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, observer: b.observing.server()}
+	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, observing: b.observing}
+	c.optional = optional{cache: m.GetCache(), log: b.log}
 	c.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.CleanupController, m, b.log)
 	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics.EventDropped, b.log); err != nil {
 		return err
 	}
 	c.certs.events = c.events
+	c.webhooks = newCleanupWebhooks(c)
 	b.observing.observeCertificates(&c.certs.keeper)
 
+	// The cache outlives ctx: requests that are finished during the drain still ask it.
 	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCache()
 	cacheDone := make(chan error, 1)
 	go func() { cacheDone <- m.Start(cacheCtx) }()
+	if err := c.build(cacheCtx, b); err != nil {
+		return err
+	}
 
 	run, stop := context.WithCancel(ctx)
 	defer stop()
@@ -80,7 +97,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer close(served)
-		failures <- c.serve(run, listener)
+		failures <- c.server.Run(run, listener, c.certs.get)
 		stop()
 	})
 	last, end := context.WithCancel(context.WithoutCancel(run))
@@ -92,13 +109,13 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 			stop()
 			return
 		}
+		c.server.Open()
 		c.log.Info("caches are filled")
-		running.Go(func() { b.observing.counted(c.certs.watch()).run(run, c.log) })
-		tasks := c.leaderTasks()
-		for i := range tasks {
-			tasks[i] = b.observing.counted(tasks[i])
+		for _, t := range []task{c.certs.watch(), c.optional.task()} {
+			t = b.observing.counted(t)
+			running.Go(func() { t.run(run, c.log) })
 		}
-		if err := lead(run, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, tasks, c.log); err != nil {
+		if err := lead(run, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log); err != nil {
 			failures <- err
 			stop()
 		}
@@ -118,13 +135,17 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 
 func newCleanupManager(cfg *rest.Config, f *cleanupFlags, e env) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionv1.AddToScheme, coordinationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
 	own := map[string]cache.Config{e.namespace: {}}
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
+	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
+	shared := true // namespaces are only read
 	noDrain := time.Duration(0)
 	m, err := manager.New(cfg, manager.Options{
 		Scheme:                  scheme,
@@ -140,8 +161,11 @@ func newCleanupManager(cfg *rest.Config, f *cleanupFlags, e env) (manager.Manage
 				&corev1.ConfigMap{}: {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
 				&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
+				namespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+				ownerObject():     {Label: owners, Transform: onlyIdentity},
 			},
 		},
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -151,30 +175,38 @@ func newCleanupManager(cfg *rest.Config, f *cleanupFlags, e env) (manager.Manage
 
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
-	none := toolscache.ResourceEventHandlerFuncs{}
-	config := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    c.configure,
-		UpdateFunc: func(_, obj any) { c.configure(obj) },
-		DeleteFunc: func(any) { c.settings.Set(nil) },
+	all := append(c.webhooks.watched(),
+		watched{&corev1.Secret{}, c.certs.handler(ctx)},
+		watched{namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
+	)
+	if err := c.optional.watch(ctx, []watched{
+		{policyObject(globalEntryGVK), c.globals.handler()},
+		{policyObject(cleanupPolicyGVK), c.policyHandler()}, {policyObject(clusterCleanupPolicyGVK), c.policyHandler()},
+	}); err != nil {
+		return err
 	}
-	return watchAll(ctx, c.manager.GetCache(), []watched{
-		{&corev1.Secret{}, c.certs.handler(ctx)}, {&corev1.ConfigMap{}, config},
-		{&admissionv1.ValidatingWebhookConfiguration{}, none}, {&admissionv1.MutatingWebhookConfiguration{}, none},
-	})
+	if err := watchAll(ctx, c.manager.GetCache(), all); err != nil {
+		return err
+	}
+	c.globals.settle(ctx)
+	c.filled.Store(true)
+	return nil
 }
 
-func (c *cleanup) configure(obj any) {
-	cm, ok := obj.(*corev1.ConfigMap)
-	if !ok || cm.Name != c.env.configMap {
-		return
+// ready tells why this replica cannot serve yet.
+func (c *cleanup) ready() error {
+	if err := c.certs.ready(); err != nil {
+		return err
 	}
-	s, _ := settings.Parse(cm.Data) // the admission controller tells of mistakes
-	c.settings.Set(s)
+	if !c.filled.Load() {
+		return errors.New("the policies have not been read yet")
+	}
+	return nil
 }
 
 // leaderTasks are the controllers that only one replica runs.
 func (c *cleanup) leaderTasks() []task {
-	tasks := c.certs.leaderTasks()
+	tasks := append(c.certs.leaderTasks(), task{name: "cleanup-webhooks", wake: c.webhooks.wake, once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {
 		watch := &deadman.Watch{
 			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
@@ -183,38 +215,9 @@ func (c *cleanup) leaderTasks() []task {
 		}
 		tasks = append(tasks, task{name: "dead-man", wake: newTrigger(), once: watch.Once})
 	}
-	return tasks
-}
-
-// serve answers over HTTPS until ctx is done.
-func (c *cleanup) serve(ctx context.Context, l net.Listener) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health/liveness", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /health/readiness", func(w http.ResponseWriter, _ *http.Request) {
-		if err := c.certs.ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
-	server := &http.Server{
-		Handler:           c.observer.HTTP(mux),
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: c.certs.get},
-		ReadHeaderTimeout: 30 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      40 * time.Second, // above the longest timeout of a webhook
-		IdleTimeout:       5 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelDebug), // failed handshakes of port scanners
+	for i := range tasks {
+		tasks[i] = c.observing.counted(tasks[i])
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ServeTLS(l, "", "") }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("cleanup server: %w", err)
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := server.Shutdown(end); err != nil {
-		return errors.Join(fmt.Errorf("requests were still in flight: %w", err), server.Close())
-	}
-	return nil
+	// These count their rounds themselves.
+	return append(tasks, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run))
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,6 +19,43 @@ type cleanupFlags struct {
 	port           int
 	deadManSeconds int
 	events         eventFlags
+	calls          callFlags
+	globals        globalFlags
+	deletion       deletionFlags
+}
+
+// deletionFlags say when and how much is deleted.
+type deletionFlags struct {
+	ttlInterval    time.Duration
+	maxDeletions   int
+	protectManaged bool
+	dumpPayload    bool
+}
+
+// cleanupResponse is the default of --maxAPICallResponseLength in the cleanup controller.
+const cleanupResponse = 2_000_000
+
+func (f *deletionFlags) register(fs *pflag.FlagSet) {
+	fs.DurationVar(&f.ttlInterval, "ttlReconciliationInterval", time.Minute, "how often it is looked again at which resources with TTL labels are served and may be deleted; with --maxDeletionsPerRun also how often what is due is deleted")
+	fs.IntVar(&f.maxDeletions, "maxDeletionsPerRun", 0, "a run of a cleanup policy that would delete more objects deletes none, and says so; of TTL labels for each --ttlReconciliationInterval and resource. 0 for no limit")
+}
+
+// complete checks the flags.
+func (f *deletionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var errs []error
+	if f.ttlInterval <= 0 {
+		errs = append(errs, errors.New("--ttlReconciliationInterval must be positive"))
+	}
+	if f.maxDeletions < 0 {
+		errs = append(errs, errors.New("--maxDeletionsPerRun must not be negative"))
+	}
+	if v, ok := lookup(envProtect); ok && v != "" && !fs.Changed("protectManagedResources") {
+		var err error
+		if f.protectManaged, err = strconv.ParseBool(v); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", envProtect, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (f *cleanupFlags) register(fs *pflag.FlagSet) {
@@ -28,13 +66,22 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when nobody has answered reviews for so many seconds, at least %.0f, "+
 		"webhooks of resources that fail closed are made to fail open until somebody does; 0 for never", deadman.MinGrace.Seconds()))
 	f.events.register(fs)
+	f.calls.register(fs)
+	f.calls.maxResponse = cleanupResponse
+	fs.Lookup("maxAPICallResponseLength").DefValue = strconv.Itoa(cleanupResponse)
+	f.globals.register(fs)
+	f.deletion.register(fs)
+	fs.BoolVar(&f.deletion.protectManaged, "protectManagedResources", false, "delete nothing that is labelled as managed by kyverno (environment: "+envProtect+")")
+	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
 	registerKnown(fs, knownFlags, "C")
-	registerKnown(fs, laterFlags, "C")
+	registerKnown(fs, cleanupKnownFlags, "C")
 }
 
 // complete checks what cannot be seen flag by flag.
-func (f *cleanupFlags) complete(fs *pflag.FlagSet) error {
-	errs := []error{f.commonFlags.complete(fs), f.certificateFlags.complete()}
+func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	errs := []error{
+		f.commonFlags.complete(fs), f.certificateFlags.complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(fs, lookup),
+	}
 	if f.deadManSeconds != 0 && f.grace() < deadman.MinGrace {
 		errs = append(errs, fmt.Errorf("--deadManSeconds: %d is less than %.0f, within which another replica takes over", f.deadManSeconds, deadman.MinGrace.Seconds()))
 	}
@@ -43,19 +90,7 @@ func (f *cleanupFlags) complete(fs *pflag.FlagSet) error {
 
 func (f *cleanupFlags) grace() time.Duration { return time.Duration(f.deadManSeconds) * time.Second }
 
-// laterFlags are flags of the cleanup controller whose features are still to come in this process.
-var laterFlags = []knownFlag{
-	{"ttlReconciliationInterval", "C", false, whyCleanup},
-	{"protectManagedResources", "C", true, whyCleanup},
-	{"dumpPayload", "C", true, whyCleanup},
-	{"apiCallTimeout", "C", false, whyCleanup},
-	{"maxAPICallResponseLength", "C", false, whyCleanup},
-	{"maxGlobalContextEntries", "C", false, whyCleanup},
-	{"httpBlocklist", "C", false, whyCleanup},
-	{"httpAllowlist", "C", false, whyCleanup},
-	{"serviceTokenFile", "C", false, whyCleanup},
-	{"serviceTokenHosts", "C", false, whyCleanup},
+// cleanupKnownFlags are flags of Kyverno's cleanup controller that have no meaning here.
+var cleanupKnownFlags = []knownFlag{
 	{"webhookServerPort", "C", false, "the port is --cleanupServerPort"},
 }
-
-const whyCleanup = "cleanup policies are not carried out yet"

@@ -79,11 +79,14 @@ func TestCleanupFlags(t *testing.T) {
 		{args: append(required, "--deadManSeconds=-1"), want: "less than 30"},
 		{args: append(required, "--omitEvents=x", "--enablePolicyException"), want: "unknown flag"},
 		{args: append(required, "--noSuchFlag"), want: "unknown flag"},
+		{args: append(required, "--maxDeletionsPerRun=100", "--apiCallTimeout=5s", "--httpBlocklist=10.0.0.0/8", "--maxGlobalContextEntries=5", "--dumpPayload")},
+		{args: append(required, "--maxDeletionsPerRun=-1"), want: "--maxDeletionsPerRun must not be negative"},
+		{args: append(required, "--ttlReconciliationInterval=0s"), want: "--ttlReconciliationInterval must be positive"},
 	} {
 		f, fs := cleanupSet()
 		err := fs.Parse(c.args)
 		if err == nil {
-			err = f.complete(fs)
+			err = f.complete(fs, func(string) (string, bool) { return "", false })
 		}
 		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)

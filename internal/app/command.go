@@ -17,7 +17,7 @@ func NewControllerCommand(programVersion string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAdmissionCommand(), newBackgroundCommand(), newCleanupCommand(), newAllCommand())
+	cmd.AddCommand(newAdmissionCommand(), newBackgroundCommand(), newCleanupCommand(), newReportsCommand(), newAllCommand())
 	return cmd
 }
 
@@ -48,14 +48,14 @@ func newCleanupCommand() *cobra.Command {
 	f := &cleanupFlags{}
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Watch over the admission controllers; what is cleaned up comes later",
-		Long: "Keeps the certificates of the cleanup controller's server and, with --deadManSeconds, lets webhooks fail open while\n" +
-			"nobody answers reviews. Cleanup policies are not carried out yet. Flags and environment have Kyverno's names;\n" +
-			"flags of Kyverno's that have no meaning here are accepted, with a line in the log.",
+		Short: "Delete what cleanup policies and TTL labels say, on schedule",
+		Long: "Carries out cleanup policies and the label cleanup.kyverno.io/ttl, reviews both and, with --deadManSeconds, lets\n" +
+			"webhooks fail open while nobody answers reviews. Flags and environment have Kyverno's names; flags of Kyverno's that\n" +
+			"have no meaning here are accepted, with a line in the log.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.complete(cmd.Flags()); err != nil {
+			if err := f.complete(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), "cleanup", func(ctx context.Context, e env, b *base) error { return runCleanup(ctx, f, e, b) })

@@ -190,7 +190,7 @@ func (o *observing) server() observe.Server {
 
 // controllerNames are Kyverno's names of our tasks, for metrics; others have none there.
 var controllerNames = map[string]string{
-	"webhooks": "webhook-controller", "certificates": "certmanager-controller",
+	"webhooks": "webhook-controller", "certificates": "certmanager-controller", "cleanup-webhooks": "policy-webhook-controller",
 }
 
 // counted is the task with its rounds counted.

@@ -15,6 +15,8 @@ const (
 	KubeClient ClientType = "kubeclient"
 	// DynamicClient reads what policies ask for.
 	DynamicClient ClientType = "dynamic"
+	// MetadataClient follows TTL labels.
+	MetadataClient ClientType = "metadata"
 )
 
 // RoundTripper counts the requests to the API server by t; it fits rest.Config.Wrap.

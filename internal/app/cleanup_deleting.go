@@ -1,0 +1,136 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/admission"
+	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/ttl"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// The kinds of cleanup policies, read as data.
+var (
+	cleanupPolicyGVK        = schema.GroupVersionKind{Group: "kyverno.io", Version: "v2", Kind: "CleanupPolicy"}
+	clusterCleanupPolicyGVK = schema.GroupVersionKind{Group: "kyverno.io", Version: "v2", Kind: "ClusterCleanupPolicy"}
+)
+
+// build makes what reviews policies, carries them out and follows TTL labels. Global context is refreshed until ctx is
+// done.
+func (c *cleanup) build(ctx context.Context, b *base) error {
+	f, m := c.flags, c.manager
+	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	objects, err := dynamic.NewForConfig(b.policyConfig)
+	if err != nil {
+		return err
+	}
+	meta, err := metadata.NewForConfig(b.metadataConfig)
+	if err != nil {
+		return err
+	}
+	api, err := f.calls.kubernetes(b.policyConfig)
+	if err != nil {
+		return err
+	}
+	services, err := f.calls.services()
+	if err != nil {
+		return err
+	}
+	if c.globals, err = newGlobals(ctx, b.cfg, f.globals, api, services, c.events, c.log); err != nil {
+		return err
+	}
+	c.discovery = webhookconf.NewDiscovery(resources, time.Now)
+	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: c.discovery}
+	root := c.observing.tracer.World(&live.Root{
+		Reader: m.GetAPIReader(), Labels: cluster.NamespaceLabels, API: api, Services: services, Globals: c.globals.store,
+		Access: live.Access{Creator: m.GetClient()}, Kinds: cluster,
+	})
+	c.server = admission.NewCleanup(admission.Options{
+		Namespace: c.env.namespace, Timeout: cleanupTimeout * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
+		Observer: c.observing.server(), DumpPayload: f.deletion.dumpPayload, Accounts: admission.Accounts{Cleanup: c.account(ctx)},
+	}, root, cluster, c.ready)
+	c.policies = cleanupctl.New(cleanupctl.Options{
+		Executor: &cleanupctl.Executor{
+			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,
+			Protect: f.deletion.protectManaged, Eval: c.observing.tracer.Eval(engine.Eval), Log: c.log,
+		},
+		Client: m.GetClient(), MaxDeletions: f.deletion.maxDeletions, Identity: c.env.podName, Events: c.events,
+		Observer: c.observing.metrics, Log: c.log, Now: time.Now,
+	})
+	c.ttl = ttl.New(ttl.Options{
+		Discovery: resources, Metadata: meta, Allowed: c.allowed, Every: f.deletion.ttlInterval, MaxDeletions: f.deletion.maxDeletions,
+		Namespace: c.env.namespace, Events: c.events, Observer: c.observing.metrics, Log: c.log, Now: time.Now,
+	})
+	c.observing.metrics.TTLWatched(c.ttl.Watched)
+	return nil
+}
+
+// account is the service account that deletes: our own. Empty when we are none, as on a developer's machine; its rights are
+// not looked at then.
+func (c *cleanup) account(ctx context.Context) string {
+	var review authenticationv1.SelfSubjectReview
+	err := c.manager.GetClient().Create(ctx, &review)
+	name := review.Status.UserInfo.Username
+	if err == nil && strings.HasPrefix(name, "system:serviceaccount:") {
+		return name
+	}
+	c.log.Warn("the rights to delete are not looked at when cleanup policies are reviewed: we are no service account", "user", name, "error", err)
+	return ""
+}
+
+// allowed asks whether we may do something with all objects of a resource.
+func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource},
+	}}
+	if err := c.manager.GetClient().Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask for our rights: %w", err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// policyHandler is for the informers of cleanup policies.
+func (c *cleanup) policyHandler() toolscache.ResourceEventHandler {
+	set := func(obj any) {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			c.policies.Set(u)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, obj any) { set(obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if u, ok := obj.(*unstructured.Unstructured); ok {
+				c.policies.Delete(u)
+			}
+		},
+	}
+}
+
+// endless makes a task of what runs until it is told to stop.
+func endless(name string, run func(context.Context)) task {
+	return task{name: name, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		run(ctx)
+		return 0, ctx.Err()
+	}}
+}

@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// cleanupTimeout is the timeout of the cleanup controller's webhooks, in seconds.
+const cleanupTimeout = 10
+
+// cleanupWebhooks keeps the webhook configurations of the cleanup controller.
+type cleanupWebhooks struct {
+	*cleanup
+	wake         trigger
+	installation *installation
+	unlocked     unlocked
+	apply        *webhookconf.Reconciler
+}
+
+// newCleanupWebhooks returns what keeps the configurations; its once is for one replica.
+func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
+	m := c.manager
+	w := &cleanupWebhooks{
+		cleanup: c, wake: newTrigger(), unlocked: unlocked{log: c.log},
+		installation: &installation{
+			namespace: c.env.namespace, reader: m.GetCache(), client: m.GetClient(), events: c.events, log: c.log, leaving: newTrigger(),
+		},
+		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true},
+	}
+	c.certs.changed = w.wake.fire
+	return w
+}
+
+// once is one round, as the admission controller's (follow.once).
+func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
+	if left := w.unlocked.left(); left > 0 {
+		return left, nil // nothing is written until then
+	}
+	bundle, err := w.certs.bundle(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if bundle == nil {
+		w.log.Info("waiting for the certificate authority", "secret", w.certs.flags.caSecret)
+		return 0, nil // its arrival is news
+	}
+	if leaving, err := w.installation.terminating(ctx); err != nil || leaving {
+		return 0, err // the admission controller removes the configurations, and they are not made again
+	}
+	owner, err := w.installation.owner(ctx)
+	if err != nil || owner == nil {
+		return 0, err // nobody would ever remove them; its coming is news
+	}
+	want := webhookconf.DesiredCleanup(webhookconf.Input{
+		Settings: w.settings.Load(), CABundle: bundle, Owner: owner,
+		Options: webhookconf.Options{
+			Namespace: w.env.namespace, Service: w.env.service, ServicePort: w.flags.servicePort, ServerIP: w.flags.serverIP, TimeoutSeconds: cleanupTimeout,
+		},
+	})
+	_, err = w.apply.Apply(ctx, want)
+	if apierrors.IsConflict(err) {
+		return retryConflict, nil // the cache lags behind a write, mostly our own
+	}
+	return 0, err
+}
+
+// watched are the kinds that the configurations depend on.
+func (w *cleanupWebhooks) watched() []watched {
+	news := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { w.wake.fire() },
+		UpdateFunc: func(any, any) { w.wake.fire() },
+		DeleteFunc: func(any) { w.wake.fire() },
+	}
+	config := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    w.configure,
+		UpdateFunc: func(_, obj any) { w.configure(obj) },
+		DeleteFunc: func(any) { w.unlocked.load(nil); w.settings.Set(nil); w.wake.fire() },
+	}
+	return []watched{
+		{&corev1.ConfigMap{}, config}, {ownerObject(), news},
+		{&admissionv1.ValidatingWebhookConfiguration{}, news}, {&admissionv1.MutatingWebhookConfiguration{}, toolscache.ResourceEventHandlerFuncs{}},
+	}
+}
+
+// configure takes over the main ConfigMap. The admission controller tells of mistakes in it.
+func (w *cleanupWebhooks) configure(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok || cm.Name != w.env.configMap {
+		return
+	}
+	w.unlocked.load(cm)
+	s, _ := settings.Parse(cm.Data)
+	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // nobody else holds the settings yet
+	w.settings.Set(s)
+	w.wake.fire()
+}
