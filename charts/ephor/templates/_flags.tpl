@@ -134,7 +134,23 @@
 {{- end -}}
 
 {{- define "ephor.cleanupFlags" -}}
+{{- $features := include "ephor.features" (list . "cleanup-controller") | fromYaml -}}
 - --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}
+- --ttlReconciliationInterval={{ $features.ttlController.reconciliationInterval }}
+{{- with .Values.cleanupController.maxDeletionsPerRun }}
+- --maxDeletionsPerRun={{ int64 . }}
+{{- end }}
+{{- if $features.protectManagedResources.enabled }}
+- --protectManagedResources
+{{- end }}
+{{- if $features.dumpPayload.enabled }}
+- --dumpPayload
+{{- end }}
+{{- with $features.globalContext }}
+- --apiCallTimeout={{ .apiCallTimeout }}
+- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
+- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
+{{- end }}
 {{- with .Values.cleanupController.deadManSeconds }}
 - --deadManSeconds={{ int64 . }}
 {{- end }}

@@ -57,8 +57,12 @@ write what only some policies need: that is for the roles that users aggregate. 
   resources: [clusterroles]
   verbs: [get, list, watch]
 - apiGroups: [kyverno.io]
-  resources: [cleanuppolicies, clustercleanuppolicies, globalcontextentries]
+  resources: [globalcontextentries]
   verbs: [get, list, watch]
+# A run begins with a note on the policy.
+- apiGroups: [kyverno.io]
+  resources: [cleanuppolicies, clustercleanuppolicies]
+  verbs: [get, list, patch, watch]
 - apiGroups: [kyverno.io]
   resources: [cleanuppolicies/status, clustercleanuppolicies/status]
   verbs: [get, patch, update]
