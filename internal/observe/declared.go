@@ -133,9 +133,9 @@ var declared = []Instrument{
 	{Name: nameUpdateRequestsWaiting, Kind: Gauge, Ours: true,
 		Help: "UpdateRequests that wait in this process until they can be written", Query: `ephor_updaterequest_backlog`},
 	{Name: nameCleanupStopped, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
-		Help: "runs of cleanup policies that deleted nothing because it would have been more than --maxDeletionsPerRun", Query: `sum by (policy_name) (increase(ephor_cleanup_runs_stopped_total[24h]))`},
+		Help: "runs of cleanup policies that deleted nothing because it would have been more than --maxDeletionsPerRun"},
 	{Name: nameTTLStopped, Kind: Counter, Labels: ttlLabels[1:], Ours: true,
-		Help: "rounds in which nothing was deleted because the TTL of more than --maxDeletionsPerRun objects was over", Query: `sum by (resource_resource) (increase(ephor_ttl_rounds_stopped_total[24h]))`},
+		Help: "rounds in which nothing was deleted because the TTL of more than --maxDeletionsPerRun objects was over"},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }
