@@ -128,7 +128,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	}
 	for value, flag := range map[string]string{
 		"global.crdWatcher": "crdWatcher", "features.dumpPatches": "dumpPatches", "features.deferredLoading": "enableDeferredLoading",
-		"features.configMapCaching": "enableConfigMapCaching", "features.tuf": "enableTuf", "features.reporting": "enableReporting",
+		"features.configMapCaching": "enableConfigMapCaching", "features.tuf": "enableTuf",
 		"features.generateValidatingAdmissionPolicy": "generateValidatingAdmissionPolicy", "features.generateMutatingAdmissionPolicy": "generateMutatingAdmissionPolicy",
 		"features.controllerRuntimeMetrics": "controllerRuntimeMetricsAddress", "features.admissionReports.backPressureThreshold": "maxAdmissionReports",
 	} {

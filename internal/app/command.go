@@ -17,7 +17,7 @@ func NewControllerCommand(programVersion string) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newAdmissionCommand(), newBackgroundCommand(), newCleanupCommand(), newAllCommand())
+	cmd.AddCommand(newAdmissionCommand(), newBackgroundCommand(), newCleanupCommand(), newReportsCommand(), newAllCommand())
 	return cmd
 }
 

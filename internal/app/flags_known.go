@@ -28,7 +28,7 @@ const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
 	whyImages   = "signatures of images are not verified"
 	whyRegistry = "only the admission controller asks registries"
-	whyReports  = "reports are not written"
+	whyReports  = "the reports controller writes reports, by itself and of scans alone"
 	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
@@ -75,7 +75,7 @@ var knownFlags = []knownFlag{
 	{"enableReporting", "ABR", false, whyReports},
 	{"allowedResults", "ABR", false, whyReports},
 	{"maxAdmissionReports", "A", false, whyReports},
-	{"openreportsEnabled", "ARI", true, whyReports},
+	{"openreportsEnabled", "ARI", true, "reports are written as wgpolicyk8s.io/v1alpha2 only"},
 
 	{"generateValidatingAdmissionPolicy", "A", true, whyNative},
 	{"generateMutatingAdmissionPolicy", "A", true, whyNative},

@@ -103,6 +103,7 @@ const (
 	Admission  = "admission-controller"
 	Background = "background-controller"
 	Cleanup    = "cleanup-controller"
+	Reports    = "reports-controller"
 )
 
 // Components are those that Start takes, in the order of their names.
@@ -132,7 +133,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	switch component {
 	case Cleanup:
 		server = "cleanupServer"
-	case Background:
+	case Background, Reports:
 		server = "health"
 	}
 	all := append(append([]string{}, container.Args...), "--kubeconfig="+k.kubeconfig,

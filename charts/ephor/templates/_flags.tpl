@@ -133,6 +133,45 @@
 {{- end }}
 {{- end -}}
 
+{{- define "ephor.reportsFlags" -}}
+{{- $features := include "ephor.features" (list . "reports-controller") | fromYaml -}}
+- --healthPort={{ .Values.reportsController.server.port }}
+- --policyReports={{ $features.policyReports.enabled }}
+{{- with $features.backgroundScan }}
+- --backgroundScan={{ .enabled }}
+- --backgroundScanWorkers={{ int64 .backgroundScanWorkers }}
+- --backgroundScanInterval={{ .backgroundScanInterval }}
+- --skipResourceFilters={{ .skipResourceFilters }}
+{{- end }}
+{{- $rules := list }}
+{{- range $rule := list "validate" "mutate" "mutateExisting" "generate" "imageVerify" }}
+{{- if index $features.reporting $rule }}{{ $rules = append $rules $rule }}{{ end }}
+{{- end }}
+- --enableReporting={{ join "," $rules }}
+{{- with $features.reporting.allowedResults }}
+- --allowedResults={{ join "," . }}
+{{- end }}
+{{- if not .Values.reportsController.sanityChecks }}
+- --reportsCRDsSanityChecks=false
+{{- end }}
+{{- with $features.omitEvents.eventTypes }}
+- --omitEvents={{ join "," . }}
+{{- end }}
+- --enablePolicyException={{ $features.policyExceptions.enabled }}
+{{- with $features.policyExceptions.namespace }}
+- --exceptionNamespace={{ . }}
+{{- end }}
+{{- with $features.globalContext }}
+- --apiCallTimeout={{ .apiCallTimeout }}
+- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
+- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
+{{- end }}
+{{- with $.Values.apiCallToken.hosts }}
+- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
+- --serviceTokenHosts={{ join "," . }}
+{{- end }}
+{{- end -}}
+
 {{- define "ephor.cleanupFlags" -}}
 {{- $features := include "ephor.features" (list . "cleanup-controller") | fromYaml -}}
 - --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}

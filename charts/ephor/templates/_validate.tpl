@@ -9,7 +9,7 @@
 {{- if and .Values.crds.install (not .Values.crds.groups.kyverno.policies) -}}
 {{- fail "crds.groups.kyverno.policies=false: the admission controller cannot do without this kind" -}}
 {{- end -}}
-{{- range $name := list "admissionController" "backgroundController" "cleanupController" -}}
+{{- range $name := list "admissionController" "backgroundController" "cleanupController" "reportsController" -}}
 {{- $values := index $.Values $name -}}
 {{- if and (not (kindIs "invalid" $values.replicas)) (lt (int64 $values.replicas) 1) -}}
 {{- fail (printf "%s.replicas must be at least 1; to let everything pass for a while use `ephor unlock`" $name) -}}

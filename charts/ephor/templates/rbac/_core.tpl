@@ -123,6 +123,15 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.core.reports-controller" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [get, list, watch]
+- apiGroups: [wgpolicyk8s.io]
+  resources: [policyreports, clusterpolicyreports]
+  verbs: [create, delete, deletecollection, get, list, patch, update, watch]
+- apiGroups: [reports.kyverno.io]
+  resources: [ephemeralreports, clusterephemeralreports]
+  verbs: [create, delete, deletecollection, get, list, patch, update, watch]
 - apiGroups: [kyverno.io]
   resources: [policies, clusterpolicies, policyexceptions, globalcontextentries]
   verbs: [get, list, watch]
@@ -135,6 +144,9 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.own.reports-controller" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, delete, get, list, patch, update, watch]
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch]
