@@ -36,7 +36,7 @@ func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ *route
 	if !diags.HasErrors() {
 		diags.Add(s.checkKinds(program)...)
 		diags.Add(s.checkOutputs(program)...)
-		diags.Add(checkDeferred(program)...)
+		diags.Add(s.checkDeferred(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
 	changed := true
@@ -189,13 +189,16 @@ func (s *Server) checkOutputs(p *policy.Program) diag.List {
 	return diags
 }
 
-// checkDeferred warns of rules whose work is written down, and carried out by nobody yet: a policy must not seem
-// to do what it does not.
-func checkDeferred(p *policy.Program) diag.List {
+// checkDeferred warns of rules whose work is written down and carried out by nobody, since no background controller is
+// named: a policy must not seem to do what it does not.
+func (s *Server) checkDeferred(p *policy.Program) diag.List {
+	if s.Accounts.Background != "" {
+		return nil
+	}
 	var diags diag.List
 	for _, r := range p.Rules {
 		if !r.Origin.IsAutogen() && r.Stage.Has(policy.StageGenerate|policy.StageMutateExisting) {
-			diags.Warnf(r.Path, "rule %s: the %s work is noted, not yet carried out", r.Name, r.Kind)
+			diags.Warnf(r.Path, "rule %s: the %s work is only noted: there is no background controller to carry it out", r.Name, r.Kind)
 		}
 	}
 	return diags

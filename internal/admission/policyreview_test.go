@@ -43,7 +43,7 @@ func TestReviewOfDeferredWork(t *testing.T) {
 		`"kind":{"group":"kyverno.io","version":"v1","kind":"ClusterPolicy"},"resource":{"group":"kyverno.io","version":"v1","resource":"clusterpolicies"},`+
 		`"userInfo":{},"object":{"apiVersion":"kyverno.io/v1","kind":"ClusterPolicy","metadata":{"name":"p"},"spec":{"rules":[{"name":"r",`+
 		`"match":{"any":[{"resources":{"kinds":["ConfigMap"]}}]},"generate":{"apiVersion":"v1","kind":"ConfigMap","name":"c","namespace":"{{request.object.metadata.name}}","data":{"data":{"a":"b"}}}}]}}}}`))
-	want := "rule r: the generate work is noted, not yet carried out"
+	want := "rule r: the generate work is only noted: there is no background controller to carry it out"
 	if code != 200 || !res.Allowed || len(res.Warnings) != 1 || res.Warnings[0] != want {
 		t.Errorf("%d %+v", code, res)
 	}

@@ -221,7 +221,12 @@ func (t *mutateTarget) find(s *policy.Scope) (found []map[string]any, subresourc
 		return nil, "", fmt.Errorf("failed to find the targets: lists of resources are %w", world.ErrUnavailable)
 	}
 	if found, err = listTargets(s.Env.Meter.Context(), lists, w); err != nil {
-		return nil, "", fmt.Errorf("failed to find the targets: %w", err)
+		// Who may read the object need not have the right to list all of them.
+		one, getErr := w.get(s)
+		if getErr != nil {
+			return nil, "", fmt.Errorf("failed to find the targets: %w", err)
+		}
+		found = []map[string]any{one}
 	}
 	if err := s.Env.Meter.Step(len(found)); err != nil {
 		return nil, "", err
@@ -256,6 +261,15 @@ func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[
 		out = append(out, found...)
 	}
 	return out, nil
+}
+
+// get reads the one object that is named without wildcards.
+func (w *wantedTarget) get(s *policy.Scope) (map[string]any, error) {
+	objects := s.Env.World.Objects
+	if objects == nil || w.name == "" || w.selector != "" || wildcard.Has(w.apiVersion+w.kind+w.namespace+w.name) {
+		return nil, world.ErrUnavailable
+	}
+	return objects.Get(s.Env.Meter.Context(), w.apiVersion, w.kind, w.namespace, w.name)
 }
 
 // within keeps a namespaced policy from objects elsewhere, those without a namespace included.

@@ -15,7 +15,13 @@
 // the threshold, waits in a bounded set and is written as soon as that is possible; the requester is warned, and events
 // and counters tell. The contents of Secrets are not copied into UpdateRequests.
 //
-// The package does not carry out work.
+// A Worker carries UpdateRequests out: it reads the trigger, evaluates the rules again (engine.Input.Plan) and writes exactly what
+// comes out of it. do_*.go are its executors. A Follower makes work of changes of policies.
+//
+//	worker := updaterequest.NewWorker(updaterequest.WorkerOptions{Client: client, Snapshot: catalog.Snapshot, Root: root, …})
+//	go worker.Run(ctx)                              // one replica at a time
+//
+// The package does not elect who works, and does not watch UpdateRequests: whoever does calls Worker.Add.
 //
 // Floor 7: imports the floors below and nothing of its own floor.
 package updaterequest

@@ -1,0 +1,179 @@
+package updaterequest
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func object(t *testing.T, json string) *unstructured.Unstructured {
+	t.Helper()
+	v, err := value.DecodeJSON([]byte(json))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: v.(map[string]any)}
+}
+
+// S7: what a namespaced policy makes or changes lies in its namespace, whatever was planned. There is no client here: nothing
+// is even asked for.
+func TestReach(t *testing.T) {
+	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler)})
+	own := &task{
+		program: &policy.Program{Kind: "Policy", Namespace: "team", Name: "p"},
+		rule:    &policy.Rule{Name: "r", Generation: &policy.Generation{Synchronize: true}},
+	}
+	for _, made := range []string{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"other"}}`,
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"a"}}`,
+	} {
+		u := object(t, made)
+		if err := w.apply(t.Context(), own, &policy.Generated{Object: u.Object}); err == nil || !strings.Contains(err.Error(), "out of reach") {
+			t.Errorf("generate %s: %v", made, err)
+		}
+		after := u.DeepCopy()
+		after.SetLabels(map[string]string{"a": "b"})
+		if err := w.mutate(t.Context(), own, &policy.Mutated{Before: u.Object, After: after.Object, Status: policy.StatusPass}); err == nil || !strings.Contains(err.Error(), "out of reach") {
+			t.Errorf("mutate %s: %v", made, err)
+		}
+		if err := w.remove(t.Context(), own.program, []*unstructured.Unstructured{u}); err != nil {
+			t.Errorf("delete %s: %v", made, err)
+		}
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	live := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"theirs":"1","ours":"old"},"finalizers":["f"]},"data":{"k":"old","more":"x"},"status":{"s":1}}`)
+	planned := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","labels":{"ours":"new"}},"data":{"k":"new"}}`)
+	want := object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"theirs":"1","ours":"new"},"finalizers":["f"]},"data":{"k":"new"},"status":{"s":1}}`)
+	next := replaced(live, planned)
+	if !value.Equal(next.Object, want.Object) {
+		t.Errorf("%s", value.JSON(next.Object))
+	}
+	if again := replaced(next, planned); !value.Equal(again.Object, next.Object) {
+		t.Errorf("the second time: %s", value.JSON(again.Object))
+	}
+	got := overlay(live.Object["data"], next.Object["data"])
+	if !value.Equal(got, map[string]any{"k": "new", "more": "x"}) {
+		t.Errorf("overlay: %v", got)
+	}
+}
+
+// The stored request of an UpdateRequest is that of the trigger, unless the work comes of another object.
+func TestStored(t *testing.T) {
+	raw := func(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
+	for name, c := range map[string]struct {
+		request *kyvernov2.AdmissionRequest
+		want    bool
+	}{
+		"the trigger":       {&kyvernov2.AdmissionRequest{Operation: admissionv1.Create, Object: raw(`{"metadata":{"uid":"u"}}`)}, true},
+		"the trigger, gone": {&kyvernov2.AdmissionRequest{Operation: admissionv1.Delete, OldObject: raw(`{"metadata":{"uid":"u"}}`)}, true},
+		"its subresource":   {&kyvernov2.AdmissionRequest{Operation: admissionv1.Create, SubResource: "eviction", Object: raw(`{}`)}, true},
+		"what was made":     {&kyvernov2.AdmissionRequest{Operation: admissionv1.Delete, OldObject: raw(`{"metadata":{"uid":"other","name":"a"}}`)}, false},
+		"nobody":            {nil, false},
+	} {
+		u := &kyvernov2.UpdateRequest{}
+		u.Spec.Context.AdmissionRequestInfo.AdmissionRequest = c.request
+		x := &task{u: u, RuleContext: kyvernov2.RuleContext{Trigger: kyvernov2.ResourceSpec{Name: "a", UID: "u"}}}
+		if got := x.stored(); (got != nil) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// An update is waited for until the API server has stored it; one that changes nothing never is.
+func TestUnsettled(t *testing.T) {
+	live := object(t, `{"metadata":{"resourceVersion":"1"}}`)
+	r := &kyvernov2.AdmissionRequest{Operation: "UPDATE"}
+	for _, c := range []struct {
+		old, object string
+		want        bool
+	}{
+		{`{"metadata":{"resourceVersion":"1"},"a":1}`, `{"metadata":{"resourceVersion":"1"},"a":2}`, true},
+		{`{"metadata":{"resourceVersion":"1"},"a":1}`, `{"metadata":{"resourceVersion":"1"},"a":1}`, false},
+		{`{"metadata":{"resourceVersion":"0"},"a":1}`, `{"metadata":{"resourceVersion":"0"},"a":2}`, false},
+		{``, ``, false},
+	} {
+		r.OldObject.Raw, r.Object.Raw = []byte(c.old), []byte(c.object)
+		if got := unsettled(r, live); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestOnlyConflicts(t *testing.T) {
+	conflict := wrap(apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "a", errors.New("newer")), "update")
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{conflict, true}, {errors.Join(conflict, conflict), true}, {errors.Join(errors.Join(conflict), nil), true},
+		{errors.Join(conflict, errors.New("no")), false}, {fmt.Errorf("no"), false},
+	} {
+		if got := onlyConflicts(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+// What the follower remembers to undo when policies change (language reference §6.4).
+func TestFollowerObserves(t *testing.T) {
+	rule := func(name string, g policy.Generation, target string) *policy.Rule {
+		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
+	}
+	sync := policy.Generation{Synchronize: true}
+	program := func(rules ...*policy.Rule) []*policy.Program {
+		return []*policy.Program{{Kind: "ClusterPolicy", Name: "p", Rules: rules}}
+	}
+	before := program(
+		rule("sync", sync, "a"), rule("once", policy.Generation{}, "a"), rule("orphan", policy.Generation{Synchronize: true, Orphan: true}, "a"),
+	)
+	for name, c := range map[string]struct {
+		after []*policy.Program
+		want  []string
+	}{
+		"nothing":       {before, nil},
+		"policy gone":   {nil, []string{"delete sync"}},
+		"rules gone":    {program(), []string{"delete sync"}},
+		"other targets": {program(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), before[0].Rules[2]), []string{"release once", "release sync"}},
+		"no longer":     {program(rule("sync", policy.Generation{}, "a"), before[0].Rules[1], before[0].Rules[2]), nil},
+	} {
+		f := &Follower{Log: slog.New(slog.DiscardHandler)}
+		f.Observe(catalog.NewStatic(before))
+		f.Observe(catalog.NewStatic(c.after))
+		var got []string
+		for _, x := range f.undo {
+			got = append(got, map[bool]string{true: "release ", false: "delete "}[x.release]+x.rule.Name)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestContexts(t *testing.T) {
+	trigger, source := kyvernov2.ResourceSpec{Name: "t"}, kyvernov2.ResourceSpec{Name: "s"}
+	old := contextsOf(&kyvernov2.UpdateRequestSpec{Rule: "r", Resource: trigger, DeleteDownstream: true})
+	if len(old) != 1 || old[0].Trigger != trigger || !old[0].DeleteDownstream {
+		t.Errorf("%+v", old)
+	}
+	now := contextsOf(&kyvernov2.UpdateRequestSpec{Resource: source, RuleContext: []kyvernov2.RuleContext{{Rule: "a", Trigger: trigger}, {Rule: "b"}}})
+	if len(now) != 2 || now[0].Trigger != trigger || now[1].Trigger != source {
+		t.Errorf("%+v", now)
+	}
+}
