@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Labels of generated objects (language reference §6.3).
@@ -54,6 +55,9 @@ func (t target) object(s *policy.Scope, content map[string]any, source *policy.S
 	if source != nil && source.Namespace != t.namespace {
 		delete(metadata, "ownerReferences") // the owner of a copy elsewhere is nobody there
 	}
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		metadata["annotations"] = asTexts(annotations)
+	}
 	out["apiVersion"], out["kind"] = t.apiVersion, t.kind
 	metadata["name"], metadata["labels"] = t.name, labels
 	delete(metadata, "namespace")
@@ -62,6 +66,19 @@ func (t target) object(s *policy.Scope, content map[string]any, source *policy.S
 	}
 	out["metadata"] = metadata
 	return out, nil
+}
+
+// asTexts writes numbers and booleans as texts: variables such as elementIndex have other types than labels and annotations may
+// have.
+func asTexts(m map[string]any) map[string]any {
+	out := maps.Clone(m)
+	for k, v := range out {
+		switch v.(type) {
+		case float64, int64, bool:
+			out[k] = value.JSON(v)
+		}
+	}
+	return out
 }
 
 // labels are those of the content with those by which the object is found again.
@@ -73,7 +90,7 @@ func (t target) labels(s *policy.Scope, content map[string]any, source *policy.S
 	metadata, _ := content["metadata"].(map[string]any)
 	authored, _ := metadata["labels"].(map[string]any)
 	out := make(map[string]any, len(authored)+14)
-	maps.Copy(out, authored)
+	maps.Copy(out, asTexts(authored))
 	triggerMetadata, _ := trigger["metadata"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
 	gvk := s.Request.GVK
