@@ -1,0 +1,146 @@
+package scan
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// served are the kinds of a small API server, the preferred versions first.
+var served = []Resource{
+	{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "Pod"},
+	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap"},
+	{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "Event"},
+	{schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, "HorizontalPodAutoscaler"},
+	{schema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers"}, "HorizontalPodAutoscaler"},
+	{schema.GroupVersionResource{Group: "wgpolicyk8s.io", Version: "v1alpha2", Resource: "policyreports"}, "PolicyReport"},
+}
+
+func find(t policy.Target) ([]Resource, error) {
+	if t.Kind == "Broken" {
+		return nil, errors.New("the group does not answer")
+	}
+	var out []Resource
+	for _, r := range served {
+		if wildcard.Match(t.Kind, r.Kind) && wildcard.Match(t.Group, r.Group) && wildcard.Match(t.Version, r.Version) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func program(t *testing.T, text string) *policy.Program {
+	t.Helper()
+	var object map[string]any
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object = v.(map[string]any)
+	p, diags := compile.One(compile.Object{Value: object})
+	if p == nil {
+		t.Fatal(diags)
+	}
+	return p
+}
+
+// rule is a policy with one rule.
+func rule(t *testing.T, spec, match, body string) *policy.Program {
+	t.Helper()
+	return program(t, "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n"+spec+
+		"  rules:\n  - name: r\n    match: {any: [{"+match+"}]}\n    "+body+"\n")
+}
+
+const pattern = `validate: {pattern: {metadata: {name: "?*"}}}`
+
+// Control plane reference §6.6: which rules are scanned, and on which kinds.
+func TestPlan(t *testing.T) {
+	pods := `resources: {kinds: [Pod]}`
+	for _, c := range []struct {
+		name, spec, match, body, want string
+	}{
+		{"validate", "", pods, pattern, "pods"},
+		{"several kinds", "", `resources: {kinds: [Pod, ConfigMap]}`, pattern, "configmaps pods"},
+		{"background is off", "  background: false\n", pods, pattern, ""},
+		{"admission is off", "  admission: false\n", pods, pattern, "pods"},
+		{"mutate", "", pods, `mutate: {patchStrategicMerge: {metadata: {labels: {a: b}}}}`, ""},
+		{"users in match", "", pods + `, subjects: [{kind: User, name: me}]`, pattern, ""},
+		{"roles in match", "", pods + `, clusterRoles: [me]`, pattern, ""},
+		{"users in variables", "", pods, `validate: {deny: {conditions: {all: [{key: "{{request.userInfo.username}}", operator: Equals, value: me}]}}}`, ""},
+		{"the operation is always CREATE", "", pods, `validate: {deny: {conditions: {all: [{key: "{{request.operation}}", operator: Equals, value: DELETE}]}}}`, "pods"},
+		{"variables that cannot be told", "", pods, `validate: {message: "{{ {{ request.object.metadata.name }} }}", pattern: {metadata: {name: "?*"}}}`, "pods"},
+		{"sub-resources", "", `resources: {kinds: [Pod/exec]}`, pattern, ""},
+		{"operations without CREATE", "", `resources: {kinds: [Pod], operations: [DELETE]}`, pattern, ""},
+		{"operations with CREATE", "", `resources: {kinds: [Pod], operations: [CREATE, UPDATE]}`, pattern, "pods"},
+		{"events", "", `resources: {kinds: [Event]}`, pattern, ""},
+		{"all kinds but reports and events", "", `resources: {kinds: ["*"]}`, pattern, "configmaps horizontalpodautoscalers.autoscaling pods"},
+		{"one version of a resource", "", `resources: {kinds: [HorizontalPodAutoscaler]}`, pattern, "horizontalpodautoscalers.autoscaling"},
+		{"a kind that is not served", "", `resources: {kinds: [Gone]}`, pattern, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, err := plan(catalog.NewStatic([]*policy.Program{rule(t, c.spec, c.match, c.body)}), find)
+			var got []string
+			for _, at := range slices.SortedFunc(maps.Keys(k), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
+				got = append(got, at.String())
+			}
+			// Rules for Pods are rules for what makes Pods, too, which this server does not serve.
+			if err != nil || strings.Join(got, " ") != c.want {
+				t.Errorf("%v %v, want %q", got, err, c.want)
+			}
+		})
+	}
+	if k, err := plan(catalog.NewStatic([]*policy.Program{rule(t, "", `resources: {kinds: [Broken, Pod]}`, pattern)}), find); err == nil || len(k) != 1 {
+		t.Errorf("%v %v: a kind that cannot be found out must be said, and not hide the others", k, err)
+	}
+}
+
+// A policy whose label says so is in no report.
+func TestDisabled(t *testing.T) {
+	p := rule(t, "", `resources: {kinds: [Pod]}`, pattern)
+	p.Labels = map[string]string{disabledLabel: ""}
+	if k, err := plan(catalog.NewStatic([]*policy.Program{p}), find); err != nil || len(k) != 0 {
+		t.Errorf("%v %v", k, err)
+	}
+}
+
+// Of a policy with several rules only those are judged that a scan may judge; the catalog's list stays as it is.
+func TestSelections(t *testing.T) {
+	p := program(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: scanned
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    `+pattern+`
+  - name: asks-who
+    match: {any: [{resources: {kinds: [ConfigMap]}, subjects: [{kind: User, name: me}]}]}
+    `+pattern+"\n")
+	s := &set{resource: served[1], snapshot: catalog.NewStatic([]*policy.Program{p})}
+	req := &policy.Request{Origin: policy.FromScan, Operation: policy.Create, GVK: served[1].GVK(), Object: value.Of(map[string]any{})}
+	for range 2 {
+		got := s.selections(req)
+		if len(got) != 1 || len(got[0].Rules) != 1 || got[0].Rules[0].Name != "scanned" {
+			t.Fatalf("%+v", got)
+		}
+	}
+	if len(s.snapshot.For(req, catalog.Route{Stages: policy.StageValidate})[0].Rules) != 2 {
+		t.Error("the shared list was changed")
+	}
+}
