@@ -1,0 +1,48 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Control plane reference §6.4 and §6.5: the fields of a stored result, and their order.
+func TestResults(t *testing.T) {
+	scored := program("", "b", policy.Settings{Scored: true, Background: true, Category: "Sample", Severity: "high"})
+	local := program("ns", "a", policy.Settings{})
+	long := result(scored, policy.StatusError, strings.Repeat("é", maxMessage))
+	entries := Entries(outcome(pod("ns", "p"), long, result(scored, policy.StatusPass, "fine"), result(local, policy.StatusFail, "bad")), Options{})
+	got, sum := Results(entries, 7)
+	if sum != (policyreport.Summary{Pass: 1, Warn: 1, Error: 1}) {
+		t.Errorf("summary %+v", sum)
+	}
+	if len(got) != 3 || got[0].Policy != "b" || got[2].Policy != "ns/a" {
+		t.Fatalf("order %+v", got)
+	}
+	if m := got[0].Message; len(m) > maxMessage || !strings.HasSuffix(m, "é...") {
+		t.Errorf("a message of %d bytes ends with %q", len(m), m[len(m)-6:])
+	}
+	pass, warn := got[1], got[2]
+	if pass.Source != "kyverno" || pass.Rule != "r" || pass.Message != "fine" || pass.Result != "pass" || !pass.Scored || pass.Category != "Sample" ||
+		pass.Severity != "high" || pass.Properties["process"] != "background scan" || pass.Timestamp.Seconds != 7 || len(pass.Resources) != 0 {
+		t.Errorf("%+v", pass)
+	}
+	if warn.Result != "warn" || warn.Scored || warn.Properties["process"] != "admission review" {
+		t.Errorf("%+v", warn)
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	p := program("", "a", policy.Settings{Scored: true})
+	entries := func() []Entry {
+		return Entries(outcome(pod("ns", "p"), result(p, policy.StatusPass, ""), result(p, policy.StatusFail, "")), Options{})
+	}
+	if got := Allowed(nil).Keep(entries()); len(got) != 2 {
+		t.Errorf("%d entries without a choice", len(got))
+	}
+	if got := (Allowed{policy.StatusFail: true}).Keep(entries()); len(got) != 1 || got[0].Status != policy.StatusFail {
+		t.Errorf("%+v", got)
+	}
+}
