@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -234,13 +233,9 @@ func (e *Executor) judge(ctx context.Context, p *policy.Program, r schema.GroupV
 
 // request is the object as rules see it: there is no requester, and no operation of interest.
 func (e *Executor) request(item *unstructured.Unstructured, o *Object, s *settings.Settings) *policy.Request {
-	conf := policy.Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
-	if conf.MaxContextSize <= 0 {
-		conf.MaxContextSize = -1
-	}
 	return &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: o.Kind, RequestGVK: o.Kind, GVR: o.Resource,
-		Namespace: o.Namespace, Name: o.Name, Object: value.Of(item.Object), Conf: conf,
+		Namespace: o.Namespace, Name: o.Name, Object: value.Of(item.Object), Conf: policy.ConfOf(s),
 		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return e.NamespaceLabels(ctx, o.Namespace) },
 	}
 }

@@ -1,0 +1,166 @@
+package cleanup
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// counted is an Observer that remembers.
+type counted struct{ requeued, dropped int }
+
+func (*counted) CleanupDeleted(*policy.Program, string, string, string) {}
+func (*counted) CleanupFailed(*policy.Program, string, string, string)  {}
+func (*counted) CleanupStopped(*policy.Program)                         {}
+func (*counted) Reconciled(string)                                      {}
+func (c *counted) Requeued(string, int)                                 { c.requeued++ }
+func (c *counted) Dropped(string)                                       { c.dropped++ }
+
+func at(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func object(schedule, created, last string, annotations map[string]any) *unstructured.Unstructured {
+	metadata := map[string]any{"name": "p", "uid": "u", "generation": int64(1), "creationTimestamp": created}
+	if annotations != nil {
+		metadata["annotations"] = annotations
+	}
+	o := map[string]any{
+		"apiVersion": "kyverno.io/v2", "kind": "ClusterCleanupPolicy", "metadata": metadata,
+		"spec": map[string]any{"schedule": schedule, "match": map[string]any{"any": []any{map[string]any{"resources": map[string]any{"kinds": []any{"Pod"}}}}}},
+	}
+	if last != "" {
+		o["status"] = map[string]any{"lastExecutionTime": last}
+	}
+	return &unstructured.Unstructured{Object: o}
+}
+
+func controller(now *time.Time) (*Controller, *counted) {
+	c := &counted{}
+	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
+}
+
+// A policy runs at the first time of its schedule after its last run, or after its creation (control plane reference §10.1).
+func TestDue(t *testing.T) {
+	now := at("2026-01-31T12:00:00Z")
+	for _, c := range []struct{ schedule, created, last, want string }{
+		{"0 * * * *", "2026-01-31T11:30:00Z", "", "2026-01-31T12:00:00Z"},
+		{"0 * * * *", "2026-01-31T11:30:00Z", "2026-01-31T12:00:00Z", "2026-01-31T13:00:00Z"},
+		{"0 * * * *", "2026-01-31T12:00:00Z", "", "2026-01-31T13:00:00Z"},
+		{"0 * * * *", "2026-01-01T00:00:00Z", "2026-01-30T00:00:00Z", "2026-01-30T01:00:00Z"}, // what was missed is made up for
+		{"0 * * * *", "2026-01-31T11:30:00Z", "no time", "2026-01-31T12:00:00Z"},
+	} {
+		ctl, _ := controller(&now)
+		u := object(c.schedule, c.created, c.last, nil)
+		ctl.Set(u)
+		if got := ctl.due(ctl.policies[key(u)]).Format(time.RFC3339); got != c.want {
+			t.Errorf("%+v: due %s", c, got)
+		}
+	}
+}
+
+// What became of a run decides when there is another attempt.
+func TestFinish(t *testing.T) {
+	now := at("2026-01-31T12:00:10Z")
+	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
+	due := func(outs ...outcome) string {
+		c, seen := controller(&now)
+		c.Set(u)
+		e := c.policies[key(u)]
+		for _, out := range outs {
+			e.running, c.busy = true, 1
+			c.finish(e, out, now)
+		}
+		return fmt.Sprint(c.due(e).Format("15:04:05"), " ", seen.requeued, seen.dropped)
+	}
+	failed := outcome{failed: errors.New("x")}
+	tenTimes := make([]outcome, maxFailures)
+	for i := range tenTimes {
+		tenTimes[i] = failed
+	}
+	for name, c := range map[string]struct {
+		outs []outcome
+		want string
+	}{
+		"done":              {[]outcome{{done: true}}, "13:00:00 0 0"},
+		"stale":             {[]outcome{{stale: true}}, "12:00:11 0 0"},
+		"failed":            {[]outcome{failed}, "12:00:11 1 0"},
+		"failed thrice":     {[]outcome{failed, failed, failed}, "12:00:14 3 0"},
+		"failed ten times":  {tenTimes, "13:00:00 9 1"},
+		"failed, then done": {[]outcome{failed, {done: true}}, "13:00:00 1 0"},
+		"over the limit":    {[]outcome{{stopped: errors.New("x")}}, "13:00:00 0 0"},
+	} {
+		if got := due(c.outs...); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// An edit takes effect at once and ends a run of what was there before; a status or a claim of ours does not.
+func TestSet(t *testing.T) {
+	now := at("2026-01-31T12:00:10Z")
+	c, _ := controller(&now)
+	set := func(u *unstructured.Unstructured) (*entry, *bool) {
+		c.Set(u)
+		e, ended := c.policies[key(u)], new(bool)
+		e.stop = func() { *ended = true }
+		return e, ended
+	}
+	first, ended := set(object("0 * * * *", "2026-01-31T11:30:00Z", "", nil))
+	same, _ := set(object("0 * * * *", "2026-01-31T11:30:00Z", "2026-01-31T12:00:00Z", map[string]any{ClaimAnnotation: "x"}))
+	if same != first || *ended || c.due(first).Format("15:04") != "13:00" {
+		t.Error("a status is taken for an edit, or not taken in")
+	}
+	_, ended = set(object("0 * * * *", "2026-01-31T11:30:00Z", "", nil))
+	preview, _ := set(object("0 * * * *", "2026-01-31T11:30:00Z", "", map[string]any{PreviewAnnotation: "true"}))
+	if preview == first || !*ended {
+		t.Error("the annotation for previews does not end a run that deletes")
+	}
+	_, ended = set(preview.object)
+	c.Delete(preview.object)
+	if !*ended || len(c.policies) != 0 {
+		t.Error("a deleted policy goes on")
+	}
+}
+
+// A slip in the annotation must not delete anything.
+func TestPreviews(t *testing.T) {
+	for value, want := range map[string]bool{"true": true, "false": false, "yes": true, "": true, "False": true} {
+		if Previews(map[string]string{PreviewAnnotation: value}) != want {
+			t.Errorf("%q", value)
+		}
+	}
+	if Previews(nil) {
+		t.Error("no annotation")
+	}
+}
+
+func TestListing(t *testing.T) {
+	pod := func(name string) Object {
+		return Object{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Namespace: "a", Name: name}
+	}
+	for _, c := range []struct {
+		objects []Object
+		want    string
+	}{
+		{nil, "0 objects"},
+		{[]Object{pod("x")}, "1 object: Pod/a/x"},
+		{[]Object{pod("x"), pod("y"), pod("z")}, "3 objects: Pod/a/x, Pod/a/y and 1 more"},
+	} {
+		if got := Listing(c.objects, 2); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

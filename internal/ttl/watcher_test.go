@@ -1,0 +1,122 @@
+package ttl
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/schedule"
+)
+
+type counted struct{ stopped int }
+
+func (*counted) TTLDeleted(schema.GroupVersionResource, string) {}
+func (*counted) TTLFailed(schema.GroupVersionResource, string)  {}
+func (c *counted) TTLStopped(schema.GroupVersionResource)       { c.stopped++ }
+func (*counted) Reconciled(string)                              {}
+
+func watch(now *time.Time, limit int) (*watcher, *counted) {
+	c := &counted{}
+	m := New(Options{Every: time.Minute, MaxDeletions: limit, Events: event.Discard, Observer: c, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }})
+	return newWatcher(m, schema.GroupVersionResource{Version: "v1", Resource: "pods"}), c
+}
+
+func pod(name, uid, ttl string, created time.Time, change ...func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "a", Name: name, UID: types.UID(uid), ResourceVersion: "1", CreationTimestamp: metav1.NewTime(created), Labels: map[string]string{schedule.TTLLabel: ttl},
+	}}
+	for _, f := range change {
+		f(o)
+	}
+	return o
+}
+
+// What is due, and how long it is until the next one is.
+func TestPending(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	created := now.Add(-time.Hour)
+	w, _ := watch(&now, 0)
+	going := func(o *metav1.PartialObjectMetadata) { d := metav1.NewTime(now); o.DeletionTimestamp = &d }
+	for _, o := range []*metav1.PartialObjectMetadata{
+		pod("over", "1", "30m", created), pod("now", "2", "1h", created), pod("soon", "3", "1h10s", created), pod("later", "4", "2d", created),
+		pod("mistaken", "5", "10ay", created), pod("going", "6", "1s", created, going), pod("past", "7", "2023-07-19", created),
+	} {
+		w.set(o)
+	}
+	list := func() string {
+		due, next := w.pending(now)
+		names := []string{}
+		for _, name := range []string{"over", "now", "soon", "later", "mistaken", "going", "past"} {
+			for _, i := range due {
+				if i.object.Name == name {
+					names = append(names, name)
+				}
+			}
+		}
+		return fmt.Sprint(strings.Join(names, " "), " ", next)
+	}
+	if got := list(); got != "over now past 10s" {
+		t.Error(got)
+	}
+	// A failed attempt pauses; the same object keeps its pause when its news arrive, another one of the name has none.
+	w.items[types.NamespacedName{Namespace: "a", Name: "over"}].pause = now.Add(5 * time.Second)
+	w.set(pod("over", "1", "30m", created))
+	if got := list(); got != "now past 5s" {
+		t.Error(got)
+	}
+	w.set(pod("over", "8", "30m", created))
+	w.set(pod("now", "2", "3h", created))
+	w.forget(pod("past", "7", "2023-07-19", created))
+	if got := list(); got != "over 10s" {
+		t.Error(got)
+	}
+	now = now.Add(3 * time.Hour)
+	if got := list(); !strings.HasPrefix(got, "over now soon ") {
+		t.Error(got)
+	}
+}
+
+// A round that would delete more than the limit deletes nothing: there is no client here that could.
+func TestLimit(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	w, seen := watch(&now, 2)
+	for i := range 3 {
+		w.set(pod(fmt.Sprint("p", i), fmt.Sprint(i), "1s", now.Add(-time.Minute)))
+	}
+	if next := w.round(t.Context()); next != time.Minute || seen.stopped != 1 || len(w.items) != 3 {
+		t.Errorf("next %v, stopped %d, %d items", next, seen.stopped, len(w.items))
+	}
+}
+
+// Of the annotation only the three known values count.
+func TestPropagation(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	w, _ := watch(&now, 0)
+	for value, want := range map[string]string{"Foreground": "Foreground", "Background": "Background", "Orphan": "Orphan", "orphan": "", "": ""} {
+		i, err := w.read(pod("p", "1", "1s", now, func(o *metav1.PartialObjectMetadata) {
+			o.Annotations = map[string]string{schedule.PropagationAnnotation: value}
+		}))
+		if err != nil || i.object.Propagation != want {
+			t.Errorf("%q: %+v %v", value, i, err)
+		}
+	}
+}
+
+// A watch keeps what deleting takes, and nothing else of an object.
+func TestReduce(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	o := pod("p", "1", "1s", now, func(o *metav1.PartialObjectMetadata) {
+		o.Labels["app"], o.Annotations = "x", map[string]string{"note": "y", schedule.PropagationAnnotation: "Orphan"}
+		o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+	})
+	if _, err := reduce(o); err != nil || len(o.Labels) != 1 || len(o.Annotations) != 1 || o.ManagedFields != nil || o.UID != "1" || o.ResourceVersion != "1" {
+		t.Errorf("%+v %v", o, err)
+	}
+}
