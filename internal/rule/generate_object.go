@@ -93,11 +93,15 @@ func (t target) labels(s *policy.Scope, content map[string]any, source *policy.S
 	maps.Copy(out, asTexts(authored))
 	triggerMetadata, _ := trigger["metadata"].(map[string]any)
 	text := func(v any) string { s, _ := v.(string); return s }
-	gvk := s.Request.GVK
+	gvk, namespace, uid := s.Request.GVK, text(triggerMetadata["namespace"]), text(triggerMetadata["uid"])
+	if s.Request.Subresource != "" && uid == "" {
+		// What is sent to pods/exec or pods/eviction is no part of the Pod, and is not stored: it is its own trigger.
+		gvk, namespace = s.Request.RequestGVK, s.Request.Namespace
+	}
 	set := map[string]string{
 		"rule-name":       s.Rule.Name,
 		"trigger-version": gvk.Version, "trigger-group": gvk.Group, "trigger-kind": gvk.Kind,
-		"trigger-namespace": text(triggerMetadata["namespace"]), "trigger-uid": text(triggerMetadata["uid"]),
+		"trigger-namespace": namespace, "trigger-uid": uid,
 	}
 	if s.Program != nil {
 		set["policy-name"], set["policy-namespace"] = s.Program.Name, s.Program.Namespace

@@ -183,6 +183,11 @@ func request(in map[string]any) *policy.Request {
 	req.RequestGVK = req.GVK
 	req.Name, _ = metadata["name"].(string)
 	req.Namespace, _ = metadata["namespace"].(string)
+	if sub, ok := in["subresource"].(string); ok { // of a Pod
+		req.Subresource, req.GVK = sub, schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+		req.Name, _ = in["name"].(string)
+		req.Namespace, _ = in["namespace"].(string)
+	}
 	return req
 }
 

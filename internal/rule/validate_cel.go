@@ -21,7 +21,7 @@ var validateCEL = &Kind{
 	Stage: policy.StageValidate,
 	Doc: "CEL expressions have to hold, as in a ValidatingAdmissionPolicy: with variables, parameters and messages that are " +
 		"expressions too. Unlike patterns, they also judge DELETE requests, with object being null.",
-	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil },
+	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.CEL != nil },
 	// No allowExisting: an update that violates is refused, whatever the old object was; what should hold for changes only
 	// compares with oldObject.
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
