@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/settings"
 )
 
 // reviewResource judges a request by the policies of the row (§5.1, §5.4).
@@ -62,7 +60,7 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row *route) (
 		req.GVK = gvk
 	}
 	s.attach(req)
-	req.Conf = conf(s.settings.Load())
+	req.Conf = policy.ConfOf(s.settings.Load())
 	if s.protected(req) {
 		return &response{message: textProtected}, nil
 	}
@@ -115,15 +113,6 @@ func mayAudit(a policy.ActionPlan) bool {
 		}
 	}
 	return false
-}
-
-// conf are the settings that rules see.
-func conf(s *settings.Settings) policy.Conf {
-	c := policy.Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
-	if c.MaxContextSize <= 0 {
-		c.MaxContextSize = -1
-	}
-	return c
 }
 
 // attach gives the request the means to find out what the review does not say.

@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
@@ -64,7 +65,7 @@ func TestMaxContextSize(t *testing.T) {
 			config["maxContextSize"] = text
 		}
 		s, diags := settings.Parse(config)
-		if c := conf(s); len(diags) > 0 || c.MaxContextSize != want {
+		if c := policy.ConfOf(s); len(diags) > 0 || c.MaxContextSize != want {
 			t.Errorf("%q: %+v, %v", text, c, fmt.Sprint(diags))
 		}
 	}

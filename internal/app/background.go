@@ -30,7 +30,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -169,12 +168,7 @@ func (c *background) build(ctx context.Context, b *base) error {
 
 // conf are the settings that rules see.
 func (c *background) conf() policy.Conf {
-	s := c.settings.Load()
-	out := policy.Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
-	if out.MaxContextSize <= 0 {
-		out.MaxContextSize = -1
-	}
-	return out
+	return policy.ConfOf(c.settings.Load())
 }
 
 // kinds are those that a kind selector means, each in one version.

@@ -33,7 +33,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/reports"
 	"github.com/ephor-dev/ephor/internal/scan"
@@ -226,12 +225,7 @@ func (told) Prune(context.Context, func(schema.GroupKind) bool) error { return n
 
 // conf are the settings that rules see.
 func (c *reporting) conf() policy.Conf {
-	s := c.settings.Load()
-	out := policy.Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
-	if out.MaxContextSize <= 0 {
-		out.MaxContextSize = -1
-	}
-	return out
+	return policy.ConfOf(c.settings.Load())
 }
 
 // find are the resources that a kind selector means.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -94,6 +95,15 @@ type Conf struct {
 	MaxContextSize int
 	// Images says what an image reference without a registry means.
 	Images imageref.Defaults
+}
+
+// ConfOf is what rules see of the settings.
+func ConfOf(s *settings.Settings) Conf {
+	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
+	if c.MaxContextSize <= 0 {
+		c.MaxContextSize = -1
+	}
+	return c
 }
 
 type onceResult[T any] struct {
