@@ -58,6 +58,7 @@ type background struct {
 	worker    *updaterequest.Worker
 	follower  *updaterequest.Follower
 	changed   trigger // the policies
+	optional  optional
 	filled    atomic.Bool
 }
 
@@ -74,6 +75,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	if c.manager, err = newBackgroundManager(b.cfg, f, e); err != nil {
 		return err
 	}
+	c.optional = optional{cache: c.manager.GetCache(), log: b.log}
 	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics.EventDropped, b.log); err != nil {
 		return err
 	}
@@ -109,6 +111,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 		c.policies.observe(b.observing.metrics.PolicyChanged) // what was there before is no change
 		c.log.Info("caches are filled", "policies", len(c.catalog.Snapshot().Programs()))
 		running.Go(func() { c.follow(run) })
+		running.Go(func() { b.observing.counted(c.optional.task()).run(run, c.log) })
 		if err := lead(run, b.cfg, backgroundLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log); err != nil {
 			failures <- err
 			stop()
@@ -203,10 +206,6 @@ func newBackgroundManager(cfg *rest.Config, f *backgroundFlags, e env) (manager.
 	own := map[string]cache.Config{e.namespace: {}}
 	shared := true // namespaces are only read
 	noDrain := time.Duration(0)
-	exceptions := cache.ByObject{}
-	if ns := f.exceptions.namespace; f.exceptions.on() && ns != allNamespaces {
-		exceptions.Namespaces = map[string]cache.Config{ns: {}}
-	}
 	m, err := manager.New(cfg, manager.Options{
 		Scheme:                  scheme,
 		LeaderElection:          false,
@@ -215,13 +214,12 @@ func newBackgroundManager(cfg *rest.Config, f *backgroundFlags, e env) (manager.
 		GracefulShutdownTimeout: &noDrain,
 		Cache: cache.Options{
 			SyncPeriod:       &f.resyncPeriod,
-			DefaultTransform: stripManagedFields,
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.ConfigMap{}:        {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
-				policyObject(exceptionGVK): exceptions,
-				namespaceObject():          {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
-				crdObject():                {Transform: onlyIdentity},
-				updateRequestObject():      {Namespaces: own, Transform: onlyGeneration},
+			DefaultTransform: f.exceptions.transform,
+			ByObject: map[client.Object]cache.ByObject{ // only kinds that are always there
+				&corev1.ConfigMap{}:   {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
+				namespaceObject():     {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+				crdObject():           {Transform: onlyIdentity},
+				updateRequestObject(): {Namespaces: own, Transform: onlyGeneration},
 			},
 		},
 	})
@@ -264,11 +262,10 @@ func (c *background) watch(ctx context.Context) error {
 	all := []watched{
 		{&corev1.ConfigMap{}, config}, {namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
 		{policyObject(clusterPolicyGVK), c.policies.handler()}, {policyObject(policyGVK), c.policies.handler()},
-		{policyObject(globalEntryGVK), c.globals.handler()}, {updateRequestObject(), requests},
+		{updateRequestObject(), requests},
 	}
-	if c.flags.exceptions.on() {
-		follow := &exceptions{flags: c.flags.exceptions, catalog: c.catalog, log: c.log}
-		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+	if err := c.optional.watch(ctx, besides(c.globals, c.flags.exceptions, c.catalog, c.log)); err != nil {
+		return err
 	}
 	if err := watchAll(ctx, c.manager.GetCache(), all); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
 )
 
 // optional are kinds that an installation may lack, such as GlobalContextEntries: who has no definition of them has no
@@ -38,6 +40,16 @@ func (o *optional) watch(ctx context.Context, all []watched) error {
 	}
 	o.missing = missing
 	return nil
+}
+
+// besides are the kinds that policies lean on: GlobalContextEntries, and exceptions where they count.
+func besides(g *globals, f exceptionFlags, c *catalog.Catalog, log *slog.Logger) []watched {
+	all := []watched{{policyObject(globalEntryGVK), g.handler()}}
+	if f.on() {
+		follow := &exceptions{flags: f, catalog: c, log: log}
+		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+	}
+	return all
 }
 
 // task looks for what is missing again and again.

@@ -84,12 +84,7 @@ func (p *process) watch(ctx context.Context) error {
 		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
 	}
-	some := []watched{{policyObject(globalEntryGVK), p.globals.handler()}}
-	if p.flags.exceptions.on() {
-		follow := &exceptions{flags: p.flags.exceptions, catalog: p.catalog, log: p.log}
-		some = append(some, watched{policyObject(exceptionGVK), follow.handler()})
-	}
-	if err := p.optional.watch(ctx, some); err != nil {
+	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.log)); err != nil {
 		return err
 	}
 	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {

@@ -60,6 +60,7 @@ type reporting struct {
 	observing *observing
 	scanner   *scan.Scanner
 	writer    *reports.Writer
+	optional  optional
 	filled    atomic.Bool
 }
 
@@ -74,6 +75,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	if c.manager, err = newReportsManager(b.cfg, f, e); err != nil {
 		return err
 	}
+	c.optional = optional{cache: c.manager.GetCache(), log: b.log}
 	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics.EventDropped, b.log); err != nil {
 		return err
 	}
@@ -106,6 +108,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 			return
 		}
 		c.log.Info("caches are filled", "policies", len(c.catalog.Snapshot().Programs()))
+		running.Go(func() { b.observing.counted(c.optional.task()).run(run, c.log) })
 		if err := lead(run, b.cfg, reportsLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log); err != nil {
 			failures <- err
 			stop()
@@ -280,10 +283,6 @@ func newReportsManager(cfg *rest.Config, f *reportsFlags, e env) (manager.Manage
 	}
 	shared := true // namespaces are only read
 	noDrain := time.Duration(0)
-	exceptions := cache.ByObject{}
-	if ns := f.exceptions.namespace; f.exceptions.on() && ns != allNamespaces {
-		exceptions.Namespaces = map[string]cache.Config{ns: {}}
-	}
 	m, err := manager.New(cfg, manager.Options{
 		Scheme:                  scheme,
 		LeaderElection:          false,
@@ -292,14 +291,13 @@ func newReportsManager(cfg *rest.Config, f *reportsFlags, e env) (manager.Manage
 		GracefulShutdownTimeout: &noDrain,
 		Cache: cache.Options{
 			SyncPeriod:       &f.resyncPeriod,
-			DefaultTransform: stripManagedFields,
-			ByObject: map[client.Object]cache.ByObject{
+			DefaultTransform: f.exceptions.transform,
+			ByObject: map[client.Object]cache.ByObject{ // only kinds that are always there
 				&corev1.ConfigMap{}: {
 					Namespaces: map[string]cache.Config{e.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", e.configMap),
 				},
-				policyObject(exceptionGVK): exceptions,
-				namespaceObject():          {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
-				crdObject():                {Transform: onlyIdentity},
+				namespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+				crdObject():       {Transform: onlyIdentity},
 			},
 		},
 	})
@@ -326,11 +324,9 @@ func (c *reporting) watch(ctx context.Context) error {
 	all := []watched{
 		{&corev1.ConfigMap{}, config}, {namespaceObject(), namespaces},
 		{policyObject(clusterPolicyGVK), c.policies.handler()}, {policyObject(policyGVK), c.policies.handler()},
-		{policyObject(globalEntryGVK), c.globals.handler()},
 	}
-	if c.flags.exceptions.on() {
-		follow := &exceptions{flags: c.flags.exceptions, catalog: c.catalog, log: c.log}
-		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+	if err := c.optional.watch(ctx, besides(c.globals, c.flags.exceptions, c.catalog, c.log)); err != nil {
+		return err
 	}
 	if err := watchAll(ctx, c.manager.GetCache(), all); err != nil {
 		return err
