@@ -124,7 +124,7 @@ func lifecycle(t *testing.T, name string, sync bool) {
 	have(t, data, ".data.k", "v1")
 	have(t, copied, ".data.k", "s1")
 	have(t, copied, ".metadata.labels.own", "label")
-	have(t, copied, ".metadata.ownerReferences}{.metadata.name", name+"-copy") // none came along
+	have(t, copied, ".metadata.ownerReferences}{.metadata.name", name+"-copy") // S10: none came along
 	uid := must(t, "", "get", "configmap", name, "-n", "life", "-o", "jsonpath={.metadata.uid}")
 	have(t, data, `.metadata.labels.generate\.kyverno\.io/trigger-uid`, uid)
 

@@ -35,6 +35,18 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 			return err
 		}
 	}
+	if generation.Synchronize && generation.ServerSideApply {
+		// Also when it is new: what was created otherwise could not be taken away again.
+		err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), client.FieldOwner(fieldManager), client.ForceOwnership)
+		switch {
+		case ending(err):
+			return nil
+		case err != nil:
+			return wrap(err, "apply "+text)
+		}
+		w.tellGenerated(t, planned)
+		return nil
+	}
 	err := w.Client.Create(ctx, planned.DeepCopy(), client.FieldOwner(fieldManager))
 	switch {
 	case err == nil:
@@ -46,12 +58,6 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	case !apierrors.IsAlreadyExists(err):
 		return wrap(err, "create "+text)
 	case !generation.Synchronize:
-		return nil
-	}
-	if generation.ServerSideApply {
-		if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
-			return wrap(err, "apply "+text)
-		}
 		return nil
 	}
 	live := &unstructured.Unstructured{}

@@ -168,6 +168,7 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
 		}
 	}()
+	defer w.lock(t.u.Spec.Policy, trigger)()
 	object, err := w.live(ctx, trigger)
 	if gone := (goneError{}); asGone(err, &gone) || err == nil && object.GetDeletionTimestamp() != nil {
 		return nil

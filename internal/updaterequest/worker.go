@@ -272,9 +272,10 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 		w.Log.Info("the work is over, since its rule is gone", "policy", t.u.Spec.Policy, "rule", t.Rule)
 		return nil
 	}
-	unlock := w.lock(t.u.Spec.Policy, string(t.Trigger.UID)+t.Trigger.Namespace+"/"+t.Trigger.Name)
-	defer unlock()
 	_, source := t.u.Labels[LabelSource]
+	if !source { // else each of its triggers is locked
+		defer w.lock(t.u.Spec.Policy, t.Trigger)()
+	}
 	switch {
 	case t.u.Spec.RequestType == kyvernov2.Mutate:
 		err = w.doMutateExisting(ctx, t)
@@ -292,8 +293,14 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	return err
 }
 
-func (w *Worker) lock(policyKey, trigger string) (unlock func()) {
-	m := &w.keys[maphash.String(w.seed, policyKey+"\x00"+trigger)%uint64(len(w.keys))]
+// lock keeps others from working for the policy and trigger: what is made for it and what is deleted with it must not overtake each
+// other.
+func (w *Worker) lock(policyKey string, trigger kyvernov2.ResourceSpec) (unlock func()) {
+	id := string(trigger.UID)
+	if id == "" {
+		id = specText(trigger)
+	}
+	m := &w.keys[maphash.String(w.seed, policyKey+"\x00"+id)%uint64(len(w.keys))]
 	m.Lock()
 	return m.Unlock
 }
