@@ -46,6 +46,7 @@ func (l *loop) run(ctx context.Context) {
 		if all {
 			due = l.s.o.Now().Add(l.s.o.Interval)
 		}
+		policies := l.set.Load().revision // those that come during the round make another one due
 		version, err := l.sweep(ctx, all)
 		switch {
 		case ctx.Err() != nil:
@@ -63,7 +64,7 @@ func (l *loop) run(ctx context.Context) {
 			continue
 		}
 		pause, l.named = firstPause, false
-		l.follow(ctx, version, due)
+		l.follow(ctx, version, policies, due)
 	}
 }
 
@@ -187,12 +188,12 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 	return err
 }
 
-// follow watches the kind from the version on, and returns when all of it has to be looked at again.
-func (l *loop) follow(ctx context.Context, version string, due time.Time) {
+// follow watches the kind from the version on, and returns when all of it has to be looked at again: it was judged by the
+// policies of that revision.
+func (l *loop) follow(ctx context.Context, version string, policies uint64, due time.Time) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s := l.set.Load()
-	swept := s.revision
 	events, lost := make(chan watch.Event), make(chan struct{})
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -206,7 +207,7 @@ func (l *loop) follow(ctx context.Context, version string, due time.Time) {
 	var flush <-chan time.Time
 	wait := objectQuiet
 	for {
-		if l.set.Load().revision != swept {
+		if l.set.Load().revision != policies {
 			return // the policies changed
 		}
 		if flush == nil && l.waiting() {
