@@ -6,6 +6,7 @@
 //	go run ./bench library    # the classic policies of a public library on 1,000 Pods
 //	go run ./bench suites     # `ephor test` on all tests of a public library
 //	go run ./bench foreach    # a loop over 1,000 elements against a loop over one
+//	go run ./bench reports    # the first scan of 5,000 Pods, on a control plane; some minutes
 //	go run ./bench compare /path/to/kyverno
 //
 // Absolute times drift from machine to machine and from hour to hour; the ratios are what to quote. Nothing here is a

@@ -92,6 +92,9 @@ func benchmarks(args []string) error {
 		}
 		return b.compare(args[1])
 	}
+	if len(args) == 1 && args[0] == "reports" {
+		return b.reports()
+	}
 	known := false
 	for _, m := range measurements {
 		if len(args) > 0 && args[0] != m.name {
@@ -103,7 +106,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, foreach, rest, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, foreach, rest, reports, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line
