@@ -318,7 +318,7 @@ func TestNoHooks(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.yaml")
 	for _, file := range files {
 		switch filepath.Base(file) {
-		case "cleanup-off.yaml", "rbac-off.yaml", "image.yaml":
+		case "cleanup-off.yaml", "rbac-off.yaml", "image.yaml", "single-process.yaml":
 		default:
 			args = append(args, "-f", file)
 		}
@@ -371,6 +371,9 @@ func TestRefused(t *testing.T) {
 		"namespaceOverride=kube-system":                                                          "leaves kube-system alone",
 		"crds.install=true,crds.groups.kyverno.policies=false":                                   "cannot do without this kind",
 		"features.policyException.enabled=true":                                                  "additional properties 'policyException' not allowed",
+		"singleProcess.enabled=true,cleanupController.enabled=false":                             "it needs cleanupController.enabled",
+		"singleProcess.enabled=true,cleanupController.deadManSeconds=60":                         "must not go with it",
+		"singleProcess.enabled=true,cleanupController.service.port=8443":                         "service.port has to be the same",
 		"admissionController.tlsKeyAlgorithm=DSA":                                                "value must be one of 'RSA', 'ECDSA', 'Ed25519'",
 		"cleanupController.certManager.enabled=true,cleanupController.createSelfSignedCert=true": "two sources of one certificate",
 	} {

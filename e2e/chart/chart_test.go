@@ -52,7 +52,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(archives, err)
 	}
 	run("install", "kyverno", archives[0], "--create-namespace")
-	if got := ours("deployments"); got != "deployment.apps/kyverno-admission-controller\ndeployment.apps/kyverno-cleanup-controller" {
+	if got := ours("deployments"); got != deployments("admission", "background", "cleanup", "reports") {
 		t.Errorf("deployments:\n%s", got)
 	}
 	if got := get("clusterrole", "kyverno:webhook", "-o", "name"); !strings.HasSuffix(got, "kyverno:webhook") {
@@ -82,6 +82,15 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s replicas", got)
 	}
 
+	// One process instead of two.
+	run("upgrade", "kyverno", archives[0], "-f", filepath.Join(dir, "testdata", "single-process.yaml"))
+	if got := ours("deployments"); got != deployments("admission", "background", "reports") {
+		t.Errorf("with singleProcess.enabled:\n%s", got)
+	}
+	if got := get("clusterrolebinding", "kyverno:cleanup-controller", "-o", "jsonpath={.subjects[*].name}"); got != "kyverno-admission-controller" {
+		t.Errorf("the cleanup controller's rights are those of %s", got)
+	}
+
 	run("uninstall", "kyverno", "--wait")
 	kinds, err := cluster.Kubectl(t.Context(), nil, "api-resources", "--verbs=list,delete", "-o", "name")
 	if err != nil {
@@ -97,4 +106,12 @@ func TestRelease(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// deployments are the names of the controllers' Deployments, as kubectl prints them.
+func deployments(controllers ...string) string {
+	for i, name := range controllers {
+		controllers[i] = "deployment.apps/kyverno-" + name + "-controller"
+	}
+	return strings.Join(controllers, "\n")
 }

@@ -172,6 +172,20 @@
 {{- end }}
 {{- end -}}
 
+{{/* What `controller all` needs beside the flags of admission, which hold for both controllers. */}}
+{{- define "ephor.singleProcessFlags" -}}
+{{- $of := list . "cleanup-controller" -}}
+{{- $features := include "ephor.features" $of | fromYaml -}}
+- --cleanupService={{ include "ephor.serviceName" $of }}
+- --cleanupServerPort={{ .Values.singleProcess.cleanupPort }}
+- --cleanupCASecretName={{ include "ephor.certificateName" (append $of "ca") }}
+- --cleanupTLSSecretName={{ include "ephor.certificateName" (append $of "pair") }}
+- --ttlReconciliationInterval={{ $features.ttlController.reconciliationInterval }}
+{{- with .Values.cleanupController.maxDeletionsPerRun }}
+- --maxDeletionsPerRun={{ int64 . }}
+{{- end }}
+{{- end -}}
+
 {{- define "ephor.cleanupFlags" -}}
 {{- $features := include "ephor.features" (list . "cleanup-controller") | fromYaml -}}
 - --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}

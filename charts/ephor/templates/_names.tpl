@@ -41,9 +41,21 @@ kyverno
 {{- toYaml (index (index . 0).Values (camelcase (index . 1 | replace "-" "_") | untitle)) -}}
 {{- end -}}
 
-{{- define "ephor.serviceAccountName" -}}
+{{/* The component whose Pods run a controller: (list $ "cleanup-controller") → admission-controller when one process does both */}}
+{{- define "ephor.host" -}}
+{{- ternary "admission-controller" (index . 1) (and (index . 0).Values.singleProcess.enabled (eq (index . 1) "cleanup-controller")) -}}
+{{- end -}}
+
+{{/* Not empty for a controller that is enabled and has Pods of its own. */}}
+{{- define "ephor.hasPods" -}}
 {{- $values := include "ephor.controllerValues" . | fromYaml -}}
-{{- default (include "ephor.controllerName" .) $values.rbac.serviceAccount.name -}}
+{{- if and (dig "enabled" true $values) (eq (include "ephor.host" .) (index . 1)) }}true{{ end -}}
+{{- end -}}
+
+{{- define "ephor.serviceAccountName" -}}
+{{- $of := list (index . 0) (include "ephor.host" .) -}}
+{{- $values := include "ephor.controllerValues" $of | fromYaml -}}
+{{- default (include "ephor.controllerName" $of) $values.rbac.serviceAccount.name -}}
 {{- end -}}
 
 {{/* The full user name of a controller's account. */}}

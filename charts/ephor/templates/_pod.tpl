@@ -1,4 +1,4 @@
-{{/* The Deployment of a controller: dict root, component, command, args (YAML of a list), container (its values), port, portName (https unless given) */}}
+{{/* The Deployment of a controller: dict root, component, command, args (YAML of a list), container (its values), port, portName (https unless given), morePorts (name → port) */}}
 {{- define "ephor.deployment" -}}
 {{- $root := .root -}}
 {{- $of := list $root .component -}}
@@ -101,6 +101,11 @@ spec:
         - name: {{ default "https" .portName }}
           containerPort: {{ int64 .port }}
           protocol: TCP
+        {{- range $name, $port := .morePorts }}
+        - name: {{ $name }}
+          containerPort: {{ int64 $port }}
+          protocol: TCP
+        {{- end }}
         {{- if not $values.metering.disabled }}
         {{- if eq $values.metering.config "prometheus" }}
         - name: metrics-port

@@ -9,6 +9,23 @@
 {{- if and .Values.crds.install (not .Values.crds.groups.kyverno.policies) -}}
 {{- fail "crds.groups.kyverno.policies=false: the admission controller cannot do without this kind" -}}
 {{- end -}}
+{{- if .Values.singleProcess.enabled -}}
+{{- $cleanup := .Values.cleanupController -}}
+{{- if not $cleanup.enabled -}}
+{{- fail "singleProcess.enabled puts the cleanup controller into the admission controller's process: it needs cleanupController.enabled" -}}
+{{- end -}}
+{{- if $cleanup.deadManSeconds -}}
+{{- fail "cleanupController.deadManSeconds: whoever is to notice that admission is gone must not go with it; it needs singleProcess.enabled=false" -}}
+{{- end -}}
+{{- range $what := list (list "service" "port") (list "certManager" "enabled") -}}
+{{- if ne (toString (dig (first $what) (last $what) "" $cleanup)) (toString (dig (first $what) (last $what) "" $.Values.admissionController)) -}}
+{{- fail (printf "singleProcess.enabled: %s has to be the same for admissionController and cleanupController" (join "." $what)) -}}
+{{- end -}}
+{{- end -}}
+{{- if ne $cleanup.createSelfSignedCert .Values.admissionController.createSelfSignedCert -}}
+{{- fail "singleProcess.enabled: createSelfSignedCert has to be the same for admissionController and cleanupController" -}}
+{{- end -}}
+{{- end -}}
 {{- range $name := list "admissionController" "backgroundController" "cleanupController" "reportsController" -}}
 {{- $values := index $.Values $name -}}
 {{- if and (not (kindIs "invalid" $values.replicas)) (lt (int64 $values.replicas) 1) -}}
