@@ -82,7 +82,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	p.certs.events = p.events
 	p.installation = &installation{
-		namespace: e.namespace, reader: m.GetCache(), client: m.GetClient(), events: p.events, log: log, leaving: newTrigger(),
+		namespace: e.namespace, reader: m.GetCache(), client: m.GetClient(), events: p.events, controller: event.AdmissionController, log: log,
+		leaving: newTrigger(),
 	}
 	return p, nil
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -31,7 +32,8 @@ func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	w := &cleanupWebhooks{
 		cleanup: c, wake: newTrigger(), unlocked: unlocked{log: c.log},
 		installation: &installation{
-			namespace: c.env.namespace, reader: m.GetCache(), client: m.GetClient(), events: c.events, log: c.log, leaving: newTrigger(),
+			namespace: c.env.namespace, reader: m.GetCache(), client: m.GetClient(), events: c.events, controller: event.CleanupController, log: c.log,
+			leaving: newTrigger(),
 		},
 		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true},
 	}

@@ -25,7 +25,9 @@ type installation struct {
 	reader    client.Reader // cached
 	client    client.Client
 	events    event.Recorder
-	log       *slog.Logger
+	// controller reports the events.
+	controller string
+	log        *slog.Logger
 	// leaving is fired when our namespace may be terminating.
 	leaving trigger
 
@@ -47,7 +49,7 @@ func (i *installation) owner(ctx context.Context) (*metav1.OwnerReference, error
 		i.events.Record(event.Event{
 			Regarding: event.Reference{APIVersion: "v1", Kind: "Namespace", Name: i.namespace}, Reason: event.PolicyError, Action: event.None,
 			Note:       errNoOwner.Error() + "; install the chart's ClusterRole " + i.namespace + ":webhook",
-			Controller: event.AdmissionController,
+			Controller: i.controller,
 		})
 	case owner != nil && i.ownerless:
 		i.log.Info("webhook configurations have an owner again", "clusterRole", owner.Name)
