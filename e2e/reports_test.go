@@ -76,6 +76,14 @@ func TestReports(t *testing.T) {
 		}
 		return nil
 	})
+	// What may not be read is named.
+	eventually(t, func() error {
+		notes := must(t, "", "get", "events", "-n", "default", "-o", `jsonpath={range .items[*]}{.involvedObject.name} {.reason} {.message}{"\n"}{end}`)
+		if !strings.Contains(notes, "e2e-unlistable PolicyError v1 Secret cannot be scanned, and is missing in reports: ") {
+			return errors.New("no event about Secrets among\n" + notes)
+		}
+		return nil
+	})
 	if page := metricsPage(t, r); !strings.Contains(page, `rule_execution_cause="background_scan"`) {
 		t.Error("no results of scans among the metrics")
 	}
@@ -130,11 +138,21 @@ metadata:
   name: e2e-unscored
   annotations: {policies.kyverno.io/scored: "false"}
 spec:
+  validationFailureAction: Enforce # what exists already is only reported
   rules:
   - name: team
     match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports]}}]}
     validate:
       pattern: {metadata: {labels: {team: "?*"}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-unlistable}
+spec:
+  rules:
+  - name: name
+    match: {any: [{resources: {kinds: [Secret], namespaces: [reports]}}]}
+    validate: {pattern: {metadata: {name: "?*"}}}
 ---
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
