@@ -40,7 +40,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "whether validation may have the side effect of a report")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that judge auditing rules after the answer")
-	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests that may wait for them")
+	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests whose auditing rules may wait to be judged")
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
 	f.calls.register(fs)
 	f.registry.register(fs)

@@ -52,7 +52,7 @@ func (f *observeFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.config, "otelConfig", "prometheus", "prometheus: metrics are served; grpc: they are sent to a collector with OTLP")
 	fs.StringVar(&f.collector, "otelCollector", "opentelemetrycollector.kyverno.svc.cluster.local", "host of the collector of metrics")
 	fs.StringVar(&f.transportCreds, "transportCreds", "", "Secret with the CA of the collector of metrics; empty for a connection without TLS")
-	fs.IntVar(&f.maxSeries, "maxMetricSeries", observe.DefaultMaxSeries, "series that a metric may have; what is more is counted under `other`")
+	fs.IntVar(&f.maxSeries, "maxMetricSeries", observe.DefaultMaxSeries, "series that a metric may have; what is more is counted under the label \"other\"")
 	f.tls.register(fs)
 	fs.BoolVar(&f.tracing, "enableTracing", false, "send traces to a collector with OTLP over gRPC")
 	fs.StringVar(&f.tracingAddress, "tracingAddress", "", "host of the collector of traces")
