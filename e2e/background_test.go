@@ -21,6 +21,9 @@ func startBackground(t *testing.T) *devcluster.Replica {
 		if err := r.Stop(10 * time.Second); err != nil {
 			t.Error(err)
 		}
+		if _, err := cluster.Kubectl(context.Background(), nil, "delete", "updaterequests", "-n", "kyverno", "--all"); err != nil {
+			t.Error(err)
+		}
 		if t.Failed() {
 			t.Log(r.Tail(40))
 		}
