@@ -58,8 +58,14 @@ func TestRelease(t *testing.T) {
 	if got := get("clusterrole", "kyverno:webhook", "-o", "name"); !strings.HasSuffix(got, "kyverno:webhook") {
 		t.Error(got)
 	}
-	if got, err := cluster.Kubectl(t.Context(), nil, "explain", "clusterpolicy.spec.rules.validate.pattern"); err != nil || !strings.Contains(got, "The shape that the resource must have.") {
-		t.Errorf("kubectl explain: %v\n%s", err, got)
+	if err := cluster.Wait(t.Context(), "kubectl explain to know the definitions", func() error {
+		got, err := cluster.Kubectl(t.Context(), nil, "explain", "clusterpolicy.spec.rules.validate.pattern")
+		if err == nil && !strings.Contains(got, "The shape that the resource must have.") {
+			err = fmt.Errorf("kubectl explain:\n%s", got)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 	const limit = 1 << 20 // of a Secret
 	release := get("secret", "sh.helm.release.v1.kyverno.v1", "-n", "kyverno", "-o", "jsonpath={.data.release}")
