@@ -373,6 +373,7 @@ func TestRefused(t *testing.T) {
 		"features.policyException.enabled=true":                                                  "additional properties 'policyException' not allowed",
 		"singleProcess.enabled=true,cleanupController.enabled=false":                             "it needs cleanupController.enabled",
 		"singleProcess.enabled=true,cleanupController.deadManSeconds=60":                         "must not go with it",
+		"cleanupController.deadManSeconds=29":                                                    "must be 0, for never, or at least 30",
 		"singleProcess.enabled=true,cleanupController.service.port=8443":                         "service.port has to be the same",
 		"admissionController.tlsKeyAlgorithm=DSA":                                                "value must be one of 'RSA', 'ECDSA', 'Ed25519'",
 		"cleanupController.certManager.enabled=true,cleanupController.createSelfSignedCert=true": "two sources of one certificate",

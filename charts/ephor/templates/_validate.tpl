@@ -26,6 +26,10 @@
 {{- fail "singleProcess.enabled: createSelfSignedCert has to be the same for admissionController and cleanupController" -}}
 {{- end -}}
 {{- end -}}
+{{- $patience := int64 .Values.cleanupController.deadManSeconds -}}
+{{- if and (ne $patience 0) (lt $patience 30) -}}
+{{- fail "cleanupController.deadManSeconds must be 0, for never, or at least 30: the next leader needs 14 seconds, and heartbeats come every ten" -}}
+{{- end -}}
 {{- range $name := list "admissionController" "backgroundController" "cleanupController" "reportsController" -}}
 {{- $values := index $.Values $name -}}
 {{- if and (not (kindIs "invalid" $values.replicas)) (lt (int64 $values.replicas) 1) -}}
