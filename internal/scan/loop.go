@@ -116,13 +116,13 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 	return version, nil
 }
 
-// each judges the objects of a page, as many at once as there are places.
+// each looks at the objects of a page, as many at once as there are places.
 func (l *loop) each(items []unstructured.Unstructured, f func(*unstructured.Unstructured)) {
 	var running sync.WaitGroup
 	for i := range items {
-		l.s.workers <- struct{}{}
+		l.s.objects <- struct{}{}
 		running.Go(func() {
-			defer func() { <-l.s.workers }()
+			defer func() { <-l.s.objects }()
 			f(&items[i])
 		})
 	}
@@ -169,11 +169,13 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 	}
 	out := policy.Outcome{Request: req}
 	if o.Skip == nil || !o.Skip(gvk, u.GetNamespace(), u.GetName()) {
+		l.s.workers <- struct{}{}
 		limited, cancel := context.WithTimeout(ctx, evalTimeout)
 		out = o.Eval(limited, engine.Input{
 			Selections: s.selections(req), Request: req, Stages: policy.StageValidate, Root: o.Root, Now: o.Now,
 		})
 		cancel()
+		<-l.s.workers
 		if ctx.Err() != nil {
 			return ctx.Err() // what was not judged any more is no result
 		}
@@ -292,9 +294,9 @@ func (l *loop) look(ctx context.Context) (failed bool) {
 	client := l.s.o.Dynamic.Resource(l.set.Load().resource.GroupVersionResource)
 	var running sync.WaitGroup
 	for _, p := range todo {
-		l.s.workers <- struct{}{}
+		l.s.objects <- struct{}{}
 		running.Go(func() {
-			defer func() { <-l.s.workers }()
+			defer func() { <-l.s.objects }()
 			if ctx.Err() != nil {
 				return
 			}

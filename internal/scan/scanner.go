@@ -65,6 +65,10 @@ const (
 	objectQuiet   = 2 * time.Second
 )
 
+// objectsPerWorker is how many objects are on their way for each that is judged: most of the time is spent on waiting for
+// the API server.
+const objectsPerWorker = 8
+
 // retryPlan is how soon the kinds are looked for again that could not be found out.
 const retryPlan = 30 * time.Second
 
@@ -72,6 +76,7 @@ const retryPlan = 30 * time.Second
 type Scanner struct {
 	o       Options
 	workers chan struct{} // one place for each evaluation that may run
+	objects chan struct{} // one for each object that is read, judged or reported at the moment
 	replan  chan struct{}
 
 	mu       sync.Mutex
@@ -81,7 +86,8 @@ type Scanner struct {
 
 // New returns a Scanner that does nothing yet.
 func New(o Options) *Scanner {
-	return &Scanner{o: o, workers: make(chan struct{}, max(1, o.Workers)), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
+	workers := max(1, o.Workers)
+	return &Scanner{o: o, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
 }
 
 // Replan looks for the kinds again: some came or went.
