@@ -88,9 +88,26 @@ func TestReports(t *testing.T) {
 		t.Error("no results of scans among the metrics")
 	}
 
+	// Another process finds everything said already.
+	good, err := reportOf(t, ns, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(5 * time.Second); err != nil {
+		t.Error(err)
+	}
+	next, err := ephor.Start(t.Context(), devcluster.Reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = next.Stop(5 * time.Second) })
+
 	// What is edited by hand is put right; what is fixed passes; what is deleted has no report.
 	must(t, "", "patch", "polr", uid, "-n", ns, "--type=merge", "-p", `{"summary":{"fail":0},"results":[]}`)
 	eventually(t, func() error { return summaryIs(t, ns, "new", 0, 1) })
+	if same, err := reportOf(t, ns, "good"); err != nil || same.ResourceVersion != good.ResourceVersion {
+		t.Errorf("a report was written again by another process: %v", err)
+	}
 	must(t, "", "delete", "polr", uid, "-n", ns)
 	eventually(t, func() error { return summaryIs(t, ns, "new", 0, 1) })
 	must(t, "", "label", "configmap", "new", "-n", ns, "team=b")
