@@ -89,7 +89,7 @@ func TestRelease(t *testing.T) {
 	}
 
 	// One process instead of two.
-	run("upgrade", "kyverno", archives[0], "-f", filepath.Join(dir, "testdata", "single-process.yaml"))
+	run("upgrade", "kyverno", archives[0], "-f", filepath.Join(dir, "testdata", "single-process.yaml"), "--set", "config.preserve=false")
 	if got := ours("deployments"); got != deployments("admission", "background", "reports") {
 		t.Errorf("with singleProcess.enabled:\n%s", got)
 	}
