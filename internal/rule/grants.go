@@ -2,6 +2,7 @@ package rule
 
 import (
 	"strconv"
+	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -45,10 +46,11 @@ func grants(r *kyvernov1.Rule, path string) []policy.Grant {
 
 func patternGrants(p *kyvernov1.GeneratePattern, verbs []string, path string) []policy.Grant {
 	if !hasCloneList(p) {
-		out := []policy.Grant{{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Verbs: verbs, Path: path}}
+		made, _, _ := strings.Cut(p.Kind, "/") // whoever writes Policy/status makes a Policy
+		out := []policy.Grant{{APIVersion: p.APIVersion, Kind: made, Namespace: p.Namespace, Name: p.Name, Verbs: verbs, Path: path}}
 		if p.Clone != (kyvernov1.CloneFrom{}) {
 			out = append(out, policy.Grant{
-				APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Clone.Namespace, Name: p.Clone.Name, Verbs: verbsCopy, Source: true, Path: path + ".clone",
+				APIVersion: p.APIVersion, Kind: made, Namespace: p.Clone.Namespace, Name: p.Clone.Name, Verbs: verbsCopy, Source: true, Path: path + ".clone",
 			})
 		}
 		return out
