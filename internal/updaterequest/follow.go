@@ -58,6 +58,8 @@ type undo struct {
 	program *policy.Program
 	rule    *policy.Rule
 	release bool // its labels are taken away and it stays; else it is deleted
+	// triggers are those of what was released; the rule as it is now makes something else for them.
+	triggers []kyvernov2.ResourceSpec
 }
 
 // Observe compares the policies with those of the last time. It is called in every replica, so that whoever leads next
@@ -158,7 +160,7 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		if !followed(r) {
 			continue
 		}
-		b := &batches{f: f, program: p, rule: r, ctx: ctx}
+		b := &batches{f: f, program: p, rule: r, ctx: ctx, why: "existing"}
 		var err error
 		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
 			err = f.existing(ctx, p, r, b)
@@ -235,6 +237,7 @@ type batches struct {
 	f        *Follower
 	program  *policy.Program
 	rule     *policy.Rule
+	why      string // a part of the names
 	triggers []kyvernov2.ResourceSpec
 	seen     map[string]bool
 	written  int
@@ -272,7 +275,7 @@ func (b *batches) flush() error {
 	u := &kyvernov2.UpdateRequest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: b.f.Worker.Namespace, Labels: labels,
-			Name: hashed(string(kind), b.program.Key(), b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), "existing", strconv.Itoa(b.written)),
+			Name: hashed(string(kind), b.program.Key(), b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)),
 		},
 		Spec: kyvernov2.UpdateRequestSpec{RequestType: kind, Policy: b.program.Key(), Rule: b.rule.Name, Resource: b.triggers[0]},
 	}
@@ -297,9 +300,10 @@ func (f *Follower) undoAll(ctx context.Context) error {
 	f.mu.Unlock()
 	var left []undo
 	var errs []error
-	for _, x := range todo {
+	for i := range todo {
+		x := &todo[i]
 		if err := f.undoOne(ctx, x); err != nil {
-			left = append(left, x)
+			left = append(left, *x)
 			errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.rule.Name, x.program.Key(), err))
 		}
 	}
@@ -309,7 +313,7 @@ func (f *Follower) undoAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (f *Follower) undoOne(ctx context.Context, x undo) error {
+func (f *Follower) undoOne(ctx context.Context, x *undo) error {
 	now := ruleOf(f.Worker.Snapshot().Get(catalog.IDOf(x.program)), x.rule.Name)
 	if !x.release && now != nil {
 		return nil // it is back
@@ -318,6 +322,7 @@ func (f *Follower) undoOne(ctx context.Context, x undo) error {
 	if err != nil || !x.release {
 		return errors.Join(err, f.Worker.remove(ctx, x.program, made))
 	}
+	x.triggers = append(x.triggers, triggersOf(made)...)
 	var errs []error
 	for _, u := range made {
 		labels := u.GetLabels()
@@ -332,5 +337,14 @@ func (f *Follower) undoOne(ctx context.Context, x undo) error {
 			errs = append(errs, wrap(err, "release "+objectText(u)))
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || now == nil || !now.Generation.Synchronize || copiesAll(now) {
+		return err
+	}
+	b := &batches{f: f, program: f.Worker.Snapshot().Get(catalog.IDOf(x.program)), rule: now, ctx: ctx, why: "released"}
+	for _, t := range x.triggers {
+		if err := b.add(t); err != nil {
+			return err
+		}
+	}
+	return b.flush()
 }
