@@ -1,6 +1,7 @@
 package availability
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -59,13 +60,19 @@ func holder(t *testing.T, lease, want string) {
 	})
 }
 
+// withoutCleanup removes the configurations of a cleanup controller that is gone.
+func withoutCleanup() {
+	_, _ = cluster.Kubectl(context.Background(), nil, "delete", "--ignore-not-found", "validatingwebhookconfiguration",
+		"kyverno-cleanup-validating-webhook-cfg", "kyverno-ttl-validating-webhook-cfg")
+}
+
 // The cleanup controller has a lease, certificates and a server of its own.
 func TestCleanupController(t *testing.T) {
 	r, err := ephor.Start(t.Context(), devcluster.Cleanup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stop(t, r) })
+	t.Cleanup(func() { stop(t, r); withoutCleanup() })
 	holder(t, "kyverno-cleanup-controller", r.Name)
 	if err := healthy(t, r.Addr, cleanupCA, "kyverno-cleanup-controller.kyverno.svc"); err != nil {
 		t.Error(err)
@@ -76,10 +83,13 @@ func TestCleanupController(t *testing.T) {
 		}
 	}
 	deleteSecrets(t, cleanupCA, cleanupPair)
+	// The new certificate comes once the webhook configurations trust its authority; until then the old one is served.
 	eventually(t, "the Secrets are back and served", func() error {
+		if secret(t, cleanupPair) == nil {
+			return fmt.Errorf("there is no Secret %s", cleanupPair)
+		}
 		return healthy(t, r.Addr, cleanupCA, "kyverno-cleanup-controller.kyverno.svc")
 	})
-	kubectl(t, "get", "secret", cleanupPair, "-n", namespace)
 }
 
 // `controller all` is both controllers in one process: two servers, two leases, one port for metrics.
@@ -88,6 +98,12 @@ func TestControllerAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// One account does what two do otherwise, as in the chart with singleProcess.enabled.
+	kubectl(t, "create", "clusterrolebinding", "all-in-one", "--clusterrole=kyverno:cleanup-controller", "--serviceaccount="+namespace+":kyverno-admission-controller")
+	t.Cleanup(func() {
+		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "clusterrolebinding", "all-in-one")
+		withoutCleanup()
+	})
 	program := filepath.Join(root, "bin", "ephor")
 	kubeconfig, err := cluster.ServiceAccountKubeconfig(t.Context(), namespace, "kyverno-admission-controller")
 	if err != nil {
