@@ -26,7 +26,9 @@ func TestReference(t *testing.T) {
 			got := decode(t, crds.File(name))
 			d := compareDefinitions(want, got)
 			for _, line := range d.lines {
-				t.Error(line)
+				if field, ok := strings.CutSuffix(line, " is not in the reference"); !ok || added[name+" "+field] == "" {
+					t.Error(line)
+				}
 			}
 			t.Logf("%d fields compared", d.fields)
 			if d.fields == 0 {
@@ -34,6 +36,11 @@ func TestReference(t *testing.T) {
 			}
 		})
 	}
+}
+
+// added are the fields that only ours have, each with its reason; docs/differences.md names them too.
+var added = map[string]string{
+	"kyverno.io_updaterequests.yaml v2 .status.observedGeneration": "a repetition of the work raises the generation, and its state says which one it is about",
 }
 
 // referenceFolder is where EPHOR_REFERENCE points, by default ../shared/reference; both are meant from the root of the
