@@ -1,6 +1,9 @@
 package soak
 
 import (
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,12 +16,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Eight clients create Pods through the API server: with the 18 policies of examples/pod-security enforced, and with no
-// webhook at all, in turn. Clients, API server and Ephor share the machine, so that what a review costs all of them shows.
+// Eight clients create Pods through the API server: with the 18 policies of examples/pod-security enforced, with no
+// webhook at all, and with one that does nothing, in turn. Clients, API server and webhooks share the machine, so that
+// what a review costs all of them shows; the webhook that does nothing shows how much of it is the API server's.
 func TestPodsThroughTheAPIServer(t *testing.T) {
 	const rounds = 7
 	phase := lasting(10 * time.Second)
 	p := install(t)
+	if err := p.ephor.WithoutForwarder(devcluster.Admission); err != nil {
+		t.Fatal(err)
+	}
 	replica := p.start(1)[0]
 	p.podSecurity()
 	c := p.podClient(8)
@@ -27,11 +34,20 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Who uses the processors: this process is the clients, and the proxy in front of the webhook.
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	noop, stop, err := load.StartNoop(root, t.TempDir(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	// Who uses the processors: this process is the clients.
 	users := []struct {
 		name string
 		pid  int
-	}{{"API server", api.PID()}, {"Ephor", replica.PID()}, {"clients and proxy", os.Getpid()}}
+	}{{"API server", api.PID()}, {"webhook", replica.PID() /* or that of the no-op */}, {"clients", os.Getpid()}}
 	spent := func() (out [3]time.Duration) {
 		for i, u := range users {
 			var err error
@@ -41,9 +57,11 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		}
 		return out
 	}
-	var with, without, ratios []float64
-	var used [2][3]time.Duration
-	var created [2]float64
+	const policies, none, nothing = 0, 1, 2
+	var rates [3][]float64
+	var shares, sharesNoop []float64
+	var used [3][3]time.Duration
+	var created [3]float64
 	measure := func(k int, count bool) float64 {
 		before, begin := spent(), time.Now()
 		perSecond, err := c.rate(phase)
@@ -61,7 +79,8 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	for i := range rounds + 1 {
 		p.restore()
 		p.eventually("the policies are enforced", c.enforced)
-		w := measure(0, i > 0)
+		users[1].pid = replica.PID()
+		w := measure(policies, i > 0)
 		p.unlock()
 		p.eventually("no webhook is asked", func() error {
 			if refusal, err := c.create(0, c.bad); err != nil || refusal != "" {
@@ -69,23 +88,58 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 			}
 			return nil
 		})
-		wo := measure(1, i > 0)
-		t.Logf("round %d: %.0f Pods/s with the policies, %.0f without any webhook: %.0f %%", i, w, wo, 100*w/wo)
+		wo := measure(none, i > 0)
+		users[1].pid = noop.PID
+		p.askNoop(noop)
+		n := measure(nothing, i > 0)
+		p.kubectl("delete", "validatingwebhookconfiguration", "noop")
+		t.Logf("round %d: %.0f Pods/s with the policies, %.0f without any webhook, %.0f with one that does nothing: %.0f %%", i, w, wo, n, 100*w/wo)
 		if i > 0 { // the first round only warms up
-			with, without, ratios = append(with, w), append(without, wo), append(ratios, w/wo)
+			for k, r := range []float64{w, wo, n} {
+				rates[k] = append(rates[k], r)
+			}
+			shares, sharesNoop = append(shares, w/wo), append(sharesNoop, n/wo)
 		}
+	}
+	if used[nothing][1] == 0 {
+		t.Error("the webhook that does nothing was not asked")
 	}
 	if err := alive(replica); err != nil {
 		t.Error(err)
 	}
-	tell(t, "Pods/s without any webhook", fmt.Sprintf("%.0f", median(without)))
-	tell(t, "Pods/s with 18 policies", fmt.Sprintf("%.0f", median(with)))
+	tell(t, "Pods/s without any webhook", fmt.Sprintf("%.0f", median(rates[none])))
+	tell(t, "Pods/s with 18 policies", fmt.Sprintf("%.0f", median(rates[policies])))
 	for i, u := range users {
 		per := func(k int) float64 { return float64(used[k][i].Microseconds()) / created[k] }
-		tell(t, "CPU per Pod, "+u.name+", with the policies and without", fmt.Sprintf("%.0f, %.0f µs", per(0), per(1)))
+		tell(t, "CPU per Pod, "+u.name+": policies, no-op, no webhook", fmt.Sprintf("%.0f, %.0f, %.0f µs", per(policies), per(nothing), per(none)))
 	}
-	share := 100 * median(ratios)
+	tell(t, "rate with a webhook that does nothing", fmt.Sprintf("%.0f %%", 100*median(sharesNoop)))
+	share := 100 * median(shares)
 	figure(t, fmt.Sprintf("rate with the policies, median of %d rounds", rounds), fmt.Sprintf("%.0f %%", share), "at least 75 %", share >= 75)
+}
+
+// askNoop lets the API server ask the webhook that does nothing about Pods, and waits until it does.
+func (p *place) askNoop(noop *load.Server) {
+	p.Helper()
+	conn, err := tls.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(noop.URL, "https://"), "/validate"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		p.Fatal(err)
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: conn.ConnectionState().PeerCertificates[0].Raw})
+	conn.Close()
+	p.apply(fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: noop}
+webhooks:
+- name: noop.ephor.dev
+  clientConfig: {url: %q, caBundle: %s}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+`, noop.URL, base64.StdEncoding.EncodeToString(ca)))
+	time.Sleep(2 * time.Second) // the API server's informer is quicker
 }
 
 // unlock takes all webhook configurations away, as a user does.

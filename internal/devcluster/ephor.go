@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,7 @@ type controller struct {
 	workload
 	kubeconfig string
 	forwarder  *Forwarder // in front of its Service; nil without one
+	direct     bool       // the only replica listens where the forwarder did
 	replicas   []*Replica
 	started    int
 }
@@ -114,6 +116,18 @@ func (e *Ephor) StartAdmission(ctx context.Context, args ...string) (*Replica, e
 	return e.Start(ctx, Admission, args...)
 }
 
+// WithoutForwarder lets the next replica of a controller, which has to be the only one, listen on the ClusterIP of its
+// Service itself. In a cluster the kernel forwards, which costs next to nothing; a forwarder would show in what is measured.
+func (e *Ephor) WithoutForwarder(component string) error {
+	k := e.controllers[component]
+	if k == nil || k.forwarder == nil || len(k.replicas) > 0 {
+		return fmt.Errorf("%s has no Service, or runs already", component)
+	}
+	k.forwarder.Close()
+	k.direct = true
+	return nil
+}
+
 // Start starts one more replica of a controller, with the arguments and the environment of its Deployment and args
 // after them, and returns when its readiness probe succeeds. Only what belongs to the machine differs: ports of its own
 // on loopback, and a kubeconfig with a token of the Deployment's service account.
@@ -136,8 +150,14 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	case Background, Reports:
 		server = "health"
 	}
+	host, port := "127.0.0.1", strconv.Itoa(ports[0])
+	if k.direct {
+		if host, port, err = net.SplitHostPort(k.forwarder.listener.Addr().String()); err != nil {
+			return nil, err
+		}
+	}
 	all := append(append([]string{}, container.Args...), "--kubeconfig="+k.kubeconfig,
-		"--"+server+"Host=127.0.0.1", "--"+server+"Port="+strconv.Itoa(ports[0]), "--metricsHost=127.0.0.1", "--metricsPort="+strconv.Itoa(ports[1]))
+		"--"+server+"Host="+host, "--"+server+"Port="+port, "--metricsHost=127.0.0.1", "--metricsPort="+strconv.Itoa(ports[1]))
 	env, err := k.environment(name)
 	if err != nil {
 		return nil, err
@@ -146,7 +166,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{Process: p, Addr: "127.0.0.1:" + strconv.Itoa(ports[0]), MetricsAddr: "127.0.0.1:" + strconv.Itoa(ports[1])}
+	r := &Replica{Process: p, Addr: net.JoinHostPort(host, port), MetricsAddr: "127.0.0.1:" + strconv.Itoa(ports[1])}
 	r.ready, r.scheme = readiness(container)
 	k.replicas = append(k.replicas, r)
 	k.forward()
