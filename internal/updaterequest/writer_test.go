@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,18 +122,37 @@ func (e *told) Record(x event.Event) {
 	e.events = append(e.events, x)
 }
 
-type counted struct{ failed, waiting, existing int }
+// counted is read when nothing writes any more.
+type counted struct {
+	mu                        sync.Mutex
+	failed, waiting, existing int
+}
 
-func (c *counted) UpdateRequests(n int)        { c.existing = n }
-func (c *counted) UpdateRequestFailed(n int)   { c.failed++; c.waiting = n }
-func (c *counted) UpdateRequestsWaiting(n int) { c.waiting = n }
+func (c *counted) UpdateRequests(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.existing = n
+}
+
+func (c *counted) UpdateRequestFailed(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed++
+	c.waiting = n
+}
+
+func (c *counted) UpdateRequestsWaiting(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = n
+}
 
 func writer(s *store, threshold int) (*Writer, *told, *counted) {
 	events, counts := &told{}, &counted{}
-	now := time.Unix(0, 0)
+	var steps atomic.Int64
 	return New(Options{
 		API: s, Namespace: "kyverno", Threshold: func() int { return threshold }, Events: events, Observer: counts,
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { now = now.Add(2 * countFor); return now },
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(0, 0).Add(time.Duration(steps.Add(1)) * 2 * countFor) },
 	}), events, counts
 }
 
