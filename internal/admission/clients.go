@@ -40,7 +40,9 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
 			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305,
 		},
-		NextProtos: []string{"h2", "http/1.1"},
+		// No HTTP/2: reviews are small and short, and frames and windows cost both sides more than they give; nor can one
+		// connection open and reset streams without end (CVE-2023-44487).
+		NextProtos: []string{"http/1.1"},
 	}
 	if c.MinVersion != 0 {
 		base.MinVersion = c.MinVersion

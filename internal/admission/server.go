@@ -127,7 +127,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      40 * time.Second, // above the longest timeout of a webhook
 		IdleTimeout:       5 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // failed handshakes of port scanners
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),      // failed handshakes of port scanners
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2, see serverTLS
 	}
 	s.audits.start()
 	served := make(chan error, 1)
