@@ -2,10 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strconv"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/discovery"
@@ -27,8 +25,7 @@ const lease = "kyverno"
 // drainDelay is how long the server goes on after SIGTERM while the endpoints' watchers notice.
 const drainDelay = 3 * time.Second
 
-// runAdmission is the admission controller. It returns when ctx is done and everything was finished in order: lease
-// and tasks first, then the server with its open requests, the cache last.
+// runAdmission is the admission controller. It returns when ctx is done and everything was finished in order.
 func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
@@ -39,22 +36,31 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 	if err != nil {
 		return err
 	}
-	// The cache outlives ctx: requests that are finished during the drain still ask it.
-	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopCache()
-	cacheDone := make(chan error, 1)
-	go func() { cacheDone <- p.manager.Start(cacheCtx) }()
-	server, err := p.server(cacheCtx, b)
-	if err != nil {
-		return err
+	var server *admission.Server
+	l := lifecycle{
+		cache: p.manager.Start,
+		build: func(ctx context.Context) (err error) {
+			server, err = p.server(ctx, b)
+			return err
+		},
+		serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.get) },
+		fill:  p.watch,
+		work: func(ctx context.Context, beside func(func())) error {
+			server.Open()
+			p.policies.observe(p.observing.metrics.PolicyChanged) // what was there before is no change
+			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
+			p.every(ctx, beside)
+			return lead(ctx, b.cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), p.log)
+		},
+		last: []func(context.Context){p.work.Run, p.events.Run},
 	}
-	return p.run(ctx, b, server, listener, cacheDone)
+	return l.run(ctx)
 }
 
 // newProcess makes what the admission controller consists of; nothing runs yet.
 func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	log, observing, cfg := b.log, b.observing, b.cfg
-	m, err := newManager(cfg, f, e, log)
+	m, err := newManager(b, &f.commonFlags, e, admissionObjects(f, e))
 	if err != nil {
 		return nil, err
 	}
@@ -123,49 +129,4 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
 		Globals: p.globals.store, Images: images, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
 	}), p.cluster, p.ready), nil
-}
-
-// run serves, and once the caches are filled judges, until ctx is done or something ends that must not.
-func (p *process) run(ctx context.Context, b *base, server *admission.Server, listener net.Listener, cacheDone <-chan error) (err error) {
-	run, stop := context.WithCancel(ctx)
-	defer stop()
-	var running sync.WaitGroup
-	var failures = make(chan error, 3)
-	served := make(chan struct{})
-	running.Go(func() {
-		defer close(served)
-		failures <- server.Run(run, listener, p.certs.get)
-		stop()
-	})
-	// These go on until the last request is answered: its work and its events may still have to be written.
-	last, end := context.WithCancel(context.WithoutCancel(run))
-	running.Go(func() { <-served; end() })
-	running.Go(func() { p.work.Run(last) })
-	running.Go(func() { p.events.Run(last) })
-	running.Go(func() {
-		if err := p.watch(run); err != nil && run.Err() == nil {
-			failures <- err
-			stop()
-			return
-		}
-		server.Open()
-		p.policies.observe(p.observing.metrics.PolicyChanged) // what was there before is no change
-		p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
-		p.every(run, &running)
-		if err := lead(run, b.cfg, lease, p.env.namespace, p.env.podName, p.flags.leaderRetryPeriod, p.leaderTasks(), p.log); err != nil {
-			failures <- err
-			stop()
-		}
-	})
-	select {
-	case err = <-cacheDone:
-		stop()
-	case <-run.Done():
-	}
-	running.Wait()
-	close(failures)
-	for failure := range failures {
-		err = errors.Join(err, failure)
-	}
-	return err
 }

@@ -13,36 +13,24 @@ import (
 
 // backgroundFlags are the flags of the background controller (control plane reference §1.5).
 type backgroundFlags struct {
-	commonFlags
-	workers    int
-	host       string
-	port       int
-	calls      callFlags
-	exceptions exceptionFlags
-	events     eventFlags
-	globals    globalFlags
-	interval   time.Duration
+	evaluatorFlags
+	workers  int
+	interval time.Duration
 }
 
 // envScanInterval is how often rules for what exists already are looked at without news.
 const envScanInterval = "BACKGROUND_SCAN_INTERVAL"
 
 func (f *backgroundFlags) register(fs *pflag.FlagSet) {
-	f.commonFlags.register(fs)
+	f.evaluatorFlags.register(fs)
 	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
-	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
-	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP")
-	f.calls.register(fs)
-	f.exceptions.register(fs)
-	f.events.register(fs)
-	f.globals.register(fs)
 	registerKnown(fs, knownFlags, "B")
 	registerKnown(fs, backgroundLaterFlags, "B")
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *backgroundFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.readInterval(lookup)}
+	errs := []error{f.evaluatorFlags.complete(fs, lookup), f.readInterval(lookup)}
 	if f.workers < 1 {
 		errs = append(errs, errors.New("--genWorkers must be positive"))
 	}

@@ -2,7 +2,7 @@ package app
 
 import (
 	"fmt"
-	"log/slog"
+	"maps"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,49 +65,70 @@ func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error)
 	return cfg, nil
 }
 
-// newManager returns the process's manager. Its cache holds only what admission needs, reduced on arrival.
-func newManager(cfg *rest.Config, f *admissionFlags, e env, log *slog.Logger) (manager.Manager, error) {
+// cached is what the cache of a controller holds besides what every one's does.
+type cached struct {
+	schemes   []func(*runtime.Scheme) error
+	objects   map[client.Object]cache.ByObject // only kinds that are always there
+	transform toolscache.TransformFunc         // of kinds for which objects gives none
+}
+
+// newManager returns a controller's manager. Its cache holds only what the controller needs, reduced on arrival.
+func newManager(b *base, f *commonFlags, e env, besides cached) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, admissionv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
-	} {
+	for _, add := range append(besides.schemes, corev1.AddToScheme) {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
-	own := map[string]cache.Config{e.namespace: {}}
-	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
-	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
-	shared := true // bindings are only read
+	shared := true // namespaces are only read
 	noDrain := time.Duration(0)
-	m, err := manager.New(cfg, manager.Options{
+	objects := map[client.Object]cache.ByObject{
+		&corev1.ConfigMap{}: {
+			Namespaces: map[string]cache.Config{e.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", e.configMap),
+		},
+		namespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+	}
+	maps.Copy(objects, besides.objects)
+	m, err := manager.New(b.cfg, manager.Options{
 		Scheme:                  scheme,
 		LeaderElection:          false,
 		Metrics:                 server.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: &noDrain,
-		Cache: cache.Options{
-			SyncPeriod:       &f.resyncPeriod,
-			DefaultTransform: f.exceptions.transform,
-			ByObject: map[client.Object]cache.ByObject{ // only kinds that are always there
-				&corev1.Secret{}:    {Namespaces: own, Transform: onlySecrets(f.certificateFlags)},
-				&corev1.ConfigMap{}: {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
-				&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
-				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-				namespaceObject():            {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
-				crdObject():                  {Transform: onlyIdentity},
-				ownerObject():                {Label: owners, Transform: onlyIdentity},
-				&rbacv1.RoleBinding{}:        {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
-				&rbacv1.ClusterRoleBinding{}: {Transform: onlySubjects, UnsafeDisableDeepCopy: &shared},
-			},
-		},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: false}},
+		Cache:                   cache.Options{SyncPeriod: &f.resyncPeriod, DefaultTransform: besides.transform, ByObject: objects},
+		Client:                  client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	log.Debug("connected", "host", cfg.Host)
+	b.log.Debug("connected", "host", b.cfg.Host)
 	return m, nil
+}
+
+// webhookObjects are what a controller with webhooks caches: its Secrets, our configurations and what they go away with.
+func webhookObjects(f certificateFlags, e env) map[client.Object]cache.ByObject {
+	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
+	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
+	return map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f)},
+		&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
+		&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
+		ownerObject(): {Label: owners, Transform: onlyIdentity},
+	}
+}
+
+// admissionObjects are what the admission controller caches.
+func admissionObjects(f *admissionFlags, e env) cached {
+	shared := true // bindings are only read
+	objects := webhookObjects(f.certificateFlags, e)
+	objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
+	objects[&rbacv1.RoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
+	objects[&rbacv1.ClusterRoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
+	return cached{
+		schemes:   []func(*runtime.Scheme) error{admissionv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme},
+		objects:   objects,
+		transform: f.exceptions.transform,
+	}
 }
 
 // stripManagedFields drops the bookkeeping of field ownership, often the largest part of an object.

@@ -3,11 +3,9 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,15 +15,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
@@ -67,7 +60,13 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		return err
 	}
 	defer listener.Close()
-	m, err := newCleanupManager(b.cfg, f, e)
+	m, err := newManager(b, &f.commonFlags, e, cached{
+		schemes: []func(*runtime.Scheme) error{
+			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme,
+		},
+		objects:   webhookObjects(f.certificateFlags, e),
+		transform: stripManagedFields,
+	})
 	if err != nil {
 		return err
 	}
@@ -80,97 +79,23 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c.certs.events = c.events
 	c.webhooks = newCleanupWebhooks(c)
 	b.observing.observeCertificates(&c.certs.keeper)
-
-	// The cache outlives ctx: requests that are finished during the drain still ask it.
-	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopCache()
-	cacheDone := make(chan error, 1)
-	go func() { cacheDone <- m.Start(cacheCtx) }()
-	if err := c.build(cacheCtx, b); err != nil {
-		return err
-	}
-
-	run, stop := context.WithCancel(ctx)
-	defer stop()
-	failures := make(chan error, 3)
-	served := make(chan struct{})
-	var running sync.WaitGroup
-	running.Go(func() {
-		defer close(served)
-		failures <- c.server.Run(run, listener, c.certs.get)
-		stop()
-	})
-	last, end := context.WithCancel(context.WithoutCancel(run))
-	running.Go(func() { <-served; end() })
-	running.Go(func() { c.events.Run(last) })
-	running.Go(func() {
-		if err := c.watch(run); err != nil && run.Err() == nil {
-			failures <- err
-			stop()
-			return
-		}
-		c.server.Open()
-		c.log.Info("caches are filled")
-		for _, t := range []task{c.certs.watch(), c.optional.task()} {
-			t = b.observing.counted(t)
-			running.Go(func() { t.run(run, c.log) })
-		}
-		if err := lead(run, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log); err != nil {
-			failures <- err
-			stop()
-		}
-	})
-	select {
-	case err = <-cacheDone:
-		stop()
-	case <-run.Done():
-	}
-	running.Wait()
-	close(failures)
-	for failure := range failures {
-		err = errors.Join(err, failure)
-	}
-	return err
-}
-
-func newCleanupManager(cfg *rest.Config, f *cleanupFlags, e env) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	own := map[string]cache.Config{e.namespace: {}}
-	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
-	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
-	shared := true // namespaces are only read
-	noDrain := time.Duration(0)
-	m, err := manager.New(cfg, manager.Options{
-		Scheme:                  scheme,
-		LeaderElection:          false,
-		Metrics:                 server.Options{BindAddress: "0"},
-		HealthProbeBindAddress:  "0",
-		GracefulShutdownTimeout: &noDrain,
-		Cache: cache.Options{
-			SyncPeriod:       &f.resyncPeriod,
-			DefaultTransform: stripManagedFields,
-			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Secret{}:    {Namespaces: own, Transform: onlySecrets(f.certificateFlags)},
-				&corev1.ConfigMap{}: {Namespaces: own, Field: fields.OneTermEqualSelector("metadata.name", e.configMap)},
-				&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
-				&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-				namespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
-				ownerObject():     {Label: owners, Transform: onlyIdentity},
-			},
+	l := lifecycle{
+		cache: m.Start,
+		build: func(ctx context.Context) error { return c.build(ctx, b) },
+		serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.get) },
+		fill:  c.watch,
+		work: func(ctx context.Context, beside func(func())) error {
+			c.server.Open()
+			c.log.Info("caches are filled")
+			for _, t := range []task{c.certs.watch(), c.optional.task()} {
+				t = b.observing.counted(t)
+				beside(func() { t.run(ctx, c.log) })
+			}
+			return lead(ctx, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log)
 		},
-		Client: client.Options{Cache: &client.CacheOptions{Unstructured: false}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
+		last: []func(context.Context){c.events.Run},
 	}
-	return m, nil
+	return l.run(ctx)
 }
 
 // watch fills the caches.

@@ -61,20 +61,23 @@ func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, dropped func()
 // tellResults records the events of a judged request.
 func tellResults(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
 	return func(req *policy.Request, results []policy.Result, blocked bool) {
-		if !worthTelling(q, results) {
-			return
+		recordResults(q, snapshot, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})
+	}
+}
+
+// recordResults records the events of results. It completes in by what the events of exceptions need.
+func recordResults(q *event.Queue, snapshot func() *catalog.Snapshot, req *policy.Request, results []policy.Result, in event.Context) {
+	if !worthTelling(q, results) {
+		return
+	}
+	in.ExceptionUID = func(key string) string {
+		if x := snapshot().Exception(key); x != nil {
+			return x.UID
 		}
-		for _, e := range event.From(req, results, event.Context{
-			Controller: event.AdmissionController, Blocked: blocked,
-			ExceptionUID: func(key string) string {
-				if x := snapshot().Exception(key); x != nil {
-					return x.UID
-				}
-				return ""
-			},
-		}) {
-			q.Record(e)
-		}
+		return ""
+	}
+	for _, e := range event.From(req, results, in) {
+		q.Record(e)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,19 +118,12 @@ func (p *process) loadSettings(obj any) {
 }
 
 // every starts what runs in each replica.
-func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
-	changed, cancel := p.catalog.Subscribe()
-	running.Go(func() {
-		defer cancel()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-				p.observing.metrics.Forget()
-				p.wakeBindings.fire()
-			}
-		}
+func (p *process) every(ctx context.Context, beside func(func())) {
+	beside(func() {
+		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
+			p.observing.metrics.Forget()
+			p.wakeBindings.fire()
+		})
 	})
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
@@ -140,7 +132,7 @@ func (p *process) every(ctx context.Context, running *sync.WaitGroup) {
 		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
 	} {
 		t = p.observing.counted(t)
-		running.Go(func() { t.run(ctx, p.log) })
+		beside(func() { t.run(ctx, p.log) })
 	}
 }
 

@@ -15,9 +15,7 @@ import (
 
 // reportsFlags are the flags of the reports controller (control plane reference §1.5).
 type reportsFlags struct {
-	commonFlags
-	host        string
-	port        int
+	evaluatorFlags
 	scan        bool
 	write       bool
 	workers     int
@@ -26,22 +24,15 @@ type reportsFlags struct {
 	checkKinds  bool
 	rules       []string
 	results     []string
-	calls       callFlags
-	registry    registryFlags
-	exceptions  exceptionFlags
-	events      eventFlags
-	globals     globalFlags
 }
 
 // reportedRules are the kinds of rules whose results are reported, as --enableReporting names them.
 var reportedRules = []string{"validate", "mutate", "mutateExisting", "generate", "imageVerify"}
 
 func (f *reportsFlags) register(fs *pflag.FlagSet) {
-	f.commonFlags.register(fs)
+	f.evaluatorFlags.register(fs)
 	f.qps, f.burst = 300, 300
 	fs.Lookup("clientRateLimitQPS").DefValue, fs.Lookup("clientRateLimitBurst").DefValue = "300", "300"
-	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
-	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP")
 	fs.BoolVar(&f.scan, "backgroundScan", true, "judge what exists already")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
 	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are judged at once")
@@ -50,18 +41,13 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "end at once where the kinds of reports are not defined")
 	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
 	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
-	f.calls.register(fs)
-	f.registry.register(fs)
-	f.exceptions.register(fs)
-	f.events.register(fs)
-	f.globals.register(fs)
 	registerKnown(fs, reportsLaterFlags, "R")
 	registerKnown(fs, knownFlags, "R")
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *reportsFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete()}
+	errs := []error{f.evaluatorFlags.complete(fs, lookup)}
 	if f.workers < 1 {
 		errs = append(errs, errors.New("--backgroundScanWorkers must be positive"))
 	}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -86,6 +87,20 @@ func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.subscribers, ch)
+	}
+}
+
+// Follow tells of the present state and of every change until ctx is done. Changes that come while tell runs are one.
+func (c *Catalog) Follow(ctx context.Context, tell func(*Snapshot)) {
+	changed, cancel := c.Subscribe()
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			tell(c.Snapshot())
+		}
 	}
 }
 

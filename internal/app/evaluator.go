@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/observe"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// evaluatorFlags are the flags of controllers that judge by policies without being asked by the API server.
+type evaluatorFlags struct {
+	commonFlags
+	host       string
+	port       int
+	calls      callFlags
+	registry   registryFlags
+	exceptions exceptionFlags
+	events     eventFlags
+	globals    globalFlags
+}
+
+func (f *evaluatorFlags) register(fs *pflag.FlagSet) {
+	f.commonFlags.register(fs)
+	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
+	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP")
+	f.calls.register(fs)
+	f.registry.register(fs)
+	f.exceptions.register(fs)
+	f.events.register(fs)
+	f.globals.register(fs)
+}
+
+// complete checks what cannot be seen flag by flag.
+func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete())
+}
+
+// evaluator is what such a controller holds: the policies and what they lean on, followed by every replica, so that one that
+// comes to lead begins at once.
+type evaluator struct {
+	flags     *evaluatorFlags
+	env       env
+	log       *slog.Logger
+	base      *base
+	manager   manager.Manager
+	catalog   *catalog.Catalog
+	settings  *settings.Store
+	policies  *policies
+	globals   *globals
+	resources discovery.ServerResourcesInterface
+	discovery *webhookconf.Discovery
+	cluster   *cluster
+	events    *event.Queue
+	optional  optional
+	filled    atomic.Bool
+}
+
+// newEvaluator makes what does not need the cache; nothing runs yet.
+func newEvaluator(f *evaluatorFlags, e env, b *base, besides cached) (*evaluator, error) {
+	besides.transform = f.exceptions.transform
+	if besides.objects == nil {
+		besides.objects = map[client.Object]cache.ByObject{}
+	}
+	besides.objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
+	m, err := newManager(b, &f.commonFlags, e, besides)
+	if err != nil {
+		return nil, err
+	}
+	v := &evaluator{
+		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
+		optional: optional{cache: m.GetCache(), log: b.log},
+	}
+	if v.events, err = newEvents(b.cfg, f.events, v.settings, b.observing.metrics.EventDropped, b.log); err != nil {
+		return nil, err
+	}
+	v.policies = newPolicies(v.catalog, false, b.log)
+	b.observing.metrics.Policies(func() []observe.PolicyState { return policyStates(v.catalog.Snapshot()) })
+	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	v.resources = resources
+	v.discovery = webhookconf.NewDiscovery(resources, time.Now)
+	v.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: v.discovery}
+	return v, nil
+}
+
+// world is what policies may look up. Global context is refreshed until ctx is done.
+func (v *evaluator) world(ctx context.Context) (world.Root, error) {
+	f, m := v.flags, v.manager
+	api, err := f.calls.kubernetes(v.base.policyConfig)
+	if err != nil {
+		return nil, err
+	}
+	services, err := f.calls.services()
+	if err != nil {
+		return nil, err
+	}
+	images, err := f.registry.images(v.env.namespace, m.GetAPIReader(), services)
+	if err != nil {
+		return nil, err
+	}
+	if v.globals, err = newGlobals(ctx, v.base.cfg, f.globals, api, services, v.events, v.log); err != nil {
+		return nil, err
+	}
+	return v.base.observing.tracer.World(&live.Root{
+		Reader: m.GetAPIReader(), Labels: v.cluster.NamespaceLabels, API: api, Services: services,
+		Globals: v.globals.store, Images: images, Kinds: v.cluster,
+	}), nil
+}
+
+// client writes with the manager's connections.
+func (v *evaluator) client() (client.Client, error) {
+	m := v.manager
+	return client.New(v.base.cfg, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
+}
+
+// conf are the settings that rules see.
+func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
+
+// fill takes in everything that exists. namespaces is told of Namespaces, definitions of a change of what is served.
+func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, definitions func(), more ...watched) error {
+	config := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    v.configure,
+		UpdateFunc: func(_, obj any) { v.configure(obj) },
+		DeleteFunc: func(any) { v.settings.Set(nil) },
+	}
+	all := append([]watched{
+		{&corev1.ConfigMap{}, config}, {namespaceObject(), namespaces},
+		{policyObject(clusterPolicyGVK), v.policies.handler()}, {policyObject(policyGVK), v.policies.handler()},
+	}, more...)
+	if err := v.optional.watch(ctx, besides(v.globals, v.flags.exceptions, v.catalog, v.log)); err != nil {
+		return err
+	}
+	if err := watchAll(ctx, v.manager.GetCache(), all); err != nil {
+		return err
+	}
+	if err := watchDefinitions(ctx, v.manager.GetCache(), func() { v.discovery.Invalidate(); definitions() }); err != nil {
+		return err
+	}
+	v.globals.settle(ctx)
+	v.filled.Store(true)
+	v.policies.observe(v.base.observing.metrics.PolicyChanged) // what was there before is no change
+	v.log.Info("caches are filled", "policies", len(v.catalog.Snapshot().Programs()))
+	return nil
+}
+
+func (v *evaluator) configure(obj any) {
+	cm, ok := obj.(*corev1.ConfigMap)
+	if !ok || cm.Name != v.env.configMap {
+		return
+	}
+	s, _ := settings.Parse(cm.Data) // the admission controller tells of mistakes
+	v.settings.Set(s)
+}
+
+// ready tells why this replica is not ready to lead.
+func (v *evaluator) ready() error {
+	if !v.filled.Load() {
+		return errors.New("the policies have not been read yet")
+	}
+	return nil
+}
+
+// controller is what one controller adds to an evaluator.
+type controller struct {
+	lease string
+	build func(context.Context) error
+	fill  func(context.Context) error
+	// changed is told of every change of the policies.
+	changed func(*catalog.Snapshot)
+	// every are run by each replica; nil for none.
+	every func() []task
+	// tasks are run by the replica that leads.
+	tasks func() []task
+}
+
+// run runs a controller until ctx is done and everything was finished in order.
+func (v *evaluator) run(ctx context.Context, c controller) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort(v.flags.host, strconv.Itoa(v.flags.port)))
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	l := lifecycle{
+		cache: v.manager.Start, build: c.build, fill: c.fill,
+		serve: func(ctx context.Context) error { return serveProbes(ctx, listener, v.ready, v.log) },
+		work: func(ctx context.Context, beside func(func())) error {
+			beside(func() {
+				v.catalog.Follow(ctx, func(s *catalog.Snapshot) {
+					v.base.observing.metrics.Forget()
+					c.changed(s)
+				})
+			})
+			every := []task{v.base.observing.counted(v.optional.task())}
+			if c.every != nil {
+				every = append(every, c.every()...)
+			}
+			for _, t := range every {
+				beside(func() { t.run(ctx, v.log) })
+			}
+			return lead(ctx, v.base.cfg, c.lease, v.env.namespace, v.env.podName, v.flags.leaderRetryPeriod, c.tasks(), v.log)
+		},
+		last: []func(context.Context){v.events.Run},
+	}
+	return l.run(ctx)
+}

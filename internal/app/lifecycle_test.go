@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// steps is a lifecycle that writes down what happens in which order.
+type steps struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (s *steps) add(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, step)
+}
+
+// until returns a step that goes on until its context is done.
+func (s *steps) until(step string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		s.add(step + " ended")
+		return nil
+	}
+}
+
+func (s *steps) lifecycle() *lifecycle {
+	return &lifecycle{
+		cache: s.until("cache"),
+		build: func(context.Context) error { s.add("build"); return nil },
+		serve: s.until("serve"),
+		fill:  func(context.Context) error { s.add("fill"); return nil },
+		work: func(ctx context.Context, beside func(func())) error {
+			beside(func() { _ = s.until("beside")(ctx) })
+			s.add("work")
+			return s.until("work")(ctx)
+		},
+		last: []func(context.Context){func(ctx context.Context) { _ = s.until("last")(ctx) }},
+	}
+}
+
+func TestLifecycleEndsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s steps
+		l := s.lifecycle()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.run(ctx) }()
+		synctest.Wait()
+		if !slices.Equal(s.seen, []string{"build", "fill", "work"}) {
+			t.Fatalf("it began with %v", s.seen)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		at := func(step string) int { return slices.Index(s.seen, step) }
+		for _, first := range []string{"serve ended", "work ended", "beside ended"} {
+			if at(first) < 0 || at(first) > at("last ended") {
+				t.Errorf("%s does not come before what goes on last: %v", first, s.seen)
+			}
+		}
+		if at("last ended") < 0 || at("cache ended") < at("last ended") {
+			t.Errorf("the cache does not end last: %v", s.seen)
+		}
+	})
+}
+
+// TestLifecycleDoesNotWorkUnfilled: a controller that is told to stop while its caches fill must not judge with what it has,
+// which would admit everything during the drain.
+func TestLifecycleDoesNotWorkUnfilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s steps
+		l := s.lifecycle()
+		l.fill = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- l.run(ctx) }()
+		synctest.Wait()
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("being told to stop is no failure: %v", err)
+		}
+		if slices.Contains(s.seen, "work") {
+			t.Errorf("it worked without filled caches: %v", s.seen)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestLifecycleFailures(t *testing.T) {
+	fails := func(context.Context) error { return errors.New("broken") }
+	for name, breaks := range map[string]func(*lifecycle){
+		"cache": func(l *lifecycle) { l.cache = fails },
+		"build": func(l *lifecycle) { l.build = fails },
+		"serve": func(l *lifecycle) { l.serve = fails },
+		"fill":  func(l *lifecycle) { l.fill = fails },
+		"work":  func(l *lifecycle) { l.work = func(context.Context, func(func())) error { return errors.New("broken") } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var s steps
+				l := s.lifecycle()
+				breaks(l)
+				if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {
+					t.Errorf("the error is %v", err)
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}
