@@ -13,22 +13,12 @@ import (
 // startBackground runs a background controller until the test is over: other tests look at work that nobody carries out.
 func startBackground(t *testing.T) *devcluster.Replica {
 	t.Helper()
-	r, err := ephor.Start(t.Context(), devcluster.Background)
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if err := r.Stop(10 * time.Second); err != nil {
-			t.Error(err)
-		}
 		if _, err := cluster.Kubectl(context.Background(), nil, "delete", "updaterequests", "-n", "kyverno", "--all"); err != nil {
 			t.Error(err)
 		}
-		if t.Failed() {
-			t.Log(r.Tail(40))
-		}
 	})
-	return r
+	return cluster.Start(t, devcluster.Background)
 }
 
 // have waits until the field of an object has the value; want "" waits until there is no such object.

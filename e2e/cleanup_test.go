@@ -45,7 +45,7 @@ metadata: {name: e2e-cleanup-other}
 // startCleanup starts a cleanup controller, and stops it when f returns.
 func startCleanup(t *testing.T, f func(*devcluster.Replica), args ...string) {
 	t.Helper()
-	r, err := ephor.Start(t.Context(), devcluster.Cleanup, args...)
+	r, err := cluster.Ephor.Start(t.Context(), devcluster.Cleanup, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,7 +214,7 @@ func TestMetricsOverTLSAndTraces(t *testing.T) {
 	go func() { _ = collector.Serve(listener) }()
 	defer collector.Stop()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	second, err := ephor.StartAdmission(t.Context(), "--enablePolicyException", "--exceptionNamespace=*",
+	second, err := cluster.Ephor.StartAdmission(t.Context(), "--enablePolicyException", "--exceptionNamespace=*",
 		"--metricsCASecretName=metrics-ca-e2e", "--metricsTLSSecretName=metrics-tls-e2e", "--metricsServerIP=127.0.0.1",
 		"--enableTracing", "--tracingAddress=127.0.0.1", "--tracingPort="+port)
 	if err != nil {

@@ -28,11 +28,7 @@ func TestReports(t *testing.T) {
 	must(t, labelled("new", ""), "apply", "-n", ns, "-f", "-")
 	must(t, labelled("good", "{team: a}"), "apply", "-n", ns, "-f", "-")
 
-	r, err := ephor.Start(t.Context(), devcluster.Reports)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = r.Stop(5 * time.Second) })
+	r := cluster.Start(t, devcluster.Reports)
 	policies := policyFile(t, reportsPolicy)
 	applyPolicies(t, policies)
 
@@ -96,11 +92,7 @@ func TestReports(t *testing.T) {
 	if err := r.Stop(5 * time.Second); err != nil {
 		t.Error(err)
 	}
-	next, err := ephor.Start(t.Context(), devcluster.Reports)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = next.Stop(5 * time.Second) })
+	cluster.Start(t, devcluster.Reports)
 
 	// What is edited by hand is put right; what is fixed passes; what is deleted has no report.
 	must(t, "", "patch", "polr", uid, "-n", ns, "--type=merge", "-p", `{"summary":{"fail":0},"results":[]}`)

@@ -120,9 +120,9 @@ func supply(t *testing.T, algorithm x509.PublicKeyAlgorithm) {
 	for _, s := range []*corev1.Secret{ca, pair} {
 		var err error
 		if secret(t, s.Name) == nil {
-			_, err = client.CoreV1().Secrets(namespace).Create(t.Context(), s, metav1.CreateOptions{})
+			_, err = cluster.Client.CoreV1().Secrets(namespace).Create(t.Context(), s, metav1.CreateOptions{})
 		} else {
-			_, err = client.CoreV1().Secrets(namespace).Update(t.Context(), s, metav1.UpdateOptions{})
+			_, err = cluster.Client.CoreV1().Secrets(namespace).Update(t.Context(), s, metav1.UpdateOptions{})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
@@ -28,7 +29,7 @@ const (
 // secret reads a Secret, nil when there is none.
 func secret(t *testing.T, name string) *corev1.Secret {
 	t.Helper()
-	s, err := client.CoreV1().Secrets(namespace).Get(context.Background(), name, metav1.GetOptions{})
+	s, err := cluster.Client.CoreV1().Secrets(namespace).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
 		return nil
 	}
@@ -52,7 +53,7 @@ func read(t *testing.T, name string) *certs.Pair {
 func deleteSecrets(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		kubectl(t, "delete", "secret", name, "-n", namespace, "--ignore-not-found")
+		cluster.Must(t, "", "delete", "secret", name, "-n", namespace, "--ignore-not-found")
 	}
 }
 
@@ -78,13 +79,13 @@ func issuedAt(t *testing.T, then time.Time) {
 // mine takes the label away by which the controllers know their own.
 func mine(t *testing.T) {
 	t.Helper()
-	kubectl(t, "label", "secret", caName, pairName, "-n", namespace, certs.ManagedLabel+"-")
+	cluster.Must(t, "", "label", "secret", caName, pairName, "-n", namespace, certs.ManagedLabel+"-")
 }
 
 // settled waits until the pair is signed by the CA, all configurations carry the CA, and the policy is enforced.
 func settled(t *testing.T) time.Duration {
 	t.Helper()
-	return eventually(t, "the certificates are at rest", func() error {
+	return suite.Until(t, "the certificates are at rest", func() error {
 		ca, pair := secret(t, caName), secret(t, pairName)
 		if ca == nil || pair == nil {
 			return fmt.Errorf("a Secret is missing")
@@ -103,14 +104,14 @@ func settled(t *testing.T) time.Duration {
 			return err
 		}
 		for _, kind := range []string{"validating", "mutating"} {
-			bundles := kubectl(t, "get", kind+"webhookconfigurations", "-o", `jsonpath={range .items[*].webhooks[*]}{.clientConfig.caBundle}{"\n"}{end}`)
+			bundles := cluster.Must(t, "", "get", kind+"webhookconfigurations", "-o", `jsonpath={range .items[*].webhooks[*]}{.clientConfig.caBundle}{"\n"}{end}`)
 			for _, b := range strings.Fields(bundles) {
 				if text, err := decode(b); err != nil || !strings.Contains(text, strings.TrimSpace(string(ca.Data["tls.crt"]))) {
 					return fmt.Errorf("a %s configuration does not carry the CA (%v)", kind, err)
 				}
 			}
 		}
-		return enforced(t.Context())
+		return cluster.Enforced(t.Context())
 	})
 }
 
@@ -125,7 +126,7 @@ func handshakes(t *testing.T, replicas ...*devcluster.Replica) (finish func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			cfg, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
+			cfg, err := cluster.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
 			if err != nil {
 				continue
 			}
@@ -162,7 +163,7 @@ func TestKeyAlgorithms(t *testing.T) {
 	for _, algorithm := range []string{"RSA", "ECDSA", "Ed25519"} {
 		t.Run(algorithm, func(t *testing.T) {
 			deleteSecrets(t, caName, pairName)
-			start(t, 1, "--tlsKeyAlgorithm="+strings.ToLower(algorithm))
+			cluster.StartEnforcing(t, 1, "--tlsKeyAlgorithm="+strings.ToLower(algorithm))
 			settled(t)
 			for name, common := range map[string]string{caName: "*.kyverno.svc", pairName: "kyverno-svc"} {
 				s, p := secret(t, name), read(t, name)
@@ -185,7 +186,7 @@ func TestKeyAlgorithms(t *testing.T) {
 func TestAlgorithmChanges(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
 	issuedAt(t, time.Now().Add(-350*day)) // the CA has to be renewed now, and the pair has ended
-	start(t, 1, "--tlsKeyAlgorithm=Ed25519")
+	cluster.StartEnforcing(t, 1, "--tlsKeyAlgorithm=Ed25519")
 	settled(t)
 	if ca := read(t, caName); ca.Newest().PublicKeyAlgorithm != x509.Ed25519 || len(ca.Certs) != 2 {
 		t.Errorf("%s, %d certificates", ca.Newest().PublicKeyAlgorithm, len(ca.Certs))
@@ -198,7 +199,7 @@ func TestAlgorithmChanges(t *testing.T) {
 // Whatever becomes of the Secrets, in front of two replicas and with requests all the while: it is mended within a minute,
 // a line of the log says so, and no request fails.
 func TestSecretsAreMended(t *testing.T) {
-	replicas := start(t, 2)
+	replicas := cluster.StartEnforcing(t, 2)
 	r := leader(t, "kyverno", replicas)
 	settled(t)
 	finish, close := load(t, 2), handshakes(t, replicas...)
@@ -211,19 +212,19 @@ func TestSecretsAreMended(t *testing.T) {
 		{"the CA is deleted", func(t *testing.T) { deleteSecrets(t, caName) }, []string{"writing the certificate authority", "there is no Secret", "kept=1"}},
 		{"both are deleted", func(t *testing.T) { deleteSecrets(t, caName, pairName) }, []string{"writing the certificate authority", "there is no Secret"}},
 		{"the pair is damaged", func(t *testing.T) {
-			kubectl(t, "patch", "secret", pairName, "-n", namespace, "-p", `{"data":{"tls.crt":"Z2FyYmFnZQ=="}}`)
+			cluster.Must(t, "", "patch", "secret", pairName, "-n", namespace, "-p", `{"data":{"tls.crt":"Z2FyYmFnZQ=="}}`)
 		}, []string{"issuing the serving certificate", "no certificate in PEM form"}},
 		{"the CA is damaged", func(t *testing.T) {
-			kubectl(t, "patch", "secret", caName, "-n", namespace, "-p", `{"data":{"tls.key":"Z2FyYmFnZQ=="}}`)
+			cluster.Must(t, "", "patch", "secret", caName, "-n", namespace, "-p", `{"data":{"tls.key":"Z2FyYmFnZQ=="}}`)
 		}, []string{"writing the certificate authority", "no private key in PEM form"}},
 		{"the pair is another CA's", func(t *testing.T) {
 			kept := secret(t, caName)
 			deleteSecrets(t, pairName)
 			foreign := foreignPair(t)
-			if _, err := client.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil && secret(t, pairName) == nil {
+			if _, err := cluster.Client.CoreV1().Secrets(namespace).Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil && secret(t, pairName) == nil {
 				t.Fatal(err)
 			}
-			if _, err := client.CoreV1().Secrets(namespace).Update(t.Context(), foreign, metav1.UpdateOptions{}); err != nil {
+			if _, err := cluster.Client.CoreV1().Secrets(namespace).Update(t.Context(), foreign, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if now := secret(t, caName); string(now.Data["tls.crt"]) != string(kept.Data["tls.crt"]) {
@@ -232,11 +233,11 @@ func TestSecretsAreMended(t *testing.T) {
 		}, []string{"issuing the serving certificate", "unknown authority"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			before := logged(r, c.words...)
+			before := suite.Logged(r, c.words...)
 			c.act(t)
 			begin := time.Now()
-			eventually(t, "the log says it", func() error {
-				if logged(r, c.words...) == before {
+			suite.Until(t, "the log says it", func() error {
+				if suite.Logged(r, c.words...) == before {
 					return fmt.Errorf("the log ends with:\n%s", r.Tail(8))
 				}
 				return nil
@@ -257,12 +258,12 @@ func TestClockPassesRenewal(t *testing.T) {
 	life := 150*day + time.Hour
 	issuedAt(t, time.Now().Add(soon+life/10+time.Hour-150*day))
 	before := read(t, pairName).Newest()
-	r := start(t, 1)[0]
+	r := cluster.StartEnforcing(t, 1)[0]
 	if !read(t, pairName).Newest().Equal(before) {
 		t.Fatal("the pair was renewed at once: the test proves nothing")
 	}
 	finish := load(t, 1)
-	says(t, r, "issuing the serving certificate", "the certificate ends")
+	suite.Says(t, r, "issuing the serving certificate", "the certificate ends")
 	settled(t)
 	if got := read(t, pairName).Newest(); time.Until(got.NotAfter) < 149*day {
 		t.Errorf("the new pair ends %s", got.NotAfter)
@@ -274,9 +275,9 @@ func TestClockPassesRenewal(t *testing.T) {
 func TestEverythingHasEnded(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
 	issuedAt(t, time.Now().Add(-400*day))
-	r := start(t, 1)[0]
+	r := cluster.StartEnforcing(t, 1)[0]
 	settled(t)
-	if logged(r, "writing the certificate authority") != 1 || logged(r, "issuing the serving certificate") != 1 {
+	if suite.Logged(r, "writing the certificate authority") != 1 || suite.Logged(r, "issuing the serving certificate") != 1 {
 		t.Errorf("the log: %s", r.Tail(20))
 	}
 }
@@ -288,10 +289,10 @@ func TestSuppliedSecrets(t *testing.T) {
 	issuedAt(t, time.Now().Add(-140*day)) // 10 of 150 days are left
 	mine(t)
 	before := secret(t, pairName).ResourceVersion
-	r := start(t, 1)[0]
-	says(t, r, "a certificate ends soon", pairName)
-	eventually(t, "there is an event", func() error {
-		if out := kubectl(t, "get", "events", "-n", namespace, "-o", "jsonpath={range .items[*]}{.reason} {.involvedObject.name} {.message}{\"\\n\"}{end}"); !strings.Contains(out, "CertificateExpiring "+pairName+" the certificate (tls) ends ") {
+	r := cluster.StartEnforcing(t, 1)[0]
+	suite.Says(t, r, "a certificate ends soon", pairName)
+	suite.Until(t, "there is an event", func() error {
+		if out := cluster.Must(t, "", "get", "events", "-n", namespace, "-o", "jsonpath={range .items[*]}{.reason} {.involvedObject.name} {.message}{\"\\n\"}{end}"); !strings.Contains(out, "CertificateExpiring "+pairName+" the certificate (tls) ends ") {
 			return fmt.Errorf("events:\n%s", out)
 		}
 		return nil
@@ -299,10 +300,10 @@ func TestSuppliedSecrets(t *testing.T) {
 	if got := secret(t, pairName).ResourceVersion; got != before {
 		t.Error("the Secret was written")
 	}
-	if err := enforced(t.Context()); err != nil {
+	if err := cluster.Enforced(t.Context()); err != nil {
 		t.Error(err)
 	}
-	stop(t, r)
+	suite.Stop(t, r)
 
 	deleteSecrets(t, caName, pairName)
 	issuedAt(t, time.Now().Add(-160*day))
@@ -316,15 +317,15 @@ func TestSuppliedSecrets(t *testing.T) {
 func startUnready(t *testing.T) (*devcluster.Replica, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	r, err := ephor.StartAdmission(ctx)
+	r, err := cluster.Ephor.StartAdmission(ctx)
 	if err == nil {
 		return r, fmt.Errorf("a replica with an ended certificate is ready")
 	}
 	if r == nil {
 		return nil, err
 	}
-	defer stop(t, r)
-	says(t, r, "tls is not valid but certificates are not managed by kyverno, we can't renew them")
+	defer suite.Stop(t, r)
+	suite.Says(t, r, "tls is not valid but certificates are not managed by kyverno, we can't renew them")
 	return r, nil
 }
 
@@ -337,7 +338,7 @@ func TestSomebodyElseManages(t *testing.T) {
 			started := make(chan *devcluster.Replica)
 			go func() {
 				defer close(started)
-				r, err := ephor.StartAdmission(t.Context(), "--disableCertManagerController")
+				r, err := cluster.Ephor.StartAdmission(t.Context(), "--disableCertManagerController")
 				if err != nil {
 					t.Error(err)
 					return
@@ -353,15 +354,15 @@ func TestSomebodyElseManages(t *testing.T) {
 			if !ok {
 				return
 			}
-			defer stop(t, r)
-			eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+			defer suite.Stop(t, r)
+			suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 			leader(t, "kyverno", []*devcluster.Replica{r})
 
 			finish, close := load(t, 2), handshakes(t, r)
-			taken := logged(r, "serving a certificate")
+			taken := suite.Logged(r, "serving a certificate")
 			supply(t, algorithm)
-			eventually(t, "the new pair is served", func() error {
-				if logged(r, "serving a certificate") == taken {
+			suite.Until(t, "the new pair is served", func() error {
+				if suite.Logged(r, "serving a certificate") == taken {
 					return fmt.Errorf("the log ends with:\n%s", r.Tail(5))
 				}
 				return nil
@@ -369,7 +370,7 @@ func TestSomebodyElseManages(t *testing.T) {
 			time.Sleep(time.Second)
 			close()
 			finish()
-			if logged(r, "issuing the serving certificate") > 0 {
+			if suite.Logged(r, "issuing the serving certificate") > 0 {
 				t.Error("a certificate was issued")
 			}
 		})

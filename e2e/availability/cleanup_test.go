@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -48,8 +49,8 @@ func healthy(t *testing.T, addr, ca, name string) error {
 
 func holder(t *testing.T, lease, want string) {
 	t.Helper()
-	eventually(t, want+" holds the lease "+lease, func() error {
-		l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
+	suite.Until(t, want+" holds the lease "+lease, func() error {
+		l, err := cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -68,11 +69,11 @@ func withoutCleanup() {
 
 // The cleanup controller has a lease, certificates and a server of its own.
 func TestCleanupController(t *testing.T) {
-	r, err := ephor.Start(t.Context(), devcluster.Cleanup)
+	r, err := cluster.Ephor.Start(t.Context(), devcluster.Cleanup)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { stop(t, r); withoutCleanup() })
+	t.Cleanup(func() { suite.Stop(t, r); withoutCleanup() })
 	holder(t, "kyverno-cleanup-controller", r.Name)
 	if err := healthy(t, r.Addr, cleanupCA, "kyverno-cleanup-controller.kyverno.svc"); err != nil {
 		t.Error(err)
@@ -84,7 +85,7 @@ func TestCleanupController(t *testing.T) {
 	}
 	deleteSecrets(t, cleanupCA, cleanupPair)
 	// The new certificate comes once the webhook configurations trust its authority; until then the old one is served.
-	eventually(t, "the Secrets are back and served", func() error {
+	suite.Until(t, "the Secrets are back and served", func() error {
 		if secret(t, cleanupPair) == nil {
 			return fmt.Errorf("there is no Secret %s", cleanupPair)
 		}
@@ -99,7 +100,7 @@ func TestControllerAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One account does what two do otherwise, as in the chart with singleProcess.enabled.
-	kubectl(t, "create", "clusterrolebinding", "all-in-one", "--clusterrole=kyverno:cleanup-controller", "--serviceaccount="+namespace+":kyverno-admission-controller")
+	cluster.Must(t, "", "create", "clusterrolebinding", "all-in-one", "--clusterrole=kyverno:cleanup-controller", "--serviceaccount="+namespace+":kyverno-admission-controller")
 	t.Cleanup(func() {
 		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "clusterrolebinding", "all-in-one")
 		withoutCleanup()
@@ -133,7 +134,7 @@ func TestControllerAll(t *testing.T) {
 	holder(t, "kyverno", "all-in-one")
 	holder(t, "kyverno-cleanup-controller", "all-in-one")
 	for addr, of := range map[string][2]string{ports[0]: {caName, "kyverno-svc.kyverno.svc"}, ports[1]: {cleanupCA, "kyverno-cleanup-controller.kyverno.svc"}} {
-		eventually(t, of[1]+" is served", func() error { return healthy(t, "127.0.0.1:"+addr, of[0], of[1]) })
+		suite.Until(t, of[1]+" is served", func() error { return healthy(t, "127.0.0.1:"+addr, of[0], of[1]) })
 	}
 	resp, err := http.Get("http://127.0.0.1:" + ports[2] + "/metrics")
 	if err != nil {

@@ -8,27 +8,19 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // leader is the replica that holds the lease.
 func leader(t *testing.T, lease string, among []*devcluster.Replica) (found *devcluster.Replica) {
 	t.Helper()
-	eventually(t, "a replica leads", func() error {
-		l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
-		if err != nil {
-			return err
+	suite.Until(t, "a replica leads", func() (err error) {
+		found, err = cluster.Holder(t, lease, among)
+		if err == nil && suite.Logged(found, "leading", "lease="+lease) == 0 {
+			err = fmt.Errorf("%s does not say that it leads", found.Name)
 		}
-		if l.Spec.HolderIdentity == nil {
-			return fmt.Errorf("nobody holds the lease %s", lease)
-		}
-		for _, r := range among {
-			if r.Name == *l.Spec.HolderIdentity && logged(r, "leading", "lease="+lease) > 0 {
-				found = r
-				return nil
-			}
-		}
-		return fmt.Errorf("%s holds the lease %s", *l.Spec.HolderIdentity, lease)
+		return err
 	})
 	return found
 }
@@ -44,17 +36,17 @@ func others(all []*devcluster.Replica, not *devcluster.Replica) (out []*devclust
 
 // The lease has Kyverno's name, holder and times, and so does the heartbeat: its stamp is written by our webhook alone.
 func TestLeasesLookLikeKyvernos(t *testing.T) {
-	r := start(t, 1)
+	r := cluster.StartEnforcing(t, 1)
 	leader(t, "kyverno", r)
-	l, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno", metav1.GetOptions{})
+	l, err := cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *l.Spec.HolderIdentity != r[0].Name || *l.Spec.LeaseDurationSeconds != 12 || l.Spec.RenewTime == nil || l.Spec.AcquireTime == nil || l.Spec.LeaseTransitions == nil {
 		t.Errorf("%+v", l.Spec)
 	}
-	eventually(t, "the heartbeat is stamped", func() error {
-		beat, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno-health", metav1.GetOptions{})
+	suite.Until(t, "the heartbeat is stamped", func() error {
+		beat, err := cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), "kyverno-health", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -64,30 +56,30 @@ func TestLeasesLookLikeKyvernos(t *testing.T) {
 		}
 		return nil
 	})
-	says(t, r[0], "reviews are answered")
+	suite.Says(t, r[0], "reviews are answered")
 }
 
 // kill -9 of the leader: the others go on answering, and one of them leads as soon as the lease has run out.
 func TestLeaderKilled(t *testing.T) {
-	replicas := start(t, 2)
+	replicas := cluster.StartEnforcing(t, 2)
 	first := leader(t, "kyverno", replicas)
 	rest := others(replicas, first)
 	first.Kill()
 	begin := time.Now()
-	eventually(t, "the policy is enforced without the leader", func() error { return enforced(t.Context()) })
+	suite.Until(t, "the policy is enforced without the leader", func() error { return cluster.Enforced(t.Context()) })
 	next := leader(t, "kyverno", rest)
 	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("the next leader came after %s", took)
 	}
 	// What only the leader does is done again.
-	kubectl(t, "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
-	eventually(t, "the configuration is back", func() error { return enforced(t.Context()) })
+	cluster.Must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+	suite.Until(t, "the configuration is back", func() error { return cluster.Enforced(t.Context()) })
 	t.Logf("%s followed %s after %s", next.Name, first.Name, time.Since(begin).Round(time.Second))
 }
 
 // SIGTERM to the leader: it gives the lease back, so that nobody has to wait for it to run out.
 func TestLeaderStopped(t *testing.T) {
-	replicas := start(t, 2)
+	replicas := cluster.StartEnforcing(t, 2)
 	first := leader(t, "kyverno", replicas)
 	finish := load(t, 2)
 	if err := first.Stop(40 * time.Second); err != nil {
@@ -104,17 +96,17 @@ func TestLeaderStopped(t *testing.T) {
 // Somebody takes the lease: the controllers of the leader stop within a few seconds, the process does not, and it leads
 // again when the thief lets the lease run out. Reviews are answered all the while.
 func TestLeaseStolen(t *testing.T) {
-	r := start(t, 1)[0]
+	r := cluster.StartEnforcing(t, 1)[0]
 	leader(t, "kyverno", []*devcluster.Replica{r})
 	finish := load(t, 2)
-	before := logged(r, "leading", "lease=kyverno")
+	before := suite.Logged(r, "leading", "lease=kyverno")
 	thief := fmt.Sprintf(`{"spec":{"holderIdentity":"thief","leaseDurationSeconds":12,"renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))
-	kubectl(t, "patch", "lease", "kyverno", "-n", namespace, "--type=merge", "-p", thief)
-	if took := says(t, r, "no longer leading", "thief holds the lease now"); took > 6*time.Second {
+	cluster.Must(t, "", "patch", "lease", "kyverno", "-n", namespace, "--type=merge", "-p", thief)
+	if took := suite.Says(t, r, "no longer leading", "thief holds the lease now"); took > 6*time.Second {
 		t.Errorf("the controllers went on for %s", took)
 	}
-	took := eventually(t, "it leads again", func() error {
-		if n := logged(r, "leading", "lease=kyverno"); n < before+2 {
+	took := suite.Until(t, "it leads again", func() error {
+		if n := suite.Logged(r, "leading", "lease=kyverno"); n < before+2 {
 			return fmt.Errorf("%d lines", n)
 		}
 		return nil
@@ -128,7 +120,7 @@ func TestLeaseStolen(t *testing.T) {
 	default:
 	}
 	t.Logf("it led again after %s; %d objects were tried", took.Round(time.Second), finish())
-	holder := kubectl(t, "get", "lease", "kyverno", "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}")
+	holder := cluster.Must(t, "", "get", "lease", "kyverno", "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}")
 	if strings.TrimSpace(holder) != r.Name {
 		t.Errorf("%s holds the lease", holder)
 	}
@@ -136,18 +128,18 @@ func TestLeaseStolen(t *testing.T) {
 
 // A lease that is deleted is made again by whoever leads, who goes on leading.
 func TestLeaseDeleted(t *testing.T) {
-	r := start(t, 1)[0]
+	r := cluster.StartEnforcing(t, 1)[0]
 	leader(t, "kyverno", []*devcluster.Replica{r})
-	kubectl(t, "delete", "lease", "kyverno", "kyverno-health", "-n", namespace)
-	eventually(t, "the leases are back", func() error {
+	cluster.Must(t, "", "delete", "lease", "kyverno", "kyverno-health", "-n", namespace)
+	suite.Until(t, "the leases are back", func() error {
 		for _, name := range []string{"kyverno", "kyverno-health"} {
-			if _, err := client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			if _, err := cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if logged(r, "no longer leading") > 0 {
+	if suite.Logged(r, "no longer leading") > 0 {
 		t.Error("it stopped leading")
 	}
 }

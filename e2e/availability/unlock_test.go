@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
@@ -28,13 +29,13 @@ func unlock(t *testing.T, args ...string) (string, int) {
 // configurations are the names of all webhook configurations of ours.
 func configurations(t *testing.T) []string {
 	t.Helper()
-	return strings.Fields(kubectl(t, "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations",
+	return strings.Fields(cluster.Must(t, "", "get", "validatingwebhookconfigurations,mutatingwebhookconfigurations",
 		"-l", "webhook.kyverno.io/managed-by=kyverno", "-o", "jsonpath={.items[*].metadata.name}"))
 }
 
 // Unlocked, nothing is enforced, and the running controllers leave it so; locked again, everything is as before.
 func TestUnlock(t *testing.T) {
-	r := start(t, 2)[0]
+	r := cluster.StartEnforcing(t, 2)[0]
 	before := configurations(t)
 	if len(before) < 6 {
 		t.Fatalf("%q", before)
@@ -43,12 +44,12 @@ func TestUnlock(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "deleted kyverno-resource-validating-webhook-cfg\n") || !strings.Contains(out, "unlocked until "+time.Now().UTC().Format("2006-01-02T")) {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	if err := create(t.Context(), ""); err != nil {
+	if err := cluster.CreateConfigMap(t.Context(), ""); err != nil {
 		t.Errorf("unlocked, a violating object is refused: %v", err)
 	}
-	says(t, r, "the cluster is unlocked")
+	suite.Says(t, r, "the cluster is unlocked")
 	// News does not tempt the controllers.
-	kubectl(t, "label", "clusterpolicy", "require-team", "touched=yes", "--overwrite")
+	cluster.Must(t, "", "label", "clusterpolicy", "require-team", "touched=yes", "--overwrite")
 	time.Sleep(3 * time.Second)
 	if got := configurations(t); len(got) > 0 {
 		t.Errorf("%q were made again", got)
@@ -60,8 +61,8 @@ func TestUnlock(t *testing.T) {
 	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "locked") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
-	eventually(t, "all configurations are back", func() error {
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
+	suite.Until(t, "all configurations are back", func() error {
 		if got := configurations(t); strings.Join(got, " ") != strings.Join(before, " ") {
 			return fmt.Errorf("%q, want %q", got, before)
 		}
@@ -78,23 +79,23 @@ func TestUnlock(t *testing.T) {
 // When the time is over the controllers make the configurations again by themselves; a note that nobody can read is
 // none.
 func TestUnlockEnds(t *testing.T) {
-	r := start(t, 1)[0]
+	r := cluster.StartEnforcing(t, 1)[0]
 	if out, code := unlock(t, "--for", "8s"); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	begin := time.Now()
-	eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 	if took := time.Since(begin); took < 2*time.Second || took > 15*time.Second {
 		t.Errorf("it was enforced after %s", took)
 	}
-	kubectl(t, "annotate", "configmap", "kyverno", "-n", namespace, "--overwrite", "ephor.dev/unlocked-until=tomorrow")
-	says(t, r, "the cluster is not unlocked", "tomorrow")
-	kubectl(t, "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
-	eventually(t, "the policy is enforced", func() error { return enforced(t.Context()) })
+	cluster.Must(t, "", "annotate", "configmap", "kyverno", "-n", namespace, "--overwrite", "ephor.dev/unlocked-until=tomorrow")
+	suite.Says(t, r, "the cluster is not unlocked", "tomorrow")
+	cluster.Must(t, "", "delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "were there already") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	if out := kubectl(t, "get", "configmap", "kyverno", "-n", namespace, "-o", "jsonpath={.metadata.annotations}"); strings.Contains(out, "unlocked") {
+	if out := cluster.Must(t, "", "get", "configmap", "kyverno", "-n", namespace, "-o", "jsonpath={.metadata.annotations}"); strings.Contains(out, "unlocked") {
 		t.Errorf("the note is still there: %s", out)
 	}
 }
@@ -102,8 +103,8 @@ func TestUnlockEnds(t *testing.T) {
 // A cluster whose controllers are all gone, and whose webhooks fail closed for everything, our own namespace included:
 // that is what the command is for. With --restore it is as locked as before, without any controller.
 func TestUnlockWithoutControllers(t *testing.T) {
-	start(t, 1)[0].Kill()
-	hooks := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	cluster.StartEnforcing(t, 1)[0].Kill()
+	hooks := cluster.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	cfg, err := hooks.Get(t.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -118,10 +119,10 @@ func TestUnlockWithoutControllers(t *testing.T) {
 		t.Fatal(err)
 	}
 	inOurs := func() error {
-		_, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := cluster.Client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	eventually(t, "the cluster is locked", func() error {
+	suite.Until(t, "the cluster is locked", func() error {
 		if err := inOurs(); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 			return fmt.Errorf("a ConfigMap is created: %v", err)
 		}
@@ -141,11 +142,11 @@ func TestUnlockWithoutControllers(t *testing.T) {
 	if got := configurations(t); strings.Join(got, " ") != strings.Join(before, " ") {
 		t.Errorf("%q, want %q", got, before)
 	}
-	if err := create(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+	if err := cluster.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("restored without controllers: %v", err)
 	}
 	// Whoever starts next brings the cluster in order.
-	start(t, 1)
+	cluster.StartEnforcing(t, 1)
 	// The webhooks that are back may have been in the way of this, or not yet.
-	kubectl(t, "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")
+	cluster.Must(t, "", "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")
 }

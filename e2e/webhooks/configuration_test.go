@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -18,12 +19,12 @@ import (
 func configure(t *testing.T, data map[string]any) {
 	t.Helper()
 	var before struct{ Data map[string]string }
-	if err := json.Unmarshal([]byte(must(t, "", "get", "configmap", "kyverno", "-n", namespace, "-o", "json")), &before); err != nil {
+	if err := json.Unmarshal([]byte(cluster.Must(t, "", "get", "configmap", "kyverno", "-n", namespace, "-o", "json")), &before); err != nil {
 		t.Fatal(err)
 	}
 	patch := func(data map[string]any) {
 		text, _ := json.Marshal(map[string]any{"data": data})
-		must(t, "", "patch", "configmap", "kyverno", "-n", namespace, "--type=merge", "-p", string(text))
+		cluster.Must(t, "", "patch", "configmap", "kyverno", "-n", namespace, "--type=merge", "-p", string(text))
 	}
 	back := map[string]any{}
 	for k := range data {
@@ -45,10 +46,10 @@ func configure(t *testing.T, data map[string]any) {
 // ConfigMap's.
 func TestConfigMapAndMatchConditions(t *testing.T) {
 	start(t)
-	apply(t, refusing("shared", "ConfigMap", ", namespaces: [default]", ""))
-	apply(t, refusing("fine", "Secret", ", namespaces: [default]", `  webhookConfiguration:
+	cluster.Apply(t, refusing("shared", "ConfigMap", ", namespaces: [default]", ""))
+	cluster.Apply(t, refusing("fine", "Secret", ", namespaces: [default]", `  webhookConfiguration:
     matchConditions: [{name: not-exempt, expression: "object.metadata.name != 'exempt'"}]`))
-	apply(t, strings.NewReplacer("kind: ClusterPolicy", "kind: Policy", "{name: own}", "{name: own, namespace: default}").Replace(
+	cluster.Apply(t, strings.NewReplacer("kind: ClusterPolicy", "kind: Policy", "{name: own}", "{name: own, namespace: default}").Replace(
 		refusing("own", "ServiceAccount", "", `  webhookConfiguration:
     failurePolicy: Ignore
     timeoutSeconds: 7
@@ -63,7 +64,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 		ready(t, "clusterpolicy", p)
 	}
 	ready(t, "policy", "own", "-n", "default")
-	eventually(t, func() error {
+	suite.Eventually(t, func() error {
 		c, err := validating(t)
 		if err != nil {
 			return err
@@ -107,18 +108,18 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 	answers(t, secret("skipped"), "the policy fine says no")
 	answers(t, secret("exempt"), "")
 	answers(t, account, "")
-	must(t, "", "create", "clusterrolebinding", "jane", "--clusterrole=cluster-admin", "--user=jane")
+	cluster.Must(t, "", "create", "clusterrolebinding", "jane", "--clusterrole=cluster-admin", "--user=jane")
 	answers(t, account, "the policy own says no", "--as=jane")
-	must(t, "", "label", "namespace", "default", "exempt=yes")
+	cluster.Must(t, "", "label", "namespace", "default", "exempt=yes")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "label", "namespace", "default", "exempt-") })
 	answers(t, labelled(configMap("default", "a")), "") // namespaceSelector
-	must(t, "", "label", "namespace", "default", "exempt-")
+	cluster.Must(t, "", "label", "namespace", "default", "exempt-")
 }
 
 // What somebody else changes is mended, and the log says what.
 func TestMended(t *testing.T) {
 	r := start(t)
-	apply(t, refusing("mended", "ConfigMap", ", namespaces: [default]", ""))
+	cluster.Apply(t, refusing("mended", "ConfigMap", ", namespaces: [default]", ""))
 	ready(t, "clusterpolicy", "mended")
 	answers(t, configMap("default", "a"), "the policy mended says no")
 	intact := func() error {
@@ -141,9 +142,9 @@ func TestMended(t *testing.T) {
 		{[]string{"label", "mine=yes"}, "somebody changed labels"},
 		{[]string{"delete"}, "it was deleted"},
 	} {
-		must(t, "", slices.Insert(slices.Clone(c.kubectl), 1, "validatingwebhookconfiguration", webhookconf.ResourceValidating)...)
-		eventually(t, intact)
-		logged(t, r, "mended webhook configuration", webhookconf.ResourceValidating, c.log)
+		cluster.Must(t, "", slices.Insert(slices.Clone(c.kubectl), 1, "validatingwebhookconfiguration", webhookconf.ResourceValidating)...)
+		suite.Eventually(t, intact)
+		suite.Says(t, r, "mended webhook configuration", webhookconf.ResourceValidating, c.log)
 	}
 	answers(t, configMap("default", "a"), "the policy mended says no")
 }
@@ -151,7 +152,7 @@ func TestMended(t *testing.T) {
 // A policy that names one version of a kind is asked about all of them: the API server converts.
 func TestEveryVersion(t *testing.T) {
 	start(t)
-	apply(t, refusing("versions", "autoscaling/v2/HorizontalPodAutoscaler", "", ""))
+	cluster.Apply(t, refusing("versions", "autoscaling/v2/HorizontalPodAutoscaler", "", ""))
 	ready(t, "clusterpolicy", "versions")
 	for _, version := range []string{"v1", "v2"} {
 		answers(t, "apiVersion: autoscaling/"+version+"\nkind: HorizontalPodAutoscaler\nmetadata: {name: a, namespace: default}\n"+
@@ -163,7 +164,7 @@ func TestEveryVersion(t *testing.T) {
 // only what policies are for is refused. Wildcards do not bring what nodes and Ephor itself need to come back.
 func TestNobodyAnswers(t *testing.T) {
 	r := start(t)
-	must(t, "", "create", "namespace", "judged")
+	cluster.Must(t, "", "create", "namespace", "judged")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "judged", "--wait=false") })
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n"
 	lease := func(ns string) string {
@@ -173,12 +174,12 @@ func TestNobodyAnswers(t *testing.T) {
 
 	// Conditions that follow from the policies.
 	names, labels := refusing("names", "ConfigMap", ", names: [guarded], namespaces: [judged]", ""), refusing("labels", "ConfigMap", ", selector: {matchLabels: {guarded: \"yes\"}}", "")
-	must(t, names, "apply", "-f", "-")
-	must(t, labels, "apply", "-f", "-")
+	cluster.Must(t, names, "apply", "-f", "-")
+	cluster.Must(t, labels, "apply", "-f", "-")
 	ready(t, "clusterpolicy", "names")
 	ready(t, "clusterpolicy", "labels")
 	answers(t, configMap("judged", "guarded"), "the policy names says no")
-	must(t, configMap("judged", "free"), "create", "-f", "-")
+	cluster.Must(t, configMap("judged", "free"), "create", "-f", "-")
 	r.Kill()
 	answers(t, configMap("judged", "guarded"), unanswered)
 	answers(t, strings.Replace(configMap("judged", "a"), "{name", "{labels: {guarded: \"yes\"}, name", 1), unanswered)
@@ -187,14 +188,14 @@ func TestNobodyAnswers(t *testing.T) {
 			t.Errorf("a policy cannot apply, and yet it was asked about: %v", err)
 		}
 	}
-	must(t, "", "delete", "configmap", "free", "-n", "judged")
-	must(t, names, "delete", "-f", "-") // whoever is locked can still mend the policies
-	must(t, labels, "delete", "-f", "-")
+	cluster.Must(t, "", "delete", "configmap", "free", "-n", "judged")
+	cluster.Must(t, names, "delete", "-f", "-") // whoever is locked can still mend the policies
+	cluster.Must(t, labels, "delete", "-f", "-")
 
 	// Wildcards.
 	r = start(t)
 	all := refusing("all", `"*"`, "", "")
-	out := must(t, all, "apply", "-f", "-")
+	out := cluster.Must(t, all, "apply", "-f", "-")
 	if !strings.Contains(out, "policy") {
 		t.Error(out)
 	}
@@ -207,7 +208,7 @@ func TestNobodyAnswers(t *testing.T) {
 			t.Errorf("it must come through while nobody answers: %v", err)
 		}
 	}
-	must(t, all, "delete", "-f", "-")
+	cluster.Must(t, all, "delete", "-f", "-")
 
 	// A kind that is named is asked for, and the author knows the risk.
 	r = start(t)
@@ -219,22 +220,22 @@ func TestNobodyAnswers(t *testing.T) {
 	answers(t, node, "") // the ConfigMap's resourceFilters keep nodes from the policies, but not from the webhook
 	r.Kill()
 	answers(t, node, unanswered)
-	must(t, named, "delete", "-f", "-")
+	cluster.Must(t, named, "delete", "-f", "-")
 }
 
 // --autoUpdateWebhooks=false: made once for every request, then somebody else's, all but the certificate authority.
 func TestStaticWebhooks(t *testing.T) {
 	start(t, "--autoUpdateWebhooks=false")
-	apply(t, refusing("static", "ConfigMap", ", namespaces: [default]", ""))
+	cluster.Apply(t, refusing("static", "ConfigMap", ", namespaces: [default]", ""))
 	ready(t, "clusterpolicy", "static")
 	answers(t, configMap("default", "a"), "the policy static says no")
 	c, err := validating(t)
 	if err != nil || len(c.Webhooks) != 2 || c.Webhooks[0].Rules[0].Resources[0] != "*/*" {
 		t.Fatal(c.Webhooks, err)
 	}
-	must(t, "", "patch", "validatingwebhookconfiguration", c.Name, "--type=json", "-p",
+	cluster.Must(t, "", "patch", "validatingwebhookconfiguration", c.Name, "--type=json", "-p",
 		`[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["secrets"]},{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":"`+"Cg=="+`"}]`)
-	eventually(t, func() error {
+	suite.Eventually(t, func() error {
 		now, err := validating(t)
 		if err != nil {
 			return err
@@ -250,7 +251,7 @@ func TestStaticWebhooks(t *testing.T) {
 // Without the ClusterRole that owns them, the configurations go, and none is written; with it they come back.
 func TestOwner(t *testing.T) {
 	r := start(t)
-	apply(t, refusing("owned", "ConfigMap", ", namespaces: [default]", ""))
+	cluster.Apply(t, refusing("owned", "ConfigMap", ", namespaces: [default]", ""))
 	ready(t, "clusterpolicy", "owned")
 	answers(t, configMap("default", "a"), "the policy owned says no")
 	t.Cleanup(func() { // also when the test failed
@@ -267,11 +268,11 @@ func TestOwner(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, gone)
-	logged(t, r, "no webhook configurations are written")
+	suite.Eventually(t, gone)
+	suite.Says(t, r, "no webhook configurations are written")
 	answers(t, configMap("default", "a"), "")
-	must(t, "", "label", "clusterpolicy", "owned", "touched=yes") // news, and yet nothing is written
-	must(t, "", "wait", "--for=condition=Ready=false", "--timeout=30s", "clusterpolicy", "owned")
+	cluster.Must(t, "", "label", "clusterpolicy", "owned", "touched=yes") // news, and yet nothing is written
+	cluster.Must(t, "", "wait", "--for=condition=Ready=false", "--timeout=30s", "clusterpolicy", "owned")
 	if err := gone(); err != nil {
 		t.Error(err)
 	}
@@ -284,17 +285,17 @@ func TestOwner(t *testing.T) {
 // When the namespace is deleted, and nothing else, no configuration is left.
 func TestNamespaceGoes(t *testing.T) {
 	r := start(t)
-	apply(t, refusing("left", "ConfigMap, Namespace", "", ""))
+	cluster.Apply(t, refusing("left", "ConfigMap, Namespace", "", ""))
 	ready(t, "clusterpolicy", "left")
 	answers(t, configMap("default", "a"), "the policy left says no")
-	must(t, "", "delete", "namespace", namespace, "--wait=false")
-	eventually(t, func() error {
+	cluster.Must(t, "", "delete", "namespace", namespace, "--wait=false")
+	suite.Eventually(t, func() error {
 		if left := stored(t); len(left) > 0 {
 			return fmt.Errorf("%v are left", left)
 		}
 		return nil
 	})
-	logged(t, r, "our namespace is being deleted")
+	suite.Says(t, r, "our namespace is being deleted")
 	answers(t, configMap("default", "a"), "")
 	r.Kill()
 	if err := client.IgnoreNotFound(api.Delete(t.Context(), owner())); err != nil {

@@ -1,0 +1,93 @@
+package suite
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// Start starts one more replica of a component for a test, waits until it is ready, and stops it when the test ends: it
+// has to end by itself then, and the end of its log is shown when the test failed.
+func (c *Cluster) Start(t testing.TB, component string, args ...string) *devcluster.Replica {
+	t.Helper()
+	r, err := c.Ephor.Start(t.Context(), component, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() && Alive(r) == nil {
+			t.Logf("the log of %s ends with:\n%s", r.Name, r.Tail(30))
+		}
+		Stop(t, r)
+	})
+	return r
+}
+
+// Stop stops a replica, which has to end by itself. One that has ended is left alone.
+func Stop(t testing.TB, r *devcluster.Replica) {
+	t.Helper()
+	if Alive(r) != nil {
+		return
+	}
+	if err := r.Stop(40 * time.Second); err != nil {
+		t.Errorf("%s did not end by itself: %v\n%s", r.Name, err, r.Tail(10))
+	}
+}
+
+// Alive tells how a replica ended, nil when it runs.
+func Alive(r *devcluster.Replica) error {
+	select {
+	case <-r.Done():
+		return fmt.Errorf("%s ended:\n%s", r.Name, r.Tail(20))
+	default:
+		return nil
+	}
+}
+
+// Logged counts the lines of a replica's log that hold all the words.
+func Logged(r *devcluster.Replica, words ...string) int {
+	n := 0
+	for line := range strings.Lines(r.Tail(100_000)) {
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(line, w)
+		}
+		if all {
+			n++
+		}
+	}
+	return n
+}
+
+// Says waits until the log of a replica holds a line with all the words.
+func Says(t testing.TB, r *devcluster.Replica, words ...string) time.Duration {
+	t.Helper()
+	return Until(t, fmt.Sprintf("%s says %q", r.Name, words), func() error {
+		if Logged(r, words...) > 0 {
+			return nil
+		}
+		return fmt.Errorf("its log ends with:\n%s", r.Tail(10))
+	})
+}
+
+// Holder is the replica that holds a lease of Ephor's namespace; an error tells why none does.
+func (c *Cluster) Holder(t testing.TB, lease string, among []*devcluster.Replica) (*devcluster.Replica, error) {
+	l, err := c.Client.CoordinationV1().Leases(Namespace).Get(t.Context(), lease, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if l.Spec.HolderIdentity == nil {
+		return nil, fmt.Errorf("nobody holds the lease %s", lease)
+	}
+	for _, r := range among {
+		if r.Name == *l.Spec.HolderIdentity {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%s holds the lease %s", *l.Spec.HolderIdentity, lease)
+}
