@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -23,7 +24,7 @@ func TestCertificateStorm(t *testing.T) {
 	p := install(t)
 	replicas := p.start(3)
 	random := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
-	finish := p.load(8)
+	finish := p.Load(p.T, 8)
 	var worst time.Duration
 	blows, thefts := 0, 0
 	for begin := time.Now(); time.Since(begin) < storm; blows++ {
@@ -44,16 +45,16 @@ func TestCertificateStorm(t *testing.T) {
 			p.steal()
 			thefts++
 		}
-		took := p.eventually("the Secrets are mended", func() error { return p.mended(before) })
+		took := suite.Until(p.T, "the Secrets are mended", func() error { return p.mended(before) })
 		worst = max(worst, took)
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 	}
 	c := finish()
 	figure(t, fmt.Sprintf("%d blows, %d thefts of the lease, mended", blows, thefts), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
-	figure(t, fmt.Sprintf("failures of %d requests", c.asked.Load()), c.failed.Load(), "0", c.failed.Load() == 0)
+	figure(t, fmt.Sprintf("failures of %d requests", c.Asked), c.Failed, "0", c.Failed == 0)
 	issued := 0
 	for _, r := range replicas {
-		issued += logged(r, "issuing the serving certificate") + logged(r, "writing the certificate authority")
+		issued += suite.Logged(r, "issuing the serving certificate") + suite.Logged(r, "writing the certificate authority")
 	}
 	figure(t, "lines of the log that say what was mended", issued, "at least the blows", issued >= blows)
 }
@@ -61,7 +62,7 @@ func TestCertificateStorm(t *testing.T) {
 // versions are those of the two Secrets.
 func (p *place) versions() (out [2]string) {
 	for i, name := range []string{caName, pairName} {
-		if s, err := p.client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{}); err == nil {
+		if s, err := p.Client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{}); err == nil {
 			out[i] = s.ResourceVersion
 		}
 	}
@@ -78,7 +79,7 @@ func (p *place) mended(before [2]string) error {
 		return fmt.Errorf("nothing was written")
 	}
 	for _, name := range []string{caName, pairName} {
-		s, err := p.client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{})
+		s, err := p.Client.CoreV1().Secrets(namespace).Get(p.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -101,12 +102,12 @@ func TestLeaseStolenAgainAndAgain(t *testing.T) {
 	p := install(t)
 	replicas := p.start(3)
 	p.leader(replicas)
-	finish := p.load(4)
+	finish := p.Load(p.T, 4)
 	var letGo, again time.Duration
 	for range 8 {
 		ended := logs(replicas, "no longer leading")
 		p.steal()
-		letGo = max(letGo, p.eventually("the leader lets go", func() error {
+		letGo = max(letGo, suite.Until(p.T, "the leader lets go", func() error {
 			if logs(replicas, "no longer leading") == ended {
 				return fmt.Errorf("it still leads")
 			}
@@ -117,28 +118,20 @@ func TestLeaseStolenAgainAndAgain(t *testing.T) {
 	c := finish()
 	figure(t, "stolen 8 times, the leader lets go", letGo.Round(100*time.Millisecond), "within 5 s", letGo < 5*time.Second)
 	figure(t, "somebody leads again", again.Round(100*time.Millisecond), "within 20 s", again < 20*time.Second)
-	figure(t, fmt.Sprintf("failures of %d requests", c.asked.Load()), c.failed.Load(), "0", c.failed.Load() == 0)
+	figure(t, fmt.Sprintf("failures of %d requests", c.Asked), c.Failed, "0", c.Failed == 0)
 }
 
 func logs(replicas []*devcluster.Replica, words ...string) (n int) {
 	for _, r := range replicas {
-		n += logged(r, words...)
+		n += suite.Logged(r, words...)
 	}
 	return n
 }
 
 // leader waits until one of the replicas holds the lease.
 func (p *place) leader(among []*devcluster.Replica) time.Duration {
-	return p.eventually("a replica leads", func() error {
-		l, err := p.client.CoordinationV1().Leases(namespace).Get(p.Context(), "kyverno", metav1.GetOptions{})
-		if err != nil || l.Spec.HolderIdentity == nil {
-			return fmt.Errorf("nobody leads (%v)", err)
-		}
-		for _, r := range among {
-			if r.Name == *l.Spec.HolderIdentity {
-				return nil
-			}
-		}
-		return fmt.Errorf("%s leads", *l.Spec.HolderIdentity)
+	return suite.Until(p.T, "a replica leads", func() error {
+		_, err := p.Holder(p.T, "kyverno", among)
+		return err
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/certs"
 )
 
@@ -16,7 +17,7 @@ import (
 func (p *place) issuedAt(then time.Time) {
 	p.Helper()
 	p.kubectl("delete", "secret", caName, pairName, "-n", namespace, "--ignore-not-found")
-	c, err := ctrlclient.New(p.cluster.Config, ctrlclient.Options{})
+	c, err := ctrlclient.New(p.Config, ctrlclient.Options{})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -49,20 +50,20 @@ func TestClockPassesRenewal(t *testing.T) {
 		before := p.versions()
 		begin := time.Now()
 		replicas := p.start(3)
-		p.eventually("the certificates are renewed", func() error { return p.mended(before) })
-		p.eventually("the log says so", func() error {
+		suite.Until(p.T, "the certificates are renewed", func() error { return p.mended(before) })
+		suite.Until(p.T, "the log says so", func() error {
 			if logs(replicas, c.line) == 0 {
 				return fmt.Errorf("no line %q", c.line)
 			}
 			return nil
 		})
-		p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+		suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
 		took := time.Since(begin)
-		finish := p.load(4)
+		finish := p.Load(p.T, 4)
 		time.Sleep(lasting(10 * time.Second))
 		counts := finish()
 		figure(t, fmt.Sprintf("certificates made %d days ago: renewed, with a line, and trusted", c.days), took.Round(100*time.Millisecond), "within 60 s", took < time.Minute)
-		figure(t, fmt.Sprintf("failures of %d requests afterwards", counts.asked.Load()), counts.failed.Load(), "0", counts.failed.Load() == 0)
+		figure(t, fmt.Sprintf("failures of %d requests afterwards", counts.Asked), counts.Failed, "0", counts.Failed == 0)
 		for _, r := range replicas {
 			if err := r.Stop(40 * time.Second); err != nil {
 				t.Errorf("%s did not end by itself: %v", r.Name, err)

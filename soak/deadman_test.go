@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -15,8 +16,8 @@ func TestDeadMan(t *testing.T) {
 	p := install(t)
 	admission := p.start(1)[0]
 	// The heartbeat is stamped only when it went through our webhook.
-	p.eventually("heartbeats are stamped", func() error {
-		if logged(admission, "reviews are answered") == 0 {
+	suite.Until(p.T, "heartbeats are stamped", func() error {
+		if suite.Logged(admission, "reviews are answered") == 0 {
 			return fmt.Errorf("its log ends with:\n%s", admission.Tail(5))
 		}
 		return nil
@@ -27,7 +28,7 @@ func TestDeadMan(t *testing.T) {
 	}
 	var watchers []*devcluster.Replica
 	for range 2 { // only one of them acts
-		r, err := p.ephor.Start(t.Context(), devcluster.Cleanup, "--deadManSeconds=30")
+		r, err := p.Ephor.Start(t.Context(), devcluster.Cleanup, "--deadManSeconds=30")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,10 +36,10 @@ func TestDeadMan(t *testing.T) {
 	}
 	admission.Kill()
 	begin := time.Now()
-	if err := p.create(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
+	if err := p.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Fatalf("without anybody who answers: %v", err)
 	}
-	p.eventually("the webhooks fail open", func() error { return p.create(t.Context(), "") })
+	suite.Until(p.T, "the webhooks fail open", func() error { return p.CreateConfigMap(t.Context(), "") })
 	opened := time.Since(begin)
 	hooks, err := p.failClosed(t.Context())
 	if err != nil || len(hooks) == 0 || strings.Contains(fmt.Sprint(hooks), "-resource-") {
@@ -46,21 +47,21 @@ func TestDeadMan(t *testing.T) {
 	}
 	acted := 0
 	for _, r := range watchers {
-		acted += min(logged(r, "changed the failure policies"), 1)
+		acted += min(suite.Logged(r, "changed the failure policies"), 1)
 	}
 	figure(t, "silence of 30 s opens the webhooks after", opened.Round(time.Second), "20 s to 50 s", opened > 20*time.Second && opened < 50*time.Second)
 	figure(t, "processes that acted", acted, "1", acted == 1)
 
 	// Whoever comes back does not undo it before it knows that it is asked, and then at once.
 	began := time.Now()
-	admission, err = p.ephor.StartAdmission(t.Context())
+	admission, err = p.Ephor.StartAdmission(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+	suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
 	shut := time.Since(began)
 	figure(t, "the webhooks are shut after the return", shut.Round(100*time.Millisecond), "within 30 s", shut < 30*time.Second)
-	p.eventually("everything is as before", func() error {
+	suite.Until(p.T, "everything is as before", func() error {
 		now, err := p.failClosed(t.Context())
 		if err != nil || fmt.Sprint(now) != fmt.Sprint(before) {
 			return fmt.Errorf("%q, want %q (%v)", now, before, err)

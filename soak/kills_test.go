@@ -3,12 +3,12 @@ package soak
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -21,7 +21,7 @@ func TestKills(t *testing.T) {
 	replicas := p.start(3)
 	p.podSecurity()
 	c := p.podClient(8)
-	p.eventually("the policies are enforced", c.enforced)
+	suite.Until(p.T, "the policies are enforced", c.enforced)
 	var kills []time.Time
 	leaders := 0
 	finish := c.storm()
@@ -36,7 +36,7 @@ func TestKills(t *testing.T) {
 		}
 		kills = append(kills, time.Now())
 		replicas[victim].Kill()
-		r, err := p.ephor.StartAdmission(t.Context())
+		r, err := p.Ephor.StartAdmission(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,14 +71,9 @@ func TestKills(t *testing.T) {
 
 // leaderOf is the index of the replica that leads; -1 when none does.
 func (p *place) leaderOf(replicas []*devcluster.Replica) int {
-	l, err := p.client.CoordinationV1().Leases(namespace).Get(p.Context(), "kyverno", metav1.GetOptions{})
-	if err != nil || l.Spec.HolderIdentity == nil {
+	r, err := p.Holder(p.T, "kyverno", replicas)
+	if err != nil {
 		return -1
 	}
-	for i, r := range replicas {
-		if r.Name == *l.Spec.HolderIdentity {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(replicas, r)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/bench/load"
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -23,14 +24,14 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	const rounds = 7
 	phase := lasting(10 * time.Second)
 	p := install(t)
-	if err := p.ephor.WithoutForwarder(devcluster.Admission); err != nil {
+	if err := p.Ephor.WithoutForwarder(devcluster.Admission); err != nil {
 		t.Fatal(err)
 	}
 	replica := p.start(1)[0]
 	p.podSecurity()
 	c := p.podClient(8)
-	p.eventually("the policies are enforced", c.enforced)
-	api, err := p.cluster.Part(devcluster.APIServer)
+	suite.Until(p.T, "the policies are enforced", c.enforced)
+	api, err := p.Part(devcluster.APIServer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,11 +79,11 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	}
 	for i := range rounds + 1 {
 		p.restore()
-		p.eventually("the policies are enforced", c.enforced)
+		suite.Until(p.T, "the policies are enforced", c.enforced)
 		users[1].pid = replica.PID()
 		w := measure(policies, i > 0)
 		p.unlock()
-		p.eventually("no webhook is asked", func() error {
+		suite.Until(p.T, "no webhook is asked", func() error {
 			if refusal, err := c.create(0, c.bad); err != nil || refusal != "" {
 				return fmt.Errorf("%s (%v)", refusal, err)
 			}
@@ -104,7 +105,7 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 	if used[nothing][1] == 0 {
 		t.Error("the webhook that does nothing was not asked")
 	}
-	if err := alive(replica); err != nil {
+	if err := suite.Alive(replica); err != nil {
 		t.Error(err)
 	}
 	tell(t, "Pods/s without any webhook", fmt.Sprintf("%.0f", median(rates[none])))
@@ -155,7 +156,7 @@ func (p *place) command(args ...string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(root, "bin", "ephor"), append(args, "--kubeconfig="+p.cluster.Kubeconfig)...)
+	cmd := exec.Command(filepath.Join(root, "bin", "ephor"), append(args, "--kubeconfig="+p.Kubeconfig)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.Fatalf("ephor %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

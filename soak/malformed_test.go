@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ephor-dev/ephor/bench/load"
+	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
 // Reviews that are none: to each the running process answers with 4xx or with a decision, and it goes on. What
@@ -19,7 +20,7 @@ func TestMalformedReviews(t *testing.T) {
 	p := install(t)
 	replica := p.start(1)[0]
 	p.podSecurity()
-	p.eventually("the policies are enforced", p.podClient(1).enforced)
+	suite.Until(p.T, "the policies are enforced", p.podClient(1).enforced)
 	clean := load.Review(load.Pod("shop", false))
 	bad := load.Review(load.Pod("shop", true))
 	url := "https://" + replica.Addr + "/validate/fail?timeout=10s"
@@ -107,7 +108,7 @@ func TestMalformedReviews(t *testing.T) {
 		tell(t, fmt.Sprintf("answered with %d", status), n)
 	}
 	err := p.podClient(1).enforced()
-	figure(t, "the process goes on and decides", map[bool]string{true: "yes", false: fmt.Sprint(err)}[err == nil], "yes", err == nil && alive(replica) == nil)
+	figure(t, "the process goes on and decides", map[bool]string{true: "yes", false: fmt.Sprint(err)}[err == nil], "yes", err == nil && suite.Alive(replica) == nil)
 	mb, err := load.ResidentMB(replica.PID())
 	figure(t, "memory afterwards", fmt.Sprintf("%.0f MB", mb), "at most 250 MB", err == nil && mb <= 250)
 }

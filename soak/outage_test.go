@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -18,7 +19,7 @@ import (
 func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	p := install(t)
 	replicas := p.start(3)
-	p.eventually("heartbeats are stamped", func() error {
+	suite.Until(p.T, "heartbeats are stamped", func() error {
 		if logs(replicas, "reviews are answered") == 0 {
 			return fmt.Errorf("nobody says so")
 		}
@@ -28,24 +29,24 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	takeAway(p)
 	bringBack(p)
 	begin := time.Now()
-	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+	suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
 	tell(t, what+": the policy is enforced again", time.Since(begin).Round(100*time.Millisecond))
-	p.eventually("somebody who made a policy is served", func() error {
-		_, err := p.cluster.Kubectl(t.Context(), []byte(strings.ReplaceAll(requireTeam, "ConfigMap", "Secret,ConfigMap")), "apply", "-f", "-")
+	suite.Until(p.T, "somebody who made a policy is served", func() error {
+		_, err := p.Kubectl(t.Context(), []byte(strings.ReplaceAll(suite.RequireTeam, "ConfigMap", "Secret,ConfigMap")), "apply", "-f", "-")
 		return err
 	})
-	p.eventually("a policy made now is in force", func() error { return p.asksFor("secrets") })
+	suite.Until(p.T, "a policy made now is in force", func() error { return p.asksFor("secrets") })
 	p.leader(replicas)
 	p.kubectl("delete", "validatingwebhookconfiguration", "kyverno-policy-validating-webhook-cfg", "--ignore-not-found")
-	p.eventually("a deleted configuration is made again", func() error {
-		_, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
+	suite.Until(p.T, "a deleted configuration is made again", func() error {
+		_, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), "kyverno-policy-validating-webhook-cfg", metav1.GetOptions{})
 		return err
 	})
 	took := time.Since(begin)
 	figure(t, what+": everything is as before", took.Round(100*time.Millisecond), "within 60 s", took < time.Minute)
-	p.eventually("the log says so", func() error {
+	suite.Until(p.T, "the log says so", func() error {
 		for _, r := range replicas {
-			if err := alive(r); err != nil {
+			if err := suite.Alive(r); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,7 +57,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	})
 	said := 0
 	for _, r := range replicas {
-		if logged(r, "the API server answers again") > 0 {
+		if suite.Logged(r, "the API server answers again") > 0 {
 			said++
 		}
 	}
@@ -65,7 +66,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 
 // asksFor tells why no webhook asks for a resource.
 func (p *place) asksFor(resource string) error {
-	cfg, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(p.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
+	cfg, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(p.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (p *place) asksFor(resource string) error {
 // The API server is killed and started again.
 func TestAPIServerRestarts(t *testing.T) {
 	outage(t, "the API server was restarted", func(p *place) {}, func(p *place) {
-		if err := p.cluster.Restart(t.Context(), devcluster.APIServer); err != nil {
+		if err := p.Restart(t.Context(), devcluster.APIServer); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -95,7 +96,7 @@ func TestEtcdStops(t *testing.T) {
 	var etcd *devcluster.Process
 	outage(t, "etcd was stopped for 30 s", func(p *place) {
 		var err error
-		if etcd, err = p.cluster.Part(devcluster.Etcd); err != nil {
+		if etcd, err = p.Part(devcluster.Etcd); err != nil {
 			t.Fatal(err)
 		}
 		if err := etcd.Signal(syscall.SIGSTOP); err != nil {

@@ -35,9 +35,9 @@ type podClient struct {
 func (p *place) podClient(clients int) *podClient {
 	p.Helper()
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(p.cluster.Config.CAData)
+	roots.AppendCertsFromPEM(p.Config.CAData)
 	c := &podClient{
-		url: p.cluster.Config.Host + "/api/v1/namespaces/default/pods?dryRun=All", token: p.cluster.Config.BearerToken,
+		url: p.Config.Host + "/api/v1/namespaces/default/pods?dryRun=All", token: p.Config.BearerToken,
 		clean: load.JSON(load.Pod("shop", false)), bad: load.JSON(load.Pod("shop", true)),
 	}
 	for range clients {

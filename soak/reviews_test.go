@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/bench/load"
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -19,7 +20,7 @@ func TestReviews(t *testing.T) {
 	p := install(t)
 	replica := p.start(1)[0]
 	p.podSecurity()
-	p.eventually("the policies are enforced", p.podClient(1).enforced)
+	suite.Until(p.T, "the policies are enforced", p.podClient(1).enforced)
 	root, err := devcluster.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestReviews(t *testing.T) {
 		}
 		quiet = append(quiet, float64(r.CPU)/float64(n.CPU))
 	}
-	if err := alive(replica); err != nil {
+	if err := suite.Alive(replica); err != nil {
 		t.Error(err)
 	}
 	slices.Sort(mine)

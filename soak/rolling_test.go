@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
 // A rolling restart under load: each of three replicas in turn gets SIGTERM, with its successor started before (a surge)
@@ -13,14 +15,14 @@ func TestRollingRestart(t *testing.T) {
 	replicas := p.start(3)
 	p.podSecurity()
 	c := p.podClient(8)
-	p.eventually("the policies are enforced", c.enforced)
+	suite.Until(p.T, "the policies are enforced", c.enforced)
 	finish := c.storm()
 	time.Sleep(lasting(10 * time.Second))
 	var slowest time.Duration
 	for _, surge := range []bool{true, false} {
 		for i, old := range replicas {
 			next := func() {
-				r, err := p.ephor.StartAdmission(t.Context())
+				r, err := p.Ephor.StartAdmission(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/bench/load"
+	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
 // thousandth is one of the policies: a label on some kind, Enforce or Audit, failing open or closed; every tenth asks for
@@ -72,7 +73,7 @@ func TestThousandPolicies(t *testing.T) {
 	}
 	p := install(t, "--audit-policy-file="+policy, "--audit-log-path="+audit)
 	replica := p.start(1)[0]
-	dyn, err := dynamic.NewForConfig(p.cluster.Config)
+	dyn, err := dynamic.NewForConfig(p.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestThousandPolicies(t *testing.T) {
 	if len(failed) > 0 {
 		t.Fatalf("%d policies were refused, such as %s", len(failed), failed[0])
 	}
-	p.eventually("all are ready", func() error {
+	suite.Until(p.T, "all are ready", func() error {
 		list, err := dyn.Resource(clusterPolicies).List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return err
@@ -126,9 +127,9 @@ func TestThousandPolicies(t *testing.T) {
 	for !enforces(last) {
 		last -= 50
 	}
-	p.eventually("the first and the last are enforced", func() error {
+	suite.Until(p.T, "the first and the last are enforced", func() error {
 		for _, n := range []int{0, last} {
-			_, err := p.cluster.Kubectl(t.Context(), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: team-0}}"), "create", "--dry-run=server", "-f", "-")
+			_, err := p.Kubectl(t.Context(), []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: team-0}}"), "create", "--dry-run=server", "-f", "-")
 			if want := fmt.Sprintf("the label team-%d is required", n); err == nil || !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("no %q in %v", want, err)
 			}
@@ -177,7 +178,7 @@ type size struct{ bytes, conditions int }
 
 func (p *place) sizes() (out []size, webhooks int) {
 	p.Helper()
-	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
+	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func (p *place) sizes() (out []size, webhooks int) {
 		}
 		out, webhooks = append(out, s), webhooks+len(c.Webhooks)
 	}
-	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
+	mutating, err := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(p.Context(), metav1.ListOptions{})
 	if err != nil {
 		p.Fatal(err)
 	}

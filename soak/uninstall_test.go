@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -77,7 +78,7 @@ func permutations(n int) (out [][]int) {
 func (p *place) failClosed(ctx context.Context) ([]string, error) {
 	var out []string
 	ours := metav1.ListOptions{LabelSelector: "webhook.kyverno.io/managed-by"}
-	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, ours)
+	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (p *place) failClosed(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
-	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, ours)
+	mutating, err := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func TestUninstallInEveryOrder(t *testing.T) {
 		if took > worst {
 			worst, worstOrder = took, strings.Join(names, ", ")
 		}
-		p.eventually("everything is gone", func() error {
+		suite.Until(p.T, "everything is gone", func() error {
 			for _, r := range running {
 				select {
 				case <-r.Done():

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -34,13 +35,13 @@ func TestWebhooksByHand(t *testing.T) {
 	p := install(t)
 	p.apply(addLabel)
 	replicas := p.start(3)
-	cleaner, err := p.ephor.Start(t.Context(), devcluster.Cleanup)
+	cleaner, err := p.Ephor.Start(t.Context(), devcluster.Cleanup)
 	if err != nil {
 		t.Fatal(err)
 	}
 	replicas = append(replicas, cleaner)
 	var before map[string]string
-	p.eventually("all configurations are there and stay", func() error {
+	suite.Until(p.T, "all configurations are there and stay", func() error {
 		a := p.configurations()
 		time.Sleep(2 * time.Second)
 		before = p.configurations()
@@ -59,7 +60,7 @@ func TestWebhooksByHand(t *testing.T) {
 		}
 		begin := time.Now()
 		deed()
-		p.eventually(what+" is mended", func() error {
+		suite.Until(p.T, what+" is mended", func() error {
 			now := p.configurations()
 			for name, want := range before {
 				if now[name] != want {
@@ -98,7 +99,7 @@ func TestWebhooksByHand(t *testing.T) {
 			do(h.what+" of "+name, []string{name}, func() { p.kubectl("patch", name, "--type="+h.kind, "-p", h.patch) })
 		}
 	}
-	p.eventually("the policy is enforced", func() error { return p.enforced(t.Context()) })
+	suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
 	figure(t, fmt.Sprintf("%d deeds on %d configurations, the slowest mended", deeds, len(before)), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
 	figure(t, "of them without a line in the log", silent, "0", silent == 0)
 	t.Log("the slowest: " + worstWhat)
@@ -120,14 +121,14 @@ spec:
 func (p *place) configurations() map[string]string {
 	out := map[string]string{}
 	all := metav1.ListOptions{}
-	validating, err := p.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), all)
+	validating, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(p.Context(), all)
 	if err != nil {
 		return map[string]string{"": err.Error()}
 	}
 	for _, c := range validating.Items {
 		out["validatingwebhookconfiguration/"+c.Name] = text(c.ObjectMeta, len(c.Webhooks), c.Webhooks)
 	}
-	mutating, err := p.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(p.Context(), all)
+	mutating, err := p.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(p.Context(), all)
 	if err != nil {
 		return map[string]string{"": err.Error()}
 	}
