@@ -1,0 +1,48 @@
+package compliance
+
+// Counts counts results.
+type Counts struct {
+	Pass  int `json:"pass"`
+	Fail  int `json:"fail"`
+	Warn  int `json:"warn"`
+	Error int `json:"error"`
+	Skip  int `json:"skip"`
+}
+
+// Add counts one result.
+func (c *Counts) Add(s Status) { *c.of(s)++ }
+
+// Of is how many results have the status.
+func (c Counts) Of(s Status) int { return *c.of(s) }
+
+// of is the counter of a status; an unknown one is an error, since nothing is left out.
+func (c *Counts) of(s Status) *int {
+	switch s {
+	case Pass:
+		return &c.Pass
+	case Fail:
+		return &c.Fail
+	case Warn:
+		return &c.Warn
+	case Skip:
+		return &c.Skip
+	}
+	return &c.Error
+}
+
+func (c *Counts) merge(o Counts) {
+	for _, s := range Statuses {
+		*c.of(s) += o.Of(s)
+	}
+}
+
+// Judged is how many results say something: all but those that were skipped.
+func (c Counts) Judged() int { return c.Pass + c.Fail + c.Warn + c.Error }
+
+// Share is how much of what was judged passes, in percent; ok is false when nothing was judged.
+func (c Counts) Share() (percent float64, ok bool) {
+	if c.Judged() == 0 {
+		return 0, false
+	}
+	return 100 * float64(c.Pass) / float64(c.Judged()), true
+}

@@ -1,0 +1,164 @@
+package compliance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Status is a result as reports word it.
+type Status string
+
+// The statuses, the worst first.
+const (
+	Fail  Status = "fail"
+	Error Status = "error"
+	Warn  Status = "warn"
+	Skip  Status = "skip"
+	Pass  Status = "pass"
+)
+
+// Statuses are all of them, the worst first.
+var Statuses = []Status{Fail, Error, Warn, Skip, Pass}
+
+// Severities are all of them, the worst first.
+var Severities = []string{"critical", "high", "medium", "low", "info"}
+
+// Resource names what a result is about; Namespace is empty for what lies in none.
+type Resource struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
+}
+
+// String is Kind/name, or namespace/Kind/name.
+func (r Resource) String() string {
+	if r.Namespace == "" {
+		return r.Kind + "/" + r.Name
+	}
+	return r.Namespace + "/" + r.Kind + "/" + r.Name
+}
+
+// Result is what one rule says of one resource.
+type Result struct {
+	Policy   string   `json:"policy"`
+	Rule     string   `json:"rule,omitempty"`
+	Result   Status   `json:"result"`
+	Severity string   `json:"severity,omitempty"`
+	Category string   `json:"category,omitempty"`
+	Source   string   `json:"source,omitempty"`
+	Resource Resource `json:"resource"`
+	Message  string   `json:"message,omitempty"`
+}
+
+// Report is a report of any of the kinds, with one Result for each rule and resource.
+type Report struct {
+	// Namespace and Name are those of the report itself.
+	Namespace, Name string
+	Results         []Result
+}
+
+// groups are the API groups of reports, with the kinds that each has. The command line's own `apply --policy-report` calls a
+// report of a namespaced policy PolicyReport in openreports.io, too.
+var groups = map[string][]string{
+	"wgpolicyk8s.io": {"PolicyReport", "ClusterPolicyReport"},
+	"openreports.io": {"Report", "ClusterReport", "PolicyReport"},
+}
+
+// IsReport tells whether an object is a report.
+func IsReport(object map[string]any) bool {
+	group, _, _ := strings.Cut(text(object, "apiVersion"), "/")
+	return slices.Contains(groups[group], text(object, "kind"))
+}
+
+// Decode reads a report: PolicyReport or ClusterPolicyReport of wgpolicyk8s.io, Report or ClusterReport of openreports.io. A
+// result is about the resources that it names, and otherwise about the report's scope.
+//
+// An error names the field that is not as the kinds' definitions want it: a result that cannot be read is not left out.
+func Decode(object map[string]any) (Report, error) {
+	meta, _ := object["metadata"].(map[string]any)
+	r := Report{Namespace: text(meta, "namespace"), Name: text(meta, "name")}
+	scope := Resource{Namespace: r.Namespace}
+	if s, ok := object["scope"].(map[string]any); ok {
+		scope = resource(s, r.Namespace)
+	}
+	list, ok := object["results"].([]any)
+	if !ok && object["results"] != nil {
+		return r, fmt.Errorf("results: this is no list")
+	}
+	for i := range list {
+		fields, ok := list[i].(map[string]any)
+		if !ok {
+			return r, fmt.Errorf("results[%d]: this is no object", i)
+		}
+		one, err := result(fields)
+		if err != nil {
+			return r, fmt.Errorf("results[%d].%w", i, err)
+		}
+		subjects, _ := first(fields, "resources", "subjects").([]any)
+		if len(subjects) == 0 {
+			one.Resource = scope
+			r.Results = append(r.Results, one)
+		}
+		for _, s := range subjects {
+			fields, _ := s.(map[string]any)
+			one.Resource = resource(fields, r.Namespace)
+			r.Results = append(r.Results, one)
+		}
+	}
+	return r, nil
+}
+
+func result(fields map[string]any) (Result, error) {
+	r := Result{
+		Policy: text(fields, "policy"), Rule: text(fields, "rule"), Result: Status(text(fields, "result")), Severity: text(fields, "severity"),
+		Category: text(fields, "category"), Source: text(fields, "source"), Message: text(fields, "message"),
+	}
+	if r.Message == "" {
+		r.Message = text(fields, "description")
+	}
+	if r.Policy == "" {
+		return r, fmt.Errorf("policy: this is missing")
+	}
+	if !slices.Contains(Statuses, r.Result) {
+		return r, fmt.Errorf("result: %q is not one of pass, fail, warn, error, skip", value.Clip(string(r.Result), 100))
+	}
+	if r.Severity != "" && !slices.Contains(Severities, r.Severity) {
+		return r, fmt.Errorf("severity: %q is not one of critical, high, medium, low, info", value.Clip(r.Severity, 100))
+	}
+	return r, nil
+}
+
+// resource reads a reference. Who writes reports sets the namespace or leaves it to that of the report; a Namespace lies in
+// none, whatever the report's is.
+func resource(fields map[string]any, namespace string) Resource {
+	r := Resource{
+		APIVersion: text(fields, "apiVersion"), Kind: text(fields, "kind"), Namespace: text(fields, "namespace"),
+		Name: text(fields, "name"), UID: text(fields, "uid"),
+	}
+	if r.Namespace == "" {
+		r.Namespace = namespace
+	}
+	if r.Kind == "Namespace" && r.APIVersion == "v1" {
+		r.Namespace = ""
+	}
+	return r
+}
+
+func text(m map[string]any, key string) string {
+	s, _ := m[key].(string)
+	return s
+}
+
+func first(m map[string]any, keys ...string) any {
+	for _, k := range keys {
+		if v, ok := m[k]; ok {
+			return v
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package compliance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Threshold says which results are too bad to go on.
+type Threshold []term
+
+// term is reached by a result of the status and of the severity or a worse one.
+type term struct {
+	text     string
+	status   Status
+	severity string // empty for any
+}
+
+// ParseThreshold reads terms: RESULT (fail, error, warn, skip, pass), SEVERITY (critical, high, medium, low, info: a failure of that
+// severity or of a worse one), or RESULT:SEVERITY. Failures of policies without a severity reach no term with one.
+func ParseThreshold(terms []string) (Threshold, error) {
+	var out Threshold
+	for _, text := range terms {
+		status, severity, both := strings.Cut(text, ":")
+		if !both && slices.Contains(Severities, text) {
+			status, severity = string(Fail), text
+		}
+		if !slices.Contains(Statuses, Status(status)) || (both || severity != "") && !slices.Contains(Severities, severity) {
+			return nil, fmt.Errorf("%q is no result (fail, error, warn, skip, pass), no severity (critical, high, medium, low, info) and not RESULT:SEVERITY", text)
+		}
+		out = append(out, term{text, Status(status), severity})
+	}
+	return out, nil
+}
+
+// Reached tells which terms the results reach, each with how many do.
+func (t Threshold) Reached(s Summary) []string {
+	var out []string
+	for _, one := range t {
+		n := 0
+		for _, l := range s.BySeverity {
+			if one.severity == "" || rank(l.Name) <= rank(one.severity) {
+				n += l.Of(one.status)
+			}
+		}
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%s (%d)", one.text, n))
+		}
+	}
+	return out
+}
