@@ -37,6 +37,7 @@ func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ *route
 		diags.Add(s.checkKinds(program)...)
 		diags.Add(s.checkOutputs(program)...)
 		diags.Add(s.checkDeferred(program)...)
+		diags.Add(s.checkLoops(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)
 	}
 	changed := true

@@ -44,7 +44,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	}
 	c := &background{evaluator: v, flags: f, changed: newTrigger()}
 	return v.run(ctx, controller{
-		lease: backgroundLease, build: c.build, fill: c.watch, tasks: c.tasks,
+		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, tasks: c.tasks,
 		changed: func(s *catalog.Snapshot) { c.follower.Observe(s); c.changed.fire() },
 	})
 }
@@ -59,9 +59,13 @@ func (c *background) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	who, err := account(ctx, c.base.cfg, c.manager.GetHTTPClient())
+	if err != nil {
+		return err
+	}
 	observing := c.base.observing
 	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
-		Client: writer, Namespace: c.env.namespace, Snapshot: c.catalog.Snapshot, Root: root,
+		Client: writer, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
 		Events: c.events, Observer: observing.metrics, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})

@@ -69,6 +69,9 @@ const (
 	WorkMutateExisting WorkKind = "mutate-existing"
 )
 
+// MaxHops is how many times in a row the background controller's own writes may ask for work.
+const MaxHops = 10
+
 // Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.
 type Work struct {
 	Program *Program

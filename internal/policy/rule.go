@@ -82,6 +82,8 @@ type Rule struct {
 	Grants []Grant
 	// Generation says how a generate rule treats what it made; nil for other rules.
 	Generation *Generation
+	// OnBackground: requests of the background controller ask for the work of the rule too (skipBackgroundRequests: false).
+	OnBackground bool
 	// OnPolicyChange: a mutate rule with targets is carried out for all its triggers when its policy changes.
 	OnPolicyChange bool
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).

@@ -12,10 +12,11 @@ import (
 // after which the object no longer matches, though it did, and a deletion ask for the deletion of what was generated.
 // On DELETE nothing is generated unless the rule lists the operation.
 func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
+	out.OnBackground = !skipsBackground(r)
 	sync := r.Generation.Synchronize
 	onDelete := slices.ContainsFunc(out.Targets, func(t policy.Target) bool { return slices.Contains(t.Operations, policy.Delete) })
 	match, eval := out.Match, out.Eval
-	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: skipsBackground(r)}
+	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: !out.OnBackground}
 
 	// applied reports whether the rule generates for the request; where that cannot be told nothing is undone.
 	applied := func(s *policy.Scope, req *policy.Request) bool {

@@ -34,7 +34,7 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 	}
 	work := policy.Work{
 		Kind:           policy.WorkMutateExisting,
-		SkipBackground: r.SkipBackgroundRequests == nil || *r.SkipBackgroundRequests,
+		SkipBackground: skipsBackground(r),
 	}
 	return func(s *policy.Scope) policy.Yield {
 		if !s.Plan {
@@ -72,6 +72,7 @@ func existing(r *kyvernov1.Rule, out *policy.Rule) {
 		return
 	}
 	out.Stage = policy.StageMutateExisting
+	out.OnBackground = !skipsBackground(r)
 	// A deletion is a trigger only where the match block asks for deletions.
 	out.SkipOnDelete = !slices.ContainsFunc(out.Targets, func(t policy.Target) bool {
 		return slices.Contains(t.Operations, policy.Delete)

@@ -37,7 +37,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	}
 	if generation.Synchronize && generation.ServerSideApply {
 		// Also when it is new: what was created otherwise could not be taken away again.
-		err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), client.FieldOwner(fieldManager), client.ForceOwnership)
+		err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), t.owner(fieldManager), client.ForceOwnership)
 		switch {
 		case ending(err):
 			return nil
@@ -47,7 +47,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		w.tellGenerated(t, planned)
 		return nil
 	}
-	err := w.Client.Create(ctx, planned.DeepCopy(), client.FieldOwner(fieldManager))
+	err := w.Client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager))
 	switch {
 	case err == nil:
 		w.tellGenerated(t, planned)
@@ -69,11 +69,11 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	if value.Equal(next.Object, live.Object) {
 		return nil
 	}
-	err = w.Client.Update(ctx, next.DeepCopy(), client.FieldOwner(fieldManager))
+	err = w.Client.Update(ctx, next.DeepCopy(), t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
 		// Fields that were filled in when the object was made may not be taken away again.
 		next.Object = overlay(live.Object, next.Object).(map[string]any)
-		err = w.Client.Update(ctx, next, client.FieldOwner(fieldManager))
+		err = w.Client.Update(ctx, next, t.owner(fieldManager))
 	}
 	if err != nil {
 		return wrap(err, "update "+text)

@@ -222,6 +222,14 @@ func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
 	}
 }
 
+// controllerOf is who tells of the work of a rule.
+func controllerOf(r *policy.Rule) string {
+	if r.Generation == nil {
+		return event.MutateController
+	}
+	return event.GenerateController
+}
+
 func eventReference(r kyvernov2.ResourceSpec) event.Reference {
 	return event.Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
 }

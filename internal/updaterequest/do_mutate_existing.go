@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -75,9 +74,9 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	after.SetResourceVersion(before.GetResourceVersion())
 	var err error
 	if m.Subresource == "" {
-		err = w.Client.Update(ctx, after)
+		err = w.Client.Update(ctx, after, t.owner(""))
 	} else {
-		err = w.Client.SubResource(m.Subresource).Update(ctx, after, &client.SubResourceUpdateOptions{})
+		err = w.Client.SubResource(m.Subresource).Update(ctx, after, t.owner(""))
 	}
 	if err != nil {
 		if m.Subresource != "" {

@@ -46,7 +46,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	next := u.DeepCopy()
 	next.Status.State, next.Status.Message = kyvernov2.Pending, message
 	next.Status.ObservedGeneration, next.Status.RetryCount = u.Generation, retries+1
-	if retries >= maxRetries {
+	if retries >= maxRetries || all(why, isHop) {
 		next.Status.State = kyvernov2.Failed
 	}
 	if err := w.Client.Status().Update(ctx, next); err != nil {
@@ -72,16 +72,19 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 }
 
 // onlyConflicts reports whether all that went wrong is that somebody else wrote first.
-func onlyConflicts(err error) bool {
+func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
+
+// all reports whether f is true of every error that was joined.
+func all(err error, f func(error) bool) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
-			if !onlyConflicts(e) {
+			if !all(e, f) {
 				return false
 			}
 		}
 		return true
 	}
-	return apierrors.IsConflict(err)
+	return f(err)
 }
 
 // sweep puts all UpdateRequests that exist into the queue, and removes those that failed long ago or whose policy is gone.

@@ -42,7 +42,9 @@ type WorkerOptions struct {
 	Client client.Client
 	// Namespace is where UpdateRequests are.
 	Namespace string
-	Snapshot  func() *catalog.Snapshot
+	// Account is the user name that the API server knows us by; empty when it is not known.
+	Account  string
+	Snapshot func() *catalog.Snapshot
 	// Root is what policies see, Conf what the settings let them see.
 	Root world.Root
 	Conf func() policy.Conf
@@ -212,7 +214,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	errs := make([]error, len(todo))
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
-	waited := w.Now().Sub(p.since)
+	waited, hops := w.Now().Sub(p.since), w.hops(u)
 	for i := range todo {
 		if p.done[i] {
 			continue
@@ -220,7 +222,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = w.one(ctx, &task{u: u, RuleContext: todo[i], waited: waited})
+			errs[i] = w.one(ctx, &task{u: u, RuleContext: todo[i], waited: waited, hops: hops})
 		})
 	}
 	running.Wait()
@@ -246,6 +248,7 @@ type task struct {
 	program *policy.Program
 	rule    *policy.Rule
 	waited  time.Duration // since the UpdateRequest was first seen
+	hops    int           // how many writes of ours in a row led here
 }
 
 // notYetError says what has to be waited for.
@@ -271,6 +274,11 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 		}
 		w.Log.Info("the work is over, since its rule is gone", "policy", t.u.Spec.Policy, "rule", t.Rule)
 		return nil
+	}
+	if t.hops > policy.MaxHops {
+		err := hopError{t.u.Spec.Policy, t.Rule}
+		w.tellFailure(controllerOf(t.rule), t, eventReference(t.Trigger), err)
+		return err
 	}
 	_, source := t.u.Labels[LabelSource]
 	if !source { // else each of its triggers is locked

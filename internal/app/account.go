@@ -1,0 +1,25 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/rest"
+)
+
+// account is the user name that the API server knows this process by. Everybody who is authenticated may ask.
+func account(ctx context.Context, cfg *rest.Config, h *http.Client) (string, error) {
+	c, err := authentication.NewForConfigAndClient(cfg, h)
+	if err != nil {
+		return "", err
+	}
+	answer, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("ask the API server who we are: %w", err)
+	}
+	return answer.Status.UserInfo.Username, nil
+}
