@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/devcluster"
@@ -31,19 +33,26 @@ func (b *bench) row(name, unit string, value, target float64) {
 }
 
 func (b *bench) print() {
-	fmt.Printf("\n%-24s %12s %12s\n", "row", "value", "target")
+	width := 24
+	for _, r := range b.rows {
+		width = max(width, len(r.name))
+	}
+	fmt.Printf("\n%-*s %12s %12s\n", width, "row", "value", "target")
 	for _, r := range b.rows {
 		verdict := "ok"
 		if r.value > r.target {
 			verdict = "MISS"
 		}
-		fmt.Printf("%-24s %12s %12s  %s\n", r.name, amount(r.value, r.unit), amount(r.target, r.unit), verdict)
+		fmt.Printf("%-*s %12s %12s  %s\n", width, r.name, amount(r.value, r.unit), amount(r.target, r.unit), verdict)
 	}
 }
 
 func amount(v float64, unit string) string {
-	if unit == "MB" || unit == "ms" {
+	switch unit {
+	case "MB", "ms":
 		return fmt.Sprintf("%.0f %s", v, unit)
+	case "":
+		return strconv.FormatFloat(math.Round(100*v)/100, 'f', -1, 64)
 	}
 	return fmt.Sprintf("%.2f %s", v, unit)
 }
@@ -95,6 +104,9 @@ func benchmarks(args []string) error {
 	if len(args) == 1 && args[0] == "reports" {
 		return b.reports()
 	}
+	if len(args) == 1 && args[0] == "background" {
+		return b.background()
+	}
 	known := false
 	for _, m := range measurements {
 		if len(args) > 0 && args[0] != m.name {
@@ -106,7 +118,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, foreach, rest, reports, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, foreach, rest, reports, background, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ephor-dev/ephor/bench/load"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// What the background controller may take, for policies that make two objects for each of 1,000 Namespaces.
+const (
+	backgroundNamespaces = 1000
+	backgroundRequests   = 4 // for each object that is made or follows
+	backgroundMB         = 120
+	churnRounds          = 20
+	churnNamespaces      = 500 // of each round
+)
+
+// backgroundBench is a control plane with an admission controller and a background controller, whose requests are counted.
+type backgroundBench struct {
+	*bench
+	cluster    *devcluster.Cluster
+	client     dynamic.Interface
+	clientset  kubernetes.Interface
+	audit      *load.Audit
+	controller *devcluster.Replica
+	servers    []int // processes of the control plane
+}
+
+// background measures what generate rules cost and that nothing is left behind: two objects for each of 1,000 Namespaces
+// that are made at once, 1,000 clones whose source changes, and 20 times 500 Namespaces that are deleted at once.
+func (b *bench) background() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	audit, flags, err := load.NewAudit(b.dir, "kyverno")
+	if err != nil {
+		return err
+	}
+	c, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: flags})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	g := &backgroundBench{bench: b, cluster: c, audit: audit}
+	var err1, err2 error
+	g.client, err1 = dynamic.NewForConfig(c.Config)
+	g.clientset, err2 = kubernetes.NewForConfig(c.Config)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	ephor, err := c.InstallEphor(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := ephor.StartAdmission(ctx); err != nil {
+		return err
+	}
+	if g.controller, err = ephor.Start(ctx, devcluster.Background); err != nil {
+		return err
+	}
+	for _, part := range []func(context.Context) error{g.generate, g.clones, g.churn} {
+		if err := part(ctx); err != nil {
+			return fmt.Errorf("%w; the controller's log ends with:\n%s", err, g.controller.Tail(10))
+		}
+	}
+	b.print()
+	return nil
+}
+
+// generate has 1,000 Namespaces made in one go.
+func (g *backgroundBench) generate(ctx context.Context) error {
+	if err := g.policy(ctx, generatePolicy); err != nil {
+		return err
+	}
+	measured, err := g.measure(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := []*expected{
+		{resource: configMaps, selector: "generate.kyverno.io/policy-name=bench-generate", right: rightSettings},
+		{resource: networkPolicies, selector: "generate.kyverno.io/policy-name=bench-generate", right: rightNetworkPolicy},
+	}
+	for _, w := range wanted {
+		if err := w.watch(ctx, g.client); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := g.makeNamespaces(ctx, "bench", backgroundNamespaces); err != nil {
+		return err
+	}
+	made := time.Since(began)
+	last := began
+	for _, w := range wanted {
+		at, err := w.await(ctx, backgroundNamespaces)
+		if err != nil {
+			return err
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	if err := g.drained(ctx); err != nil {
+		return err
+	}
+	count, wrong := 0, 0
+	for _, w := range wanted {
+		right, bad, err := w.check(ctx, g.client)
+		if err != nil {
+			return err
+		}
+		count, wrong = count+right, wrong+bad
+	}
+	fmt.Printf("%d Namespaces made in %.1f s; of what was made for them %d objects are right\n", backgroundNamespaces, made.Seconds(), count)
+	g.row("generated: wrong or missing", "", float64(wrong+2*backgroundNamespaces-count), 0)
+	fmt.Printf("the last of %d objects is there after %.1f s\n", count, last.Sub(began).Seconds())
+	return measured.rows(ctx, "generated", 2*backgroundNamespaces)
+}
+
+// clones changes the source of 1,000 copies.
+func (g *backgroundBench) clones(ctx context.Context) error {
+	if err := g.source(ctx, "first"); err != nil {
+		return err
+	}
+	copies := func(content string) *expected {
+		return &expected{resource: configMaps, selector: "generate.kyverno.io/policy-name=bench-clone", right: rightClone(content)}
+	}
+	measured, err := g.measure(ctx)
+	if err != nil {
+		return err
+	}
+	first, second := copies("first"), copies("second")
+	if err := first.watch(ctx, g.client); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := g.policy(ctx, clonePolicy); err != nil {
+		return err
+	}
+	last, err := first.await(ctx, backgroundNamespaces)
+	if err != nil {
+		return err
+	}
+	if err := g.drained(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("a clone policy for what exists already: the last of %d copies is there after %.1f s\n", backgroundNamespaces, last.Sub(began).Seconds())
+	if err := measured.rows(ctx, "cloned", backgroundNamespaces); err != nil {
+		return err
+	}
+
+	if measured, err = g.measure(ctx); err != nil {
+		return err
+	}
+	if err := second.watch(ctx, g.client); err != nil {
+		return err
+	}
+	began = time.Now()
+	if err := g.source(ctx, "second"); err != nil {
+		return err
+	}
+	if last, err = second.await(ctx, backgroundNamespaces); err != nil {
+		return err
+	}
+	if err := g.drained(ctx); err != nil {
+		return err
+	}
+	right, wrong, err := second.check(ctx, g.client)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("the source changed: the last of %d copies follows after %.1f s\n", right, last.Sub(began).Seconds())
+	g.row("followed: wrong or missing", "", float64(wrong+backgroundNamespaces-right), 0)
+	return measured.rows(ctx, "followed", backgroundNamespaces)
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/bench/load"
+)
+
+// measured is what was read before a load, to be compared with what is read after it.
+type measured struct {
+	g             *backgroundBench
+	requests      map[string]int // of everybody, as the API server counts them
+	cpu, servers  time.Duration
+	began         time.Time
+	ours          map[string]int // what the audit log says of our service accounts
+	disagreements int
+}
+
+// measure begins to measure.
+func (g *backgroundBench) measure(ctx context.Context) (*measured, error) {
+	if len(g.servers) == 0 {
+		for _, program := range []string{"kube-apiserver", "etcd"} {
+			pid, err := processOf(g.cluster.Dir, program)
+			if err != nil {
+				return nil, err
+			}
+			g.servers = append(g.servers, pid)
+		}
+	}
+	m := &measured{g: g}
+	if _, err := g.audit.Next(); err != nil {
+		return nil, err
+	}
+	var err1, err2, err3 error
+	m.requests, err1 = load.Requests(ctx, g.clientset)
+	m.cpu, err2 = load.CPUTime(g.controller.PID())
+	m.servers, err3 = load.CPUTime(g.servers[0])
+	m.began = time.Now()
+	return m, errors.Join(err1, err2, err3)
+}
+
+// rows ends measuring and prints what n objects cost.
+//
+// apiserver_request_total does not know users, so the requests of our service accounts come from the audit log. What only
+// ours ask for has to be the same in both counts, and what others ask for, too, not more in the log than in the metric.
+func (m *measured) rows(ctx context.Context, name string, n int) error {
+	took := time.Since(m.began)
+	after, err1 := load.Requests(ctx, m.g.clientset)
+	asked, err2 := m.g.audit.Next()
+	cpu, err3 := load.CPUTime(m.g.controller.PID())
+	servers, err4 := load.CPUTime(m.g.servers[0])
+	peak, err5 := peakMB(m.g.controller.PID())
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+		return err
+	}
+	m.count(asked, after)
+	total := 0
+	var parts []string
+	for _, what := range slices.SortedFunc(maps.Keys(m.ours), func(a, b string) int { return m.ours[b] - m.ours[a] }) {
+		total += m.ours[what]
+		if m.ours[what] >= n/100 {
+			parts = append(parts, fmt.Sprintf("%s %d", what, m.ours[what]))
+		}
+	}
+	fmt.Printf("%s: %d requests of ours without watch, leases and events: %s\n", name, total, strings.Join(parts, ", "))
+	fmt.Printf("%s: CPU in %.0f s: %.2f s of the controller, %.2f s of the API server; most memory of the controller so far %.0f MB\n",
+		name, took.Seconds(), (cpu - m.cpu).Seconds(), (servers - m.servers).Seconds(), peak)
+	m.g.row(name+": requests for each", "", float64(total)/float64(n), backgroundRequests)
+	m.g.row(name+": counts that disagree", "", float64(m.disagreements), 0)
+	m.g.row(name+": most memory", "MB", peak, backgroundMB)
+	return nil
+}
+
+// exclusive are resources that nobody but our service accounts writes, and verbs with which they do.
+var exclusive = []string{"create updaterequests", "update updaterequests", "delete updaterequests", "create networkpolicies", "update networkpolicies"}
+
+// count counts what was asked, and compares both counts.
+func (m *measured) count(asked []load.Asked, after map[string]int) {
+	m.ours = map[string]int{}
+	all := map[string]int{}
+	for _, a := range asked {
+		all[a.What()]++
+		switch {
+		case a.Verb == "watch", a.ObjectRef.Resource == "leases", a.ObjectRef.Resource == "events":
+		default:
+			m.ours[a.What()]++
+		}
+	}
+	for what, n := range all {
+		if more := n - (after[what] - m.requests[what]); more > 0 && !strings.Contains(what, "/") && !strings.HasPrefix(what, "watch") {
+			m.disagreements += more
+		}
+	}
+	for _, what := range exclusive {
+		m.disagreements += max(0, after[what]-m.requests[what]-all[what])
+	}
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// creators is how many clients make, or delete, Namespaces at the same time.
+const creators = 16
+
+const generatePolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: bench-generate}
+spec:
+  rules:
+  - name: settings
+    match: {any: [{resources: {kinds: [Namespace], selector: {matchLabels: {bench: "yes"}}}}]}
+    generate:
+      synchronize: true
+      apiVersion: v1
+      kind: ConfigMap
+      name: settings
+      namespace: "{{ request.object.metadata.name }}"
+      data: {data: {namespace: "{{ request.object.metadata.name }}", team: "{{ request.object.metadata.labels.team }}"}}
+  - name: default-deny
+    match: {any: [{resources: {kinds: [Namespace], selector: {matchLabels: {bench: "yes"}}}}]}
+    generate:
+      synchronize: true
+      apiVersion: networking.k8s.io/v1
+      kind: NetworkPolicy
+      name: default-deny
+      namespace: "{{ request.object.metadata.name }}"
+      data: {spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}
+`
+
+const clonePolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: bench-clone}
+spec:
+  rules:
+  - name: copy
+    match: {any: [{resources: {kinds: [Namespace], names: ["bench-*"]}}]}
+    generate:
+      generateExisting: true
+      synchronize: true
+      apiVersion: v1
+      kind: ConfigMap
+      name: copy
+      namespace: "{{ request.object.metadata.name }}"
+      clone: {namespace: default, name: bench-source}
+`
+
+var (
+	namespaces      = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	networkPolicies = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
+	updateRequests  = schema.GroupVersionResource{Group: "kyverno.io", Version: "v2", Resource: "updaterequests"}
+)
+
+// namespaceName and team are those of the i-th Namespace.
+func namespaceName(prefix string, i int) string { return fmt.Sprintf("%s-%04d", prefix, i) }
+func team(name string) string                   { return "team-" + name[len(name)-1:] }
+
+func rightSettings(o *unstructured.Unstructured) bool {
+	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+	ns := o.GetNamespace()
+	return o.GetName() == "settings" && len(data) == 2 && data["namespace"] == ns && data["team"] == team(ns) && o.GetLabels()["generate.kyverno.io/trigger-uid"] != ""
+}
+
+func rightNetworkPolicy(o *unstructured.Unstructured) bool {
+	types, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "policyTypes")
+	return o.GetName() == "default-deny" && len(types) == 2 && types[0] == "Ingress" && types[1] == "Egress" && o.GetLabels()["generate.kyverno.io/trigger-uid"] != ""
+}
+
+func rightClone(content string) func(*unstructured.Unstructured) bool {
+	return func(o *unstructured.Unstructured) bool {
+		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+		return o.GetName() == "copy" && data["content"] == content
+	}
+}
+
+// policy applies a policy and waits until it is in force.
+func (g *backgroundBench) policy(ctx context.Context, manifest string) error {
+	if _, err := g.cluster.Kubectl(ctx, []byte(manifest), "apply", "-f", "-"); err != nil {
+		return err
+	}
+	_, err := g.cluster.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
+	return err
+}
+
+// source writes the object that is copied.
+func (g *backgroundBench) source(ctx context.Context, content string) error {
+	manifest := fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: bench-source, namespace: default}, data: {content: %s}}", content)
+	_, err := g.cluster.Kubectl(ctx, []byte(manifest), "apply", "-f", "-")
+	return err
+}
+
+// makeNamespaces makes them as fast as the API server does.
+func (g *backgroundBench) makeNamespaces(ctx context.Context, prefix string, n int) error {
+	return atOnce(n, func(i int) error { return g.makeNamespace(ctx, namespaceName(prefix, i)) })
+}
+
+func (g *backgroundBench) makeNamespace(ctx context.Context, name string) error {
+	ns := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{
+		"name": name, "labels": object{"bench": "yes", "team": team(name)},
+	}}}
+	_, err := g.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{})
+	return err
+}
+
+// atOnce calls f for 0 to n-1, several at the same time, and returns the first error of each of them.
+func atOnce(n int, f func(i int) error) error {
+	errs := make([]error, creators)
+	var running sync.WaitGroup
+	for k := range errs {
+		running.Go(func() {
+			for i := k; i < n && errs[k] == nil; i += creators {
+				errs[k] = f(i)
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// drained waits until no UpdateRequest is left.
+func (g *backgroundBench) drained(ctx context.Context) error {
+	for {
+		list, err := g.client.Resource(updateRequests).Namespace("kyverno").List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case err != nil:
+			return err
+		case len(list.Items) == 0:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("UpdateRequests are left, such as %s: %w", list.Items[0].GetName(), ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// expected are objects that are to come: those with the labels that are right.
+type expected struct {
+	resource schema.GroupVersionResource
+	selector string
+	right    func(*unstructured.Unstructured) bool
+
+	events watch.Interface
+	there  map[string]bool // by namespace
+}
+
+// watch looks at what is there; what is right from now on comes to await.
+func (e *expected) watch(ctx context.Context, client dynamic.Interface) error {
+	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
+	if err != nil {
+		return err
+	}
+	e.there = map[string]bool{}
+	for i := range list.Items {
+		e.note(&list.Items[i])
+	}
+	e.events, err = client.Resource(e.resource).Watch(ctx, metav1.ListOptions{LabelSelector: e.selector, ResourceVersion: list.GetResourceVersion()})
+	return err
+}
+
+func (e *expected) note(o *unstructured.Unstructured) {
+	if e.right(o) {
+		e.there[o.GetNamespace()] = true
+	}
+}
+
+// await returns the time at which the last of n objects was right.
+func (e *expected) await(ctx context.Context, n int) (time.Time, error) {
+	defer e.events.Stop()
+	at := time.Now()
+	for len(e.there) < n {
+		select {
+		case <-ctx.Done():
+			return at, fmt.Errorf("%d of %d %s are right: %w", len(e.there), n, e.resource.Resource, ctx.Err())
+		case event, ok := <-e.events.ResultChan():
+			if !ok {
+				return at, fmt.Errorf("the watch of %s ended", e.resource.Resource)
+			}
+			if event.Type == watch.Error {
+				return at, apierrors.FromObject(event.Object)
+			}
+			if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Deleted {
+				e.note(o)
+				at = time.Now()
+			}
+		}
+	}
+	return at, nil
+}
+
+// check counts what is right in the end, and what is not.
+func (e *expected) check(ctx context.Context, client dynamic.Interface) (right, wrong int, err error) {
+	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range list.Items {
+		if e.right(&list.Items[i]) {
+			right++
+		} else {
+			wrong++
+		}
+	}
+	return right, wrong, nil
+}
