@@ -3,7 +3,7 @@
 //
 //	c := compliance.New(compliance.Options{Keep: 1000})
 //	for _, object := range objects { // PolicyReports, ClusterPolicyReports, Reports, ClusterReports
-//		report, err := compliance.Decode(object)
+//		report, diags := compliance.Decode(object)
 //		…
 //		c.Add(report)
 //	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -76,10 +77,10 @@ func IsReport(object map[string]any) bool {
 }
 
 // Decode reads a report: PolicyReport or ClusterPolicyReport of wgpolicyk8s.io, Report or ClusterReport of openreports.io. A
-// result is about the resources that it names, and otherwise about the report's scope.
-//
-// An error names the field that is not as the kinds' definitions want it: a result that cannot be read is not left out.
-func Decode(object map[string]any) (Report, error) {
+// result is about the resources that it names, and otherwise about the report's scope. Results that are not as the kinds'
+// definitions want them are errors, with their paths, and the others are in the Report.
+func Decode(object map[string]any) (Report, diag.List) {
+	var diags diag.List
 	meta, _ := object["metadata"].(map[string]any)
 	r := Report{Namespace: text(meta, "namespace"), Name: text(meta, "name")}
 	scope := Resource{Namespace: r.Namespace}
@@ -88,16 +89,18 @@ func Decode(object map[string]any) (Report, error) {
 	}
 	list, ok := object["results"].([]any)
 	if !ok && object["results"] != nil {
-		return r, fmt.Errorf("results: this is no list")
+		diags.Errorf("results", "this is no list")
 	}
 	for i := range list {
+		path := fmt.Sprintf("results[%d]", i)
 		fields, ok := list[i].(map[string]any)
 		if !ok {
-			return r, fmt.Errorf("results[%d]: this is no object", i)
+			diags.Errorf(path, "this is no object")
+			continue
 		}
-		one, err := result(fields)
-		if err != nil {
-			return r, fmt.Errorf("results[%d].%w", i, err)
+		one, found := result(fields, path)
+		if diags.Add(found...); found.HasErrors() {
+			continue
 		}
 		subjects, _ := first(fields, "resources", "subjects").([]any)
 		if len(subjects) == 0 {
@@ -110,10 +113,11 @@ func Decode(object map[string]any) (Report, error) {
 			r.Results = append(r.Results, one)
 		}
 	}
-	return r, nil
+	return r, diags
 }
 
-func result(fields map[string]any) (Result, error) {
+func result(fields map[string]any, path string) (Result, diag.List) {
+	var diags diag.List
 	r := Result{
 		Policy: text(fields, "policy"), Rule: text(fields, "rule"), Result: Status(text(fields, "result")), Severity: text(fields, "severity"),
 		Category: text(fields, "category"), Source: text(fields, "source"), Message: text(fields, "message"),
@@ -122,15 +126,15 @@ func result(fields map[string]any) (Result, error) {
 		r.Message = text(fields, "description")
 	}
 	if r.Policy == "" {
-		return r, fmt.Errorf("policy: this is missing")
+		diags.Errorf(path+".policy", "the name of the policy is missing")
 	}
 	if !slices.Contains(Statuses, r.Result) {
-		return r, fmt.Errorf("result: %q is not one of pass, fail, warn, error, skip", value.Clip(string(r.Result), 100))
+		diags.Errorf(path+".result", "%q is not one of pass, fail, warn, error, skip", value.Clip(string(r.Result), 100))
 	}
 	if r.Severity != "" && !slices.Contains(Severities, r.Severity) {
-		return r, fmt.Errorf("severity: %q is not one of critical, high, medium, low, info", value.Clip(r.Severity, 100))
+		diags.Errorf(path+".severity", "%q is not one of critical, high, medium, low, info", value.Clip(r.Severity, 100))
 	}
-	return r, nil
+	return r, diags
 }
 
 // resource reads a reference. Who writes reports sets the namespace or leaves it to that of the report; a Namespace lies in
