@@ -47,7 +47,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		fill:  p.watch,
 		work: func(ctx context.Context, beside func(func())) error {
 			server.Open()
-			p.policies.observe(p.observing.metrics.PolicyChanged) // what was there before is no change
+			p.observing.observeChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 			p.every(ctx, beside)
 			return lead(ctx, b.cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), p.log)
@@ -78,7 +78,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.changed = p.policies.changed.fire
 	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policies.changed.fire}
-	p.observeState()
+	observing.observePolicies(p.policies)
+	observing.observeCertificates(&p.certs.keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
 	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics.EventDropped, log); err != nil {
 		return nil, err

@@ -3,20 +3,30 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/spf13/pflag"
 )
 
-// allFlags are the flags of the process that holds all controllers: those of admission, and what the cleanup
-// controller's server needs of its own.
+// allFlags are the flags of the process that holds all controllers: those of admission, which hold for all of them, and
+// what the others have of their own.
 type allFlags struct {
-	admission admissionFlags
-	cleanup   cleanupFlags
-	service   string // of the cleanup controller
+	admission  admissionFlags
+	background backgroundFlags
+	reports    reportsFlags
+	cleanup    cleanupFlags
+	service    string // of the cleanup controller
+	without    []string
 }
 
+// optionalControllers are those that can be left out of the process.
+var optionalControllers = []string{"background", "reports", "cleanup"}
+
 func (f *allFlags) register(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.without, "without", nil, "controllers that do not run: "+strings.Join(optionalControllers, ", "))
 	fs.StringVar(&f.service, "cleanupService", "kyverno-cleanup-controller", "Service of the cleanup controller; KYVERNO_SVC is that of the admission controller")
 	fs.StringVar(&f.cleanup.caSecret, "cleanupCASecretName", "", "Secret of the cleanup controller's certificate authority (required)")
 	fs.StringVar(&f.cleanup.tlsSecret, "cleanupTLSSecretName", "", "Secret of the cleanup controller's serving certificate (required)")
@@ -24,43 +34,72 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.cleanup.port, "cleanupServerPort", 9444, "port for the cleanup controller's server")
 	fs.IntVar(&f.cleanup.deadManSeconds, "deadManSeconds", 0, "not available: needs `controller cleanup` in a process of its own")
 	f.cleanup.deletion.register(fs)
+	f.background.registerOwn(fs)
+	f.reports.registerOwn(fs)
 	f.admission.register(fs)
+	for _, process := range []string{"B", "R", "C"} {
+		registerKnown(fs, knownFlags, process)
+	}
+	registerKnown(fs, backgroundLaterFlags, "B")
+	registerKnown(fs, reportsLaterFlags, "R")
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{f.admission.complete(fs, lookup)}
-	if f.cleanup.caSecret == "" || f.cleanup.tlsSecret == "" {
+	for _, name := range f.without {
+		if !slices.Contains(optionalControllers, name) {
+			errs = append(errs, fmt.Errorf("--without: %q is none of %s", name, strings.Join(optionalControllers, ", ")))
+		}
+	}
+	if f.runs("cleanup") && (f.cleanup.caSecret == "" || f.cleanup.tlsSecret == "") {
 		errs = append(errs, errors.New("--cleanupCASecretName and --cleanupTLSSecretName are required"))
 	}
 	if f.cleanup.deadManSeconds != 0 {
 		errs = append(errs, errors.New("--deadManSeconds: whoever is to notice that admission is gone must not go with it; run `controller cleanup` in a process of its own"))
 	}
+	shared := f.admission.evaluatorFlags
+	f.background.evaluatorFlags, f.reports.evaluatorFlags = shared, shared
 	c := f.admission.certificateFlags
 	c.caSecret, c.tlsSecret = f.cleanup.caSecret, f.cleanup.tlsSecret
-	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, f.admission.commonFlags, f.admission.events
-	f.cleanup.calls, f.cleanup.globals = f.admission.calls, f.admission.globals
-	errs = append(errs, f.cleanup.deletion.complete(fs, lookup))
+	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, shared.commonFlags, shared.events
+	f.cleanup.calls, f.cleanup.globals = shared.calls, shared.globals
+	errs = append(errs, f.cleanup.deletion.complete(fs, lookup), f.background.completeOwn(lookup), f.reports.completeOwn())
 	f.cleanup.deletion.protectManaged, f.cleanup.deletion.dumpPayload = f.admission.serving.protectManaged, f.admission.serving.dumpPayload
 	return errors.Join(errs...)
 }
 
+// runs reports whether a controller runs in this process.
+func (f *allFlags) runs(name string) bool {
+	return !slices.Contains(f.without, name)
+}
+
 // runAll runs all controllers until ctx is done or one of them ends.
 func runAll(ctx context.Context, f *allFlags, e env, b *base) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make([]error, 2)
-	var running sync.WaitGroup
-	running.Go(func() {
-		defer stop()
-		ended[0] = runAdmission(ctx, &f.admission, e, b)
-	})
-	running.Go(func() {
-		defer stop()
+	controllers := []func(context.Context) error{
+		func(ctx context.Context) error { return runAdmission(ctx, &f.admission, e, b) },
+	}
+	if f.runs("background") {
+		controllers = append(controllers, func(ctx context.Context) error { return runBackground(ctx, &f.background, e, b) })
+	}
+	if f.runs("reports") {
+		controllers = append(controllers, func(ctx context.Context) error { return runReports(ctx, &f.reports, e, b) })
+	}
+	if f.runs("cleanup") {
 		e := e
 		e.service = f.service
-		ended[1] = runCleanup(ctx, &f.cleanup, e, b)
-	})
+		controllers = append(controllers, func(ctx context.Context) error { return runCleanup(ctx, &f.cleanup, e, b) })
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make([]error, len(controllers))
+	var running sync.WaitGroup
+	for i, run := range controllers {
+		running.Go(func() {
+			defer stop()
+			ended[i] = run(ctx)
+		})
+	}
 	running.Wait()
 	return errors.Join(ended...)
 }

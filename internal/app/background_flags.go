@@ -14,6 +14,7 @@ import (
 // backgroundFlags are the flags of the background controller (control plane reference §1.5).
 type backgroundFlags struct {
 	evaluatorFlags
+	probeFlags
 	workers  int
 	interval time.Duration
 }
@@ -23,14 +24,24 @@ const envScanInterval = "BACKGROUND_SCAN_INTERVAL"
 
 func (f *backgroundFlags) register(fs *pflag.FlagSet) {
 	f.evaluatorFlags.register(fs)
-	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
+	f.probeFlags.register(fs)
+	f.registerOwn(fs)
 	registerKnown(fs, knownFlags, "B")
 	registerKnown(fs, backgroundLaterFlags, "B")
 }
 
+// registerOwn registers what no other controller has.
+func (f *backgroundFlags) registerOwn(fs *pflag.FlagSet) {
+	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
+}
+
 // complete checks what cannot be seen flag by flag.
 func (f *backgroundFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{f.evaluatorFlags.complete(fs, lookup), f.readInterval(lookup)}
+	return errors.Join(f.evaluatorFlags.complete(fs, lookup), f.completeOwn(lookup))
+}
+
+func (f *backgroundFlags) completeOwn(lookup func(string) (string, bool)) error {
+	errs := []error{f.readInterval(lookup)}
 	if f.workers < 1 {
 		errs = append(errs, errors.New("--genWorkers must be positive"))
 	}

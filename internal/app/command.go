@@ -72,8 +72,9 @@ func newAllCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "all",
 		Short: "Run all controllers in one process, for small clusters and for trying things out",
-		Long: "Runs the admission and the cleanup controller in one process, with two HTTPS servers and one port for metrics. The\n" +
-			"flags are those of the admission controller, and some for the other server.",
+		Long: "Runs the admission, background, reports and cleanup controllers in one process, with two HTTPS servers and one\n" +
+			"port for metrics. The flags are those of the admission controller, which hold for all, and what the others have\n" +
+			"of their own.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

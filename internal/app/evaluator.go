@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -27,11 +24,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// evaluatorFlags are the flags of controllers that judge by policies without being asked by the API server.
+// evaluatorFlags are the flags of controllers that judge by policies.
 type evaluatorFlags struct {
 	commonFlags
-	host       string
-	port       int
 	calls      callFlags
 	registry   registryFlags
 	exceptions exceptionFlags
@@ -41,8 +36,6 @@ type evaluatorFlags struct {
 
 func (f *evaluatorFlags) register(fs *pflag.FlagSet) {
 	f.commonFlags.register(fs)
-	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
-	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP")
 	f.calls.register(fs)
 	f.registry.register(fs)
 	f.exceptions.register(fs)
@@ -55,8 +48,8 @@ func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete())
 }
 
-// evaluator is what such a controller holds: the policies and what they lean on, followed by every replica, so that one that
-// comes to lead begins at once.
+// evaluator is what a controller holds that judges by policies without being asked by the API server: the policies and what
+// they lean on, followed by every replica, so that one that comes to lead begins at once.
 type evaluator struct {
 	flags     *evaluatorFlags
 	env       env
@@ -94,7 +87,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, besides cached) (*evaluator
 		return nil, err
 	}
 	v.policies = newPolicies(v.catalog, false, b.log)
-	b.observing.metrics.Policies(func() []observe.PolicyState { return policyStates(v.catalog.Snapshot()) })
+	b.observing.observePolicies(v.policies)
 	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
 	if err != nil {
 		return nil, err
@@ -160,7 +153,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	}
 	v.globals.settle(ctx)
 	v.filled.Store(true)
-	v.policies.observe(v.base.observing.metrics.PolicyChanged) // what was there before is no change
+	v.base.observing.observeChanges(v.policies)
 	v.log.Info("caches are filled", "policies", len(v.catalog.Snapshot().Programs()))
 	return nil
 }
@@ -184,9 +177,10 @@ func (v *evaluator) ready() error {
 
 // controller is what one controller adds to an evaluator.
 type controller struct {
-	lease string
-	build func(context.Context) error
-	fill  func(context.Context) error
+	lease  string
+	probes probeFlags
+	build  func(context.Context) error
+	fill   func(context.Context) error
 	// changed is told of every change of the policies.
 	changed func(*catalog.Snapshot)
 	// every are run by each replica; nil for none.
@@ -197,14 +191,13 @@ type controller struct {
 
 // run runs a controller until ctx is done and everything was finished in order.
 func (v *evaluator) run(ctx context.Context, c controller) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort(v.flags.host, strconv.Itoa(v.flags.port)))
+	probes, err := c.probes.listen(v.ready, v.log)
 	if err != nil {
 		return err
 	}
-	defer listener.Close()
+	defer probes.close()
 	l := lifecycle{
-		cache: v.manager.Start, build: c.build, fill: c.fill,
-		serve: func(ctx context.Context) error { return serveProbes(ctx, listener, v.ready, v.log) },
+		cache: v.manager.Start, build: c.build, fill: c.fill, serve: probes.serve,
 		work: func(ctx context.Context, beside func(func())) error {
 			beside(func() {
 				v.catalog.Follow(ctx, func(s *catalog.Snapshot) {

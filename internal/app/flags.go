@@ -10,7 +10,7 @@ import (
 
 // admissionFlags are the flags of the admission controller (control plane reference §1.5).
 type admissionFlags struct {
-	commonFlags
+	evaluatorFlags
 	certificateFlags
 	host             string
 	port             int
@@ -19,11 +19,6 @@ type admissionFlags struct {
 	auditWorkers     int
 	auditCapacity    int
 	forceIgnore      bool
-	calls            callFlags
-	registry         registryFlags
-	exceptions       exceptionFlags
-	events           eventFlags
-	globals          globalFlags
 	reportsAccount   string
 	serving          servingFlags
 	webhooks         webhookFlags
@@ -33,7 +28,7 @@ type admissionFlags struct {
 const envForceIgnore = "FLAG_FORCE_FAILURE_POLICY_IGNORE"
 
 func (f *admissionFlags) register(fs *pflag.FlagSet) {
-	f.commonFlags.register(fs)
+	f.evaluatorFlags.register(fs)
 	f.certificateFlags.register(fs)
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
@@ -42,11 +37,6 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that judge auditing rules after the answer")
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests whose auditing rules may wait to be judged")
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
-	f.calls.register(fs)
-	f.registry.register(fs)
-	f.exceptions.register(fs)
-	f.events.register(fs)
-	f.globals.register(fs)
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.serving.register(fs)
 	f.webhooks.register(fs)
@@ -55,7 +45,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 
 // complete checks what cannot be seen flag by flag.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{f.commonFlags.complete(fs), f.certificateFlags.complete()}
+	errs := []error{f.evaluatorFlags.complete(fs, lookup), f.certificateFlags.complete()}
 	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {
 		errs = append(errs, fmt.Errorf("--webhookTimeout: %d is not within 1 and 30 seconds", f.webhookTimeout))
 	}
@@ -65,6 +55,5 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
 	}
-	errs = append(errs, f.calls.complete(fs, lookup), f.serving.complete(fs, lookup), f.globals.complete(), f.registry.complete())
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.serving.complete(fs, lookup))...)
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -83,6 +84,8 @@ type observing struct {
 	env     env
 	log     *slog.Logger
 	core    coreclient.CoreV1Interface
+	// policies are those that the metrics tell of.
+	policies atomic.Pointer[policies]
 
 	mu      sync.Mutex
 	keepers []*certs.Keeper
@@ -268,10 +271,19 @@ func (o *observing) configure(obj any) {
 	o.metrics.Reconciled("metrics-config-controller")
 }
 
-// observeState lets the metrics see the policies in force and the certificates in use.
-func (p *process) observeState() {
-	p.observing.metrics.Policies(func() []observe.PolicyState { return policyStates(p.catalog.Snapshot()) })
-	p.observing.observeCertificates(&p.certs.keeper)
+// observePolicies lets the metrics see the policies in force: those of the first controller, when a process holds several
+// that follow the same ones.
+func (o *observing) observePolicies(p *policies) {
+	if o.policies.CompareAndSwap(nil, p) {
+		o.metrics.Policies(func() []observe.PolicyState { return policyStates(p.catalog.Snapshot()) })
+	}
+}
+
+// observeChanges counts what happens to these policies from now on: what was there before is no change.
+func (o *observing) observeChanges(p *policies) {
+	if o.policies.Load() == p {
+		p.observe(o.metrics.PolicyChanged)
+	}
 }
 
 // observeCertificates lets the metrics see the certificates of one more server.

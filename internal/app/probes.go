@@ -7,21 +7,61 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
-// serveProbes answers the kubelet over HTTP until ctx is done: live at once, ready when ready gives no error.
-func serveProbes(ctx context.Context, l net.Listener, ready func() error, log *slog.Logger) error {
+// probeFlags say where a controller without webhooks answers the kubelet.
+type probeFlags struct {
+	host string
+	port int // 0: nowhere, since another controller of the process does
+}
+
+func (f *probeFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
+	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP; 0 for no probes")
+}
+
+// probes answers the kubelet over HTTP: live at once, ready when ready gives no error.
+type probes struct {
+	listener net.Listener // nil: nobody asks
+	ready    func() error
+	log      *slog.Logger
+}
+
+// listen takes the port.
+func (f *probeFlags) listen(ready func() error, log *slog.Logger) (p probes, err error) {
+	p = probes{ready: ready, log: log}
+	if f.port != 0 {
+		p.listener, err = net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+	}
+	return p, err
+}
+
+func (p probes) close() {
+	if p.listener != nil {
+		_ = p.listener.Close()
+	}
+}
+
+// serve answers until ctx is done.
+func (p probes) serve(ctx context.Context) error {
+	if p.listener == nil {
+		<-ctx.Done()
+		return nil
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health/liveness", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /health/readiness", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
+		if err := p.ready(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the probes: %w", err)
 	}
 	return nil

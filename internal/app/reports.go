@@ -44,7 +44,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	}
 	c := &reporting{evaluator: v, flags: f}
 	return v.run(ctx, controller{
-		lease: reportsLease, build: c.build, fill: c.watch, tasks: c.leaderTasks,
+		lease: reportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, tasks: c.leaderTasks,
 		changed: func(*catalog.Snapshot) {}, // the scanner looks for itself
 	})
 }

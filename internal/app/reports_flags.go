@@ -16,6 +16,7 @@ import (
 // reportsFlags are the flags of the reports controller (control plane reference §1.5).
 type reportsFlags struct {
 	evaluatorFlags
+	probeFlags
 	scan        bool
 	write       bool
 	workers     int
@@ -33,6 +34,14 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	f.evaluatorFlags.register(fs)
 	f.qps, f.burst = 300, 300
 	fs.Lookup("clientRateLimitQPS").DefValue, fs.Lookup("clientRateLimitBurst").DefValue = "300", "300"
+	f.probeFlags.register(fs)
+	f.registerOwn(fs)
+	registerKnown(fs, reportsLaterFlags, "R")
+	registerKnown(fs, knownFlags, "R")
+}
+
+// registerOwn registers what no other controller has.
+func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.scan, "backgroundScan", true, "judge what exists already")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
 	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are judged at once")
@@ -41,13 +50,15 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "end at once where the kinds of reports are not defined")
 	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
 	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
-	registerKnown(fs, reportsLaterFlags, "R")
-	registerKnown(fs, knownFlags, "R")
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *reportsFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{f.evaluatorFlags.complete(fs, lookup)}
+	return errors.Join(f.evaluatorFlags.complete(fs, lookup), f.completeOwn())
+}
+
+func (f *reportsFlags) completeOwn() error {
+	var errs []error
 	if f.workers < 1 {
 		errs = append(errs, errors.New("--backgroundScanWorkers must be positive"))
 	}
