@@ -20,7 +20,7 @@ func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	e, diags := Decode(object)
 	diags.Add(Check(e)...)
 	out := &policy.Exception{
-		Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation,
+		Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
 		Background: e.Spec.Background == nil || *e.Spec.Background,
 		Kinds:      []string{"ClusterPolicy", "Policy"},
 	}

@@ -11,6 +11,7 @@ type Exception struct {
 	Namespace, Name string // Namespace may be empty on the command line
 	UID             string
 	Generation      int64
+	ResourceVersion string
 	// Background: the exception also holds where an existing object is scanned.
 	Background bool
 	// Kinds are the kinds of policies that it can be for.

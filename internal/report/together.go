@@ -1,0 +1,71 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+)
+
+// Rule identifies the rule that a stored result is of.
+type Rule struct{ Source, Policy, Name string }
+
+// RuleOf is the rule that the result is of.
+func RuleOf(r *policyreport.Result) Rule { return Rule{r.Source, r.Policy, r.Rule} }
+
+// Together are the results about one resource of two reports: for a rule that both have, those that were found later, or
+// those of known where neither were (control plane reference §6.3). They are sorted; neither list is changed.
+func Together(known, news []policyreport.Result) []policyreport.Result {
+	found := func(all []policyreport.Result) map[Rule]int64 {
+		out := make(map[Rule]int64, len(all))
+		for i := range all {
+			at := RuleOf(&all[i])
+			out[at] = max(out[at], all[i].Timestamp.Seconds)
+		}
+		return out
+	}
+	before, after := found(known), found(news)
+	out := make([]policyreport.Result, 0, len(known)+len(news))
+	for i := range known {
+		at := RuleOf(&known[i])
+		if later, both := after[at]; !both || before[at] >= later {
+			out = append(out, known[i])
+		}
+	}
+	for i := range news {
+		at := RuleOf(&news[i])
+		if earlier, both := before[at]; !both || earlier < after[at] {
+			out = append(out, news[i])
+		}
+	}
+	Sort(out)
+	return out
+}
+
+// Sort brings the results of a report into their order: by policy, rule, source and time. Those that are equal in all of it
+// keep theirs.
+func Sort(results []policyreport.Result) {
+	slices.SortStableFunc(results, func(a, b policyreport.Result) int {
+		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Source, b.Source),
+			cmp.Compare(len(a.Resources), len(b.Resources)), cmp.Compare(a.Timestamp.Seconds, b.Timestamp.Seconds))
+	})
+}
+
+// Summarize counts the results of a report.
+func Summarize(results []policyreport.Result) (s policyreport.Summary) {
+	for i := range results {
+		switch results[i].Result {
+		case "pass":
+			s.Pass++
+		case "fail":
+			s.Fail++
+		case "warn":
+			s.Warn++
+		case "error":
+			s.Error++
+		case "skip":
+			s.Skip++
+		}
+	}
+	return s
+}
