@@ -59,6 +59,9 @@ func (b *bench) background() error {
 	if err != nil {
 		return err
 	}
+	if _, err := c.Kubectl(ctx, []byte(backgroundRole), "apply", "-f", "-"); err != nil {
+		return err
+	}
 	if _, err := ephor.StartAdmission(ctx); err != nil {
 		return err
 	}

@@ -18,6 +18,16 @@ import (
 // creators is how many clients make, or delete, Namespaces at the same time.
 const creators = 16
 
+// backgroundRole lets the background controller write what the policies make.
+const backgroundRole = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: bench-background, labels: {rbac.kyverno.io/aggregate-to-background-controller: "true"}}
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, create, update, patch, delete]}
+- {apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [get, list, watch, create, update, patch, delete]}
+`
+
 const generatePolicy = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -91,12 +101,16 @@ func rightClone(content string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// policy applies a policy and waits until it is in force.
+// policy applies a policy and waits until it is in force. Roles that were just written count soon.
 func (g *backgroundBench) policy(ctx context.Context, manifest string) error {
-	if _, err := g.cluster.Kubectl(ctx, []byte(manifest), "apply", "-f", "-"); err != nil {
+	err := g.cluster.Wait(ctx, "the policy to be accepted", func() error {
+		_, err := g.cluster.Kubectl(ctx, []byte(manifest), "apply", "-f", "-")
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	_, err := g.cluster.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
+	_, err = g.cluster.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all")
 	return err
 }
 

@@ -1,12 +1,8 @@
 package soak
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -51,33 +47,24 @@ func enforces(n int) bool { return n/20%2 == 0 }
 
 var clusterPolicies = schema.GroupVersionResource{Group: "kyverno.io", Version: "v1", Resource: "clusterpolicies"}
 
-const auditPolicy = `
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: Metadata
-  userGroups: ["system:serviceaccounts:kyverno"]
-- level: None
-`
-
 // A thousand policies are made at once, by eight clients. All get ready, the configurations fit into the API, and what
 // Ephor asks of the API server meanwhile is counted by its audit log.
 func TestThousandPolicies(t *testing.T) {
 	const clients, limit = 8, 1536 << 10
 	count := times(1000)
-	dir := t.TempDir()
-	policy, audit := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+	audit, flags, err := load.NewAudit(t.TempDir(), namespace)
+	if err != nil {
 		t.Fatal(err)
 	}
-	p := install(t, "--audit-policy-file="+policy, "--audit-log-path="+audit)
+	p := install(t, flags...)
 	replica := p.start(1)[0]
 	dyn, err := dynamic.NewForConfig(p.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := len(readAudit(t, audit))
+	if _, err := audit.Next(); err != nil {
+		t.Fatal(err)
+	}
 	begin := time.Now()
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -154,15 +141,14 @@ func TestThousandPolicies(t *testing.T) {
 
 	time.Sleep(lasting(20 * time.Second)) // what is still to come
 	asked := map[string]int{}
-	total := 0
-	for _, e := range readAudit(t, audit)[from:] {
-		what := e.Verb + " " + e.ObjectRef.Resource
-		if e.ObjectRef.Subresource != "" {
-			what += "/" + e.ObjectRef.Subresource
-		}
-		asked[what]++
-		total++
+	requests, err := audit.Next()
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, e := range requests {
+		asked[e.What()]++
+	}
+	total := len(requests)
 	tell(t, "requests of ours to the API server", total)
 	for _, what := range slices.SortedFunc(maps.Keys(asked), func(a, b string) int { return asked[b] - asked[a] }) {
 		if asked[what] >= 10 {
@@ -201,31 +187,4 @@ func (p *place) sizes() (out []size, webhooks int) {
 		out, webhooks = append(out, s), webhooks+len(c.Webhooks)
 	}
 	return out, webhooks
-}
-
-// event is a line of the audit log.
-type event struct {
-	Verb, UserAgent string
-	ObjectRef       struct{ Resource, Subresource string }
-}
-
-func readAudit(t *testing.T, file string) (out []event) {
-	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		var e event
-		if err := json.Unmarshal(lines.Bytes(), &e); err == nil && strings.HasPrefix(e.UserAgent, "ephor") {
-			out = append(out, e)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
