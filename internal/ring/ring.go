@@ -1,0 +1,293 @@
+package ring
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	clientv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Options are those of one member.
+type Options struct {
+	// Leases are those of the namespace.
+	Leases    Leases
+	Namespace string
+	// Controller names the ring, and is a part of the Leases' names. Identity names the member: the Pod.
+	Controller, Identity string
+	Log                  *slog.Logger
+}
+
+// NewLeases returns the Leases of a namespace with a client of their own: renewals must not wait behind other requests.
+func NewLeases(cfg *rest.Config, namespace string) (Leases, error) {
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst = -1, 0
+	client, err := clientv1.NewForConfig(own)
+	if err != nil {
+		return nil, err
+	}
+	return client.Leases(namespace), nil
+}
+
+// Ring is one member of a ring. Its methods are safe for all goroutines.
+type Ring struct {
+	Options
+	name   string // of our Lease
+	holder string // our identity, and that of this process: a container that is started again is another one
+	// wake tells watch of new times, released tells leave that something is over.
+	wake, released chan struct{}
+
+	// These are used by Run alone.
+	lease  *coordinationv1.Lease // ours, as it was last written; nil before
+	joined bool                  // the Lease is ours
+	first  bool                  // we have just made the first one
+
+	mu      sync.Mutex
+	view    view
+	holds   map[*hold]struct{}
+	changed chan struct{}
+	ending  bool
+}
+
+// New returns a member that holds nothing until it runs.
+func New(o Options) *Ring {
+	return &Ring{
+		Options: o, name: o.Controller + "-" + o.Identity, holder: o.Identity + "_" + strings.ToLower(rand.Text()[:8]),
+		wake: make(chan struct{}, 1), released: make(chan struct{}, 1), view: newView(o.Controller + "-" + o.Identity), holds: map[*hold]struct{}{}, changed: make(chan struct{}),
+	}
+}
+
+// Holds reports whether work for the key may begin now.
+func (r *Ring) Holds(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.ending && r.view.holds(key, time.Now())
+}
+
+// Changed is closed when this member may hold more, or less, than when it was asked for. To miss nothing ask for it before looking at
+// the keys:
+//
+//	for ctx.Err() == nil {
+//		changed := r.Changed()
+//		lookAtAllKeys()
+//		<-changed
+//	}
+func (r *Ring) Changed() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// Members are the identities of those who share, in order, as far as is known; none without authority.
+func (r *Ring) Members() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.view.proof.IsZero() || time.Since(r.view.proof) >= Start {
+		return nil
+	}
+	names := slices.Clone(r.view.past[len(r.view.past)-1].names)
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, r.Controller+"-")
+	}
+	return names
+}
+
+// Run is a member of the ring until ctx is done, nothing that was begun under it is in flight, and its Lease is removed. What is
+// still in flight 10 seconds after the last renewal is cancelled.
+func (r *Ring) Run(ctx context.Context) {
+	left := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(left) })
+	defer watching.Wait()
+	defer close(left)
+	for ctx.Err() == nil {
+		wait(ctx.Done(), nil, r.turn(ctx))
+	}
+	r.leave()
+}
+
+// turn is one round, and what follows from it. It returns when the next one is due.
+func (r *Ring) turn(ctx context.Context) (next time.Time) {
+	start := time.Now()
+	err := r.round(ctx, start)
+	switch {
+	case ctx.Err() != nil:
+		return start.Add(Renew)
+	case err == nil && !r.joined:
+		return time.Now() // the Lease is ours now; who else is there is asked once more
+	case taken(err):
+		r.Log.Warn("this replica has lost its share of the work and takes it again", "lease", r.name, "reason", err)
+		r.drop()
+		return time.Now()
+	case err != nil:
+		r.Log.Warn("the share of the work could not be renewed", "lease", r.name, "error", err)
+		return time.Now().Add(Renew / 4)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next = start.Add(Renew)
+	if at := r.view.next(); !at.IsZero() && at.Before(next) {
+		next = at // who is gone is missed at once
+	}
+	return next
+}
+
+// round lists the Leases and renews our own; in this order, so that a member who cannot see the others does not count for them. When
+// our own has yet to be made or taken it does only that.
+func (r *Ring) round(ctx context.Context, start time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	own, others, err := r.list(ctx)
+	if err != nil {
+		return err
+	}
+	seen := time.Now()
+	holding := own != nil && holderOf(own) == r.holder
+	switch {
+	case holding:
+	case r.joined && own == nil:
+		return errTaken{}
+	case r.joined:
+		return errTaken{by: holderOf(own)}
+	}
+	r.first = !holding && own == nil && r.lease == nil || holding && r.first
+	if err := r.write(ctx, own); err != nil || !holding {
+		return err
+	}
+	r.joined = true
+	r.accept(start, seen, others)
+	r.removeStale(ctx, others)
+	return nil
+}
+
+// accept takes in what a round has shown.
+func (r *Ring) accept(start, seen time.Time, others []*coordinationv1.Lease) {
+	versions := map[string]string{}
+	for _, l := range others {
+		versions[l.Name] = l.ResourceVersion
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	alone := r.first && len(others) == 0
+	r.first = false
+	r.view.see(versions, seen)
+	defer r.poke()
+	changed, settled := r.view.accept(start, time.Now(), alone)
+	r.extendHolds()
+	if changed {
+		r.Log.Info("the replicas that share the work", "lease", r.name, "members", r.view.past[len(r.view.past)-1].names, "at once", alone)
+	}
+	if changed || settled {
+		r.tell()
+	}
+}
+
+// drop ends the authority at once.
+func (r *Ring) drop() {
+	r.joined = false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.view.lose()
+	r.endHolds(time.Now(), true)
+	r.tell()
+}
+
+// removeStale deletes the Leases of members that are long gone.
+func (r *Ring) removeStale(ctx context.Context, others []*coordinationv1.Lease) {
+	for _, l := range others {
+		r.mu.Lock()
+		s, known := r.view.others[l.Name]
+		r.mu.Unlock()
+		if !known || time.Since(s.at) < staleAfter {
+			continue
+		}
+		if err := r.remove(ctx, l); err != nil {
+			r.Log.Warn("the Lease of a replica that is gone stays", "lease", l.Name, "error", err)
+		}
+	}
+}
+
+// watch does what has its own time, while a round may be waiting for an answer: it ends what is in flight, and tells when what was gained may
+// be worked for.
+func (r *Ring) watch(done <-chan struct{}) {
+	for {
+		r.mu.Lock()
+		now := time.Now()
+		at := r.endHolds(now, false)
+		if r.view.settled(now) {
+			r.tell()
+		}
+		if settled := r.view.changed.Add(Settle); r.view.waits && (at.IsZero() || settled.Before(at)) {
+			at = settled
+		}
+		r.mu.Unlock()
+		if !wait(done, r.wake, at) {
+			return
+		}
+	}
+}
+
+// wait returns at the time (zero for never), or earlier when there is news; false when it is done.
+func wait(done, news <-chan struct{}, at time.Time) bool {
+	var due <-chan time.Time
+	if !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-done:
+		return false
+	case <-news:
+	case <-due:
+	}
+	return true
+}
+
+// poke has watch look at the times anew.
+func (r *Ring) poke() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tell closes what Changed returned. The lock is held.
+func (r *Ring) tell() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// leave waits until nothing is in flight, and removes the Lease, so that the others need not wait until it has run out.
+func (r *Ring) leave() {
+	r.mu.Lock()
+	r.ending = true
+	r.tell()
+	last := r.view.proof.Add(Valid)
+	left := len(r.holds)
+	r.mu.Unlock()
+	for left > 0 && time.Now().Before(last) {
+		wait(nil, r.released, last)
+		r.mu.Lock()
+		left = len(r.holds)
+		r.mu.Unlock()
+	}
+	if left > 0 {
+		r.Log.Warn("work goes on beyond its time: the Lease is left to run out", "lease", r.name, "pieces", left)
+		return
+	}
+	if !r.joined {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.remove(ctx, r.lease); err != nil {
+		r.Log.Warn("the Lease is left to run out", "lease", r.name, "error", err)
+	}
+}
