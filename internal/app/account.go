@@ -3,17 +3,16 @@ package app
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // account is the user name that the API server knows this process by. Everybody who is authenticated may ask.
-func account(ctx context.Context, cfg *rest.Config, h *http.Client) (string, error) {
-	c, err := authentication.NewForConfigAndClient(cfg, h)
+func account(ctx context.Context, m manager.Manager) (string, error) {
+	c, err := authentication.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {
 		return "", err
 	}

@@ -45,7 +45,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	c := &background{evaluator: v, flags: f, changed: newTrigger()}
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, tasks: c.tasks,
-		changed: func(s *catalog.Snapshot) { c.follower.Observe(s); c.changed.fire() },
+		changed: func(*catalog.Snapshot) { c.changed.fire() },
 	})
 }
 
@@ -59,17 +59,20 @@ func (c *background) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	who, err := account(ctx, c.base.cfg, c.manager.GetHTTPClient())
+	who, err := account(ctx, c.manager)
 	if err != nil {
 		return err
 	}
 	observing := c.base.observing
 	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
 		Client: writer, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
-		Conf: c.conf, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
+		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
 		Events: c.events, Observer: observing.metrics, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
-	c.follower = &updaterequest.Follower{Worker: c.worker, Find: c.kinds, Every: c.flags.interval, Log: c.log}
+	c.follower = &updaterequest.Follower{
+		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
+		Threshold: func() int { return c.settings.Load().UpdateRequestThreshold },
+	}
 	observing.metrics.Controller(updaterequest.WorkerName)
 	return nil
 }
@@ -121,12 +124,7 @@ func (c *background) watch(ctx context.Context) error {
 			}
 		},
 	}
-	err := c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, watched{updateRequestObject(), requests})
-	if err != nil {
-		return err
-	}
-	c.follower.Observe(c.catalog.Snapshot())
-	return nil
+	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, watched{updateRequestObject(), requests})
 }
 
 // tasks are the controllers that only one replica runs.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,9 +84,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 // account is the service account that deletes: our own. Empty when we are none, as on a developer's machine; its rights are
 // not looked at then.
 func (c *cleanup) account(ctx context.Context) string {
-	var review authenticationv1.SelfSubjectReview
-	err := c.manager.GetClient().Create(ctx, &review)
-	name := review.Status.UserInfo.Username
+	name, err := account(ctx, c.manager)
 	if err == nil && strings.HasPrefix(name, "system:serviceaccount:") {
 		return name
 	}

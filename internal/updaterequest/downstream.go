@@ -3,9 +3,11 @@ package updaterequest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +16,7 @@ import (
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // The labels of what was generated (language reference §6.3).
@@ -39,26 +42,94 @@ func forTrigger(p *policy.Program, rule string, t kyvernov2.ResourceSpec) labels
 	return set
 }
 
-// downstream lists what a rule made, of the kinds that it names without variables.
+// downstream lists what a rule made, by its labels.
 func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) ([]*unstructured.Unstructured, error) {
+	kinds, err := w.kindsOf(r)
+	if err != nil {
+		return nil, err
+	}
 	var out []*unstructured.Unstructured
 	var errs []error
-	seen := map[schema.GroupKind]bool{}
-	for _, o := range r.Outputs {
-		gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
-		if seen[gvk.GroupKind()] || strings.ContainsAny(o.APIVersion+o.Kind, "{*?") {
-			continue
-		}
-		seen[gvk.GroupKind()] = true
+	for _, k := range kinds {
 		options := &client.ListOptions{Namespace: p.Namespace, LabelSelector: labels.SelectorFromSet(set)}
-		if err := w.each(ctx, gvk, options, func(u *unstructured.Unstructured) bool {
+		err := w.each(ctx, k.GroupVersionKind, options, func(u *unstructured.Unstructured) bool {
 			out = append(out, u)
 			return true
-		}); err != nil {
+		})
+		switch {
+		case err == nil, absent(err):
+		case k.guessed && apierrors.IsForbidden(err):
+			w.Log.Debug("what a rule made is not looked for where we may not list", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
+		default:
 			errs = append(errs, err)
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// absent reports whether there is nothing to list: the kind is not served, or has no list.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err)
+}
+
+// outputKind is a kind that a rule makes; guessed when it stands in a variable and is only one of those that it may be.
+type outputKind struct {
+	schema.GroupVersionKind
+	guessed bool
+}
+
+// kindsOf are the kinds that a rule makes. For those that stand in variables they are all that are served and fit.
+func (w *Worker) kindsOf(r *policy.Rule) ([]outputKind, error) {
+	var out []outputKind
+	seen := map[schema.GroupKind]bool{}
+	add := func(k outputKind) {
+		if !seen[k.GroupKind()] {
+			seen[k.GroupKind()] = true
+			out = append(out, k)
+		}
+	}
+	for _, g := range r.Grants {
+		apiVersion, kind := kindPattern(g)
+		switch {
+		case g.Source:
+		case !wildcard.Has(apiVersion + kind):
+			add(outputKind{schema.FromAPIVersionAndKind(apiVersion, kind), false})
+		default:
+			found, err := w.Find(target(apiVersion, kind))
+			if err != nil {
+				return nil, fmt.Errorf("find the kinds that rule %s makes: %w", r.Name, err)
+			}
+			for _, gvk := range found {
+				add(outputKind{gvk, true})
+			}
+		}
+	}
+	return out, nil
+}
+
+// kindPattern is the kind of a grant with wildcards in the place of variables.
+func kindPattern(g policy.Grant) (apiVersion, kind string) {
+	apiVersion, kind = asPattern(g.APIVersion), asPattern(g.Kind)
+	if g.APIVersion != g.Kind {
+		return apiVersion, kind
+	}
+	// An entry of cloneList.kinds that is not version/Kind as it stands.
+	if i := strings.LastIndexByte(kind, '/'); i >= 0 {
+		return kind[:i], kind[i+1:]
+	}
+	return "*", "*"
+}
+
+// target selects kinds by patterns.
+func target(apiVersion, kind string) policy.Target {
+	group, version, named := strings.Cut(apiVersion, "/")
+	switch {
+	case apiVersion == "*":
+		group, version = "*", "*"
+	case !named:
+		group, version = "", apiVersion
+	}
+	return policy.Target{Group: group, Version: version, Kind: kind}
 }
 
 // remove deletes what was generated, as it was when it was looked up.

@@ -2,6 +2,7 @@ package updaterequest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	}
 	if next.Status.State == kyvernov2.Failed {
 		w.forget(u.Name)
+		w.thin(ctx, u.Name)
 		w.Observer.Dropped(WorkerName)
 		w.Log.Error("work failed for good", "name", u.Name, "policy", u.Spec.Policy, "error", why)
 		return 0
@@ -69,6 +71,25 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	w.Observer.Requeued(WorkerName, retries+1)
 	w.Log.Warn("work failed, will be tried again", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
 	return min(firstRetry<<min(retries, 10), longestRetry)
+}
+
+// thin notes an UpdateRequest that failed for good, and removes the oldest of them when there are more than maxFailed.
+func (w *Worker) thin(ctx context.Context, name string) {
+	w.mu.Lock()
+	w.lost = append(slices.DeleteFunc(w.lost, func(n string) bool { return n == name }), name)
+	var oldest []string
+	if n := len(w.lost) - maxFailed; n > 0 {
+		oldest = slices.Clone(w.lost[:n])
+		w.lost = slices.Delete(w.lost, 0, n)
+	}
+	w.mu.Unlock()
+	for _, name := range oldest {
+		u := &kyvernov2.UpdateRequest{}
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
+		if err == nil && u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
+			w.finish(ctx, u)
+		}
+	}
 }
 
 // onlyConflicts reports whether all that went wrong is that somebody else wrote first.
@@ -91,6 +112,13 @@ func all(err error, f func(error) bool) bool {
 func (w *Worker) sweep(ctx context.Context) error {
 	list := &kyvernov2.UpdateRequestList{}
 	options := &client.ListOptions{Namespace: w.Namespace, Limit: 100}
+	var failed []*kyvernov2.UpdateRequest
+	defer func() {
+		slices.SortFunc(failed, func(a, b *kyvernov2.UpdateRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		for _, u := range failed {
+			w.thin(ctx, u.Name)
+		}
+	}()
 	for {
 		if err := w.Client.List(ctx, list, options); err != nil {
 			return err
@@ -101,6 +129,8 @@ func (w *Worker) sweep(ctx context.Context) error {
 				namespace, name := splitKey(u.Spec.Policy)
 				if program := w.policy(namespace, name); program == nil || w.Now().Sub(u.CreationTimestamp.Time) > keepFailed {
 					w.finish(ctx, u)
+				} else {
+					failed = append(failed, u)
 				}
 				continue
 			}

@@ -7,13 +7,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,28 +21,32 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// batch is the number of triggers in one UpdateRequest that no admission request asked for.
-const batch = 100
-
-// maxUndo bounds the rules that are remembered until somebody undoes what they made.
-const maxUndo = 10_000
-
 // Follower turns changes of policies into work (control plane reference §9.4): rules for what exists already get an
-// UpdateRequest for their triggers, and what a rule made goes away with it.
+// UpdateRequest for their triggers, and what a rule made goes away with it. One replica at a time runs it.
 type Follower struct {
 	Worker *Worker
-	// Find are the kinds that a kind selector means.
-	Find func(policy.Target) ([]schema.GroupVersionKind, error)
 	// Every is how often rules are looked at without news.
 	Every time.Duration
-	Log   *slog.Logger
+	// Threshold is the number of UpdateRequests from which on no more are added; 0 or less, or nil, for none.
+	Threshold func() int
+	Observer  FollowerObserver
+	Log       *slog.Logger
 
-	mu   sync.Mutex
-	last map[catalog.ID]*policy.Program
-	// undo are rules that are gone or make something else now; who leads deals with them.
-	undo []undo
+	// known are the rules that were last noted by this process.
+	known []entry
+	// settled are the policies that settle saw last; settling while it runs.
+	settled  *catalog.Snapshot
+	settling bool
 	// handled are the policies whose rules were turned into work, with the time.
 	handled map[catalog.ID]handled
+}
+
+// FollowerObserver counts; nil for nobody.
+type FollowerObserver interface {
+	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
+	UpdateRequests(n int)
+	// UpdateRequestsWaiting is called with the number of those that wait to be written.
+	UpdateRequestsWaiting(n int)
 }
 
 type handled struct {
@@ -53,92 +55,33 @@ type handled struct {
 	at         time.Time
 }
 
-// undo is what has to be done about what a rule made.
-type undo struct {
-	program *policy.Program
-	rule    *policy.Rule
-	release bool // its labels are taken away and it stays; else it is deleted
-	// triggers are those of what was released; the rule as it is now makes something else for them.
-	triggers []kyvernov2.ResourceSpec
-}
-
-// Observe compares the policies with those of the last time. It is called in every replica, so that whoever leads next
-// knows what is to be undone.
-func (f *Follower) Observe(s *catalog.Snapshot) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	next := map[catalog.ID]*policy.Program{}
-	for _, p := range s.Programs() {
-		next[catalog.IDOf(p)] = p
-	}
-	for id, old := range f.last {
-		for _, r := range old.Rules {
-			if r.Generation == nil {
-				continue
-			}
-			now := ruleOf(next[id], r.Name)
-			switch {
-			case now == nil && r.Generation.Synchronize && !r.Generation.Orphan:
-				f.undo = append(f.undo, undo{program: old, rule: r})
-			case now != nil && now != r && !slices.EqualFunc(r.Grants, now.Grants, sameTarget):
-				f.undo = append(f.undo, undo{program: old, rule: r, release: true})
-			}
-		}
-	}
-	if n := len(f.undo); n > maxUndo {
-		f.Log.Error("too many rules are gone: what they made stays", "rules", n-maxUndo)
-		f.undo = slices.Delete(f.undo, 0, n-maxUndo)
-	}
-	f.last = next
-}
-
-func ruleOf(p *policy.Program, name string) *policy.Rule {
-	if p == nil {
-		return nil
-	}
-	for _, r := range p.Rules {
-		if r.Name == name && r.Generation != nil {
-			return r
-		}
-	}
-	return nil
-}
-
-// sameTarget reports whether two rules make, or copy, the same objects.
-func sameTarget(a, b policy.Grant) bool {
-	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name && a.Source == b.Source
-}
-
 // Once does what the changes since the last time ask for, and tells when to come again without news.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
-	err := f.undoAll(ctx)
+	err := f.settle(ctx)
 	s, now := f.Worker.Snapshot(), f.Worker.Now()
-	f.mu.Lock()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
 	}
 	maps.DeleteFunc(f.handled, func(id catalog.ID, _ handled) bool { return s.Get(id) == nil })
-	f.mu.Unlock()
 	next := f.Every
 	for _, p := range s.Programs() {
 		id := catalog.IDOf(p)
 		if !slices.ContainsFunc(p.Rules, followed) {
 			continue
 		}
-		f.mu.Lock()
 		last, known := f.handled[id]
-		f.mu.Unlock()
 		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every {
 			next = min(next, f.Every-now.Sub(last.at))
 			continue
 		}
-		if failed := f.policy(ctx, p); failed != nil {
+		switch failed := f.policy(ctx, p); {
+		case errors.Is(failed, errSuperseded):
+			return 0, err // the news woke us already
+		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
 			continue
 		}
-		f.mu.Lock()
 		f.handled[id] = handled{p.UID, p.Generation, now}
-		f.mu.Unlock()
 	}
 	return next, err
 }
@@ -192,7 +135,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 		if target.Subresource != "" {
 			continue
 		}
-		kinds, err := f.Find(target)
+		kinds, err := f.Worker.Find(target)
 		if err != nil {
 			return err
 		}
@@ -203,7 +146,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			seen[gvk.GroupKind()] = true
 			var failed error
 			err := f.Worker.each(ctx, gvk, &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
-				if u.GetDeletionTimestamp() == nil && f.applies(ctx, p, r, u) {
+				if u.GetDeletionTimestamp() == nil && !madeBy(u, p, r) && f.applies(ctx, p, r, u) {
 					failed = b.add(kyvernov2.ResourceSpec{
 						APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
 					})
@@ -221,6 +164,12 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 	return nil
 }
 
+// madeBy reports whether the rule itself made the object. It is no trigger then, or there would be more at each look.
+func madeBy(u *unstructured.Unstructured, p *policy.Program, r *policy.Rule) bool {
+	have := labels.Set(u.GetLabels())
+	return labels.SelectorFromSet(ofRule(p, r.Name)).Matches(have)
+}
+
 // applies reports whether the rule asks for work for the object. What cannot be told is found out, and reported, where the
 // work is carried out.
 func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool {
@@ -229,122 +178,4 @@ func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rul
 		Request:    f.Worker.scanned(u), Stages: r.Stage, Root: f.Worker.Root,
 	})
 	return len(out.Work) > 0 || slices.ContainsFunc(out.Results, func(r policy.Result) bool { return r.Status == policy.StatusError })
-}
-
-// batches collects triggers into UpdateRequests.
-type batches struct {
-	ctx      context.Context
-	f        *Follower
-	program  *policy.Program
-	rule     *policy.Rule
-	why      string // a part of the names
-	triggers []kyvernov2.ResourceSpec
-	seen     map[string]bool
-	written  int
-}
-
-func (b *batches) add(t kyvernov2.ResourceSpec) error {
-	if b.seen == nil {
-		b.seen = map[string]bool{}
-	}
-	key := string(t.UID)
-	if key == "" {
-		key = specText(t)
-	}
-	if b.seen[key] {
-		return nil
-	}
-	b.seen[key] = true
-	b.triggers = append(b.triggers, t)
-	if len(b.triggers) < batch {
-		return nil
-	}
-	return b.flush()
-}
-
-// flush writes one UpdateRequest. One that is still there from an earlier time does the same.
-func (b *batches) flush() error {
-	if len(b.triggers) == 0 {
-		return nil
-	}
-	kind := kyvernov2.Generate
-	labels := map[string]string{LabelGeneratePolicy: label(b.program.Name)}
-	if b.rule.Generation == nil {
-		kind, labels = kyvernov2.Mutate, map[string]string{LabelMutatePolicy: label(b.program.Name)}
-	}
-	u := &kyvernov2.UpdateRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: b.f.Worker.Namespace, Labels: labels,
-			Name: hashed(string(kind), b.program.Key(), b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)),
-		},
-		Spec: kyvernov2.UpdateRequestSpec{RequestType: kind, Policy: b.program.Key(), Rule: b.rule.Name, Resource: b.triggers[0]},
-	}
-	for _, t := range b.triggers {
-		u.Spec.RuleContext = append(u.Spec.RuleContext, kyvernov2.RuleContext{
-			Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize,
-		})
-	}
-	b.written++
-	b.triggers = nil
-	if err := b.f.Worker.Client.Create(b.ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("write UpdateRequest: %w", err)
-	}
-	return nil
-}
-
-// undoAll deals with what rules made that are gone. What fails stays for the next time.
-func (f *Follower) undoAll(ctx context.Context) error {
-	f.mu.Lock()
-	todo := f.undo
-	f.undo = nil
-	f.mu.Unlock()
-	var left []undo
-	var errs []error
-	for i := range todo {
-		x := &todo[i]
-		if err := f.undoOne(ctx, x); err != nil {
-			left = append(left, *x)
-			errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.rule.Name, x.program.Key(), err))
-		}
-	}
-	f.mu.Lock()
-	f.undo = append(left, f.undo...)
-	f.mu.Unlock()
-	return errors.Join(errs...)
-}
-
-func (f *Follower) undoOne(ctx context.Context, x *undo) error {
-	now := ruleOf(f.Worker.Snapshot().Get(catalog.IDOf(x.program)), x.rule.Name)
-	if !x.release && now != nil {
-		return nil // it is back
-	}
-	made, err := f.Worker.downstream(ctx, x.program, x.rule, ofRule(x.program, x.rule.Name))
-	if err != nil || !x.release {
-		return errors.Join(err, f.Worker.remove(ctx, x.program, made))
-	}
-	x.triggers = append(x.triggers, triggersOf(made)...)
-	var errs []error
-	for _, u := range made {
-		labels := u.GetLabels()
-		for _, name := range []string{"policy-name", "policy-namespace", "rule-name"} {
-			delete(labels, labelPrefix+name)
-		}
-		u.SetLabels(labels)
-		if !x.program.Reach().Allows(u.GetNamespace()) {
-			continue
-		}
-		if err := f.Worker.Client.Update(ctx, u); err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, wrap(err, "release "+objectText(u)))
-		}
-	}
-	if err := errors.Join(errs...); err != nil || now == nil || !now.Generation.Synchronize || copiesAll(now) {
-		return err
-	}
-	b := &batches{f: f, program: f.Worker.Snapshot().Get(catalog.IDOf(x.program)), rule: now, ctx: ctx, why: "released"}
-	for _, t := range x.triggers {
-		if err := b.add(t); err != nil {
-			return err
-		}
-	}
-	return b.flush()
 }

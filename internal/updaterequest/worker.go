@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,6 +49,8 @@ type WorkerOptions struct {
 	// Root is what policies see, Conf what the settings let them see.
 	Root world.Root
 	Conf func() policy.Conf
+	// Find are the kinds that a kind selector means, each in one version.
+	Find func(policy.Target) ([]schema.GroupVersionKind, error)
 	// Labels are those of a namespace.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
 	// Eval evaluates; nil for engine.Eval.
@@ -72,6 +75,8 @@ const (
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
 	// keepFailed is how long what failed for good is kept for people to see; it counts for the threshold.
 	keepFailed = time.Hour
+	// maxFailed is how many of them are kept at most: what failed must not take the room of what is to be done.
+	maxFailed  = 100
 	sweepEvery = 10 * time.Minute
 	// parallel is how many rules or triggers of one UpdateRequest are worked on at once.
 	parallel = 4
@@ -86,6 +91,7 @@ type Worker struct {
 	mu       sync.Mutex
 	queue    workqueue.TypedDelayingInterface[string] // nil while it does not run
 	progress map[string]*progress
+	lost     []string // UpdateRequests that failed for good, oldest first
 }
 
 // progress is what is known of an UpdateRequest besides what it says itself.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -126,42 +124,6 @@ func TestOnlyConflicts(t *testing.T) {
 	} {
 		if got := onlyConflicts(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)
-		}
-	}
-}
-
-// What the follower remembers to undo when policies change (language reference §6.4).
-func TestFollowerObserves(t *testing.T) {
-	rule := func(name string, g policy.Generation, target string) *policy.Rule {
-		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
-	}
-	sync := policy.Generation{Synchronize: true}
-	program := func(rules ...*policy.Rule) []*policy.Program {
-		return []*policy.Program{{Kind: "ClusterPolicy", Name: "p", Rules: rules}}
-	}
-	before := program(
-		rule("sync", sync, "a"), rule("once", policy.Generation{}, "a"), rule("orphan", policy.Generation{Synchronize: true, Orphan: true}, "a"),
-	)
-	for name, c := range map[string]struct {
-		after []*policy.Program
-		want  []string
-	}{
-		"nothing":       {before, nil},
-		"policy gone":   {nil, []string{"delete sync"}},
-		"rules gone":    {program(), []string{"delete sync"}},
-		"other targets": {program(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), before[0].Rules[2]), []string{"release once", "release sync"}},
-		"no longer":     {program(rule("sync", policy.Generation{}, "a"), before[0].Rules[1], before[0].Rules[2]), nil},
-	} {
-		f := &Follower{Log: slog.New(slog.DiscardHandler)}
-		f.Observe(catalog.NewStatic(before))
-		f.Observe(catalog.NewStatic(c.after))
-		var got []string
-		for _, x := range f.undo {
-			got = append(got, map[bool]string{true: "release ", false: "delete "}[x.release]+x.rule.Name)
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -117,6 +117,13 @@ write what only some policies need: that is for the roles that users aggregate. 
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch]
+- apiGroups: [""] # the generate rules that were last seen
+  resources: [configmaps]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [ephor-generate-rules]
+  verbs: [update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create, delete, get, patch, update]

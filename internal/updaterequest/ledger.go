@@ -1,0 +1,171 @@
+package updaterequest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// LedgerName is the ConfigMap in which the generate rules that were last seen stand, and what each makes. What becomes of
+// generated objects when a rule is changed or goes away depends on what the rule said, which nobody can read any more by
+// then: the ledger is how it is known, also when policies were deleted while nobody looked.
+const LedgerName = "ephor-generate-rules"
+
+const ledgerKey = "rules"
+
+// maxLedger is the size up to which it is stored; ConfigMaps may have 1 MiB.
+const maxLedger = 900 << 10
+
+// entry is one generate rule, as far as it has to be known when it is gone.
+type entry struct {
+	Policy      string `json:"policy"` // its key
+	Rule        string `json:"rule"`
+	Synchronize bool   `json:"synchronize,omitempty"`
+	Orphan      bool   `json:"orphan,omitempty"`
+	Makes       []made `json:"makes"`
+}
+
+// made says what a pattern of a rule makes or, for a source, copies.
+type made struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	Source     bool   `json:"source,omitempty"`
+}
+
+// entriesOf are the generate rules of all policies, in order.
+func entriesOf(s *catalog.Snapshot) []entry {
+	var out []entry
+	for _, p := range s.Programs() {
+		for _, r := range p.Rules {
+			if r.Generation == nil {
+				continue
+			}
+			e := entry{Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan}
+			for _, g := range r.Grants {
+				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source})
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// program is the policy with the rule, as far as the entry knows it.
+func (e *entry) program() (*policy.Program, *policy.Rule) {
+	namespace, name := splitKey(e.Policy)
+	p := &policy.Program{Kind: "ClusterPolicy", Namespace: namespace, Name: name}
+	if namespace != "" {
+		p.Kind = "Policy"
+	}
+	r := &policy.Rule{Name: e.Rule, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: e.Synchronize, Orphan: e.Orphan}}
+	for _, m := range e.Makes {
+		r.Grants = append(r.Grants, policy.Grant{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Source: m.Source})
+	}
+	p.Rules = []*policy.Rule{r}
+	return p, r
+}
+
+// undo is what has to be done about what a rule made.
+type undo struct {
+	entry
+	// release: its labels are taken away and it stays, since the rule makes something else now; else it is deleted.
+	release bool
+}
+
+// undone is what follows from the difference between the rules that were known and those of today (language reference
+// §6.4).
+func undone(known, today []entry) []undo {
+	type key struct{ policy, rule string }
+	now := map[key]*entry{}
+	for i := range today {
+		now[key{today[i].Policy, today[i].Rule}] = &today[i]
+	}
+	var out []undo
+	for _, e := range known {
+		switch n := now[key{e.Policy, e.Rule}]; {
+		case n == nil && e.Synchronize && !e.Orphan:
+			out = append(out, undo{entry: e})
+		case n != nil && !slices.Equal(e.Makes, n.Makes):
+			out = append(out, undo{entry: e, release: true})
+		}
+	}
+	return out
+}
+
+// ledger is what is stored, and what is known while it cannot be.
+type ledger struct {
+	entries []entry
+	object  *unstructured.Unstructured // as it was read; nil when there is none
+	text    string
+}
+
+// load reads the ledger. While we may not read it, what this process knows has to do.
+func (f *Follower) load(ctx context.Context) (*ledger, error) {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("v1")
+	u.SetKind("ConfigMap")
+	err := f.Worker.Client.Get(ctx, client.ObjectKey{Namespace: f.Worker.Namespace, Name: LedgerName}, u)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &ledger{entries: f.known}, nil
+	case apierrors.IsForbidden(err):
+		f.Log.Warn("the generate rules that were last seen cannot be read: what rules made that are deleted while no replica runs will stay", "configMap", LedgerName, "error", err)
+		return &ledger{entries: f.known}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the ConfigMap %s: %w", LedgerName, err)
+	}
+	l := &ledger{object: u}
+	l.text, _, _ = unstructured.NestedString(u.Object, "data", ledgerKey)
+	if err := json.Unmarshal([]byte(l.text), &l.entries); err != nil {
+		f.Log.Error("the generate rules that were last seen cannot be read: they are written anew", "configMap", LedgerName, "error", err)
+		l.entries = f.known
+	}
+	return l, nil
+}
+
+// store writes the ledger where it says something else. A conflict is somebody who works, too: they are asked again.
+func (f *Follower) store(ctx context.Context, l *ledger, entries []entry) error {
+	f.known = entries
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	switch {
+	case string(text) == l.text, l.object == nil && len(entries) == 0:
+		return nil
+	case len(text) > maxLedger:
+		f.Log.Error("there are too many generate rules to note them all: what rules made that are deleted while no replica runs will stay", "bytes", len(text))
+		return nil
+	}
+	u := l.object
+	if u == nil {
+		u = &unstructured.Unstructured{}
+		u.SetAPIVersion("v1")
+		u.SetKind("ConfigMap")
+		u.SetNamespace(f.Worker.Namespace)
+		u.SetName(LedgerName)
+	}
+	u.Object["data"] = map[string]any{ledgerKey: string(text)}
+	if l.object == nil {
+		err = f.Worker.Client.Create(ctx, u)
+	} else {
+		err = f.Worker.Client.Update(ctx, u)
+	}
+	if apierrors.IsForbidden(err) {
+		return nil // told when it was read
+	}
+	if err != nil {
+		return fmt.Errorf("write the ConfigMap %s: %w", LedgerName, err)
+	}
+	return nil
+}

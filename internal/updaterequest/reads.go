@@ -1,0 +1,206 @@
+package updaterequest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+const (
+	// readFor is how long what policies read while one UpdateRequest is carried out is good for its other triggers.
+	readFor = 2 * time.Second
+	// maxRead bounds the objects that are kept for that.
+	maxRead = 16
+	// metadataPage is the number of objects whose metadata are listed at once.
+	metadataPage = 500
+)
+
+// reads are what is read to carry out one UpdateRequest, so that its rules and triggers do not ask for the same again: the
+// trigger that several rules have in common, the names of triggers of which only the UIDs are known, and what policies
+// look up, such as the source of all copies. They last for one pass.
+type reads struct {
+	w      *Worker
+	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
+	wanted map[kindIn]map[types.UID]bool          // triggers without names
+
+	mu    sync.Mutex
+	names map[kindIn]*sharedNames
+	root  *keptRoot
+}
+
+// kindIn is a kind in a namespace; in all of them, or in none, when that is empty.
+type kindIn struct {
+	gvk       schema.GroupVersionKind
+	namespace string
+}
+
+// sharedRead is an object that is read once.
+type sharedRead struct {
+	once   sync.Once
+	object *unstructured.Unstructured
+	err    error
+}
+
+// sharedNames are the names of objects by UID, that are listed once.
+type sharedNames struct {
+	once sync.Once
+	of   map[types.UID]client.ObjectKey
+	err  error
+}
+
+// newReads are the reads for triggers.
+func (w *Worker) newReads(triggers []kyvernov2.ResourceSpec) *reads {
+	r := &reads{
+		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{},
+		root: &keptRoot{root: w.Root, now: w.Now, objects: map[string]keptObject{}},
+	}
+	seen := map[kyvernov2.ResourceSpec]bool{}
+	for _, t := range triggers {
+		if seen[t] && r.shared[t] == nil {
+			r.shared[t] = &sharedRead{}
+		}
+		seen[t] = true
+		if t.Name == "" && t.UID != "" {
+			in := kindOf(t)
+			if r.wanted[in] == nil {
+				r.wanted[in] = map[types.UID]bool{}
+			}
+			r.wanted[in][t.UID] = true
+		}
+	}
+	return r
+}
+
+func kindOf(r kyvernov2.ResourceSpec) kindIn {
+	return kindIn{schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), r.Namespace}
+}
+
+// live reads a trigger from the API server, as Worker.live does, but not again for another rule. Whoever gets it must not
+// change it.
+func (r *reads) live(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
+	s := r.shared[t]
+	if s == nil {
+		return r.read(ctx, t)
+	}
+	s.once.Do(func() { s.object, s.err = r.read(ctx, t) })
+	return s.object, s.err
+}
+
+func (r *reads) read(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
+	if t.Name == "" {
+		key, err := r.name(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		t.Namespace, t.Name = key.Namespace, key.Name
+	}
+	return r.w.live(ctx, t)
+}
+
+// name finds out what an object is called of which only the UID is known.
+func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.ObjectKey, error) {
+	in := kindOf(t)
+	r.mu.Lock()
+	names := r.names[in]
+	if names == nil {
+		names = &sharedNames{}
+		r.names[in] = names
+	}
+	r.mu.Unlock()
+	names.once.Do(func() { names.of, names.err = r.w.namesOf(ctx, in, r.wanted[in]) })
+	if names.err != nil {
+		return client.ObjectKey{}, names.err
+	}
+	key, ok := names.of[t.UID]
+	if !ok {
+		return key, goneError{t}
+	}
+	return key, nil
+}
+
+// namesOf lists the metadata of a kind, page by page, until all UIDs are found.
+func (w *Worker) namesOf(ctx context.Context, in kindIn, wanted map[types.UID]bool) (map[types.UID]client.ObjectKey, error) {
+	out := map[types.UID]client.ObjectKey{}
+	options := &client.ListOptions{Namespace: in.namespace, Limit: metadataPage}
+	gvk := in.gvk
+	gvk.Kind += "List"
+	for len(out) < len(wanted) {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(gvk)
+		if err := w.Client.List(ctx, page, options); err != nil {
+			return nil, fmt.Errorf("list %s %s: %w", in.gvk.GroupVersion(), in.gvk.Kind, err)
+		}
+		for i := range page.Items {
+			if o := &page.Items[i]; wanted[o.UID] {
+				out[o.UID] = client.ObjectKeyFromObject(o)
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// keptRoot is a world.Root that keeps the objects which policies read for a short time.
+type keptRoot struct {
+	root world.Root
+	now  func() time.Time
+
+	mu      sync.Mutex
+	objects map[string]keptObject
+}
+
+type keptObject struct {
+	object map[string]any
+	until  time.Time
+}
+
+// For implements world.Root.
+func (k *keptRoot) For(reach world.Reach) world.World {
+	w := k.root.For(reach)
+	if w.Objects != nil {
+		w.Objects = keptObjects{k, w.Objects, reach}
+	}
+	return w
+}
+
+type keptObjects struct {
+	kept    *keptRoot
+	objects world.Objects
+	reach   world.Reach
+}
+
+// Get implements world.Objects. What is within one reach is not handed out to another.
+func (o keptObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	key := strings.Join([]string{fmt.Sprint(o.reach.IsCluster()), o.reach.Namespace(), apiVersion, kind, namespace, name}, "\x00")
+	k := o.kept
+	k.mu.Lock()
+	known, ok := k.objects[key]
+	k.mu.Unlock()
+	if ok && k.now().Before(known.until) {
+		return known.object, nil
+	}
+	object, err := o.objects.Get(ctx, apiVersion, kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.objects) >= maxRead {
+		clear(k.objects)
+	}
+	k.objects[key] = keptObject{object, k.now().Add(readFor)}
+	return object, nil
+}

@@ -1,0 +1,118 @@
+package updaterequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// settle deals with what rules made that are gone, or make something else now, and notes the rules of today. What fails
+// stays noted as it was, and is dealt with the next time.
+func (f *Follower) settle(ctx context.Context) error {
+	f.settling = true
+	defer func() { f.settling = false }()
+	f.settled = f.Worker.Snapshot()
+	today := entriesOf(f.settled)
+	l, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, x := range undone(l.entries, today) {
+		err := f.undo(ctx, &x)
+		if err == nil {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
+		today = slices.DeleteFunc(today, func(e entry) bool { return e.Policy == x.Policy && e.Rule == x.Rule })
+		today = append(today, x.entry)
+	}
+	return errors.Join(append(errs, f.store(ctx, l, today))...)
+}
+
+// settleMeanwhile settles what changed while something else waits for room: deletions need none.
+func (f *Follower) settleMeanwhile(ctx context.Context) {
+	if f.settling || f.settled == f.Worker.Snapshot() {
+		return
+	}
+	if err := f.settle(ctx); err != nil && ctx.Err() == nil {
+		f.Log.Warn("what rules made that are gone is still there", "error", err)
+	}
+}
+
+func (f *Follower) undo(ctx context.Context, x *undo) error {
+	p, r := x.program()
+	objects, err := f.Worker.downstream(ctx, p, r, ofRule(p, r.Name))
+	if err != nil {
+		return err
+	}
+	if !x.release {
+		if len(objects) > 0 {
+			f.Log.Info("what a rule made goes away with it", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
+		}
+		return f.Worker.remove(ctx, p, objects)
+	}
+	now, rule := find(f.Worker.Snapshot(), x.Policy, x.Rule)
+	if rule == nil {
+		return nil // news are on the way
+	}
+	// What the rule makes now may be there already, under the same labels.
+	objects = slices.DeleteFunc(objects, func(u *unstructured.Unstructured) bool { return fits(rule, u) && !fits(r, u) })
+	if rule.Generation != nil && rule.Generation.Synchronize && !copiesAll(rule) {
+		// First, since the labels tell the triggers.
+		b := &batches{f: f, program: now, rule: rule, ctx: ctx, why: "released"}
+		for _, t := range triggersOf(objects) {
+			if err := b.add(t); err != nil {
+				return err
+			}
+		}
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, u := range objects {
+		if !p.Reach().Allows(u.GetNamespace()) {
+			continue
+		}
+		labels := u.GetLabels()
+		for _, name := range []string{"policy-name", "policy-namespace", "rule-name"} {
+			delete(labels, labelPrefix+name)
+		}
+		u.SetLabels(labels)
+		if err := f.Worker.Client.Update(ctx, u); err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, wrap(err, "release "+objectText(u)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fits reports whether the object may be one that the rule makes: in what its patterns say without variables.
+func fits(r *policy.Rule, u *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(r.Grants, func(g policy.Grant) bool {
+		apiVersion, kind := kindPattern(g)
+		return !g.Source && wildcard.Match(apiVersion, u.GetAPIVersion()) && wildcard.Match(kind, u.GetKind()) &&
+			(g.Namespace == "" || wildcard.Match(asPattern(g.Namespace), u.GetNamespace())) &&
+			(g.Name == "" || wildcard.Match(asPattern(g.Name), u.GetName()))
+	})
+}
+
+var variables = regexp.MustCompile(`\{\{.*\}\}`)
+
+// asPattern puts a wildcard in the place of variables. What stands between two of them is left out, too: variables may be
+// nested.
+func asPattern(template string) string {
+	if !strings.Contains(template, "{{") {
+		return template
+	}
+	return variables.ReplaceAllString(template, "*")
+}
