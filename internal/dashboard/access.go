@@ -1,0 +1,123 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// How long the API server's word about what somebody may see counts, and how much it is asked at once.
+const (
+	accessFor      = 20 * time.Second
+	maxNamespaces  = 500 // that are asked about one by one
+	accessesAtOnce = 8
+)
+
+// Names in verdicts that are no namespace's.
+const (
+	everywhere    = "*" // reports of all namespaces
+	clusterScoped = ""  // reports about what is in no namespace
+)
+
+type verdict struct {
+	allowed bool
+	until   time.Time
+}
+
+// view is what somebody may see of the reports.
+type view struct {
+	user    string
+	all     bool // of all namespaces
+	allowed map[string]bool
+	// unasked is how many namespaces are left out because there are too many to ask about each.
+	unasked int
+}
+
+// sees reports whether reports of the namespace may be shown; "" stands for cluster-scoped ones.
+func (v *view) sees(namespace string) bool {
+	return v.allowed[namespace] || v.all && namespace != clusterScoped
+}
+
+// view is what the user of a session may see of the namespaces. An error means that the API server could not tell, which
+// is not the same as no.
+func (s *sessions) view(ctx context.Context, one *session, namespaces []string) (*view, error) {
+	if s.tokens == nil {
+		return &view{all: true, allowed: map[string]bool{clusterScoped: true}}, nil
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	v := &view{user: one.user.Name, allowed: map[string]bool{}}
+	if err := s.ask(ctx, one, []string{everywhere, clusterScoped}); err != nil {
+		return nil, err
+	}
+	v.all, v.allowed[clusterScoped] = one.verdicts[everywhere].allowed, one.verdicts[clusterScoped].allowed
+	if v.all {
+		return v, nil
+	}
+	if len(namespaces) > maxNamespaces {
+		v.unasked, namespaces = len(namespaces)-maxNamespaces, namespaces[:maxNamespaces]
+	}
+	if err := s.ask(ctx, one, namespaces); err != nil {
+		return nil, err
+	}
+	for _, ns := range namespaces {
+		v.allowed[ns] = one.verdicts[ns].allowed
+	}
+	return v, nil
+}
+
+// ask fills in the verdicts about places that are not known, or not any longer. The session is locked.
+func (s *sessions) ask(ctx context.Context, one *session, places []string) error {
+	now := s.now()
+	var unknown []string
+	for _, place := range places {
+		if v, ok := one.verdicts[place]; !ok || !now.Before(v.until) {
+			unknown = append(unknown, place)
+		}
+	}
+	for place, v := range one.verdicts {
+		if !now.Before(v.until) {
+			delete(one.verdicts, place)
+		}
+	}
+	answers := make([]bool, len(unknown))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(accessesAtOnce)
+	for i, place := range unknown {
+		asking.Go(func() (err error) {
+			answers[i], err = s.may(ctx, one.user, place)
+			return err
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return err
+	}
+	for i, place := range unknown {
+		one.verdicts[place] = verdict{answers[i], now.Add(accessFor)}
+	}
+	return nil
+}
+
+// may asks whether the user may list reports there.
+func (s *sessions) may(ctx context.Context, u User, place string) (bool, error) {
+	r := world.AccessRequest{
+		Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra,
+		Verb: "list", Group: s.kinds.Group, Version: s.kinds.Version, Resource: s.kinds.Namespaced,
+	}
+	switch place {
+	case everywhere: // no namespace means all of them
+	case clusterScoped:
+		r.Resource = s.kinds.Cluster
+	default:
+		r.Namespace = place
+	}
+	allowed, _, err := s.access.Allowed(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("ask the API server what %s may list: %w", u.Name, err)
+	}
+	return allowed, nil
+}

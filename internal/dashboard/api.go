@@ -1,0 +1,226 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// answerFor bounds one answer of the API.
+const answerFor = 30 * time.Second
+
+// badRequest is a mistake of whoever asks.
+type badRequest struct{ error }
+
+// errReading: what there is cannot be told yet, and nothing would be wrong.
+var errReading = errors.New("the reports are still being read: try again in a few seconds")
+
+// state is what the page says of itself.
+type state struct {
+	User    string `json:"user,omitempty"` // whose token it is
+	Reports int    `json:"reports"`        // in the cluster, whether they are shown or not
+	// Full: there are more reports than there is room for, and the newest are missing.
+	Full bool `json:"full,omitempty"`
+	// Unasked namespaces are left out, since there are too many to ask about each.
+	Unasked int `json:"unasked,omitempty"`
+	// ClusterScoped and AllNamespaces say whether what is shown is all there is.
+	ClusterScoped bool      `json:"clusterScoped"`
+	AllNamespaces bool      `json:"allNamespaces"`
+	Since         time.Time `json:"since"` // the trend begins
+}
+
+// sampleJSON is a point of the trend.
+type sampleJSON struct {
+	Time time.Time `json:"time"`
+	compliance.Counts
+}
+
+type contextKey struct{}
+
+// api is what the page asks for.
+func (d *Dashboard) api() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, answer := range map[string]func(*http.Request) (any, error){
+		"GET /api/v1/state":   d.answerState,
+		"GET /api/v1/report":  d.answerReport,
+		"GET /api/v1/trend":   d.answerTrend,
+		"GET /api/v1/results": d.answerDetails,
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, answer) })
+	}
+	return mux
+}
+
+// answer authenticates, and writes what f says.
+func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(*http.Request) (any, error)) {
+	ctx, cancel := context.WithTimeout(r.Context(), answerFor)
+	defer cancel()
+	one, err := d.sessions.of(ctx, bearer(r))
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	if !d.complete.Load() {
+		d.fail(w, r, errReading)
+		return
+	}
+	namespaces := d.index.namespaces()
+	if asked := r.URL.Query()["namespace"]; len(asked) > 0 {
+		namespaces = slices.DeleteFunc(namespaces, func(ns string) bool { return !wildcard.MatchAny(asked, ns) })
+	}
+	v, err := d.sessions.view(ctx, one, namespaces)
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	body, err := f(r.WithContext(context.WithValue(ctx, contextKey{}, v)))
+	if err != nil {
+		d.fail(w, r, err)
+		return
+	}
+	writeJSON(w, r, http.StatusOK, body)
+}
+
+// bearer is the token of a request; empty without one.
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+// fail answers with an error. What is wrong with the API server is for the log, not for whoever asks.
+func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := http.StatusServiceUnavailable, err.Error()
+	var bad badRequest
+	switch {
+	case errors.As(err, &bad):
+		status = http.StatusBadRequest
+	case errors.Is(err, errNoToken), errors.Is(err, errToken):
+		status = http.StatusUnauthorized
+		w.Header().Set("WWW-Authenticate", `Bearer realm="Ephor"`)
+	case errors.Is(err, errRate):
+		status = http.StatusTooManyRequests
+		w.Header().Set("Retry-After", "1")
+	case errors.Is(err, errReading):
+		w.Header().Set("Retry-After", "2")
+	default:
+		if r.Context().Err() == nil {
+			d.o.Log.Warn("the dashboard cannot answer", "path", r.URL.Path, "error", err)
+		}
+		text = "the API server could not be asked: the log of the reports controller tells why"
+	}
+	writeJSON(w, r, status, map[string]string{"error": text})
+}
+
+// query is what a request asks for, cut down to what its user may see.
+func (d *Dashboard) query(r *http.Request, more ...string) (*query, error) {
+	q, err := parseQuery(r.URL.Query(), more...)
+	if err != nil {
+		return nil, badRequest{err}
+	}
+	q.sees = viewOf(r).sees
+	return q, nil
+}
+
+func viewOf(r *http.Request) *view { return r.Context().Value(contextKey{}).(*view) }
+
+func (d *Dashboard) answerState(r *http.Request) (any, error) {
+	v := viewOf(r)
+	reports, full := d.index.state()
+	return state{
+		User: v.user, Reports: reports, Full: full, Unasked: v.unasked, ClusterScoped: v.allowed[clusterScoped], AllNamespaces: v.all, Since: d.started,
+	}, nil
+}
+
+// answerReport is what `ephor report -o json` prints, with the rights of whoever asks.
+func (d *Dashboard) answerReport(r *http.Request) (any, error) {
+	q, err := d.query(r)
+	if err != nil {
+		return nil, err
+	}
+	return d.index.summary(q), nil
+}
+
+// answerTrend is how many results there were over time, and are now. It can be had for namespaces and for what lies in none.
+func (d *Dashboard) answerTrend(r *http.Request) (any, error) {
+	q, err := d.query(r)
+	if err != nil {
+		return nil, err
+	}
+	for name := range r.URL.Query() {
+		if name != "namespace" && name != "scope" {
+			return nil, badRequest{errors.New("the trend knows the parameters namespace and scope only")}
+		}
+	}
+	wanted := func(namespace string) bool {
+		about := compliance.Result{Resource: compliance.Resource{Namespace: namespace}}
+		return q.sees(namespace) && q.wants(&about)
+	}
+	samples := []sampleJSON{}
+	for _, s := range d.trend.sum(wanted) {
+		samples = append(samples, sampleJSON{s.at, s.counts.counts()})
+	}
+	current := sample{at: d.o.Now()}
+	for ns, t := range d.index.totals() {
+		if wanted(ns) {
+			for i, n := range t {
+				current.counts[i] += n
+			}
+		}
+	}
+	return map[string]any{"samples": append(samples, sampleJSON{current.at, current.counts.counts()})}, nil
+}
+
+// parsePosition reads the parameter after.
+func parsePosition(text string) (*position, error) {
+	if text == "" {
+		return nil, nil
+	}
+	p := &position{}
+	if err := json.Unmarshal([]byte(text), p); err != nil {
+		return nil, badRequest{errors.New("the parameter after is not what an answer gave as next")}
+	}
+	return p, nil
+}
+
+// worthZipping is the length of an answer, in bytes, from which on it is compressed.
+const worthZipping = 4 << 10
+
+// writeJSON answers. Nothing in the text can end a script or open a tag, should anybody ever take it for HTML: encoding/json
+// escapes <, > and &.
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written"}`)
+	}
+	text = append(text, '\n')
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("Vary", "Accept-Encoding, Authorization")
+	if len(text) > worthZipping && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		var small bytes.Buffer
+		z := gzip.NewWriter(&small)
+		_, _ = z.Write(text)
+		_ = z.Close()
+		h.Set("Content-Encoding", "gzip")
+		text = small.Bytes()
+	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,76 @@
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Options of a Dashboard. All are required, but for those that say so.
+type Options struct {
+	// Client reads reports. Its rate limit should not be that of the controller's own work.
+	Client rest.Interface
+	// Kinds are the reports that are shown.
+	Kinds Kinds
+	// Tokens and Access tell whom a bearer token belongs to, and what that user may list. Without Tokens nobody is asked for
+	// one, everybody sees everything, and only requests for loopback's names are answered.
+	Tokens Tokens
+	Access world.Access
+
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Dashboard shows what the reports of a cluster say. It is safe for several goroutines.
+type Dashboard struct {
+	o                   Options
+	index               *index
+	trend               *trend
+	sessions            *sessions
+	namespaced, cluster *reader
+	started             time.Time
+	complete            atomic.Bool // all reports have been read
+	details             chan struct{}
+}
+
+// New makes a Dashboard that knows no reports yet.
+func New(o Options) *Dashboard {
+	d := &Dashboard{
+		o: o, index: newIndex(), trend: newTrend(), sessions: newSessions(o), started: o.Now(), details: make(chan struct{}, detailsAtOnce),
+	}
+	d.namespaced = &reader{client: o.Client, kinds: o.Kinds, index: d.index, log: o.Log}
+	d.cluster = &reader{client: o.Client, kinds: o.Kinds, index: d.index, log: o.Log, cluster: true}
+	return d
+}
+
+// Follow keeps what is shown current until ctx is done.
+func (d *Dashboard) Follow(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ready := make(chan struct{})
+	running.Go(func() {
+		follow(ctx, []*reader{d.namespaced, d.cluster}, func() { close(ready) })
+	})
+	select {
+	case <-ctx.Done():
+		return
+	case <-ready:
+	}
+	d.complete.Store(true)
+	reports, _ := d.index.state()
+	d.o.Log.Info("the dashboard has read the reports", "reports", reports)
+	d.trend.run(ctx, d.o.Now, d.index.totals)
+}
+
+func (d *Dashboard) readerOf(k reportKey) *reader {
+	if k.namespace == "" {
+		return d.cluster
+	}
+	return d.namespaced
+}

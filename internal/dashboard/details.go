@@ -1,0 +1,150 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// How much is read for one page of single results, and how much of it is shown.
+const (
+	pageEntries   = 25  // resources
+	pageResults   = 200 // more of one resource are cut off
+	readsAtOnce   = 5
+	detailsAtOnce = 4 // pages
+	maxMessage    = 8 << 10
+	maxProperties = 30
+	maxProperty   = 1 << 10
+)
+
+// detail is a single result with all its words.
+type detail struct {
+	compliance.Result
+	Properties map[string]string `json:"properties,omitempty"`
+	Seconds    int64             `json:"seconds,omitempty"` // since 1970, when it was found
+}
+
+// details are single results.
+type details struct {
+	Results []detail `json:"results"`
+	Total   int      `json:"total"` // that there are
+	// Next goes on after these, as the parameter after; nil when there are no more.
+	Next *position `json:"next"`
+}
+
+// find reads the results that a query wants, those after a position (nil for the first ones).
+func (d *Dashboard) find(ctx context.Context, q *query, after *position) (*details, error) {
+	found, total := d.index.find(q)
+	if after != nil {
+		found = found[min(len(found), indexAfter(found, *after)):]
+	}
+	out := &details{Results: []detail{}, Total: total}
+	if len(found) > pageEntries {
+		found = found[:pageEntries]
+		last := found[len(found)-1].position()
+		out.Next = &last
+	}
+	if len(found) == 0 {
+		return out, nil
+	}
+	select {
+	case d.details <- struct{}{}:
+		defer func() { <-d.details }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	read := make([][]detail, len(found))
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(readsAtOnce)
+	for i, e := range found {
+		reading.Go(func() (err error) {
+			read[i], err = d.read(ctx, e, q)
+			return err
+		})
+	}
+	if err := reading.Wait(); err != nil {
+		return nil, err
+	}
+	for _, results := range read {
+		out.Results = append(out.Results, results...)
+	}
+	return out, nil
+}
+
+func indexAfter(found []*entry, after position) int {
+	i, same := slices.BinarySearchFunc(found, after, func(e *entry, p position) int { return e.position().compare(p) })
+	if same {
+		i++
+	}
+	return i
+}
+
+// read are the wanted results of one entry, as its report has them now. A report that is gone has none.
+func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, error) {
+	object, err := d.readerOf(e.report).get(ctx, e.report)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a report: %w", err)
+	}
+	list, _ := object["results"].([]any)
+	var out []detail
+	for _, one := range list {
+		fields, _ := one.(map[string]any)
+		object["results"] = []any{one} // one by one, so that properties find their results
+		decoded, _ := compliance.Decode(object)
+		for i := range decoded.Results {
+			r := &decoded.Results[i]
+			if r.Resource.Kind != e.kind.Value() || r.Resource.Name != e.name || r.Resource.Namespace != e.namespace.Value() || !q.wants(r) {
+				continue
+			}
+			if len(out) == pageResults {
+				return out, nil
+			}
+			out = append(out, detailOf(r, fields))
+		}
+	}
+	return out, nil
+}
+
+func detailOf(r *compliance.Result, fields map[string]any) detail {
+	d := detail{Result: *r}
+	d.Message = value.Clip(d.Message, maxMessage)
+	timestamp, _ := fields["timestamp"].(map[string]any)
+	seconds, _ := timestamp["seconds"].(float64)
+	d.Seconds = int64(seconds)
+	properties, _ := fields["properties"].(map[string]any)
+	for _, k := range sortedKeys(properties) {
+		if len(d.Properties) == maxProperties {
+			break
+		}
+		if text, ok := properties[k].(string); ok {
+			if d.Properties == nil {
+				d.Properties = map[string]string{}
+			}
+			d.Properties[value.Clip(k, maxName)] = value.Clip(text, maxProperty)
+		}
+	}
+	return d
+}
+
+// answerDetails answers a request for single results.
+func (d *Dashboard) answerDetails(r *http.Request) (any, error) {
+	q, err := d.query(r, "after")
+	if err != nil {
+		return nil, err
+	}
+	after, err := parsePosition(r.URL.Query().Get("after"))
+	if err != nil {
+		return nil, err
+	}
+	return d.find(r.Context(), q, after)
+}

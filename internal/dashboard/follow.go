@@ -1,0 +1,216 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+)
+
+// Kinds are the reports that are shown.
+type Kinds struct {
+	schema.GroupVersion
+	Namespaced, Cluster string // plurals
+}
+
+// PolicyReports are the reports of wgpolicyk8s.io.
+var PolicyReports = Kinds{schema.GroupVersion{Group: "wgpolicyk8s.io", Version: "v1alpha2"}, "policyreports", "clusterpolicyreports"}
+
+// How reports are read.
+const (
+	pageSize     = 100      // reports of a list at once, some 10 kB each
+	watchFor     = 600      // seconds that a watch lasts
+	maxEvent     = 16 << 20 // bytes of an object of a watch: more than the API server stores
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+// reader reads the reports of one kind.
+type reader struct {
+	client  rest.Interface
+	kinds   Kinds
+	cluster bool
+	index   *index
+	log     *slog.Logger
+}
+
+func (r *reader) plural() string {
+	if r.cluster {
+		return r.kinds.Cluster
+	}
+	return r.kinds.Namespaced
+}
+
+// request asks for reports: all, or those of a namespace.
+func (r *reader) request(namespace string) *rest.Request {
+	return r.client.Get().AbsPath("/apis", r.kinds.Group, r.kinds.Version).
+		NamespaceIfScoped(namespace, namespace != "").Resource(r.plural()).SetHeader("Accept", "application/json")
+}
+
+// get reads one report.
+func (r *reader) get(ctx context.Context, k reportKey) (map[string]any, error) {
+	body, err := r.request(k.namespace).Name(k.name).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	return object, json.Unmarshal(body, &object)
+}
+
+// put takes in a report that exists.
+func (r *reader) put(object map[string]any) reportKey {
+	decoded, _ := compliance.Decode(object) // what cannot be read of it is not counted
+	k := reportKey{short(decoded.Namespace), short(decoded.Name)}
+	r.index.put(k, entriesOf(decoded))
+	return k
+}
+
+// follow keeps the index current until ctx is done. It calls ready once all reports are in it.
+func (r *reader) follow(ctx context.Context, ready func()) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		version, err := r.list(ctx)
+		if err == nil {
+			ready()
+			pause = firstPause
+			err = r.watch(ctx, version)
+		}
+		if ctx.Err() != nil || err == nil {
+			continue
+		}
+		r.log.Warn("the dashboard cannot follow the reports, will try again", "kind", r.plural(), "in", pause, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// list takes in all reports, page by page.
+func (r *reader) list(ctx context.Context) (version string, err error) {
+	r.index.begin()
+	listed := map[reportKey]bool{}
+	for next := ""; ; {
+		request := r.request("").Param("limit", strconv.Itoa(pageSize))
+		if next != "" {
+			request.Param("continue", next)
+		}
+		body, err := request.Do(ctx).Raw()
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", r.plural(), err)
+		}
+		var page struct {
+			Metadata metav1.ListMeta  `json:"metadata"`
+			Items    []map[string]any `json:"items"`
+		}
+		if err := json.Unmarshal(body, &page); err != nil {
+			return "", fmt.Errorf("list %s: %w", r.plural(), err)
+		}
+		for _, object := range page.Items {
+			listed[r.put(object)] = true
+		}
+		if version == "" {
+			version = page.Metadata.ResourceVersion
+		}
+		if next = page.Metadata.Continue; next == "" {
+			break
+		}
+	}
+	r.index.retain(r.cluster, listed)
+	return version, nil
+}
+
+// watch takes in what changes, until the versions are gone from which one could go on; that is no error.
+func (r *reader) watch(ctx context.Context, version string) error {
+	for ctx.Err() == nil {
+		stream, err := r.request("").Param("watch", "true").Param("allowWatchBookmarks", "true").
+			Param("resourceVersion", version).Param("timeoutSeconds", strconv.Itoa(watchFor)).Stream(ctx)
+		if err == nil {
+			version, err = r.take(stream, version)
+		}
+		switch {
+		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err):
+			return nil
+		case err != nil && ctx.Err() == nil:
+			return fmt.Errorf("watch %s: %w", r.plural(), err)
+		}
+	}
+	return nil
+}
+
+// take takes in the events of one watch and returns the version to go on from.
+func (r *reader) take(stream io.ReadCloser, version string) (string, error) {
+	defer stream.Close()
+	bounded := &io.LimitedReader{R: stream}
+	events := json.NewDecoder(bounded)
+	for {
+		var event struct {
+			Type   string         `json:"type"`
+			Object map[string]any `json:"object"`
+		}
+		bounded.N = maxEvent
+		switch err := events.Decode(&event); {
+		case errors.Is(err, io.EOF) && bounded.N > 0:
+			return version, nil // it lasted as long as it should
+		case err != nil:
+			return version, err
+		}
+		if event.Type == "ERROR" {
+			return version, statusError(event.Object)
+		}
+		seen := unstructured.Unstructured{Object: event.Object}
+		version = seen.GetResourceVersion()
+		switch event.Type {
+		case "ADDED", "MODIFIED":
+			r.put(event.Object)
+		case "DELETED":
+			r.index.remove(reportKey{seen.GetNamespace(), seen.GetName()})
+		}
+	}
+}
+
+// statusError is the error that a watch ends with.
+func statusError(object map[string]any) error {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	failed := metav1.Status{}
+	if err := json.Unmarshal(text, &failed); err != nil {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: failed}
+}
+
+// follow keeps the index current until ctx is done, and calls ready when all reports are in it.
+func follow(ctx context.Context, readers []*reader, ready func()) {
+	var running, listed sync.WaitGroup
+	for _, r := range readers {
+		listed.Add(1)
+		running.Go(func() { r.follow(ctx, sync.OnceFunc(listed.Done)) })
+	}
+	running.Go(func() {
+		all := make(chan struct{})
+		go func() { listed.Wait(); close(all) }()
+		select {
+		case <-all:
+			ready()
+		case <-ctx.Done():
+		}
+	})
+	running.Wait()
+}

@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+)
+
+// maxQuery bounds the text of a query, in bytes.
+const maxQuery = 4 << 10
+
+// query says which results are meant.
+type query struct {
+	sees   func(namespace string) bool // reports of the namespace; "" stands for those of the cluster-scoped kind
+	filter compliance.Filter
+	// What the filter does not have: results about what lies in no namespace, of one rule, and about resources by a part of
+	// namespace/Kind/name, in lower case.
+	clusterOnly bool
+	rule        string
+	resource    string
+}
+
+// wants reports whether a result is meant.
+func (q *query) wants(r *compliance.Result) bool { return q.filter.Match(r) && q.besides(r) }
+
+// besides is wants without the filter.
+func (q *query) besides(r *compliance.Result) bool {
+	return (!q.clusterOnly || r.Resource.Namespace == "") && (q.rule == "" || q.rule == r.Rule) &&
+		(q.resource == "" || strings.Contains(strings.ToLower(r.Resource.String()), q.resource))
+}
+
+// parseQuery reads the parameters of a request: those of the filter, which may be repeated, as `ephor report` has them for
+// flags; rule, resource and scope=cluster; and the ones named in more. Others are mistakes: who misspells a parameter would
+// take the answer for what it is not.
+func parseQuery(values url.Values, more ...string) (*query, error) {
+	q := &query{}
+	for name, given := range values {
+		if len(given) > 1 && !slices.Contains([]string{"policy", "namespace", "kind", "source", "severity", "result"}, name) {
+			return nil, fmt.Errorf("the parameter %s may be given once", name)
+		}
+		switch name {
+		case "policy":
+			q.filter.Policies = given
+		case "namespace":
+			q.filter.Namespaces = given
+		case "kind":
+			q.filter.Kinds = given
+		case "source":
+			q.filter.Sources = given
+		case "severity":
+			q.filter.Severities = given
+		case "result":
+			for _, s := range given {
+				q.filter.Results = append(q.filter.Results, compliance.Status(s))
+			}
+		case "rule":
+			q.rule = given[0]
+		case "resource":
+			q.resource = strings.ToLower(given[0])
+		case "scope":
+			if given[0] != "cluster" {
+				return nil, fmt.Errorf("the parameter scope may only be cluster")
+			}
+			q.clusterOnly = true
+		default:
+			if !slices.Contains(more, name) {
+				return nil, fmt.Errorf("there is no parameter %q; there are policy, namespace, kind, source, severity, result, rule, resource, scope", name)
+			}
+		}
+	}
+	for _, s := range q.filter.Severities {
+		if s != compliance.NoSeverity && !slices.Contains(compliance.Severities, s) {
+			return nil, fmt.Errorf("%q is not one of %s, %s", s, strings.Join(compliance.Severities, ", "), compliance.NoSeverity)
+		}
+	}
+	for _, s := range q.filter.Results {
+		if !slices.Contains(compliance.Statuses, s) {
+			return nil, fmt.Errorf("%q is not one of pass, fail, warn, error, skip", s)
+		}
+	}
+	return q, nil
+}

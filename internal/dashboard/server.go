@@ -1,0 +1,127 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/tls"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+// What a client may take.
+const (
+	maxHeader      = 32 << 10 // bytes: tokens of identity providers are long
+	maxConnections = 256
+	maxAnswers     = 32 // at once
+)
+
+// policy is the Content-Security-Policy: scripts, styles and data from here only, and no HTML out of text.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// Handler answers the page's requests.
+func (d *Dashboard) Handler() http.Handler {
+	assets, err := fs.Sub(embedded, "assets")
+	if err != nil {
+		panic(err) // the folder is compiled in
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /api/v1/", d.api())
+	mux.Handle("GET /", http.FileServerFS(assets))
+	busy := make(chan struct{}, maxAnswers)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		if status, why := d.refuse(r); why != "" {
+			if status == http.StatusMethodNotAllowed {
+				w.Header().Set("Allow", "GET, HEAD")
+			}
+			http.Error(w, why, status)
+			return
+		}
+		select {
+		case busy <- struct{}{}:
+			defer func() { <-busy }()
+			mux.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// secure sets the headers that keep browsers from doing more than the page needs.
+func secure(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+	h.Set("Cache-Control", "no-store")
+}
+
+// refuse tells why a request is not even looked at; "" when it is.
+func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		return http.StatusMethodNotAllowed, "the dashboard only reads"
+	case r.ContentLength != 0:
+		return http.StatusRequestEntityTooLarge, "requests have no body"
+	case len(r.URL.RawQuery) > maxQuery:
+		return http.StatusRequestURITooLong, "the query is too long"
+	case d.o.Tokens == nil && !loopback(r.Host):
+		// Another site that makes its name point to 127.0.0.1 would be of the same origin.
+		return http.StatusMisdirectedRequest, "without tokens the dashboard answers to localhost, 127.0.0.1 and [::1] only"
+	case strings.HasPrefix(r.URL.Path, "/api/") && foreign(r.Header.Get("Sec-Fetch-Site")):
+		return http.StatusForbidden, "the dashboard answers its own page only"
+	}
+	return 0, ""
+}
+
+// loopback reports whether a Host header names this machine by its loopback.
+func loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// foreign reports whether a browser says that another site asks.
+func foreign(site string) bool { return site != "" && site != "same-origin" && site != "none" }
+
+// Serve answers on l until ctx is done; over TLS with a configuration for it.
+func (d *Dashboard) Serve(ctx context.Context, l net.Listener, t *tls.Config) error {
+	s := &http.Server{
+		Handler: d.Handler(), TLSConfig: t, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: answerFor + 15*time.Second, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(d.o.Log.Handler(), slog.LevelDebug),
+	}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	l = netutil.LimitListener(l, maxConnections)
+	var err error
+	if t != nil {
+		err = s.ServeTLS(l, "", "")
+	} else {
+		err = s.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve the dashboard: %w", err)
+}

@@ -1,0 +1,43 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// User is who the API server says that a token belongs to.
+type User struct {
+	Name, UID string
+	Groups    []string
+	Extra     map[string][]string
+}
+
+// Tokens tells whom bearer tokens belong to.
+type Tokens interface {
+	// Review asks whom a token belongs to; ok is false when it is not, or no longer, anybody's. An error means that nobody
+	// could be asked.
+	Review(ctx context.Context, token string) (u User, ok bool, err error)
+}
+
+// TokenReviews asks the API server, by TokenReviews, with the rights of Creator. Its scheme has to know them.
+type TokenReviews struct{ Creator client.Writer }
+
+// Review implements Tokens.
+func (t TokenReviews) Review(ctx context.Context, token string) (User, bool, error) {
+	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}
+	if err := t.Creator.Create(ctx, review); err != nil {
+		return User{}, false, fmt.Errorf("ask the API server about a token: %w", err)
+	}
+	if !review.Status.Authenticated || review.Status.User.Username == "" {
+		return User{}, false, nil // Status.Error says why, to the administrator of the API server
+	}
+	from := review.Status.User
+	u := User{Name: from.Username, UID: from.UID, Groups: from.Groups, Extra: map[string][]string{}}
+	for k, v := range from.Extra {
+		u.Extra[k] = v
+	}
+	return u, true, nil
+}
