@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
@@ -47,36 +48,60 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		w.tellGenerated(t, planned)
 		return nil
 	}
-	err := w.Client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager))
-	switch {
-	case err == nil:
-		w.tellGenerated(t, planned)
-		return nil
-	case ending(err):
-		w.Log.Debug("nothing is generated in a namespace that is being deleted", "object", text)
-		return nil
-	case !apierrors.IsAlreadyExists(err):
-		return wrap(err, "create "+text)
-	case !generation.Synchronize:
-		return nil
+	if !generation.Synchronize || !t.made {
+		there, err := w.create(ctx, t, planned)
+		if err != nil || !there || !generation.Synchronize {
+			return err
+		}
 	}
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(planned.GroupVersionKind())
-	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live); err != nil {
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live)
+	switch {
+	case err == nil:
+		return w.update(ctx, t, live, planned)
+	case !apierrors.IsNotFound(err) || !t.made:
 		return wrap(err, "read "+text)
 	}
+	there, err := w.create(ctx, t, planned)
+	if there {
+		err = wrap(apierrors.NewConflict(schema.GroupResource{Resource: planned.GetKind()}, planned.GetName(), errMadeMeanwhile), "create "+text)
+	}
+	return err
+}
+
+var errMadeMeanwhile = errors.New("it was made meanwhile")
+
+// create makes the object, and tells whether there is one already. None is made in a namespace that goes away.
+func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured) (there bool, err error) {
+	err = w.Client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager))
+	switch {
+	case err == nil:
+		w.tellGenerated(t, planned)
+		return false, nil
+	case ending(err):
+		w.Log.Debug("nothing is generated in a namespace that is being deleted", "object", objectText(planned))
+		return false, nil
+	case apierrors.IsAlreadyExists(err):
+		return true, nil
+	}
+	return false, wrap(err, "create "+objectText(planned))
+}
+
+// update brings the object that is there up to date.
+func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured) error {
 	next := replaced(live, planned)
 	if value.Equal(next.Object, live.Object) {
 		return nil
 	}
-	err = w.Client.Update(ctx, next.DeepCopy(), t.owner(fieldManager))
+	err := w.Client.Update(ctx, next.DeepCopy(), t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
 		// Fields that were filled in when the object was made may not be taken away again.
 		next.Object = overlay(live.Object, next.Object).(map[string]any)
 		err = w.Client.Update(ctx, next, t.owner(fieldManager))
 	}
 	if err != nil {
-		return wrap(err, "update "+text)
+		return wrap(err, "update "+objectText(planned))
 	}
 	w.tellGenerated(t, next)
 	return nil
@@ -142,7 +167,7 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 		planned.SetLabels(labels)
 		return nil
 	}
-	if !t.rule.Generation.Synchronize {
+	if !t.rule.Generation.Synchronize || !t.reads.unmarked(g.Source.UID) {
 		return nil
 	}
 	source := &unstructured.Unstructured{}
@@ -152,6 +177,7 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 	if err == nil && string(source.GetUID()) == g.Source.UID {
 		labels = union(source.GetLabels(), map[string]string{LabelSource: ""})
 		if len(labels) == len(source.GetLabels()) {
+			t.reads.mark(g.Source.UID)
 			return nil // somebody else was faster
 		}
 		source.SetLabels(labels)
@@ -159,6 +185,7 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 	}
 	switch {
 	case err == nil:
+		t.reads.mark(g.Source.UID)
 		return nil
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		w.tellFailure(event.GenerateController, t, event.Reference{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
@@ -16,9 +17,13 @@ import (
 
 // eval evaluates the rule of a task once more, and has it plan.
 func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.Outcome {
+	root := w.Root
+	if t.rule.Generation != nil && copiesAll(t.rule) {
+		root = t.reads.root // the source is the same for all triggers, and nothing that is written depends on what was written before
+	}
 	out := w.Eval(ctx, engine.Input{
 		Selections: []policy.Selection{{Program: t.program, Rules: []*policy.Rule{t.rule}}},
-		Request:    req, Stages: t.rule.Stage, Plan: true, Root: w.Root, Now: w.Now,
+		Request:    req, Stages: t.rule.Stage, Plan: true, Root: root, Now: w.Now,
 	})
 	w.Observer.Judged(&out)
 	return out
@@ -40,6 +45,7 @@ func (w *Worker) doGenerate(ctx context.Context, t *task) error {
 	if object, err := req.Subject(); err == nil && req.Operation != policy.Delete && terminating(object) {
 		return nil
 	}
+	t.made = t.u.Spec.Context.AdmissionRequestInfo.Operation == admissionv1.Update
 	return w.generateFor(ctx, t, req)
 }
 
@@ -81,7 +87,7 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 // may have been refused after it asked for the work.
 func (w *Worker) doDelete(ctx context.Context, t *task) error {
 	stored := t.stored()
-	object, err := w.live(ctx, t.Trigger)
+	object, err := t.reads.live(ctx, t.Trigger)
 	switch gone := (goneError{}); {
 	case asGone(err, &gone):
 	case err != nil:
@@ -147,6 +153,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		return err
 	}
 	triggers := triggersOf(copies)
+	t.reads = w.newReads(triggers)
 	errs := make([]error, len(triggers))
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
@@ -169,7 +176,7 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 		}
 	}()
 	defer w.lock(t.u.Spec.Policy, trigger)()
-	object, err := w.live(ctx, trigger)
+	object, err := t.reads.live(ctx, trigger)
 	if gone := (goneError{}); asGone(err, &gone) || err == nil && object.GetDeletionTimestamp() != nil {
 		return nil
 	}
@@ -177,7 +184,7 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 		return err
 	}
 	one := *t
-	one.Trigger = trigger
+	one.Trigger, one.made = trigger, true
 	return w.generateFor(ctx, &one, w.scanned(object))
 }
 

@@ -34,9 +34,11 @@ type reads struct {
 	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
 	wanted map[kindIn]map[types.UID]bool          // triggers without names
 
-	mu    sync.Mutex
-	names map[kindIn]*sharedNames
-	root  *keptRoot
+	root *keptRoot
+
+	mu     sync.Mutex
+	names  map[kindIn]*sharedNames
+	marked map[string]bool // UIDs of sources that have their label
 }
 
 // kindIn is a kind in a namespace; in all of them, or in none, when that is empty.
@@ -62,7 +64,7 @@ type sharedNames struct {
 // newReads are the reads for triggers.
 func (w *Worker) newReads(triggers []kyvernov2.ResourceSpec) *reads {
 	r := &reads{
-		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{},
+		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
 		root: &keptRoot{root: w.Root, now: w.Now, objects: map[string]keptObject{}},
 	}
 	seen := map[kyvernov2.ResourceSpec]bool{}
@@ -127,6 +129,19 @@ func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.Obje
 		return key, goneError{t}
 	}
 	return key, nil
+}
+
+// unmarked reports whether a source may still have to be labelled.
+func (r *reads) unmarked(uid string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.marked[uid]
+}
+
+func (r *reads) mark(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marked[uid] = true
 }
 
 // namesOf lists the metadata of a kind, page by page, until all UIDs are found.

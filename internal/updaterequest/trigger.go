@@ -45,12 +45,11 @@ func (w *Worker) policy(namespace, name string) *policy.Program {
 
 // live reads the object from the API server. One of the same name with another UID is not it.
 func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
-	gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 	if r.Name == "" {
-		return w.byUID(ctx, gvk, r)
+		return nil, goneError{r}
 	}
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
+	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
 	err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, u)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
@@ -59,23 +58,6 @@ func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructu
 		return nil, fmt.Errorf("read trigger %s: %w", specText(r), err)
 	}
 	return u, nil
-}
-
-// byUID looks for an object whose name is not known.
-func (w *Worker) byUID(ctx context.Context, gvk schema.GroupVersionKind, r kyvernov2.ResourceSpec) (found *unstructured.Unstructured, err error) {
-	if r.UID == "" {
-		return nil, goneError{r}
-	}
-	err = w.each(ctx, gvk, &client.ListOptions{Namespace: r.Namespace}, func(u *unstructured.Unstructured) bool {
-		if u.GetUID() == r.UID {
-			found = u
-		}
-		return found == nil
-	})
-	if err == nil && found == nil {
-		err = goneError{r}
-	}
-	return found, err
 }
 
 // each lists objects page by page until f returns false.
@@ -148,7 +130,7 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 	stored := t.stored()
 	switch {
 	case stored == nil:
-		object, err := w.live(ctx, t.Trigger)
+		object, err := t.reads.live(ctx, t.Trigger)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +138,7 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 	case stored.SubResource != "":
 		return w.admitted(t, stored, decode(stored.Object)), nil
 	case stored.Operation == "DELETE":
-		object, err := w.live(ctx, t.Trigger)
+		object, err := t.reads.live(ctx, t.Trigger)
 		switch gone := (goneError{}); {
 		case asGone(err, &gone):
 		case err != nil:
@@ -166,7 +148,7 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 		}
 		return w.admitted(t, stored, nil), nil
 	}
-	object, err := w.live(ctx, t.Trigger)
+	object, err := t.reads.live(ctx, t.Trigger)
 	if err != nil {
 		if gone := (goneError{}); asGone(err, &gone) && stored.Operation == "CREATE" {
 			return nil, notYetError{err.Error()}

@@ -221,6 +221,11 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
 	waited, hops := w.Now().Sub(p.since), w.hops(u)
+	triggers := make([]kyvernov2.ResourceSpec, len(todo))
+	for i := range todo {
+		triggers[i] = todo[i].Trigger
+	}
+	reads := w.newReads(triggers)
 	for i := range todo {
 		if p.done[i] {
 			continue
@@ -228,7 +233,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = w.one(ctx, &task{u: u, RuleContext: todo[i], waited: waited, hops: hops})
+			errs[i] = w.one(ctx, &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, hops: hops})
 		})
 	}
 	running.Wait()
@@ -255,6 +260,8 @@ type task struct {
 	rule    *policy.Rule
 	waited  time.Duration // since the UpdateRequest was first seen
 	hops    int           // how many writes of ours in a row led here
+	reads   *reads
+	made    bool // what is generated is most likely there already
 }
 
 // notYetError says what has to be waited for.
