@@ -195,9 +195,17 @@ func TestDecodeMistakes(t *testing.T) {
 
 func TestLongMessagesAreCut(t *testing.T) {
 	c := New(Options{Keep: 1})
-	c.Add(Report{Results: []Result{{Policy: "p", Result: Fail, Message: strings.Repeat("é", maxMessage)}}})
-	if m := c.Summary(nil).Results[0].Message; len(m) > maxMessage+len("…") || !strings.HasSuffix(m, "é…") {
-		t.Errorf("%d bytes, the end is %q", len(m), m[len(m)-6:])
+	long := strings.Repeat("é", maxText)
+	given := map[string]string{"a": long, "b": "short"}
+	c.Add(Report{Results: []Result{{Policy: "p", Result: Fail, Message: long, Properties: given}}})
+	r := c.Summary(nil).Results[0]
+	for _, text := range []string{r.Message, r.Properties["a"]} {
+		if len(text) > maxText+len("…") || !strings.HasSuffix(text, "é…") {
+			t.Errorf("%d bytes, the end is %q", len(text), text[len(text)-6:])
+		}
+	}
+	if r.Properties["b"] != "short" || given["a"] != long {
+		t.Errorf("%v; the report itself was changed: %t", r.Properties["b"], given["a"] != long)
 	}
 }
 

@@ -54,6 +54,8 @@ type Result struct {
 	Source   string   `json:"source,omitempty"`
 	Resource Resource `json:"resource"`
 	Message  string   `json:"message,omitempty"`
+	// Properties is what else there is to say: the exceptions that applied, the controls that were violated, and so on.
+	Properties map[string]string `json:"properties,omitempty"`
 }
 
 // Report is a report of any of the kinds, with one Result for each rule and resource.
@@ -124,6 +126,12 @@ func result(fields map[string]any, path string) (Result, diag.List) {
 	}
 	if r.Message == "" {
 		r.Message = text(fields, "description")
+	}
+	if more, ok := fields["properties"].(map[string]any); ok {
+		r.Properties = make(map[string]string, len(more))
+		for key := range more {
+			r.Properties[key] = text(more, key)
+		}
 	}
 	if r.Policy == "" {
 		diags.Errorf(path+".policy", "the name of the policy is missing")

@@ -2,6 +2,7 @@ package compliance
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -48,8 +49,8 @@ type Options struct {
 	Keep int
 }
 
-// maxMessage bounds the message of a result that is kept, in bytes.
-const maxMessage = 8 << 10
+// maxText bounds the message of a result that is kept and each of its properties, in bytes.
+const maxText = 8 << 10
 
 // Collector counts reports one by one. It may be used by several goroutines.
 type Collector struct {
@@ -98,7 +99,13 @@ func (c *Collector) add(r *Result) {
 	}
 	c.results = append(c.results, *r)
 	kept := &c.results[len(c.results)-1]
-	kept.Message = value.Clip(kept.Message, maxMessage)
+	kept.Message = value.Clip(kept.Message, maxText)
+	for key, text := range kept.Properties {
+		if len(text) > maxText {
+			kept.Properties = maps.Clone(kept.Properties)
+			kept.Properties[key] = value.Clip(text, maxText)
+		}
+	}
 }
 
 // Summary is what was added so far. With show only the namespaces that it allows are part of it, also in the totals; the

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// noExit is the exit code of an answer that is no: the threshold of `report` is reached, or `rollout` says that it is not
+// safe. 1 means that there is no answer.
+const noExit = 2
+
+// reportOptions are the flags of report.
+type reportOptions struct {
+	from       reportSource
+	filter     compliance.Filter
+	results    []string
+	failOn     []string
+	format     string
+	list       bool
+	limit      int
+	thresholds compliance.Threshold
+}
+
+func newReport() *cobra.Command {
+	o := &reportOptions{}
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "Sum up the policy reports of a cluster, or of files",
+		Long: "Report counts what policy reports say: by policy, by namespace and by severity. It reads the PolicyReports and\n" +
+			"ClusterPolicyReports of the cluster, and the Reports and ClusterReports of openreports.io where the cluster has them; with -f\n" +
+			"it reads files instead. Compliance is the share of what was judged that passes; what is skipped was not judged.\n\n" +
+			"The exit code is 0, or 2 when --fail-on is reached, or 1 when some report could not be read: then all others are\n" +
+			"counted and shown.",
+		Example: "  ephor report\n" +
+			"  ephor report -n shop --list\n" +
+			"  ephor report --policy 'require-*' --severity critical,high -o json\n" +
+			"  ephor report --fail-on high,error -o html > compliance.html\n" +
+			"  kubectl get polr,cpolr -A -o json | ephor report -f - -o csv",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	f := cmd.Flags()
+	o.from.addFlags(f)
+	f.VarP(pathList{&o.filter.Namespaces}, "namespace", "n", "only what is about resources in these namespaces, which may hold wildcards (repeat it, or separate by commas)")
+	f.VarP(pathList{&o.filter.Policies}, "policy", "p", "only these policies, namespace/name for a Policy; may hold wildcards")
+	f.Var(pathList{&o.filter.Kinds}, "kind", "only resources of these kinds; may hold wildcards")
+	f.Var(pathList{&o.filter.Severities}, "severity", "only these severities: critical, high, medium, low, info, or none")
+	f.Var(pathList{&o.results}, "result", "only these results: fail, error, warn, skip, pass")
+	f.Var(pathList{&o.filter.Sources}, "source", "only reports of these engines, such as kyverno; may hold wildcards")
+	f.Var(pathList{&o.failOn}, "fail-on", "exit with 2 when there is such a result: fail, error, warn …, a severity (a failure of it or of a worse one), or RESULT:SEVERITY")
+	f.BoolVarP(&o.list, "list", "l", false, "list the single results, too: those that do not pass, or those of --result")
+	f.IntVar(&o.limit, "limit", 1000, "how many single results are listed, in HTML, too")
+	f.StringVarP(&o.format, "output", "o", "table", "table, json, csv, or html (one file that needs nothing else)")
+	return cmd
+}
+
+// reportFormats are the values of --output.
+var reportFormats = map[string]func(w io.Writer, s compliance.Summary, list bool) error{
+	"table": reportTable, "json": reportJSON, "csv": reportCSV, "html": reportHTML,
+}
+
+func (o *reportOptions) run(cmd *cobra.Command) error {
+	write, err := o.check()
+	if err != nil {
+		return err
+	}
+	keep := 0
+	if o.list || o.format == "html" {
+		keep = o.limit
+	}
+	c := compliance.New(compliance.Options{Filter: o.filter, Keep: keep})
+	o.from.namespaces = o.filter.Namespaces
+	diags, err := o.from.read(cmd.Context(), stdinOf(cmd.InOrStdin()), c.Add)
+	if err != nil {
+		return err
+	}
+	printMistakes(cmd.ErrOrStderr(), diags)
+	s := c.Summary(nil)
+	if !o.list && o.format != "html" {
+		s.Omitted = 0 // nothing was asked for
+	}
+	out := newBuffered(cmd.OutOrStdout())
+	if err := write(out, s, o.list); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return quietly(cmd, 1)
+	}
+	if reached := o.thresholds.Reached(s); len(reached) > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Error: --fail-on is reached: %s\n", strings.Join(reached, ", "))
+		return quietly(cmd, noExit)
+	}
+	return nil
+}
+
+// check looks at the flags, and says how the summary is written.
+func (o *reportOptions) check() (func(io.Writer, compliance.Summary, bool) error, error) {
+	write := reportFormats[o.format]
+	if write == nil {
+		return nil, fmt.Errorf("--output: %q is not one of table, json, csv, html", o.format)
+	}
+	if o.limit < 0 {
+		return nil, errors.New("--limit must not be negative")
+	}
+	for _, s := range o.filter.Severities {
+		if s != compliance.NoSeverity && !slices.Contains(compliance.Severities, s) {
+			return nil, fmt.Errorf("--severity: %q is not one of critical, high, medium, low, info, none", s)
+		}
+	}
+	for _, r := range o.results {
+		if !slices.Contains(compliance.Statuses, compliance.Status(r)) {
+			return nil, fmt.Errorf("--result: %q is not one of fail, error, warn, skip, pass", r)
+		}
+		o.filter.Results = append(o.filter.Results, compliance.Status(r))
+	}
+	var err error
+	if o.thresholds, err = compliance.ParseThreshold(o.failOn); err != nil {
+		return nil, fmt.Errorf("--fail-on: %w", err)
+	}
+	return write, nil
+}
+
+// reportDocuments reads the reports of files; of other objects there is a warning.
+func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add func(compliance.Report)) diag.List {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Context: ctx})
+	for _, object := range objects {
+		if !compliance.IsReport(object.Value) {
+			apiVersion, _ := object.Value["apiVersion"].(string)
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: object.Pos("kind"), Hint: "it is passed over",
+				Summary: fmt.Sprintf("%q is not a report", strings.TrimSpace(apiVersion+" "+object.Kind())),
+			})
+			continue
+		}
+		addReport(object, add, &diags)
+	}
+	return diags
+}
+
+// addReport hands over a report, and its mistakes with their positions.
+func addReport(object source.Object, add func(compliance.Report), diags *diag.List) {
+	r, found := compliance.Decode(object.Value)
+	for _, d := range found {
+		d.Pos = object.Pos(d.Path)
+		diags.Add(d)
+	}
+	add(r)
+}

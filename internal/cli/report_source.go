@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// reportSource says where reports come from: a cluster, or files.
+type reportSource struct {
+	files               []string
+	kubeconfig, context string
+	// namespaces that are asked for; wildcards among them, and none, ask for all.
+	namespaces []string
+}
+
+func (o *reportSource) addFlags(f *pflag.FlagSet) {
+	f.VarP(pathList{&o.files}, "filename", "f", "read reports from these files, directories, or - for standard input, instead of the cluster (repeat it, or separate by commas)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
+}
+
+// reportPage is how many reports are asked for at once. A report is some kilobytes, and one page is in memory.
+const reportPage = 500
+
+// read hands over all reports, one by one. The diagnostics are reports that could not be read.
+func (o *reportSource) read(ctx context.Context, stdin io.Reader, add func(compliance.Report)) (diag.List, error) {
+	if len(o.files) > 0 {
+		return reportDocuments(ctx, o.files, stdin, add), nil
+	}
+	c, err := openCluster(o.kubeconfig, o.context, false)
+	if err != nil {
+		return nil, fmt.Errorf("failed to reach the cluster (%w)", err)
+	}
+	return o.readCluster(ctx, c, add)
+}
+
+// readCluster reads the reports of a cluster page by page. While a cluster changes from one API group of reports to the
+// other a resource may have a report in each: then that of openreports.io counts, which the cluster was told to write.
+func (o *reportSource) readCluster(ctx context.Context, c *cluster, add func(compliance.Report)) (diag.List, error) {
+	var diags diag.List
+	kinds := append(c.kinds.wanted(policy.Target{Group: "openreports.io", Version: "*", Kind: "*"}),
+		c.kinds.wanted(policy.Target{Group: "wgpolicyk8s.io", Version: "*", Kind: "*"})...)
+	if len(kinds) == 0 {
+		return nil, errors.New("the cluster has no policy reports: neither wgpolicyk8s.io nor openreports.io is served")
+	}
+	type key struct{ namespace, name string }
+	seen := map[key]bool{}
+	read := func(kinds []servedKind, namespace string) {
+		c.list(ctx, clusterQuery{kinds: kinds, namespace: namespace, page: reportPage}, func(p page) {
+			for _, object := range p.objects {
+				if !compliance.IsReport(object.Value) {
+					continue
+				}
+				addReport(object, func(r compliance.Report) {
+					k := key{r.Namespace, r.Name}
+					if !seen[k] {
+						add(r)
+					}
+					if p.kind.gvr.Group == "openreports.io" {
+						seen[k] = true
+					}
+				}, &diags)
+			}
+			if p.err != nil {
+				diags.Errorf("", "%s", p.err)
+				diags.Hint("its reports are missing")
+			}
+		})
+	}
+	if len(o.namespaces) == 0 || slices.ContainsFunc(o.namespaces, wildcard.Has) {
+		read(kinds, "")
+		return diags, ctx.Err()
+	}
+	for _, namespace := range o.namespaces {
+		read(inScope(kinds, namespace, false), namespace)
+	}
+	return diags, ctx.Err()
+}
