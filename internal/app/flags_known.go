@@ -75,7 +75,7 @@ var knownFlags = []knownFlag{
 	{"enableReporting", "ABR", false, whyReports},
 	{"allowedResults", "ABR", false, whyReports},
 	{"maxAdmissionReports", "A", false, whyReports},
-	{"openreportsEnabled", "ARI", true, "reports are written as wgpolicyk8s.io/v1alpha2 only"},
+	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 
 	{"generateValidatingAdmissionPolicy", "A", true, whyNative},
 	{"generateMutatingAdmissionPolicy", "A", true, whyNative},

@@ -16,11 +16,13 @@ import (
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	openreports "github.com/ephor-dev/ephor/api/openreports/v1alpha1"
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/reports"
 	"github.com/ephor-dev/ephor/internal/scan"
 )
@@ -38,7 +40,7 @@ type reporting struct {
 
 // runReports is the reports controller. It returns when ctx is done and everything was finished in order.
 func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
-	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{schemes: []func(*runtime.Scheme) error{policyreport.AddToScheme}})
+	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{schemes: []func(*runtime.Scheme) error{policyreport.AddToScheme, openreports.AddToScheme}})
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (c *reporting) build(ctx context.Context) error {
 	var sink scan.Sink = told{}
 	if c.flags.write {
 		c.writer = reports.New(reports.Options{
-			Client: writer, Metadata: listed, Allowed: allowed, Log: c.log, Now: time.Now,
+			Client: writer, Metadata: listed, Form: c.form(), Allowed: allowed, Log: c.log, Now: time.Now,
 			Again: func(gk schema.GroupKind, namespace, name, uid string) { c.scanner.Again(gk, namespace, name, uid) },
 		})
 		sink = c.writer
@@ -99,20 +101,29 @@ func (c *reporting) build(ctx context.Context) error {
 	return nil
 }
 
+// form is the API that reports are written in.
+func (c *reporting) form() reports.Form {
+	if c.flags.open {
+		return reports.OpenReports
+	}
+	return reports.PolicyReports
+}
+
 // kindsDefined makes sure that reports can be written.
 func (c *reporting) kindsDefined() error {
 	if !c.flags.write {
 		return nil
 	}
-	list, err := c.resources.ServerResourcesForGroupVersion(policyreport.GroupVersion.String())
+	form := c.form()
+	list, err := c.resources.ServerResourcesForGroupVersion(form.Cluster.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("look for the kinds of reports: %w", err)
 	}
-	for _, plural := range []string{"policyreports", "clusterpolicyreports"} {
-		if list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == plural }) {
+	for _, kind := range []schema.GroupVersionResource{form.Namespaced, form.Cluster} {
+		if list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind.Resource }) {
 			continue
 		}
-		err := fmt.Errorf("the kind %s of %s is not defined: reports cannot be written", plural, policyreport.GroupVersion)
+		err := fmt.Errorf("the kind %s of %s is not defined: reports cannot be written", kind.Resource, kind.GroupVersion())
 		if c.flags.checkKinds {
 			return err
 		}
@@ -124,8 +135,10 @@ func (c *reporting) kindsDefined() error {
 // told is where results go that are not stored: events and metrics are told of them.
 type told struct{}
 
-func (told) Put(context.Context, policy.Outcome) (bool, error)        { return true, nil }
-func (told) Prune(context.Context, func(schema.GroupKind) bool) error { return nil }
+func (told) Put(context.Context, policy.Outcome, report.Judged) (bool, error) { return true, nil }
+func (told) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules, func(schema.GroupKind, string) bool) error {
+	return nil
+}
 
 // find are the resources that a kind selector means.
 func (c *reporting) find(t policy.Target) ([]scan.Resource, error) {

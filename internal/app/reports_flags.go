@@ -19,6 +19,7 @@ type reportsFlags struct {
 	probeFlags
 	scan        bool
 	write       bool
+	open        bool
 	workers     int
 	interval    time.Duration
 	skipFilters bool
@@ -44,6 +45,7 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.scan, "backgroundScan", true, "judge what exists already")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
+	fs.BoolVar(&f.open, "openreportsEnabled", false, "write reports as openreports.io/v1alpha1")
 	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are judged at once")
 	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is judged again without news")
 	fs.BoolVar(&f.skipFilters, "skipResourceFilters", true, "scans judge what the resourceFilters of the ConfigMap keep from admission, too")

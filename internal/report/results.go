@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,26 +21,23 @@ const (
 	ManagedValue = "kyverno"
 )
 
-// Results are the entries as a stored report of one resource holds them, sorted by policy and rule (control plane
-// reference §6.4), with how many there are of each kind. seconds is the time of the results, since 1970. Entries of
-// resources are left out where the rule gives several of them: the report's scope names the one it is about.
-func Results(entries []Entry, seconds int64) ([]policyreport.Result, policyreport.Summary) {
-	var sum Summary
+// Results are the entries as a stored report of one resource holds them (control plane reference §6.4). seconds is the time
+// of the results, since 1970. Entries of resources are left out where the rule gives several of them: the report's scope
+// names the one it is about.
+func Results(entries []Entry, seconds int64) []policyreport.Result {
 	out := make([]policyreport.Result, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		sum.Add(e.Status)
+		at := RuleIn(e.Program, e.Rule)
 		out[i] = policyreport.Result{
-			Source: source, Policy: e.Program.Key(), Rule: e.Rule.Name, Message: cut(e.ReportMessage()),
+			Source: at.Source, Policy: at.Policy, Rule: at.Name, Message: cut(e.ReportMessage()),
 			Result: policyreport.Status(e.Status.String()), Scored: e.Program.Settings.Scored, Properties: e.ReportProperties(),
 			Timestamp: metav1.Timestamp{Seconds: seconds},
 			Category:  e.Program.Settings.Category, Severity: policyreport.Severity(e.Program.Settings.Severity),
 		}
 	}
-	slices.SortStableFunc(out, func(a, b policyreport.Result) int {
-		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Rule, b.Rule))
-	})
-	return out, policyreport.Summary{Pass: sum.Pass, Fail: sum.Fail, Warn: sum.Warn, Error: sum.Error, Skip: sum.Skip}
+	Sort(out)
+	return out
 }
 
 // cut shortens a text to maxMessage bytes, between letters.

@@ -6,42 +6,95 @@ import (
 	"slices"
 	"strconv"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/report"
 )
 
 // seed makes the digests of this process.
 var seed = maphash.MakeSeed()
 
-// digest stands for what a report says, and of what: everything but the times of its results.
-func digest(owner metav1.OwnerReference, c *policyreport.ReportContent) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	text := func(all ...string) {
-		for _, t := range all { // lengths keep neighbours apart
-			_, _ = h.WriteString(strconv.Itoa(len(t)))
-			_ = h.WriteByte(':')
-			_, _ = h.WriteString(t)
+// part stands for what a report says of one policy: the number of the policy above, a digest of its results below. It is
+// that small since there is one for each policy and resource of the cluster.
+type part uint64
+
+const digestBits = 44
+
+func (p part) policy() uint64 { return uint64(p) >> digestBits }
+
+// numbers gives policies numbers, for as long as the process runs.
+type numbers struct {
+	of  map[report.ID]uint64
+	ids map[uint64]report.ID
+}
+
+// number is the policy's number.
+func (n *numbers) number(id report.ID) uint64 {
+	if have, ok := n.of[id]; ok {
+		return have
+	}
+	number := uint64(len(n.of)+1) % (1 << (64 - digestBits))
+	n.of[id], n.ids[number] = number, id
+	return number
+}
+
+// only are the parts of the policies; nil for all.
+func (n *numbers) only(parts []part, policies map[report.ID]bool) []part {
+	if policies == nil {
+		return parts
+	}
+	var out []part
+	for _, p := range parts {
+		if policies[n.ids[p.policy()]] {
+			out = append(out, p)
 		}
 	}
-	number := func(all ...int) {
-		for _, n := range all {
-			text(strconv.Itoa(n))
+	return out
+}
+
+// parts stand for the results, policy by policy, but for the times; they are sorted. base is what the report says of its
+// resource.
+func (n *numbers) parts(base *report.Resource, results []policyreport.Result) []part {
+	digests := map[uint64]*digest{}
+	for i := range results {
+		number := n.number(report.RuleOf(&results[i]).ID())
+		d := digests[number]
+		if d == nil {
+			d = newDigest()
+			d.text(base.APIVersion, base.Kind, base.Namespace, base.Name, base.UID)
+			digests[number] = d
 		}
+		d.result(&results[i])
 	}
-	text(owner.APIVersion, owner.Kind, owner.Name, string(owner.UID))
-	if s := c.Scope; s != nil {
-		text(s.APIVersion, s.Kind, s.Namespace, s.Name, string(s.UID))
+	out := make([]part, 0, len(digests))
+	for number, d := range digests {
+		out = append(out, part(number<<digestBits|d.Sum64()>>(64-digestBits)))
 	}
-	number(c.Summary.Pass, c.Summary.Fail, c.Summary.Warn, c.Summary.Error, c.Summary.Skip, len(c.Results))
-	for i := range c.Results {
-		r := &c.Results[i]
-		text(r.Source, r.Policy, r.Rule, r.Message, string(r.Result), strconv.FormatBool(r.Scored), r.Category, string(r.Severity))
-		number(len(r.Properties), len(r.Resources))
-		for _, k := range slices.Sorted(maps.Keys(r.Properties)) {
-			text(k, r.Properties[k])
-		}
+	slices.Sort(out)
+	return out
+}
+
+// digest adds up what is fed to it.
+type digest struct{ maphash.Hash }
+
+func newDigest() *digest {
+	d := &digest{}
+	d.SetSeed(seed)
+	return d
+}
+
+func (d *digest) text(all ...string) {
+	for _, t := range all { // lengths keep neighbours apart
+		_, _ = d.WriteString(strconv.Itoa(len(t)))
+		_ = d.WriteByte(':')
+		_, _ = d.WriteString(t)
 	}
-	return h.Sum64()
+}
+
+// result feeds everything but the time.
+func (d *digest) result(r *policyreport.Result) {
+	d.text(r.Source, r.Policy, r.Rule, r.Message, string(r.Result), strconv.FormatBool(r.Scored), r.Category, string(r.Severity))
+	d.text(strconv.Itoa(len(r.Properties)), strconv.Itoa(len(r.Resources)))
+	for _, k := range slices.Sorted(maps.Keys(r.Properties)) {
+		d.text(k, r.Properties[k])
+	}
 }

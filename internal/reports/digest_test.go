@@ -1,48 +1,58 @@
 package reports
 
 import (
+	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/report"
 )
 
 // Times alone are no change of a report; everything else is.
-func TestDigest(t *testing.T) {
-	of := func(change func(o *metav1.OwnerReference, c *policyreport.ReportContent)) uint64 {
-		o := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}
-		c := policyreport.ReportContent{
-			Scope: &corev1.ObjectReference{Kind: "Pod", Name: "p"}, Summary: policyreport.Summary{Fail: 1},
-			Results: []policyreport.Result{{
-				Policy: "a", Rule: "r", Message: "m", Result: "fail", Scored: true, Properties: map[string]string{"k": "v", "l": "w"},
-				Timestamp: metav1.Timestamp{Seconds: 1},
-			}},
-		}
-		change(&o, &c)
-		return digest(o, &c)
+func TestParts(t *testing.T) {
+	n := numbers{of: map[report.ID]uint64{}, ids: map[uint64]report.ID{}}
+	of := func(change func(r *report.Resource, results []policyreport.Result) []policyreport.Result) []part {
+		r := report.Resource{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}
+		results := []policyreport.Result{{
+			Policy: "a", Rule: "r", Message: "m", Result: "fail", Scored: true, Properties: map[string]string{"k": "v", "l": "w"},
+			Timestamp: metav1.Timestamp{Seconds: 1},
+		}, {Policy: "b"}}
+		results = change(&r, results)
+		return n.parts(&r, results)
 	}
-	base := of(func(*metav1.OwnerReference, *policyreport.ReportContent) {})
+	type change = func(r *report.Resource, results []policyreport.Result) []policyreport.Result
+	set := func(f func(r *report.Resource, first *policyreport.Result)) change {
+		return func(r *report.Resource, results []policyreport.Result) []policyreport.Result {
+			f(r, &results[0])
+			return results
+		}
+	}
+	nothing := set(func(*report.Resource, *policyreport.Result) {})
+	base := of(nothing)
 	for name, c := range map[string]struct {
-		change func(o *metav1.OwnerReference, c *policyreport.ReportContent)
+		change change
 		same   bool
 	}{
-		"nothing":    {func(*metav1.OwnerReference, *policyreport.ReportContent) {}, true},
-		"time":       {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results[0].Timestamp.Seconds = 2 }, true},
-		"owner":      {func(o *metav1.OwnerReference, _ *policyreport.ReportContent) { o.UID = "x" }, false},
-		"scope":      {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Scope = nil }, false},
-		"summary":    {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Summary.Fail = 0 }, false},
-		"no results": {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results = nil }, false},
-		"message":    {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results[0].Message = "n" }, false},
-		"result":     {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results[0].Result = "warn" }, false},
-		"scored":     {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results[0].Scored = false }, false},
-		"severity":   {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results[0].Severity = "low" }, false},
-		"properties": {func(_ *metav1.OwnerReference, c *policyreport.ReportContent) { c.Results[0].Properties["k"] = "x" }, false},
+		"nothing":    {nothing, true},
+		"time":       {set(func(_ *report.Resource, r *policyreport.Result) { r.Timestamp.Seconds = 2 }), true},
+		"owner":      {set(func(o *report.Resource, _ *policyreport.Result) { o.Name = "x" }), false},
+		"no results": {func(*report.Resource, []policyreport.Result) []policyreport.Result { return nil }, false},
+		"fewer":      {func(_ *report.Resource, r []policyreport.Result) []policyreport.Result { return r[1:] }, false},
+		"message":    {set(func(_ *report.Resource, r *policyreport.Result) { r.Message = "n" }), false},
+		"result":     {set(func(_ *report.Resource, r *policyreport.Result) { r.Result = "warn" }), false},
+		"scored":     {set(func(_ *report.Resource, r *policyreport.Result) { r.Scored = false }), false},
+		"severity":   {set(func(_ *report.Resource, r *policyreport.Result) { r.Severity = "low" }), false},
+		"properties": {set(func(_ *report.Resource, r *policyreport.Result) { r.Properties["k"] = "x" }), false},
+		"source":     {set(func(_ *report.Resource, r *policyreport.Result) { r.Source = "x" }), false},
 	} {
-		if got := of(c.change) == base; got != c.same {
+		if got := slices.Equal(of(c.change), base); got != c.same {
 			t.Errorf("%s: says the same: %v, want %v", name, got, c.same)
 		}
+	}
+	if got := n.only(base, map[report.ID]bool{{Policy: "b"}: true}); len(got) != 1 || got[0].policy() != n.number(report.ID{Policy: "b"}) {
+		t.Errorf("of one policy %v, among %v", got, base)
 	}
 }
 

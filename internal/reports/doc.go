@@ -3,11 +3,13 @@
 //
 //	w := reports.New(reports.Options{Client: client, Metadata: client, Again: scanner.Again, …})
 //	go w.Run(ctx, ready)
-//	changed, err := w.Put(ctx, outcome)
+//	changed, err := w.Put(ctx, outcome, judged) // what scans find
+//	changed, err := w.Add(ctx, resource, results) // what was found elsewhere
 //
-// A report is written only when what it says changes: times alone are no change. Reports that somebody else changes or
-// deletes are noticed, and Again is asked for what they should say. What is kept of a report is a hash of what it says
-// and the version that was written.
+// A report is written only when what it says changes: times alone are no change. Put replaces what scans found of the policies
+// that were judged by, and leaves what Add put beside it. Reports that somebody else changes or deletes are noticed, and Again is
+// asked for what they should say. What is kept of a report is the version that was written, and a hash of what it says for
+// each policy. Reports are PolicyReports of wgpolicyk8s.io, or Reports of openreports.io (Form).
 //
 // The package judges nothing (package scan does) and words nothing (package report does).
 //

@@ -13,14 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/report"
 )
-
-// followed are the kinds of reports.
-var followed = []schema.GroupVersionResource{
-	policyreport.GroupVersion.WithResource("policyreports"), policyreport.GroupVersion.WithResource("clusterpolicyreports"),
-}
 
 // pageSize is how many reports are listed at once, as metadata.
 const pageSize = 500
@@ -40,7 +34,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) {
 	w.known = map[string]*state{}
 	w.mu.Unlock()
 	var running, listed sync.WaitGroup
-	for _, gvr := range followed {
+	for _, gvr := range []schema.GroupVersionResource{w.o.Form.Namespaced, w.o.Form.Cluster} {
 		listed.Add(1)
 		running.Go(func() { w.follow(ctx, w.o.Metadata.Resource(gvr), gvr, sync.OnceFunc(listed.Done)) })
 	}
@@ -59,7 +53,7 @@ func (w *Writer) follow(ctx context.Context, r metadata.Getter, gvr schema.Group
 	defer ready()
 	pause := firstPause
 	for ctx.Err() == nil {
-		version, err := w.list(ctx, r, gvr.Resource == "clusterpolicyreports")
+		version, err := w.list(ctx, r, gvr == w.o.Form.Cluster)
 		if err == nil {
 			ready()
 			pause = firstPause
@@ -173,7 +167,7 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 	st := w.known[m.Name]
 	fresh := st == nil
 	if fresh {
-		st = &state{namespace: m.Namespace}
+		st = &state{namespace: w.shared(m.Namespace)}
 		w.known[m.Name] = st
 	}
 	strange := false
@@ -184,9 +178,7 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 		}
 	case fresh || newer(m.ResourceVersion, st.version):
 		st.version, st.told, strange = m.ResourceVersion, false, true
-		if len(m.OwnerReferences) > 0 {
-			st.owner = m.OwnerReferences[0]
-		}
+		w.owned(st, m.OwnerReferences)
 	}
 	again := *st
 	w.mu.Unlock()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +25,8 @@ type Options struct {
 	// Client reads and writes reports past any cache; Metadata lists and watches them.
 	Client   client.Client
 	Metadata metadata.Interface
+	// Form is the API that reports are written in: PolicyReports or OpenReports.
+	Form Form
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed report.Allowed
 	// Again is asked to judge a resource again, whose report somebody else changed or deleted. It must not wait.
@@ -34,55 +36,62 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Writer writes the reports of the resources. It is safe for several goroutines, but one resource is for one at a time.
+// Writer writes the reports of the resources. It is safe for several goroutines.
 type Writer struct {
 	o Options
+	// resources are for one goroutine at a time.
+	resources [256]sync.Mutex
 
-	mu    sync.Mutex
-	known map[string]*state // by UID of the resource, which is the name of the report
-}
-
-// state is what is known of a report that exists.
-type state struct {
-	namespace string
-	version   string // the newest that was seen
-	owner     metav1.OwnerReference
-	// digest stands for what the report says; it counts where told is set.
-	digest uint64
-	told   bool
-	// writing: a write is on its way, and newer versions that are seen meanwhile may be its own. foreign is the newest of
-	// those.
-	writing bool
-	foreign string
+	mu      sync.Mutex
+	known   map[string]*state // by UID of the resource, which is the name of the report
+	numbers numbers
+	texts   map[string]string
+	rules   map[report.Rule]*report.Rule
 }
 
 // New returns a Writer that knows no reports yet.
-func New(o Options) *Writer { return &Writer{o: o, known: map[string]*state{}} }
+func New(o Options) *Writer {
+	return &Writer{
+		o: o, known: map[string]*state{}, texts: map[string]string{}, rules: map[report.Rule]*report.Rule{},
+		numbers: numbers{of: map[report.ID]uint64{}, ids: map[uint64]report.ID{}},
+	}
+}
+
+// alone waits until nobody else writes about the resource; the caller says when it is done.
+func (w *Writer) alone(uid string) (done func()) {
+	m := &w.resources[maphash.String(seed, uid)%uint64(len(w.resources))]
+	m.Lock()
+	return m.Unlock
+}
 
 // conflicts is how often a write is tried again that somebody else was faster with.
 const conflicts = 3
 
-// Put makes the report of the request's object say what the outcome holds; without results there is no report. It says
-// whether that changed anything.
-func (w *Writer) Put(ctx context.Context, out policy.Outcome) (changed bool, err error) {
+// Put makes the report of the request's object say what the outcome holds, in the place of what the outcome covers; without
+// results there is no report. It says whether that changed anything.
+func (w *Writer) Put(ctx context.Context, out policy.Outcome, judged report.Judged) (changed bool, err error) {
 	resource := report.ResourceOf(out.Request)
 	if resource.UID == "" {
 		return false, nil // nothing can be owned by it
 	}
-	entries := w.o.Allowed.Keep(report.Entries(out, report.Options{}))
-	if len(entries) == 0 {
-		return w.remove(ctx, resource.UID)
-	}
-	results, summary := report.Results(entries, w.o.Now().Unix())
-	content := policyreport.ReportContent{Scope: resource.Scope(), Summary: summary, Results: results}
-	want := digest(resource.Owner(), &content)
-	if w.says(resource.UID, want) {
+	results := report.Results(w.o.Allowed.Keep(report.Entries(out, report.Options{})), w.o.Now().Unix())
+	defer w.alone(resource.UID)()
+	return w.put(ctx, resource, results, &judged)
+}
+
+// put is Put for a resource that is held alone.
+func (w *Writer) put(ctx context.Context, resource *report.Resource, results []policyreport.Result, judged *report.Judged) (changed bool, err error) {
+	w.mu.Lock()
+	want := w.numbers.parts(resource, results)
+	st := w.known[resource.UID]
+	w.mu.Unlock()
+	if st == nil && len(results) == 0 || w.says(resource.UID, want, judged) {
 		return false, nil
 	}
-	st := w.begin(resource)
+	st = w.begin(resource)
 	defer func() { w.end(resource.UID, st) }()
 	for range conflicts {
-		changed, err = w.write(ctx, resource, &content, want, st)
+		changed, err = w.merge(ctx, resource, results, judged, want, st)
 		switch {
 		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && !namespaceGone(err):
 			w.forgetVersion(st)
@@ -104,170 +113,98 @@ func namespaceGone(err error) bool {
 	return errors.As(err, &s) && apierrors.IsNotFound(err) && s.Status().Details != nil && s.Status().Details.Kind == "namespaces"
 }
 
-// says reports whether the report is known to say just that.
-func (w *Writer) says(uid string, want uint64) bool {
+// merge makes the report hold the results and what it held besides, and writes it unless it says all that already.
+func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policyreport.Result, judged *report.Judged, want []part, st *state) (changed bool, err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	st := w.known[uid]
-	return st != nil && st.told && st.version != "" && st.digest == want
-}
-
-// begin says that a write is on its way. The state has no version when no report is known.
-func (w *Writer) begin(r *report.Resource) *state {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	st := w.known[r.UID]
-	if st == nil {
-		st = &state{namespace: r.Namespace, owner: r.Owner()}
-		w.known[r.UID] = st
-	}
-	st.writing, st.foreign = true, ""
-	return st
-}
-
-// end takes in what was seen during the write.
-func (w *Writer) end(uid string, st *state) {
-	w.mu.Lock()
-	st.writing = false
-	if st.version == "" {
-		delete(w.known, uid)
-	}
-	strange := newer(st.foreign, st.version)
-	if strange {
-		st.version, st.told = st.foreign, false
-	}
+	version, told, alone := st.version, st.told, len(st.others) == 0
 	w.mu.Unlock()
-	if strange {
-		w.again(uid, st)
-	}
-}
-
-// forgetVersion makes the next write look first.
-func (w *Writer) forgetVersion(st *state) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	st.version, st.told = "?", false
-}
-
-// write creates the report, or updates it unless it says all that already.
-func (w *Writer) write(ctx context.Context, r *report.Resource, content *policyreport.ReportContent, want uint64, st *state) (bool, error) {
-	w.mu.Lock()
-	version, told := st.version, st.told
-	w.mu.Unlock()
-	object, into := newReport(r)
-	*into = *content
-	if version != "" && !told {
-		existing, found := newReport(r)
+	now := state{version: version, told: judged.Policies == nil || told}
+	all := results
+	// What nobody else wrote to need not be read, when all of it is replaced.
+	if version != "" && !(told && alone && judged.Policies == nil) {
+		existing := w.o.Form.report(r)
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 		switch {
 		case apierrors.IsNotFound(err):
-			version = ""
+			now.version = ""
 		case err != nil:
 			return false, err
 		default:
-			version = existing.GetResourceVersion()
-			if owners := existing.GetOwnerReferences(); len(owners) == 1 && existing.GetLabels()[report.ManagedLabel] == report.ManagedValue &&
-				digest(owners[0], found) == want {
-				w.wrote(st, r, version, want)
+			held := split(w.o.Form.content(existing).Results, judged)
+			now.version, now.others = existing.GetResourceVersion(), w.rulesOf(held.others)
+			all = slices.Concat(results, held.others, held.unjudged)
+			w.mu.Lock()
+			same := slices.Equal(w.numbers.parts(r, held.replaced), want)
+			w.mu.Unlock()
+			if same && intact(existing, r) {
+				w.wrote(st, r, &now, want, judged)
 				return false, nil
 			}
 		}
 	}
-	var err error
-	if version == "" {
+	if len(all) == 0 {
+		return w.remove(ctx, r, st)
+	}
+	report.Sort(all)
+	object := w.o.Form.report(r)
+	w.o.Form.fill(object, &policyreport.ReportContent{Scope: r.Scope(), Summary: report.Summarize(all), Results: all})
+	if now.version == "" {
 		err = w.o.Client.Create(ctx, object)
 	} else {
-		object.SetResourceVersion(version)
+		object.SetResourceVersion(now.version)
 		err = w.o.Client.Update(ctx, object)
 	}
 	if err != nil {
 		return false, err
 	}
-	w.wrote(st, r, object.GetResourceVersion(), want)
+	now.version = object.GetResourceVersion()
+	w.wrote(st, r, &now, want, judged)
 	return true, nil
 }
 
-func (w *Writer) wrote(st *state, r *report.Resource, version string, want uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	st.version, st.digest, st.told, st.owner, st.namespace = version, want, true, r.Owner(), r.Namespace
+// held are the results of a report by what becomes of them.
+type held struct{ replaced, unjudged, others []policyreport.Result }
+
+// split tells the results that an outcome replaces from those of policies that scans judge by, and from those of others.
+func split(results []policyreport.Result, judged *report.Judged) held {
+	var h held
+	for _, r := range results {
+		rule := report.RuleOf(&r)
+		switch {
+		case judged.Elsewhere != nil && judged.Elsewhere(rule):
+			h.others = append(h.others, r)
+		case judged.Replaces(rule):
+			h.replaced = append(h.replaced, r)
+		default:
+			h.unjudged = append(h.unjudged, r)
+		}
+	}
+	return h
 }
 
-// newReport is the report of the resource without content, and where that goes.
-func newReport(r *report.Resource) (client.Object, *policyreport.ReportContent) {
-	meta := metav1.ObjectMeta{
-		Name: r.UID, Namespace: r.Namespace, Labels: map[string]string{report.ManagedLabel: report.ManagedValue},
-		OwnerReferences: []metav1.OwnerReference{r.Owner()},
+// wrote takes in what the report says now.
+func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, judged *report.Judged) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st.of(r)
+	st.version, st.told, st.others = now.version, now.told, now.others
+	if judged.Policies == nil {
+		st.parts = want
+		return
 	}
-	if r.Namespace == "" {
-		o := &policyreport.ClusterPolicyReport{ObjectMeta: meta}
-		return o, &o.ReportContent
-	}
-	o := &policyreport.PolicyReport{ObjectMeta: meta}
-	return o, &o.ReportContent
+	kept := slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return judged.Policies[w.numbers.ids[p.policy()]] })
+	st.parts = append(kept, want...)
+	slices.Sort(st.parts)
 }
 
 // remove deletes the report of the resource, if there is one.
-func (w *Writer) remove(ctx context.Context, uid string) (bool, error) {
-	w.mu.Lock()
-	st := w.known[uid]
-	w.mu.Unlock()
-	if st == nil {
-		return false, nil
-	}
-	object, _ := newReport(&report.Resource{UID: uid, Namespace: st.namespace})
+func (w *Writer) remove(ctx context.Context, r *report.Resource, st *state) (bool, error) {
+	object := w.o.Form.report(r)
 	if err := w.o.Client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("delete the report %s: %w", uid, err)
+		return false, fmt.Errorf("delete the report %s: %w", r.UID, err)
 	}
 	w.mu.Lock()
-	delete(w.known, uid)
+	st.version = "" // end forgets it
 	w.mu.Unlock()
 	return true, nil
-}
-
-// Prune deletes the reports of resources whose kinds are not scanned any longer.
-func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool) error {
-	var gone []string
-	w.mu.Lock()
-	for uid, st := range w.known {
-		if st.owner.Kind != "" && !scanned(groupKind(st.owner)) {
-			gone = append(gone, uid)
-		}
-	}
-	w.mu.Unlock()
-	var errs []error
-	for _, uid := range gone {
-		if _, err := w.remove(ctx, uid); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func groupKind(o metav1.OwnerReference) schema.GroupKind {
-	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind()
-}
-
-// Reports is the number of reports that are known to exist.
-func (w *Writer) Reports() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.known)
-}
-
-func (w *Writer) again(uid string, st *state) {
-	if st.owner.Kind != "" {
-		w.o.Again(groupKind(st.owner), st.namespace, st.owner.Name, uid)
-	}
-}
-
-// newer reports whether version a was written after b. Versions that are no numbers are not compared: another one is
-// taken for a newer one.
-func newer(a, b string) bool {
-	if a == "" || a == b {
-		return false
-	}
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX != nil || errY != nil || x > y
 }

@@ -46,23 +46,12 @@ func scannable(p *policy.Program, r *policy.Rule) bool {
 	return unknown || !n.User && !n.Roles
 }
 
-// set is a kind with the policies that name it. It is immutable.
-type set struct {
-	resource Resource
-	snapshot *catalog.Snapshot
-	programs []*policy.Program
-	// revision is another one as soon as the policies are.
-	revision uint64
-	// namespaceLabels: some rule looks at the labels of namespaces.
-	namespaceLabels bool
-}
-
 // kinds are the kinds to scan. A resource that is served in several versions is scanned in one.
 type kinds map[schema.GroupResource]*set
 
 // plan finds the kinds to scan. What could not be found out is the error; the other kinds are there.
 func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (kinds, error) {
-	out := kinds{}
+	out, rules := kinds{}, rulesOf(s)
 	var errs []error
 	for _, p := range s.Programs() {
 		for _, r := range p.Rules {
@@ -81,7 +70,7 @@ func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (ki
 					if wildcard.Has(t.Kind) && unreported(resource) || resource.Kind == "Event" {
 						continue
 					}
-					out.add(resource, s, p, r)
+					out.add(resource, s, rules, p, r)
 				}
 			}
 		}
@@ -90,10 +79,10 @@ func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (ki
 }
 
 // add files a rule under the kind.
-func (k kinds) add(resource Resource, s *catalog.Snapshot, p *policy.Program, r *policy.Rule) {
+func (k kinds) add(resource Resource, s *catalog.Snapshot, rules rules, p *policy.Program, r *policy.Rule) {
 	entry := k[resource.GroupResource()]
 	if entry == nil {
-		entry = &set{resource: resource, snapshot: s}
+		entry = &set{resource: resource, snapshot: s, rules: rules}
 		k[resource.GroupResource()] = entry
 	}
 	if !slices.Contains(entry.programs, p) {
@@ -108,22 +97,6 @@ func perGroup(found []Resource) []Resource {
 	for _, r := range found {
 		if !slices.ContainsFunc(out, func(o Resource) bool { return o.GroupResource() == r.GroupResource() }) {
 			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// selections are the policies to judge the request by.
-func (s *set) selections(req *policy.Request) []policy.Selection {
-	all := s.snapshot.For(req, catalog.Route{Stages: policy.StageValidate})
-	out := make([]policy.Selection, 0, len(all))
-	for _, sel := range all {
-		// The list is shared, and nearly always all of it is wanted.
-		if i := slices.IndexFunc(sel.Rules, func(r *policy.Rule) bool { return !scannable(sel.Program, r) }); i >= 0 {
-			sel.Rules = slices.DeleteFunc(slices.Clone(sel.Rules), func(r *policy.Rule) bool { return !scannable(sel.Program, r) })
-		}
-		if len(sel.Rules) > 0 {
-			out = append(out, sel)
 		}
 	}
 	return out

@@ -135,7 +135,7 @@ spec:
 	s := &set{resource: served[1], snapshot: catalog.NewStatic([]*policy.Program{p})}
 	req := &policy.Request{Origin: policy.FromScan, Operation: policy.Create, GVK: served[1].GVK(), Object: value.Of(map[string]any{})}
 	for range 2 {
-		got := s.selections(req)
+		got := s.selections(req, nil)
 		if len(got) != 1 || len(got[0].Rules) != 1 || got[0].Rules[0].Name != "scanned" {
 			t.Fatalf("%+v", got)
 		}

@@ -3,9 +3,7 @@ package scan
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,15 +14,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Sink takes what was found. Its methods may be called by several goroutines, for one resource by one at a time.
 type Sink interface {
-	// Put makes the results those that are reported of the resource, and says whether that changed anything.
-	Put(ctx context.Context, out policy.Outcome) (changed bool, err error)
-	// Prune forgets what is reported of kinds that are not scanned any longer.
-	Prune(ctx context.Context, scanned func(schema.GroupKind) bool) error
+	// Put makes the results those that are reported of the resource, as far as judged goes, and says whether that changed
+	// anything.
+	Put(ctx context.Context, out policy.Outcome, judged report.Judged) (changed bool, err error)
+	// Prune forgets what is reported of kinds that are not scanned any longer and of rules that are gone, as far as it is
+	// for this process to judge.
+	Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules Rules, mine func(gk schema.GroupKind, namespace string) bool) error
+}
+
+// Rules tells of rules whose results reports hold.
+type Rules interface {
+	// Live reports whether the rule exists and is reported.
+	Live(report.Rule) bool
+	// Elsewhere reports whether it is live, and scans do not judge by it.
+	Elsewhere(report.Rule) bool
 }
 
 // Options of a Scanner. All are required, but for those that say so.
@@ -35,6 +44,8 @@ type Options struct {
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
 	Sink     Sink
+	// Share says what is for this process to judge; nil for everything.
+	Share Share
 
 	Root world.Root
 	Eval func(context.Context, engine.Input) policy.Outcome
@@ -172,36 +183,44 @@ func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
 			loopCtx, stop := context.WithCancel(ctx)
 			l.stop = stop
 			s.revision++
-			want.revision = s.revision
+			want.revision, want.changes = s.revision, []change{{revision: s.revision}}
 			l.set.Store(want)
 			s.o.Log.Info("kind scanned", "kind", at.String(), "policies", len(want.programs))
 			running.Go(func() { l.run(loopCtx) })
 			continue
 		}
-		old := l.set.Load()
-		want.revision = old.revision
-		same := slices.Equal(old.programs, want.programs)
-		if !same {
+		if want.after(l.set.Load(), s.revision+1) {
 			s.revision++
-			want.revision = s.revision
-		}
-		l.set.Store(want)
-		if !same {
+			l.set.Store(want)
 			l.poke()
+		} else {
+			l.set.Store(want)
 		}
 	}
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return s.o.Sink.Prune(ctx, func(gk schema.GroupKind) bool {
-		for _, k := range wanted {
-			if k.resource.GVK().GroupKind() == gk {
-				return true
+	return s.prune(ctx, wanted)
+}
+
+// prune has reports forget what is not judged any longer.
+func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
+	resources := map[schema.GroupKind]Resource{}
+	for _, k := range wanted {
+		resources[k.resource.GVK().GroupKind()] = k.resource
+	}
+	scanned := func(gk schema.GroupKind) bool { _, is := resources[gk]; return is }
+	var mine func(schema.GroupKind, string) bool
+	if s.o.Share != nil {
+		mine = func(gk schema.GroupKind, namespace string) bool {
+			if namespace != "" {
+				return s.o.Share.Holds(namespace)
 			}
+			return s.o.Share.Holds("/" + gk.String())
 		}
-		return false
-	})
+	}
+	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)
 }
 
 // Again judges a resource again, since what is reported of it is not what was found. It does not wait.
@@ -229,64 +248,4 @@ func (s *Scanner) NamespaceChanged(namespace string) {
 // unlistable reports whether the error says that the kind cannot be read at all.
 func unlistable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)
-}
-
-// loop scans one kind.
-type loop struct {
-	s    *Scanner
-	set  atomic.Pointer[set]
-	stop context.CancelFunc
-	wake chan struct{}
-
-	mu     sync.Mutex
-	orders []pending // what others want to be judged again
-
-	objects map[string]*object // by UID; used by run and, under known, by its workers
-	known   sync.Mutex
-	pending map[string]pending // by UID; used by run only, but for failed, under known
-	sweeps  uint64
-	named   bool // that the kind cannot be listed
-}
-
-// pending is a resource to look at; without a name all of the namespace.
-type pending struct{ namespace, name, uid string }
-
-// object is what is kept of a resource.
-type object struct {
-	namespace, name string
-	// hash is that of the content that was judged, meta that of what a watch shows of it.
-	hash, meta uint64
-	revision   uint64
-	sweep      uint64 // that has seen it last
-}
-
-func newLoop(s *Scanner) *loop {
-	return &loop{s: s, wake: make(chan struct{}, 1), objects: map[string]*object{}, pending: map[string]pending{}}
-}
-
-func (l *loop) poke() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// maxOrders bounds what may wait; with more, everything is looked at.
-const maxOrders = 10_000
-
-func (l *loop) again(p pending) {
-	l.mu.Lock()
-	if len(l.orders) < maxOrders {
-		l.orders = append(l.orders, p)
-	}
-	l.mu.Unlock()
-	l.poke()
-}
-
-func (l *loop) taken() []pending {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	orders := l.orders
-	l.orders = nil
-	return orders
 }

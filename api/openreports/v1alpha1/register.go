@@ -1,0 +1,21 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is openreports.io/v1alpha1.
+var GroupVersion = schema.GroupVersion{Group: "openreports.io", Version: "v1alpha1"}
+
+var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+// AddToScheme registers the kinds of this package, so that typed clients can read and write them.
+var AddToScheme = schemeBuilder.AddToScheme
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Report{}, &ReportList{}, &ClusterReport{}, &ClusterReportList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,90 @@
+package reports
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// Add puts results that were found elsewhere, by admission for instance, into the report of the resource: each in the place
+// of one of the same rule that is not newer, if there is one. It says whether that changed anything but times.
+func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyreport.Result) (changed bool, err error) {
+	if r.UID == "" || len(results) == 0 {
+		return false, nil
+	}
+	defer w.alone(r.UID)()
+	st := w.begin(r)
+	defer func() { w.end(r.UID, st) }()
+	for range conflicts {
+		changed, err = w.add(ctx, r, results, st)
+		switch {
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && !namespaceGone(err):
+			w.forgetVersion(st)
+			continue
+		case namespaceGone(err):
+			return false, nil // and the resource with it
+		}
+		return changed, err
+	}
+	return false, err
+}
+
+func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyreport.Result, st *state) (bool, error) {
+	w.mu.Lock()
+	version, told := st.version, st.told || st.version == ""
+	w.mu.Unlock()
+	var held []policyreport.Result
+	if version != "" {
+		existing := w.o.Form.report(r)
+		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
+		switch {
+		case apierrors.IsNotFound(err):
+			version, told = "", true
+		case err != nil:
+			return false, err
+		default:
+			version, held = existing.GetResourceVersion(), w.o.Form.content(existing).Results
+		}
+	}
+	all := report.Together(held, results)
+	if w.same(r, held, all) {
+		return false, nil
+	}
+	object := w.o.Form.report(r)
+	w.o.Form.fill(object, &policyreport.ReportContent{Scope: r.Scope(), Summary: report.Summarize(all), Results: all})
+	var err error
+	if version == "" {
+		err = w.o.Client.Create(ctx, object)
+	} else {
+		object.SetResourceVersion(version)
+		err = w.o.Client.Update(ctx, object)
+	}
+	if err != nil {
+		return false, err
+	}
+	others := w.rulesOf(results)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st.of(r)
+	st.version, st.told = object.GetResourceVersion(), told
+	for _, o := range others {
+		if !slices.Contains(st.others, o) {
+			st.others = append(st.others, o)
+		}
+		// What a scan said of the rule's policy is not what the report says any longer.
+		st.parts = slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return w.numbers.ids[p.policy()] == o.ID() })
+	}
+	return true, nil
+}
+
+// same reports whether two lists of results differ in their times alone.
+func (w *Writer) same(r *report.Resource, a, b []policyreport.Result) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(a) == len(b) && slices.Equal(w.numbers.parts(r, a), w.numbers.parts(r, b))
+}

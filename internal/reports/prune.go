@@ -1,0 +1,73 @@
+package reports
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/scan"
+)
+
+// Prune takes out of reports what nobody finds any longer: the results of scans of kinds that are not scanned, and those of
+// rules that are gone. mine says which resources are this process's; nil for all.
+func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
+	unscanned := &report.Judged{Elsewhere: rules.Elsewhere}
+	living := &report.Judged{Elsewhere: rules.Live}
+	var errs []error
+	for uid, st := range w.stale(scanned, rules) {
+		switch {
+		case mine != nil && !mine(st.groupKind(), st.namespace):
+		case !scanned(st.groupKind()):
+			errs = append(errs, w.reduce(ctx, st.resource(uid), unscanned))
+		default:
+			errs = append(errs, w.reduce(ctx, st.resource(uid), living))
+			w.forgetContent(uid) // what of it scans found is for the next of them to tell
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stale are the reports that may hold something to take out.
+func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) map[string]state {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := map[string]state{}
+	for uid, st := range w.known {
+		stale := false
+		if scanned(st.groupKind()) {
+			stale = slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Live(*r) })
+		} else if st.kind != "" {
+			stale = !st.told || len(st.parts) > 0 || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Elsewhere(*r) })
+		}
+		if stale {
+			out[uid] = *st
+		}
+	}
+	return out
+}
+
+// forgetContent makes the next write look first.
+func (w *Writer) forgetContent(uid string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if st := w.known[uid]; st != nil {
+		st.told, st.parts, st.others = false, nil, nil
+	}
+}
+
+// reduce leaves in a report what was found elsewhere.
+func (w *Writer) reduce(ctx context.Context, r *report.Resource, judged *report.Judged) error {
+	defer w.alone(r.UID)()
+	_, err := w.put(ctx, r, nil, judged)
+	return err
+}
+
+// Reports is the number of reports that are known to exist.
+func (w *Writer) Reports() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.known)
+}

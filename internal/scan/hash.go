@@ -1,0 +1,47 @@
+package scan
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// seed makes the hashes of this process.
+var seed = maphash.MakeSeed()
+
+// contentHash stands for what the policies look at (control plane reference §6.2): labels, annotations and everything
+// but metadata and status.
+func contentHash(o map[string]any) uint64 {
+	content := make(map[string]any, len(o)+2)
+	for k, v := range o {
+		if k != "metadata" && k != "status" {
+			content[k] = v
+		}
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	content["\x00labels"], content["\x00annotations"] = meta["labels"], meta["annotations"]
+	return maphash.Bytes(seed, value.AppendJSON(make([]byte, 0, 4096), content))
+}
+
+// metaHash stands for what a watch of metadata shows of the content: the generation, which the API server raises with the
+// spec, or for kinds that have none the version, which every write raises.
+func metaHash(version string, generation int64, labels, annotations map[string]string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	if generation > 0 {
+		version = "g" + strconv.FormatInt(generation, 10)
+	}
+	text := func(t string) { _, _ = h.WriteString(strconv.Itoa(len(t)) + ":" + t) }
+	text(version)
+	for _, m := range []map[string]string{labels, annotations} {
+		text(strconv.Itoa(len(m)))
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			text(k)
+			text(m[k])
+		}
+	}
+	return h.Sum64()
+}

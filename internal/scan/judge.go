@@ -1,0 +1,88 @@
+package scan
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// evalTimeout bounds the judging of one resource.
+const evalTimeout = 30 * time.Second
+
+// judge evaluates the policies for the object unless it was judged as it is by the same policies; where only some of them have
+// changed, by those. What is not for this process to judge is passed over.
+func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always bool) {
+	ctx, release, ok := l.hold(ctx, u.GetNamespace())
+	if !ok {
+		return
+	}
+	defer release()
+	s, uid := l.set.Load(), string(u.GetUID())
+	hash, meta := contentHash(u.Object), metaHash(u.GetResourceVersion(), u.GetGeneration(), u.GetLabels(), u.GetAnnotations())
+	l.known.Lock()
+	o := l.objects[uid]
+	if o == nil {
+		o = &object{namespace: u.GetNamespace(), name: u.GetName()}
+		l.objects[uid] = o
+	}
+	o.meta, o.sweep = meta, l.sweeps
+	current := o.revision == s.revision && o.hash == hash
+	judged := report.Judged{Elsewhere: s.rules.Elsewhere}
+	if o.revision != 0 && o.hash == hash && !always {
+		judged.Policies = s.since(o.revision)
+	}
+	l.known.Unlock()
+	if current && !always || ctx.Err() != nil {
+		return
+	}
+	if err := l.evaluate(ctx, s, u, judged); err != nil {
+		if ctx.Err() == nil {
+			l.s.o.Log.Warn("result not reported, will try again", "kind", u.GetKind(), "namespace", u.GetNamespace(), "name", u.GetName(), "error", err)
+		}
+		l.known.Lock()
+		o.revision = 0
+		l.pending[uid] = pending{u.GetNamespace(), u.GetName(), uid}
+		l.known.Unlock()
+		return
+	}
+	l.known.Lock()
+	o.revision, o.hash = s.revision, hash
+	l.known.Unlock()
+}
+
+// evaluate judges the object by what judged says, and reports what it found.
+func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructured, judged report.Judged) error {
+	o, gvk := &l.s.o, s.resource.GVK()
+	req := &policy.Request{
+		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: s.resource.GroupVersionResource,
+		Namespace: u.GetNamespace(), Name: u.GetName(), Object: value.Of(u.Object), Conf: o.Conf(),
+		ResolveNamespace: func(ctx context.Context) (map[string]string, error) { return o.Labels(ctx, u.GetNamespace()) },
+	}
+	out := policy.Outcome{Request: req}
+	if o.Skip == nil || !o.Skip(gvk, u.GetNamespace(), u.GetName()) {
+		l.s.workers <- struct{}{}
+		limited, cancel := context.WithTimeout(ctx, evalTimeout)
+		out = o.Eval(limited, engine.Input{
+			Selections: s.selections(req, judged.Policies), Request: req, Stages: policy.StageValidate, Root: o.Root, Now: o.Now,
+		})
+		cancel()
+		<-l.s.workers
+		if ctx.Err() != nil {
+			return ctx.Err() // what was not judged any more is no result
+		}
+	}
+	if o.Judged != nil && len(out.Results) > 0 {
+		o.Judged(&out)
+	}
+	changed, err := o.Sink.Put(ctx, out, judged)
+	if changed && o.Told != nil {
+		o.Told(&out)
+	}
+	return err
+}

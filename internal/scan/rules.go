@@ -1,0 +1,35 @@
+package scan
+
+import (
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// rules are those whose results are reported, and whether scans judge by them.
+type rules map[report.Rule]bool
+
+func rulesOf(s *catalog.Snapshot) rules {
+	out := rules{}
+	for _, p := range s.Programs() {
+		if _, off := p.Labels[disabledLabel]; off {
+			continue
+		}
+		for _, r := range p.Rules {
+			at := report.RuleIn(p, r)
+			out[at] = out[at] || scannable(p, r)
+		}
+	}
+	return out
+}
+
+// Live reports whether the rule exists and is reported.
+func (k rules) Live(r report.Rule) bool {
+	_, live := k[r]
+	return live
+}
+
+// Elsewhere reports whether the rule exists and is reported, and scans do not judge by it.
+func (k rules) Elsewhere(r report.Rule) bool {
+	scanned, live := k[r]
+	return live && !scanned
+}
