@@ -371,7 +371,6 @@ func TestRefused(t *testing.T) {
 		"namespaceOverride=kube-system":                                                          "leaves kube-system alone",
 		"crds.install=true,crds.groups.kyverno.policies=false":                                   "cannot do without this kind",
 		"features.policyException.enabled=true":                                                  "additional properties 'policyException' not allowed",
-		"singleProcess.enabled=true,cleanupController.enabled=false":                             "it needs cleanupController.enabled",
 		"singleProcess.enabled=true,cleanupController.deadManSeconds=60":                         "must not go with it",
 		"cleanupController.deadManSeconds=29":                                                    "must be 0, for never, or at least 30",
 		"singleProcess.enabled=true,cleanupController.service.port=8443":                         "service.port has to be the same",

@@ -88,13 +88,15 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s replicas", got)
 	}
 
-	// One process instead of two.
+	// One process instead of four.
 	run("upgrade", "kyverno", archives[0], "-f", filepath.Join(dir, "testdata", "single-process.yaml"), "--set", "config.preserve=false")
-	if got := ours("deployments"); got != deployments("admission", "background", "reports") {
+	if got := ours("deployments"); got != deployments("admission") {
 		t.Errorf("with singleProcess.enabled:\n%s", got)
 	}
-	if got := get("clusterrolebinding", "kyverno:cleanup-controller", "-o", "jsonpath={.subjects[*].name}"); got != "kyverno-admission-controller" {
-		t.Errorf("the cleanup controller's rights are those of %s", got)
+	for _, name := range []string{"background", "cleanup", "reports"} {
+		if got := get("clusterrolebinding", "kyverno:"+name+"-controller", "-o", "jsonpath={.subjects[*].name}"); got != "kyverno-admission-controller" {
+			t.Errorf("the %s controller's rights are those of %s", name, got)
+		}
 	}
 
 	run("uninstall", "kyverno", "--wait")

@@ -60,6 +60,37 @@
 {{- end }}
 {{- end -}}
 
+{{/* Flags of the controllers that judge: (list $ "admission-controller") */}}
+{{- define "ephor.evaluatorFlags" -}}
+{{- $root := index . 0 -}}
+{{- $features := include "ephor.features" . | fromYaml -}}
+- --enablePolicyException={{ $features.policyExceptions.enabled }}
+{{- with $features.policyExceptions.namespace }}
+- --exceptionNamespace={{ . }}
+{{- end }}
+{{- with $features.omitEvents.eventTypes }}
+- --omitEvents={{ join "," . }}
+{{- end }}
+{{- with $features.globalContext }}
+- --apiCallTimeout={{ .apiCallTimeout }}
+- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
+- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
+{{- end }}
+{{- with $root.Values.apiCallToken.hosts }}
+- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
+- --serviceTokenHosts={{ join "," . }}
+{{- end }}
+- --allowInsecureRegistry={{ $features.registryClient.allowInsecure }}
+{{- with $features.registryClient.credentialHelpers }}
+- --registryCredentialHelpers={{ join "," . }}
+{{- end }}
+{{- with include "ephor.pullSecrets" . | fromYamlArray }}
+{{- $names := list }}
+{{- range . }}{{ $names = append $names .name }}{{ end }}
+- --imagePullSecrets={{ join "," $names }}
+{{- end }}
+{{- end -}}
+
 {{- define "ephor.admissionFlags" -}}
 {{- $features := include "ephor.features" (list . "admission-controller") | fromYaml -}}
 - --webhookServerPort={{ .Values.admissionController.webhookServer.port }}
@@ -70,36 +101,11 @@
 {{- if $features.forceFailurePolicyIgnore.enabled }}
 - --forceFailurePolicyIgnore
 {{- end }}
-{{- with $features.omitEvents.eventTypes }}
-- --omitEvents={{ join "," . }}
-{{- end }}
-- --enablePolicyException={{ $features.policyExceptions.enabled }}
-{{- with $features.policyExceptions.namespace }}
-- --exceptionNamespace={{ . }}
-{{- end }}
 {{- if $features.protectManagedResources.enabled }}
 - --protectManagedResources
 {{- end }}
 {{- if $features.dumpPayload.enabled }}
 - --dumpPayload
-{{- end }}
-{{- with $features.globalContext }}
-- --apiCallTimeout={{ .apiCallTimeout }}
-- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
-- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
-{{- end }}
-{{- with $.Values.apiCallToken.hosts }}
-- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
-- --serviceTokenHosts={{ join "," . }}
-{{- end }}
-- --allowInsecureRegistry={{ $features.registryClient.allowInsecure }}
-{{- with $features.registryClient.credentialHelpers }}
-- --registryCredentialHelpers={{ join "," . }}
-{{- end }}
-{{- with include "ephor.pullSecrets" (list . "admission-controller") | fromYamlArray }}
-{{- $names := list }}
-{{- range . }}{{ $names = append $names .name }}{{ end }}
-- --imagePullSecrets={{ join "," $names }}
 {{- end }}
 {{- if .Values.reportsController.enabled }}
 - --reportsServiceAccountName={{ include "ephor.userName" (list . "reports-controller") }}
@@ -112,30 +118,9 @@
 {{- end }}
 {{- end -}}
 
-{{- define "ephor.backgroundFlags" -}}
-{{- $features := include "ephor.features" (list . "background-controller") | fromYaml -}}
-- --healthPort={{ .Values.backgroundController.server.port }}
-{{- with $features.omitEvents.eventTypes }}
-- --omitEvents={{ join "," . }}
-{{- end }}
-- --enablePolicyException={{ $features.policyExceptions.enabled }}
-{{- with $features.policyExceptions.namespace }}
-- --exceptionNamespace={{ . }}
-{{- end }}
-{{- with $features.globalContext }}
-- --apiCallTimeout={{ .apiCallTimeout }}
-- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
-- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
-{{- end }}
-{{- with $.Values.apiCallToken.hosts }}
-- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
-- --serviceTokenHosts={{ join "," . }}
-{{- end }}
-{{- end -}}
-
+{{/* Flags of the reports controller alone, in a process of its own or not. */}}
 {{- define "ephor.reportsFlags" -}}
 {{- $features := include "ephor.features" (list . "reports-controller") | fromYaml -}}
-- --healthPort={{ .Values.reportsController.server.port }}
 - --policyReports={{ $features.policyReports.enabled }}
 {{- with $features.backgroundScan }}
 - --backgroundScan={{ .enabled }}
@@ -154,26 +139,21 @@
 {{- if not .Values.reportsController.sanityChecks }}
 - --reportsCRDsSanityChecks=false
 {{- end }}
-{{- with $features.omitEvents.eventTypes }}
-- --omitEvents={{ join "," . }}
-{{- end }}
-- --enablePolicyException={{ $features.policyExceptions.enabled }}
-{{- with $features.policyExceptions.namespace }}
-- --exceptionNamespace={{ . }}
-{{- end }}
-{{- with $features.globalContext }}
-- --apiCallTimeout={{ .apiCallTimeout }}
-- --maxAPICallResponseLength={{ int64 .maxApiCallResponseLength }}
-- --maxGlobalContextEntries={{ int64 .maxGlobalContextEntries }}
-{{- end }}
-{{- with $.Values.apiCallToken.hosts }}
-- --serviceTokenFile=/var/run/secrets/kyverno/apicall/token
-- --serviceTokenHosts={{ join "," . }}
-{{- end }}
 {{- end -}}
 
-{{/* What `controller all` needs beside the flags of admission, which hold for both controllers. */}}
+{{/* What `controller all` needs beside the flags of admission, which hold for all controllers. */}}
 {{- define "ephor.singleProcessFlags" -}}
+{{- $without := list -}}
+{{- range $name := list "background" "reports" "cleanup" -}}
+{{- if not (index $.Values (printf "%sController" $name)).enabled }}{{ $without = append $without $name }}{{ end -}}
+{{- end -}}
+{{- if .Values.reportsController.enabled -}}
+{{ include "ephor.reportsFlags" . }}
+{{ end -}}
+{{- with $without -}}
+- --without={{ join "," . }}
+{{ end -}}
+{{- if .Values.cleanupController.enabled -}}
 {{- $of := list . "cleanup-controller" -}}
 {{- $features := include "ephor.features" $of | fromYaml -}}
 - --cleanupService={{ include "ephor.serviceName" $of }}
@@ -184,6 +164,7 @@
 {{- with .Values.cleanupController.maxDeletionsPerRun }}
 - --maxDeletionsPerRun={{ int64 . }}
 {{- end }}
+{{- end -}}
 {{- end -}}
 
 {{- define "ephor.cleanupFlags" -}}

@@ -41,9 +41,9 @@ kyverno
 {{- toYaml (index (index . 0).Values (camelcase (index . 1 | replace "-" "_") | untitle)) -}}
 {{- end -}}
 
-{{/* The component whose Pods run a controller: (list $ "cleanup-controller") → admission-controller when one process does both */}}
+{{/* The component whose Pods run a controller: (list $ "cleanup-controller") → admission-controller when one process does all */}}
 {{- define "ephor.host" -}}
-{{- ternary "admission-controller" (index . 1) (and (index . 0).Values.singleProcess.enabled (eq (index . 1) "cleanup-controller")) -}}
+{{- ternary "admission-controller" (index . 1) (index . 0).Values.singleProcess.enabled -}}
 {{- end -}}
 
 {{/* Not empty for a controller that is enabled and has Pods of its own. */}}

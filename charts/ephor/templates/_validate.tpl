@@ -9,11 +9,8 @@
 {{- if and .Values.crds.install (not .Values.crds.groups.kyverno.policies) -}}
 {{- fail "crds.groups.kyverno.policies=false: the admission controller cannot do without this kind" -}}
 {{- end -}}
-{{- if .Values.singleProcess.enabled -}}
+{{- if and .Values.singleProcess.enabled .Values.cleanupController.enabled -}}
 {{- $cleanup := .Values.cleanupController -}}
-{{- if not $cleanup.enabled -}}
-{{- fail "singleProcess.enabled puts the cleanup controller into the admission controller's process: it needs cleanupController.enabled" -}}
-{{- end -}}
 {{- if $cleanup.deadManSeconds -}}
 {{- fail "cleanupController.deadManSeconds: whoever is to notice that admission is gone must not go with it; it needs singleProcess.enabled=false" -}}
 {{- end -}}
