@@ -66,6 +66,7 @@ const (
 	nameUpdateRequestsWaiting = "ephor_updaterequest_backlog"
 	nameCleanupStopped        = "ephor_cleanup_runs_stopped"
 	nameTTLStopped            = "ephor_ttl_rounds_stopped"
+	nameReportsUnsent         = "ephor_reports_unsent"
 	nameOverflow              = "ephor_metric_overflow"
 )
 
@@ -136,6 +137,8 @@ var declared = []Instrument{
 		Help: "runs of cleanup policies that deleted nothing because it would have been more than --maxDeletionsPerRun"},
 	{Name: nameTTLStopped, Kind: Counter, Labels: ttlLabels[1:], Ours: true,
 		Help: "rounds in which nothing was deleted because the TTL of more than --maxDeletionsPerRun objects was over"},
+	{Name: nameReportsUnsent, Kind: Counter, Labels: []string{"reason"}, Ours: true,
+		Help: "resources whose results were not sent to the reports controller, by reason: no reports controller (nobody has taken results away for five minutes), queue full, not written", Query: `sum by (reason) (increase(ephor_reports_unsent_total[1h]))`},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }

@@ -36,6 +36,7 @@ type Metrics struct {
 	serverOut, changes, queries, reconcile, requeue      *family
 	drop, deprecated, eventsDropped, auditsDropped       *family
 	breaker, breakerDrops, updateFailed, updateRequests  *family
+	reportsUnsent                                        *family
 	updateWaiting, certificate, cleanupDeleted           *family
 	cleanupErrors, deletingDeleted, deletingErrors       *family
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
@@ -76,6 +77,7 @@ func NewMetrics(o Options) *Metrics {
 	m.queries, m.reconcile, m.requeue, m.drop = get(nameQueries), get(nameReconcile), get(nameRequeue), get(nameDrop)
 	m.deprecated, m.eventsDropped, m.auditsDropped = get(nameDeprecated), get(nameEventsDropped), get(nameAuditsDropped)
 	m.breaker, m.breakerDrops = get(nameBreaker), get(nameBreakerDrops)
+	m.reportsUnsent = get(nameReportsUnsent)
 	m.updateRequests, m.updateFailed, m.updateWaiting = get(nameUpdateRequests), get(nameUpdateRequestsFailed), get(nameUpdateRequestsWaiting)
 	m.certificate, m.overflow = get(nameCertificate), get(nameOverflow)
 	m.cleanupDeleted, m.cleanupErrors = get(nameCleanupDeleted), get(nameCleanupErrors)
@@ -325,5 +327,12 @@ func (m *Metrics) Breaker(circuit string, dropped bool) {
 	m.breaker.with(circuit).add(1)
 	if dropped {
 		m.breakerDrops.with(circuit).add(1)
+	}
+}
+
+// ReportUnsent counts a resource whose results were not sent to the reports controller, and why.
+func (m *Metrics) ReportUnsent(why string) {
+	if m != nil {
+		m.reportsUnsent.with(why).add(1)
 	}
 }

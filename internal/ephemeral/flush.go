@@ -1,0 +1,150 @@
+package ephemeral
+
+import (
+	"context"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// Report is what is sent about one resource.
+type Report struct {
+	Resource report.Resource // the name is empty where the API server has still to make one up
+	GVR      schema.GroupVersionResource
+	// Policies are those that the results come from: label and version.
+	Policies map[string]string
+	Results  []policyreport.Result
+}
+
+// Store keeps Reports where the reports controller finds them.
+type Store interface {
+	// Write keeps the report, together with what is kept of the resource already. It says whether it kept the report back
+	// because there are too many.
+	Write(ctx context.Context, r *Report) (full bool, err error)
+}
+
+// flush writes what is ready, the oldest first.
+func (w *Writer) flush(ctx context.Context, ready func(*pending, time.Time) bool) {
+	now := w.Now()
+	var todo []*pending
+	w.mu.Lock()
+	for _, p := range w.waiting {
+		if ready(p, now) {
+			todo = append(todo, p)
+		}
+	}
+	w.mu.Unlock()
+	slices.SortFunc(todo, func(a, b *pending) int { return a.due.Compare(b.due) })
+	for _, p := range todo {
+		if ctx.Err() != nil {
+			return // what is left is written by the last flush, or lost with the process
+		}
+		w.write(ctx, p, now)
+	}
+}
+
+// write sends what waits of a resource, unless just that was sent a short time ago.
+func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
+	w.mu.Lock()
+	r := p.report()
+	said := saying(r.Results)
+	if at, same := w.sent.same(r.Resource.UID, said); same && now.Sub(at) < repeatAfter && !w.closed {
+		p.due = at.Add(repeatAfter)
+		w.mu.Unlock()
+		return
+	}
+	delete(w.waiting, r.Resource.UID)
+	w.bytes -= p.bytes
+	w.sent.keep(r.Resource.UID, said, now)
+	w.mu.Unlock()
+
+	full, err := w.Store.Write(ctx, r)
+	w.Observer.Asked(full)
+	if err == nil && !full {
+		return
+	}
+	w.mu.Lock()
+	w.sent.drop(r.Resource.UID)
+	w.mu.Unlock()
+	if err != nil {
+		w.Observer.Unsent(NotWritten)
+		w.Log.Warn("results were not sent to the reports controller", "kind", r.Resource.Kind, "namespace", r.Resource.Namespace, "name", r.Resource.Name, "error", err)
+	}
+}
+
+// report is what waits, as it is sent.
+func (p *pending) report() *Report {
+	r := &Report{Resource: p.resource, GVR: p.gvr, Policies: map[string]string{}}
+	for _, part := range p.parts {
+		r.Results = append(r.Results, report.Results(part.entries, part.seconds)...)
+		for i := range part.entries {
+			label(r.Policies, &part.entries[i])
+		}
+	}
+	report.Sort(r.Results)
+	return r
+}
+
+// seed makes the digests of this process.
+var seed = maphash.MakeSeed()
+
+// saying stands for what results say, but for when they were found.
+func saying(results []policyreport.Result) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	text := func(all ...string) {
+		for _, t := range all { // lengths keep neighbours apart
+			_, _ = h.WriteString(strconv.Itoa(len(t)) + ":" + t)
+		}
+	}
+	for i := range results {
+		x := &results[i]
+		text(x.Policy, x.Rule, string(x.Result), x.Message)
+		text(properties(x.Properties)...)
+	}
+	return h.Sum64()
+}
+
+func properties(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for k, v := range m {
+		out = append(out, strconv.Itoa(len(k))+":"+k+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// memory is what was sent last of each resource: of the latest ones, some of them longer.
+type memory struct{ recent, older map[string]saidAt }
+
+type saidAt struct {
+	said uint64
+	at   time.Time
+}
+
+// same reports whether just that was sent last, and when.
+func (m *memory) same(uid string, said uint64) (at time.Time, same bool) {
+	last, known := m.recent[uid]
+	if !known {
+		last = m.older[uid]
+	}
+	return last.at, !last.at.IsZero() && last.said == said
+}
+
+func (m *memory) keep(uid string, said uint64, at time.Time) {
+	if m.recent == nil || len(m.recent) >= remembered {
+		m.older, m.recent = m.recent, map[string]saidAt{}
+	}
+	m.recent[uid] = saidAt{said, at}
+}
+
+func (m *memory) drop(uid string) {
+	delete(m.recent, uid)
+	delete(m.older, uid)
+}

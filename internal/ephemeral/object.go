@@ -1,0 +1,154 @@
+package ephemeral
+
+import (
+	"cmp"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// Source is who found results.
+type Source string
+
+// The sources, as the label names them.
+const (
+	Admission  Source = "admission"
+	Background Source = "background-scan"
+)
+
+// Labels and annotations of the objects (control plane reference §6.2).
+const (
+	SourceLabel = "audit.kyverno.io/source"
+
+	resource  = "audit.kyverno.io/resource."
+	uidKey    = resource + "uid"
+	groupKey  = resource + "group"
+	verKey    = resource + "version"
+	kindKey   = resource + "kind"
+	gvrKey    = resource + "gvr"
+	nameKey   = resource + "name"
+	namespKey = resource + "namespace"
+)
+
+// maxResults bounds the results of one object in bytes: the API server takes no object of more than 1.5 MB.
+const maxResults = 512 << 10
+
+// longMessage is what is left of a message where there are too many long ones, in bytes.
+const longMessage = 500
+
+// newObject is the object that holds the report. Its name is that of the resource and source, so that a resource never has
+// more than one.
+func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralReportSpec) {
+	res := &r.Resource
+	group, version := "", res.APIVersion
+	if i := strings.IndexByte(version, '/'); i >= 0 {
+		group, version = version[:i], version[i+1:]
+	}
+	meta := metav1.ObjectMeta{
+		Name: res.UID + "-" + string(source), Namespace: res.Namespace,
+		Labels: map[string]string{report.ManagedLabel: report.ManagedValue, SourceLabel: string(source)},
+		Annotations: map[string]string{
+			namespKey: res.Namespace, nameKey: res.Name,
+		},
+	}
+	for key, value := range r.Policies {
+		meta.Labels[key] = value
+	}
+	for key, value := range map[string]string{uidKey: res.UID, groupKey: group, verKey: version, kindKey: res.Kind} {
+		if len(value) > validation.LabelValueMaxLength {
+			meta.Annotations[key] = value // a label could not hold it
+			continue
+		}
+		meta.Labels[key] = value
+	}
+	gvr := strings.TrimSuffix(r.GVR.Resource+"."+r.GVR.Version+"."+r.GVR.Group, ".")
+	if len(gvr) <= validation.LabelValueMaxLength {
+		meta.Labels[gvrKey] = gvr
+	} else {
+		meta.Labels[nameKey] = r.GVR.Resource
+	}
+	if res.Name != "" {
+		// It goes away with the resource, whether or not anybody reads it.
+		meta.OwnerReferences = []metav1.OwnerReference{res.Owner()}
+	}
+	if res.Namespace == "" {
+		o := &reportsv1.ClusterEphemeralReport{ObjectMeta: meta}
+		return o, &o.Spec
+	}
+	o := &reportsv1.EphemeralReport{ObjectMeta: meta}
+	return o, &o.Spec
+}
+
+// fill puts the results into the object, each in the place of older ones of the same rule, and says whether that changed
+// anything but times.
+func fill(spec *reportsv1.EphemeralReportSpec, r *Report) bool {
+	all := report.Together(spec.Results, r.Results)
+	bound(all)
+	if len(all) == len(spec.Results) && saying(all) == saying(spec.Results) {
+		return false
+	}
+	spec.Results, spec.Summary = all, report.Summarize(all)
+	return true
+}
+
+// bound shortens long messages where there are too many of them.
+func bound(results []policyreport.Result) {
+	total := 0
+	for i := range results {
+		total += len(results[i].Message)
+	}
+	if total <= maxResults {
+		return
+	}
+	for i := range results {
+		if m := &results[i].Message; len(*m) > longMessage {
+			*m = strings.ToValidUTF8((*m)[:longMessage], "") + "..."
+		}
+	}
+}
+
+// prefixes of the labels for policies, by kind.
+var prefixes = map[string]string{"ClusterPolicy": "cpol.kyverno.io/", "Policy": "pol.kyverno.io/"}
+
+const exceptionPrefix = "polex.kyverno.io/"
+
+// label adds the labels for the policy of an entry and for the exceptions that were applied. Names that are no labels
+// are left out.
+func label(labels map[string]string, e *report.Entry) {
+	set := func(prefix, name, version string) {
+		if prefix != "" && len(validation.IsQualifiedName(prefix+name)) == 0 {
+			labels[prefix+name] = version
+		}
+	}
+	set(prefixes[e.Program.Kind], e.Program.Name, e.Program.ResourceVersion)
+	for _, key := range e.Exceptions {
+		version := ""
+		for _, x := range e.Rule.Exceptions {
+			if x.Key() == key {
+				version = x.ResourceVersion
+			}
+		}
+		set(exceptionPrefix, key[strings.LastIndexByte(key, '/')+1:], version)
+	}
+}
+
+// Subject is the resource that an object holds results about, as far as it says, and its name in paths with the group and
+// version that it is served in.
+func Subject(m metav1.Object) (report.Resource, string) {
+	labels, notes := m.GetLabels(), m.GetAnnotations()
+	get := func(key string) string { return cmp.Or(labels[key], notes[key]) }
+	r := report.Resource{
+		APIVersion: get(verKey), Kind: get(kindKey), Namespace: m.GetNamespace(), Name: notes[nameKey], UID: get(uidKey),
+	}
+	if group := get(groupKey); group != "" {
+		r.APIVersion = group + "/" + r.APIVersion
+	}
+	plural, _, _ := strings.Cut(cmp.Or(labels[gvrKey], labels[nameKey]), ".")
+	return r, plural
+}

@@ -1,0 +1,232 @@
+package ephemeral
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// Why results were not sent, as Observer is told.
+const (
+	// NobodyThere: there is no reports controller, or it has given no sign of life for five minutes.
+	NobodyThere = "no reports controller"
+	// QueueFull: too many results wait to be written.
+	QueueFull = "queue full"
+	// NotWritten: the API server did not take the object.
+	NotWritten = "not written"
+)
+
+// Observer counts.
+type Observer interface {
+	// Asked is called for each object that is about to be written, and says whether it was kept back since there are too
+	// many already.
+	Asked(dropped bool)
+	// Unsent is called for each resource whose results are not sent, with the reason.
+	Unsent(why string)
+}
+
+// Options of a Writer. All are required, but for those that say so.
+type Options struct {
+	Store Store
+	// View is what is known of the reports controller; nil where results are always sent.
+	View *View
+	// Rules are the kinds of rules whose results are reported, as --enableReporting names them; nil for all.
+	Rules []string
+	// Allowed are the statuses that are reported; nil for all.
+	Allowed  report.Allowed
+	Observer Observer // nil for nobody
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+const (
+	// gather is how long the first result of a resource waits for others, and for the API server to store the object: what
+	// is owned by an object that does not exist is collected as garbage.
+	gather = 2 * time.Second
+	// repeatAfter is how soon the results of a resource are sent again that have not changed. They have to be sent, since
+	// another replica may have found others meanwhile; but resources that are updated every second are frequent.
+	repeatAfter = time.Minute
+	// look is how often what is due is written.
+	look = 500 * time.Millisecond
+	// maxWaiting and maxBytes bound what waits, in resources and in bytes.
+	maxWaiting = 10_000
+	maxBytes   = 16 << 20
+	// remembered bounds the resources of which is known what was sent last, twice.
+	remembered = 10_000
+	// farewell is the time to write what waits when the process stops.
+	farewell = 5 * time.Second
+)
+
+// Writer sends results. It is safe for all goroutines.
+type Writer struct {
+	Options
+
+	mu      sync.Mutex
+	closed  bool
+	waiting map[string]*pending // by UID of the resource
+	bytes   int
+	sent    memory
+}
+
+// pending are results of a resource that wait to be written.
+type pending struct {
+	resource report.Resource
+	gvr      schema.GroupVersionResource
+	request  string
+	parts    []part // in order of time; a rule is in one of them
+	bytes    int
+	due      time.Time
+}
+
+// part are results that were found in the same second.
+type part struct {
+	seconds int64
+	entries []report.Entry
+}
+
+// New returns a Writer; results are kept until Run writes them.
+func New(o Options) *Writer {
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
+	return &Writer{Options: o, waiting: map[string]*pending{}}
+}
+
+type unobserved struct{}
+
+func (unobserved) Asked(bool)    {}
+func (unobserved) Unsent(string) {}
+
+// Put sends those of the results that scans do not find again. It never waits, and keeps nothing of the request. A nil
+// Writer sends nothing.
+func (w *Writer) Put(req *policy.Request, results []policy.Result) {
+	if w == nil || len(results) == 0 || !reportable(req) {
+		return
+	}
+	now := w.Now()
+	scans, there := Scans{}, true
+	if w.View != nil {
+		scans, there = w.View.At(now)
+	}
+	kind, n := req.GVK.GroupKind(), 0
+	for i := range results {
+		if w.sends(&results[i], kind, scans) {
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return
+	case !there:
+		w.Observer.Unsent(NobodyThere)
+		return
+	}
+	out := policy.Outcome{Request: req, Results: make([]policy.Result, 0, n)}
+	for i := range results {
+		if w.sends(&results[i], kind, scans) {
+			out.Results = append(out.Results, results[i])
+		}
+	}
+	entries := w.Allowed.Keep(report.Entries(out, report.Options{}))
+	if len(entries) == 0 || entries[0].Resource.UID == "" {
+		return
+	}
+	w.keep(now, req, entries)
+}
+
+func (w *Writer) sends(r *policy.Result, kind schema.GroupKind, s Scans) bool {
+	return (w.Rules == nil || slices.Contains(w.Rules, Reporting(r.Rule))) && Sends(r.Program, r.Rule, kind, s)
+}
+
+// keep puts entries of one resource with those of it that wait.
+func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry) {
+	r := *entries[0].Resource
+	if r.Kind == "Namespace" && r.APIVersion == "v1" {
+		r.Namespace = "" // the review names the Namespace itself
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.waiting[r.UID]
+	if p == nil {
+		if w.closed || len(w.waiting) >= maxWaiting || w.bytes >= maxBytes {
+			w.Observer.Unsent(QueueFull)
+			return
+		}
+		p = &pending{resource: r, gvr: req.GVR, due: now.Add(gather)}
+		w.waiting[r.UID] = p
+	}
+	if r.Name != "" {
+		p.resource.Name = r.Name
+	}
+	p.request = req.UID
+	w.bytes -= p.bytes
+	p.add(now.Unix(), entries)
+	w.bytes += p.bytes
+}
+
+// add replaces the entries of the same rules.
+func (p *pending) add(seconds int64, entries []report.Entry) {
+	for i := range p.parts {
+		p.parts[i].entries = slices.DeleteFunc(p.parts[i].entries, func(old report.Entry) bool {
+			return slices.ContainsFunc(entries, func(e report.Entry) bool {
+				return e.Rule.Name == old.Rule.Name && e.Program.Name == old.Program.Name && e.Program.Namespace == old.Program.Namespace
+			})
+		})
+	}
+	p.parts = slices.DeleteFunc(p.parts, func(old part) bool { return len(old.entries) == 0 })
+	if last := len(p.parts) - 1; last >= 0 && p.parts[last].seconds == seconds {
+		p.parts[last].entries = append(p.parts[last].entries, entries...)
+	} else {
+		p.parts = append(p.parts, part{seconds, entries})
+	}
+	p.bytes = 0
+	for i := range p.parts {
+		for j := range p.parts[i].entries {
+			p.bytes += size(&p.parts[i].entries[j])
+		}
+	}
+}
+
+// size is about what an entry takes in memory, in bytes.
+func size(e *report.Entry) int {
+	const fields = 250
+	n := fields + len(e.Message) + len(e.Path)
+	for k, v := range e.Properties {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// Waiting is how many resources have results that wait to be written.
+func (w *Writer) Waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting)
+}
+
+// Run writes until ctx is done, then what still waits, for a few seconds.
+func (w *Writer) Run(ctx context.Context) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	for open := true; open; {
+		select {
+		case <-ticker.C:
+			w.flush(ctx, func(p *pending, now time.Time) bool { return !p.due.After(now) })
+		case <-ctx.Done():
+			open = false
+		}
+	}
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	defer stop()
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.flush(last, func(*pending, time.Time) bool { return true })
+}

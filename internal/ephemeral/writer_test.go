@@ -1,0 +1,204 @@
+package ephemeral
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// desk is a Writer with what it wrote, at a time that only the test moves.
+type desk struct {
+	*Writer
+	at      time.Time
+	written []*Report
+	unsent  []string
+	full    bool
+	err     error
+}
+
+func (d *desk) Write(_ context.Context, r *Report) (bool, error) {
+	if !d.full && d.err == nil {
+		d.written = append(d.written, r)
+	}
+	return d.full, d.err
+}
+
+func (d *desk) Asked(bool)        {}
+func (d *desk) Unsent(why string) { d.unsent = append(d.unsent, why) }
+
+// pass lets time pass, and has written what is due by then.
+func (d *desk) pass(t time.Duration) {
+	d.at = d.at.Add(t)
+	d.flush(context.Background(), func(p *pending, now time.Time) bool { return !p.due.After(now) })
+}
+
+func (d *desk) said() string {
+	var out []string
+	for _, r := range d.written {
+		for _, x := range r.Results {
+			out = append(out, fmt.Sprintf("%s:%s/%s=%s@%d", r.Resource.UID, x.Policy, x.Rule, x.Result, x.Timestamp.Seconds))
+		}
+	}
+	d.written = nil
+	return strings.Join(out, " ")
+}
+
+func newDesk(change func(*Options)) *desk {
+	d := &desk{at: time.Unix(100, 0)}
+	o := Options{Store: d, Observer: d, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: func() time.Time { return d.at }}
+	change(&o)
+	d.Writer = New(o)
+	return d
+}
+
+// found is a result of a rule of its own name.
+func found(rule string, s policy.Status) policy.Result {
+	p, r := sent(func(*policy.Program, *policy.Rule) {})
+	r.Name = rule
+	return policy.Result{Program: p, Rule: r, Yield: policy.Yield{Status: s, Message: "m"}}
+}
+
+func TestWriterGathers(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	d.Put(podRequest("a", policy.Create), []policy.Result{found("one", policy.StatusPass), found("two", policy.StatusFail)})
+	d.pass(time.Second)
+	if got := d.said(); got != "" {
+		t.Errorf("written at once: %s", got)
+	}
+	d.Put(podRequest("a", policy.Update), []policy.Result{found("two", policy.StatusPass)})
+	d.Put(podRequest("b", policy.Create), []policy.Result{found("one", policy.StatusSkip)})
+	d.pass(time.Second)
+	if got := d.said(); got != "a:p/one=pass@100 a:p/two=pass@101" {
+		t.Errorf("of a: %s", got)
+	}
+	d.pass(time.Second)
+	if got := d.said(); got != "b:p/one=skip@101" {
+		t.Errorf("of b: %s", got)
+	}
+	if d.Waiting() != 0 || d.bytes != 0 {
+		t.Errorf("%d wait, %d bytes", d.Waiting(), d.bytes)
+	}
+}
+
+// What was sent already waits longer: other replicas may have found something else meanwhile.
+func TestWriterRepeats(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	put := func(s policy.Status) { d.Put(podRequest("a", policy.Update), []policy.Result{found("r", s)}) }
+	put(policy.StatusPass)
+	d.pass(gather)
+	for range 20 { // 100 to 142
+		put(policy.StatusPass)
+		d.pass(gather)
+	}
+	if got := d.said(); got != "a:p/r=pass@100" {
+		t.Errorf("within a minute: %s", got)
+	}
+	d.pass(repeatAfter)
+	if got := d.said(); got != "a:p/r=pass@140" {
+		t.Errorf("after it: %s", got)
+	}
+	put(policy.StatusPass)
+	d.pass(gather)
+	put(policy.StatusFail)
+	d.pass(repeatAfter)
+	if got := d.said(); !strings.HasPrefix(got, "a:p/r=fail@") {
+		t.Errorf("what changed: %s", got)
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	gone := &View{}
+	for _, c := range []struct {
+		name    string
+		change  func(*Options)
+		request func(*policy.Request)
+		full    bool
+		err     error
+		want    string
+		unsent  []string
+	}{
+		{name: "nothing", want: "a:p/r=pass@100"},
+		{name: "rules of other kinds", change: func(o *Options) { o.Rules = []string{"mutate"} }},
+		{name: "other results", change: func(o *Options) { o.Allowed = report.Allowed{policy.StatusFail: true} }},
+		{name: "no reports controller", change: func(o *Options) { o.View = gone }, unsent: []string{NobodyThere}},
+		{name: "a dry run", request: func(r *policy.Request) { r.DryRun = true }},
+		{name: "an object without UID", request: func(r *policy.Request) { r.Object = podRequest("", policy.Create).Object }},
+		{name: "too many objects", full: true},
+		{name: "an API server that refuses", err: errors.New("no"), unsent: []string{NotWritten}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(func(o *Options) {
+				if c.change != nil {
+					c.change(o)
+				}
+			})
+			d.full, d.err = c.full, c.err
+			r := podRequest("a", policy.Create)
+			if c.request != nil {
+				c.request(r)
+			}
+			d.Put(r, []policy.Result{found("r", policy.StatusPass)})
+			d.pass(gather)
+			if got := d.said(); got != c.want || !slices.Equal(d.unsent, c.unsent) || d.Waiting() != 0 {
+				t.Errorf("written %q, unsent %v, %d wait; want %q, %v", got, d.unsent, d.Waiting(), c.want, c.unsent)
+			}
+			d.full, d.err = false, nil // what was not written is not taken for said
+			d.Put(r, []policy.Result{found("r", policy.StatusPass)})
+			d.pass(gather)
+			if got := d.said(); (c.full || c.err != nil) && got == "" {
+				t.Error("not tried again")
+			}
+		})
+	}
+}
+
+// Number and bytes of what waits are bounded.
+func TestWriterBounds(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	for i := range maxWaiting + 5 {
+		d.Put(podRequest(fmt.Sprint(i), policy.Create), []policy.Result{found("r", policy.StatusPass)})
+	}
+	if d.Waiting() != maxWaiting || len(d.unsent) != 5 || d.unsent[0] != QueueFull {
+		t.Errorf("%d wait, %d unsent", d.Waiting(), len(d.unsent))
+	}
+	d = newDesk(func(*Options) {})
+	long := found("r", policy.StatusFail)
+	long.Message = strings.Repeat("m", 1<<20)
+	for i := range 40 {
+		d.Put(podRequest(fmt.Sprint(i), policy.Create), []policy.Result{long})
+	}
+	if d.Waiting() > 17 || len(d.unsent) != 40-d.Waiting() {
+		t.Errorf("%d wait, %d unsent", d.Waiting(), len(d.unsent))
+	}
+	d.pass(gather)
+	if d.bytes != 0 || len(d.written) == 0 || len(d.written[0].Results[0].Message) > 10<<10 {
+		t.Errorf("%d bytes wait, %d written", d.bytes, len(d.written))
+	}
+}
+
+// What waits when the process stops is written; later results are not taken any more.
+func TestWriterDrains(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	d.Put(podRequest("a", policy.Create), []policy.Result{found("r", policy.StatusPass)})
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	d.Run(ctx)
+	if got := d.said(); got != "a:p/r=pass@100" {
+		t.Errorf("written: %q", got)
+	}
+	d.Put(podRequest("b", policy.Create), []policy.Result{found("r", policy.StatusPass)})
+	if d.Waiting() != 0 || len(d.unsent) != 1 {
+		t.Errorf("%d wait, unsent %v", d.Waiting(), d.unsent)
+	}
+	var none *Writer
+	none.Put(podRequest("a", policy.Create), []policy.Result{found("r", policy.StatusPass)})
+}
