@@ -52,7 +52,7 @@ var floors = []struct {
 		"internal/catalog",
 	}},
 	{"6 outputs", []string{
-		"internal/report", "internal/compliance", "internal/rollout", "internal/event", "internal/observe",
+		"internal/report", "internal/compliance", "internal/rollout", "internal/event", "internal/observe", "internal/ephemeral",
 	}},
 	{"7 servers", []string{
 		"internal/status", "internal/webhookconf", "internal/unlock", "internal/deadman", "internal/certs", "internal/vapgen", "internal/admission",
