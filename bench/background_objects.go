@@ -75,6 +75,7 @@ spec:
 var (
 	namespaces      = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	serviceAccounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	networkPolicies = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
 	updateRequests  = schema.GroupVersionResource{Group: "kyverno.io", Version: "v2", Resource: "updaterequests"}
 )

@@ -33,8 +33,8 @@ type Options struct {
 	Dir string
 	// Progress gets one line per step; nil for none.
 	Progress io.Writer
-	// APIServerFlags are further flags of kube-apiserver.
-	APIServerFlags []string
+	// APIServerFlags and ControllerManagerFlags are further flags of kube-apiserver and kube-controller-manager.
+	APIServerFlags, ControllerManagerFlags []string
 }
 
 // Cluster is a running control plane.
@@ -92,7 +92,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	start := time.Now()
-	if err := c.startControlPlane(ctx, o.APIServerFlags); err != nil {
+	if err := c.startControlPlane(ctx, o); err != nil {
 		return nil, err
 	}
 	if o.Progress != nil {
@@ -122,7 +122,7 @@ func takeNumber() (int, func(), error) {
 	return 0, nil, errors.New("100 development control planes run already")
 }
 
-func (c *Cluster) startControlPlane(ctx context.Context, apiServerFlags []string) error {
+func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	ports, err := freePorts(4)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, apiServerFlags []string
 		"--service-account-key-file=" + saKey, "--service-account-signing-key-file=" + saKey,
 		"--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC", "--allow-privileged=true",
 		"--enable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
-	}, apiServerFlags...)...)
+	}, o.APIServerFlags...)...)
 	if err != nil {
 		return err
 	}
@@ -173,14 +173,14 @@ func (c *Cluster) startControlPlane(ctx context.Context, apiServerFlags []string
 	if c.Kubeconfig, err = c.WriteKubeconfig("admin", admin); err != nil {
 		return err
 	}
-	if _, err := c.start("kube-controller-manager", nil, c.bin, "kube-controller-manager",
-		"--kubeconfig="+c.Kubeconfig, "--leader-elect=false", "--use-service-account-credentials",
-		"--service-account-private-key-file="+saKey, "--root-ca-file="+c.path("apiserver", "apiserver.crt"),
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(ports[3]), "--cert-dir="+c.path("kcm"),
-		"--authentication-kubeconfig="+c.Kubeconfig, "--authorization-kubeconfig="+c.Kubeconfig,
+	if _, err := c.start("kube-controller-manager", nil, c.bin, append([]string{"kube-controller-manager",
+		"--kubeconfig=" + c.Kubeconfig, "--leader-elect=false", "--use-service-account-credentials",
+		"--service-account-private-key-file=" + saKey, "--root-ca-file=" + c.path("apiserver", "apiserver.crt"),
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports[3]), "--cert-dir=" + c.path("kcm"),
+		"--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
 		// A namespace's end takes some hundred requests, and tests wait for it.
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
-	); err != nil {
+	}, o.ControllerManagerFlags...)...); err != nil {
 		return err
 	}
 	return c.Wait(ctx, "the default service account", func() error {
