@@ -93,18 +93,19 @@ func TestCleanupController(t *testing.T) {
 	})
 }
 
-// `controller all` is both controllers in one process: two servers, two leases, one port for metrics.
+// `controller all` is all four controllers in one process: two servers, four leases, one port for metrics.
 func TestControllerAll(t *testing.T) {
 	root, err := devcluster.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One account does what two do otherwise, as in the chart with singleProcess.enabled.
-	cluster.Must(t, "", "create", "clusterrolebinding", "all-in-one", "--clusterrole=kyverno:cleanup-controller", "--serviceaccount="+namespace+":kyverno-admission-controller")
-	t.Cleanup(func() {
-		_, _ = cluster.Kubectl(context.Background(), nil, "delete", "clusterrolebinding", "all-in-one")
-		withoutCleanup()
-	})
+	// One account does what four do otherwise, as in the chart with singleProcess.enabled.
+	for _, name := range []string{"background", "cleanup", "reports"} {
+		binding := "all-in-one-" + name
+		cluster.Must(t, "", "create", "clusterrolebinding", binding, "--clusterrole=kyverno:"+name+"-controller", "--serviceaccount="+namespace+":kyverno-admission-controller")
+		t.Cleanup(func() { _, _ = cluster.Kubectl(context.Background(), nil, "delete", "clusterrolebinding", binding) })
+	}
+	t.Cleanup(withoutCleanup)
 	program := filepath.Join(root, "bin", "ephor")
 	kubeconfig, err := cluster.ServiceAccountKubeconfig(t.Context(), namespace, "kyverno-admission-controller")
 	if err != nil {
@@ -131,8 +132,9 @@ func TestControllerAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holder(t, "kyverno", "all-in-one")
-	holder(t, "kyverno-cleanup-controller", "all-in-one")
+	for _, lease := range []string{"kyverno", "kyverno-background-controller", "kyverno-cleanup-controller", "kyverno-reports-controller"} {
+		holder(t, lease, "all-in-one")
+	}
 	for addr, of := range map[string][2]string{ports[0]: {caName, "kyverno-svc.kyverno.svc"}, ports[1]: {cleanupCA, "kyverno-cleanup-controller.kyverno.svc"}} {
 		suite.Until(t, of[1]+" is served", func() error { return healthy(t, "127.0.0.1:"+addr, of[0], of[1]) })
 	}
