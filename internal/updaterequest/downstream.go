@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,7 +43,7 @@ func forTrigger(p *policy.Program, rule string, t kyvernov2.ResourceSpec) labels
 	return set
 }
 
-// downstream lists what a rule made, by its labels.
+// downstream lists what a rule made, by its labels: what tells the objects, and no content, since there may be many.
 func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) ([]*unstructured.Unstructured, error) {
 	kinds, err := w.kindsOf(r)
 	if err != nil {
@@ -52,8 +53,8 @@ func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 	var errs []error
 	for _, k := range kinds {
 		options := &client.ListOptions{Namespace: p.Namespace, LabelSelector: labels.SelectorFromSet(set)}
-		err := w.each(ctx, k.GroupVersionKind, options, func(u *unstructured.Unstructured) bool {
-			out = append(out, u)
+		err := w.eachMetadata(ctx, k.GroupVersionKind, options, func(o *metav1.PartialObjectMetadata) bool {
+			out = append(out, identity(k.GroupVersionKind, o))
 			return true
 		})
 		switch {
@@ -65,6 +66,19 @@ func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// identity is an object without its content.
+func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(o.Namespace)
+	u.SetName(o.Name)
+	u.SetUID(o.UID)
+	u.SetResourceVersion(o.ResourceVersion)
+	u.SetDeletionTimestamp(o.DeletionTimestamp)
+	u.SetLabels(o.Labels)
+	return u
 }
 
 // absent reports whether there is nothing to list: the kind is not served, or has no list.

@@ -144,28 +144,37 @@ func (r *reads) mark(uid string) {
 	r.marked[uid] = true
 }
 
-// namesOf lists the metadata of a kind, page by page, until all UIDs are found.
+// namesOf lists a kind until all UIDs are found.
 func (w *Worker) namesOf(ctx context.Context, in kindIn, wanted map[types.UID]bool) (map[types.UID]client.ObjectKey, error) {
 	out := map[types.UID]client.ObjectKey{}
-	options := &client.ListOptions{Namespace: in.namespace, Limit: metadataPage}
-	gvk := in.gvk
-	gvk.Kind += "List"
-	for len(out) < len(wanted) {
+	err := w.eachMetadata(ctx, in.gvk, &client.ListOptions{Namespace: in.namespace}, func(o *metav1.PartialObjectMetadata) bool {
+		if wanted[o.UID] {
+			out[o.UID] = client.ObjectKeyFromObject(o)
+		}
+		return len(out) < len(wanted)
+	})
+	return out, err
+}
+
+// eachMetadata lists the metadata of objects page by page until f returns false.
+func (w *Worker) eachMetadata(ctx context.Context, gvk schema.GroupVersionKind, options *client.ListOptions, f func(*metav1.PartialObjectMetadata) bool) error {
+	options.Limit = metadataPage
+	list := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	for {
 		page := &metav1.PartialObjectMetadataList{}
-		page.SetGroupVersionKind(gvk)
+		page.SetGroupVersionKind(list)
 		if err := w.Client.List(ctx, page, options); err != nil {
-			return nil, fmt.Errorf("list %s %s: %w", in.gvk.GroupVersion(), in.gvk.Kind, err)
+			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), gvk.Kind, err)
 		}
 		for i := range page.Items {
-			if o := &page.Items[i]; wanted[o.UID] {
-				out[o.UID] = client.ObjectKeyFromObject(o)
+			if !f(&page.Items[i]) {
+				return nil
 			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
-			break
+			return nil
 		}
 	}
-	return out, nil
 }
 
 // keptRoot is a world.Root that keeps the objects which policies read for a short time.

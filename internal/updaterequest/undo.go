@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -84,16 +85,26 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 		if !p.Reach().Allows(u.GetNamespace()) {
 			continue
 		}
-		labels := u.GetLabels()
-		for _, name := range []string{"policy-name", "policy-namespace", "rule-name"} {
-			delete(labels, labelPrefix+name)
-		}
-		u.SetLabels(labels)
-		if err := f.Worker.Client.Update(ctx, u); err != nil && !apierrors.IsNotFound(err) {
+		if err := f.release(ctx, u); err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, wrap(err, "release "+objectText(u)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// release takes the labels of the rule away from an object, which is read with its content, and written as it was found.
+func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured) error {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(found.GroupVersionKind())
+	if err := f.Worker.Client.Get(ctx, client.ObjectKeyFromObject(found), u); err != nil || u.GetUID() != found.GetUID() {
+		return err
+	}
+	labels := u.GetLabels()
+	for _, name := range []string{"policy-name", "policy-namespace", "rule-name"} {
+		delete(labels, labelPrefix+name)
+	}
+	u.SetLabels(labels)
+	return f.Worker.Client.Update(ctx, u)
 }
 
 // fits reports whether the object may be one that the rule makes: in what its patterns say without variables.
