@@ -37,7 +37,8 @@ type loop struct {
 	known   sync.Mutex
 	pending map[string]pending // by UID; used by run only, but for failed, under known
 	sweeps  uint64
-	named   bool // that the kind cannot be listed
+	named   bool        // that the kind cannot be listed
+	judged  atomic.Bool // all of it, once
 }
 
 // pending is a resource to look at; without a name all of the namespace.
@@ -76,6 +77,7 @@ func (l *loop) run(ctx context.Context) {
 			return
 		case err != nil && unlistable(err):
 			due = time.Time{}
+			l.judged.Store(false)
 			l.name(err)
 			wait(ctx, unlistablePoll, l.wake)
 			continue
@@ -87,6 +89,7 @@ func (l *loop) run(ctx context.Context) {
 			continue
 		}
 		pause, l.named = firstPause, false
+		l.judged.Store(true)
 		l.follow(ctx, version, policies, due)
 	}
 }

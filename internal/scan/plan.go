@@ -59,7 +59,7 @@ func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (ki
 				continue
 			}
 			for _, t := range r.Targets {
-				if t.Subresource != "" || len(t.Operations) > 0 && !slices.Contains(t.Operations, policy.Create) {
+				if !covers(&t) {
 					continue
 				}
 				found, err := find(t)

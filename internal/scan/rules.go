@@ -1,7 +1,10 @@
 package scan
 
 import (
+	"slices"
+
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
@@ -16,7 +19,7 @@ func rulesOf(s *catalog.Snapshot) rules {
 		}
 		for _, r := range p.Rules {
 			at := report.RuleIn(p, r)
-			out[at] = out[at] || scannable(p, r)
+			out[at] = out[at] || scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return covers(&t) })
 		}
 	}
 	return out

@@ -1,0 +1,90 @@
+package reports
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// name says whether a report about the resource exists, which goes away with it; the resource gets the name that it has.
+func (w *Writer) name(r *report.Resource) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st := w.known[r.UID]
+	if st == nil || st.version == "" || st.name == "" || st.kind != r.Kind {
+		return false
+	}
+	r.Name, r.APIVersion = st.name, st.apiVersion
+	return true
+}
+
+// names finds resources by their UID, for a short time: an object whose name the API server makes up has none yet while it
+// is admitted. Each namespace is listed once for all of them.
+type names struct {
+	metadata metadata.Interface
+	mu       sync.Mutex
+	lists    map[list]*listed
+}
+
+type list struct {
+	gvr       schema.GroupVersionResource
+	namespace string
+}
+
+type listed struct {
+	once sync.Once
+	of   map[string]string // UID → name
+	err  error
+}
+
+// find looks for the resource; its name is empty when it is not known. An error says that it cannot be told.
+func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (_ string, there bool, err error) {
+	var in metadata.ResourceInterface = n.metadata.Resource(gvr)
+	if namespace != "" {
+		in = n.metadata.Resource(gvr).Namespace(namespace)
+	}
+	if name != "" {
+		m, err := in.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return name, false, nil
+		}
+		return name, err == nil && string(m.UID) == uid, err
+	}
+	n.mu.Lock()
+	at := list{gvr, namespace}
+	if n.lists == nil {
+		n.lists = map[list]*listed{}
+	}
+	l := n.lists[at]
+	if l == nil {
+		l = &listed{of: map[string]string{}}
+		n.lists[at] = l
+	}
+	n.mu.Unlock()
+	l.once.Do(func() { l.err = l.read(ctx, in) })
+	name, there = l.of[uid]
+	return name, there, l.err
+}
+
+// read takes in the names of all objects, page by page.
+func (l *listed) read(ctx context.Context, in metadata.ResourceInterface) error {
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := in.List(ctx, options)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			l.of[string(page.Items[i].UID)] = page.Items[i].Name
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
