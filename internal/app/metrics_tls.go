@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/observe"
 )
 
 // metricsTLSFlags say whether metrics are served over TLS.
@@ -45,41 +46,44 @@ func (f *metricsTLSFlags) complete() error {
 
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
-// lookForMetricsCertificate is how often every replica looks for what another one, or somebody else, renewed.
-const lookForMetricsCertificate = time.Minute
-
-// task keeps the certificate of the metrics server. Every replica runs it, since metrics are served without a lease:
-// writes carry the version that was read, so that of two that renew at once one starts over.
+// task keeps the certificate of the metrics server.
 func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Keeper) (task, error) {
+	return o.certificate("metrics-certificates", o.wrap(cfg, observe.KubeClient), keeper, certs.Config{
+		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
+		Names: certs.ServiceNames(o.env.service+"-metrics", o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
+	})
+}
+
+// lookForCertificate is how often every replica looks for what another one, or somebody else, renewed.
+const lookForCertificate = time.Minute
+
+// certificate is the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is
+// served without a lease: writes carry the version that was read, so that of two that renew at once one starts over.
+func (o *observing) certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (task, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return task{}, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return task{}, fmt.Errorf("connect to the API server for the certificate of metrics: %w", err)
+		return task{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
 	}
-	issue := &certs.Reconciler{
-		Config: certs.Config{
-			Namespace: o.env.namespace, CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
-			Names: certs.ServiceNames(o.env.service+"-metrics", o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
-		},
-		Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.log,
-	}
-	return task{name: "metrics-certificates", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+	want.Namespace = o.env.namespace
+	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.log}
+	return task{name: name, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
 		next, err := issue.Reconcile(ctx)
 		if err != nil {
 			return 0, err
 		}
 		var ca, pair corev1.Secret
 		err = errors.Join(
-			c.Get(ctx, client.ObjectKey{Namespace: o.env.namespace, Name: f.caSecret}, &ca),
-			c.Get(ctx, client.ObjectKey{Namespace: o.env.namespace, Name: f.tlsSecret}, &pair))
+			c.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.CASecret}, &ca),
+			c.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.TLSSecret}, &pair))
 		if err == nil {
 			err = keeper.Load(&ca, &pair)
 		}
-		if next == 0 || next > lookForMetricsCertificate {
-			next = lookForMetricsCertificate
+		if next == 0 || next > lookForCertificate {
+			next = lookForCertificate
 		}
 		return next, err
 	}}, nil

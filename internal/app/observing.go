@@ -149,7 +149,7 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 	answer := func() error { return server.Serve(listener) }
 	if o.flags.tls.on() {
 		keeper := &certs.Keeper{}
-		t, err := o.flags.tls.task(o.wrap(cfg, observe.KubeClient), o, keeper)
+		t, err := o.flags.tls.task(cfg, o, keeper)
 		if err != nil {
 			return err
 		}

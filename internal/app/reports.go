@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,6 +37,8 @@ type reporting struct {
 	flags   *reportsFlags
 	scanner *scan.Scanner
 	writer  *reports.Writer
+	// everywhere are tasks that every replica runs.
+	everywhere []task
 }
 
 // runReports is the reports controller. It returns when ctx is done and everything was finished in order.
@@ -46,14 +49,14 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	}
 	c := &reporting{evaluator: v, flags: f}
 	return v.run(ctx, controller{
-		lease: reportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, tasks: c.leaderTasks,
+		lease: reportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
 		changed: func(*catalog.Snapshot) {}, // the scanner looks for itself
 	})
 }
 
 // build makes what judges and what writes.
 func (c *reporting) build(ctx context.Context) error {
-	if err := c.kindsDefined(); err != nil {
+	if err := errors.Join(c.kindsDefined(), c.serveDashboard()); err != nil {
 		return err
 	}
 	root, err := c.world(ctx)

@@ -26,6 +26,7 @@ type reportsFlags struct {
 	checkKinds  bool
 	rules       []string
 	results     []string
+	dashboard   dashboardFlags
 }
 
 // reportedRules are the kinds of rules whose results are reported, as --enableReporting names them.
@@ -52,6 +53,7 @@ func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "end at once where the kinds of reports are not defined")
 	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
 	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
+	f.dashboard.register(fs)
 }
 
 // complete checks what cannot be seen flag by flag.
@@ -73,7 +75,7 @@ func (f *reportsFlags) completeOwn() error {
 		}
 	}
 	_, err := f.allowed()
-	return errors.Join(append(errs, err)...)
+	return errors.Join(append(errs, err, f.dashboard.complete())...)
 }
 
 // allowed are the statuses that are reported.

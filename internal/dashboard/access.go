@@ -104,18 +104,17 @@ func (s *sessions) ask(ctx context.Context, one *session, places []string) error
 
 // may asks whether the user may list reports there.
 func (s *sessions) may(ctx context.Context, u User, place string) (bool, error) {
-	r := world.AccessRequest{
-		Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra,
-		Verb: "list", Group: s.kinds.Group, Version: s.kinds.Version, Resource: s.kinds.Namespaced,
-	}
+	kind, namespace := s.form.Namespaced, place
 	switch place {
-	case everywhere: // no namespace means all of them
+	case everywhere:
+		namespace = "" // no namespace means all of them
 	case clusterScoped:
-		r.Resource = s.kinds.Cluster
-	default:
-		r.Namespace = place
+		kind = s.form.Cluster
 	}
-	allowed, _, err := s.access.Allowed(ctx, r)
+	allowed, _, err := s.access.Allowed(ctx, world.AccessRequest{
+		Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra,
+		Verb: "list", Group: kind.Group, Version: kind.Version, Resource: kind.Resource, Namespace: namespace,
+	})
 	if err != nil {
 		return false, fmt.Errorf("ask the API server what %s may list: %w", u.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/reports"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -16,8 +17,8 @@ import (
 type Options struct {
 	// Client reads reports. Its rate limit should not be that of the controller's own work.
 	Client rest.Interface
-	// Kinds are the reports that are shown.
-	Kinds Kinds
+	// Form is that of the reports that are shown.
+	Form reports.Form
 	// Tokens and Access tell whom a bearer token belongs to, and what that user may list. Without Tokens nobody is asked for
 	// one, everybody sees everything, and only requests for loopback's names are answered.
 	Tokens Tokens
@@ -44,8 +45,8 @@ func New(o Options) *Dashboard {
 	d := &Dashboard{
 		o: o, index: newIndex(), trend: newTrend(), sessions: newSessions(o), started: o.Now(), details: make(chan struct{}, detailsAtOnce),
 	}
-	d.namespaced = &reader{client: o.Client, kinds: o.Kinds, index: d.index, log: o.Log}
-	d.cluster = &reader{client: o.Client, kinds: o.Kinds, index: d.index, log: o.Log, cluster: true}
+	d.namespaced = &reader{client: o.Client, kind: o.Form.Namespaced, index: d.index, log: o.Log}
+	d.cluster = &reader{client: o.Client, kind: o.Form.Cluster, index: d.index, log: o.Log, cluster: true}
 	return d
 }
 
@@ -63,8 +64,8 @@ func (d *Dashboard) Follow(ctx context.Context) {
 	case <-ready:
 	}
 	d.complete.Store(true)
-	reports, _ := d.index.state()
-	d.o.Log.Info("the dashboard has read the reports", "reports", reports)
+	n, _ := d.index.state()
+	d.o.Log.Info("the dashboard has read the reports", "reports", n)
 	d.trend.run(ctx, d.o.Now, d.index.totals)
 }
 

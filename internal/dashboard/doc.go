@@ -1,7 +1,7 @@
 // Package dashboard is the web page of the reports controller: what the policy reports of the cluster say, by policy, by
 // namespace, over time, and down to the message about one resource.
 //
-//	d := dashboard.New(dashboard.Options{Client: client, Kinds: dashboard.PolicyReports, Log: log, Now: time.Now})
+//	d := dashboard.New(dashboard.Options{Client: client, Form: reports.PolicyReports, Log: log, Now: time.Now})
 //	go d.Follow(ctx)               // lists the reports, then watches them, and takes samples for the trend
 //	err := d.Serve(ctx, listener, nil)
 //

@@ -20,15 +20,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// Kinds are the reports that are shown.
-type Kinds struct {
-	schema.GroupVersion
-	Namespaced, Cluster string // plurals
-}
-
-// PolicyReports are the reports of wgpolicyk8s.io.
-var PolicyReports = Kinds{schema.GroupVersion{Group: "wgpolicyk8s.io", Version: "v1alpha2"}, "policyreports", "clusterpolicyreports"}
-
 // How reports are read.
 const (
 	pageSize     = 100      // reports of a list at once, some 10 kB each
@@ -41,23 +32,16 @@ const (
 // reader reads the reports of one kind.
 type reader struct {
 	client  rest.Interface
-	kinds   Kinds
+	kind    schema.GroupVersionResource
 	cluster bool
 	index   *index
 	log     *slog.Logger
 }
 
-func (r *reader) plural() string {
-	if r.cluster {
-		return r.kinds.Cluster
-	}
-	return r.kinds.Namespaced
-}
-
 // request asks for reports: all, or those of a namespace.
 func (r *reader) request(namespace string) *rest.Request {
-	return r.client.Get().AbsPath("/apis", r.kinds.Group, r.kinds.Version).
-		NamespaceIfScoped(namespace, namespace != "").Resource(r.plural()).SetHeader("Accept", "application/json")
+	return r.client.Get().AbsPath("/apis", r.kind.Group, r.kind.Version).
+		NamespaceIfScoped(namespace, namespace != "").Resource(r.kind.Resource).SetHeader("Accept", "application/json")
 }
 
 // get reads one report.
@@ -91,7 +75,7 @@ func (r *reader) follow(ctx context.Context, ready func()) {
 		if ctx.Err() != nil || err == nil {
 			continue
 		}
-		r.log.Warn("the dashboard cannot follow the reports, will try again", "kind", r.plural(), "in", pause, "error", err)
+		r.log.Warn("the dashboard cannot follow the reports, will try again", "kind", r.kind.Resource, "in", pause, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -111,14 +95,14 @@ func (r *reader) list(ctx context.Context) (version string, err error) {
 		}
 		body, err := request.Do(ctx).Raw()
 		if err != nil {
-			return "", fmt.Errorf("list %s: %w", r.plural(), err)
+			return "", fmt.Errorf("list %s: %w", r.kind.Resource, err)
 		}
 		var page struct {
 			Metadata metav1.ListMeta  `json:"metadata"`
 			Items    []map[string]any `json:"items"`
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
-			return "", fmt.Errorf("list %s: %w", r.plural(), err)
+			return "", fmt.Errorf("list %s: %w", r.kind.Resource, err)
 		}
 		for _, object := range page.Items {
 			listed[r.put(object)] = true
@@ -146,7 +130,7 @@ func (r *reader) watch(ctx context.Context, version string) error {
 		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err):
 			return nil
 		case err != nil && ctx.Err() == nil:
-			return fmt.Errorf("watch %s: %w", r.plural(), err)
+			return fmt.Errorf("watch %s: %w", r.kind.Resource, err)
 		}
 	}
 	return nil

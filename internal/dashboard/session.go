@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/ephor-dev/ephor/internal/reports"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -39,7 +40,7 @@ type hash [sha256.Size]byte
 type sessions struct {
 	tokens Tokens // nil where nobody is asked for a token
 	access world.Access
-	kinds  Kinds
+	form   reports.Form
 	now    func() time.Time
 	fresh  *rate.Limiter // tokens that are not known
 	nobody *session
@@ -51,7 +52,7 @@ type sessions struct {
 
 func newSessions(o Options) *sessions {
 	return &sessions{
-		tokens: o.Tokens, access: o.Access, kinds: o.Kinds, now: o.Now,
+		tokens: o.Tokens, access: o.Access, form: o.Form, now: o.Now,
 		fresh: rate.NewLimiter(tokenRate, tokenBurst), nobody: newSession(User{}),
 		known: map[hash]*session{}, refused: map[hash]time.Time{},
 	}

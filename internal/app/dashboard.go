@@ -1,0 +1,150 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/dashboard"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// dashboardFlags say whether the web page about the reports is served, and where.
+type dashboardFlags struct {
+	on        bool
+	address   string
+	port      int
+	service   string
+	caSecret  string
+	tlsSecret string
+}
+
+func (f *dashboardFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.on, "dashboard", false, "serve a web page about the reports")
+	fs.StringVar(&f.address, "dashboardAddress", "", "address for the dashboard, which then shows to the bearer of a token what that user may list; "+
+		"empty for 127.0.0.1, where it asks for no token")
+	fs.IntVar(&f.port, "dashboardPort", 8090, "port for the dashboard")
+	fs.StringVar(&f.service, "dashboardService", "kyverno-reports-controller-dashboard", "Service of the dashboard, which its certificate names")
+	fs.StringVar(&f.caSecret, "dashboardCASecretName", "", "Secret of the certificate authority of the dashboard")
+	fs.StringVar(&f.tlsSecret, "dashboardTLSSecretName", "", "Secret of the certificate of the dashboard, which is served over TLS then; both Secrets are made when they are not there")
+}
+
+func (f *dashboardFlags) complete() error {
+	var errs []error
+	if (f.caSecret == "") != (f.tlsSecret == "") {
+		errs = append(errs, errors.New("--dashboardCASecretName and --dashboardTLSSecretName go together"))
+	}
+	if f.port < 1 || f.port > 65535 {
+		errs = append(errs, errors.New("--dashboardPort must be a port"))
+	}
+	if !f.on && f.address != "" {
+		errs = append(errs, errors.New("--dashboardAddress has no effect without --dashboard"))
+	}
+	return errors.Join(errs...)
+}
+
+// The dashboard's requests are not those of the scans: whoever looks at it does not slow them down.
+const dashboardQPS, dashboardBurst = 100, 300
+
+// serveDashboard makes the tasks of every replica that keep and serve the dashboard: none where it is not on.
+func (c *reporting) serveDashboard() error {
+	f := &c.flags.dashboard
+	if !f.on {
+		return nil
+	}
+	cfg := rest.CopyConfig(c.base.cfg)
+	cfg.QPS, cfg.Burst = dashboardQPS, dashboardBurst
+	o := dashboard.Options{Form: c.form(), Log: c.log, Now: time.Now}
+	host := "127.0.0.1"
+	if f.address != "" {
+		host = f.address
+		reviews, err := reviewer(cfg)
+		if err != nil {
+			return err
+		}
+		o.Tokens, o.Access = dashboard.TokenReviews{Creator: reviews}, live.Access{Creator: reviews}
+		if f.tlsSecret == "" {
+			c.log.Warn("the dashboard is served without TLS: tokens can be read on their way", "hint", "--dashboardTLSSecretName, or TLS in front of it")
+		}
+	}
+	cfg.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	var err error
+	if o.Client, err = rest.UnversionedRESTClientFor(cfg); err != nil {
+		return fmt.Errorf("connect to the API server for the dashboard: %w", err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(f.port)))
+	if err != nil {
+		return fmt.Errorf("serve the dashboard: %w", err)
+	}
+	secured, err := c.dashboardTLS()
+	if err != nil {
+		return err
+	}
+	d := dashboard.New(o)
+	c.log.Info("the dashboard is served", "address", listener.Addr().String(), "tokens", o.Tokens != nil, "tls", secured != nil)
+	c.everywhere = append(c.everywhere,
+		task{name: "dashboard-reports", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+			d.Follow(ctx)
+			return 0, nil
+		}},
+		task{name: "dashboard", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+			return 0, d.Serve(ctx, listener, secured)
+		}})
+	return nil
+}
+
+// reviewer writes TokenReviews and SubjectAccessReviews.
+func reviewer(cfg *rest.Config) (client.Client, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{authenticationv1.AddToScheme, authorizationv1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(cfg, client.Options{Scheme: s})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server for the dashboard: %w", err)
+	}
+	return c, nil
+}
+
+// dashboardTLS is how the dashboard is served over TLS; nil where it is not. It adds the task that keeps the certificate.
+func (c *reporting) dashboardTLS() (*tls.Config, error) {
+	f, o := &c.flags.dashboard, c.base.observing
+	if f.tlsSecret == "" {
+		return nil, nil
+	}
+	keeper := &certs.Keeper{}
+	t, err := o.certificate("dashboard-certificates", c.base.cfg, keeper, certs.Config{
+		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: certs.ECDSA,
+		Names: certs.ServiceNames(f.service, o.env.namespace, ""), RenewBefore: 15 * 24 * time.Hour,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.observeCertificates(keeper)
+	c.everywhere = append(c.everywhere, t)
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}, nil
+}
+
+// everyReplica are the tasks that every replica runs.
+func (c *reporting) everyReplica() []task {
+	var out []task
+	for _, t := range c.everywhere {
+		out = append(out, c.base.observing.counted(t))
+	}
+	return out
+}
