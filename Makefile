@@ -103,6 +103,10 @@ bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
 bench-reports: build ## the first scan of 5,000 Pods by 18 policies
 	go run ./bench reports
 
+.PHONY: bench-background
+bench-background: build ## generate rules for 1,000 Namespaces, copies whose source changes, Namespaces deleted meanwhile
+	go run ./bench background
+
 .PHONY: bench-go
 bench-go: ## the Go benchmarks beside the code, with allocations
 	go test -run '^$$' -bench . -benchmem ./internal/...

@@ -7,6 +7,7 @@
 //	go run ./bench suites     # `ephor test` on all tests of a public library
 //	go run ./bench foreach    # a loop over 1,000 elements against a loop over one
 //	go run ./bench reports    # the first scan of 5,000 Pods, on a control plane; some minutes
+//	go run ./bench background # generate rules for 1,000 Namespaces, and what is left when Namespaces go; some minutes
 //	go run ./bench compare /path/to/kyverno
 //
 // Absolute times drift from machine to machine and from hour to hour; the ratios are what to quote. Nothing here is a

@@ -27,6 +27,8 @@ var parts = []struct{ name, test string }{
 	{"uninstall", "TestUninstallInEveryOrder"},
 	{"malformed", "TestMalformedReviews"},
 	{"thousand", "TestThousandPolicies"},
+	{"triggers", "TestTriggersOutliveAdmission"},
+	{"work", "TestWorkOutlivesFaults"},
 }
 
 // short makes everything that lasts a given time or takes a given number of requests a tenth of it, to try the parts out.
