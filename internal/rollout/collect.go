@@ -1,0 +1,240 @@
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// Options say what is collected.
+type Options struct {
+	Policy string // as reports name it: name, or namespace/name
+	// Program is the policy; nil when only reports are there.
+	Program *policy.Program
+	// NamespaceLabels are asked for where an action depends on them.
+	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Namespaces that are looked at, which may hold wildcards; none for all and for what lies in none.
+	Namespaces []string
+	// Keep is how many refused resources are listed.
+	Keep int
+}
+
+// maxMessage bounds the message of a violation, in bytes.
+const maxMessage = 2 << 10
+
+// sourceOfPolicies is what the results of our policies name as their source.
+const sourceOfPolicies = "kyverno"
+
+// Collector gathers what reports say about one policy. Memory grows with the number of namespaces and with Options.Keep.
+type Collector struct {
+	options    Options
+	rules      map[string]*policy.Rule // nil without a Program
+	namespaces map[string]*Namespace
+	refused    []Refused
+	omitted    int
+	stale      int // results of rules that the policy does not have
+	requests   *Requests
+}
+
+// New makes a Collector.
+func New(o Options) *Collector {
+	c := &Collector{options: o, namespaces: map[string]*Namespace{}}
+	if o.Program != nil {
+		c.rules = map[string]*policy.Rule{}
+		for _, r := range o.Program.Rules {
+			c.rules[r.Name] = r
+		}
+	}
+	return c
+}
+
+// enforced tells the rules whose violations Enforce refuses; others change or make something.
+func enforced(r *policy.Rule) bool {
+	return r.Stage.Has(policy.StageValidate | policy.StageVerifyImages)
+}
+
+// tally is what the policy's rules say of one resource.
+type tally struct {
+	judged, failed, errors, skipped int
+	violations                      []Violation
+}
+
+// Add takes what a report says of the policy.
+func (c *Collector) Add(r compliance.Report) {
+	var order []compliance.Resource
+	found := map[compliance.Resource]*tally{}
+	for i := range r.Results {
+		one := &r.Results[i]
+		if !c.about(one) {
+			continue
+		}
+		t := found[one.Resource]
+		if t == nil {
+			t = &tally{}
+			found[one.Resource] = t
+			order = append(order, one.Resource)
+		}
+		t.add(one)
+	}
+	for _, resource := range order {
+		c.resource(resource, found[resource])
+	}
+}
+
+// about tells whether Enforce of the policy concerns the result.
+func (c *Collector) about(r *compliance.Result) bool {
+	if r.Policy != c.options.Policy || c.rules != nil && r.Source != "" && r.Source != sourceOfPolicies {
+		return false
+	}
+	if !c.in(r.Resource.Namespace) {
+		return false
+	}
+	if c.rules == nil {
+		return true
+	}
+	rule := c.rules[r.Rule]
+	if rule == nil {
+		c.stale++
+		return false
+	}
+	return enforced(rule)
+}
+
+// in tells whether a namespace is looked at.
+func (c *Collector) in(namespace string) bool {
+	return len(c.options.Namespaces) == 0 || namespace != "" && wildcard.MatchAny(c.options.Namespaces, namespace)
+}
+
+func (t *tally) add(r *compliance.Result) {
+	switch r.Result {
+	case compliance.Skip:
+		t.skipped++
+		return
+	case compliance.Fail, compliance.Warn: // warn: the policy is not scored, which does not matter to Enforce
+		t.failed++
+		t.violations = append(t.violations, Violation{r.Rule, value.Clip(r.Message, maxMessage)})
+	case compliance.Error:
+		t.errors++
+	}
+	t.judged++
+}
+
+func (c *Collector) resource(r compliance.Resource, t *tally) {
+	n := c.namespace(r.Namespace)
+	if t.judged == 0 {
+		n.Exempt++
+		return
+	}
+	n.Resources++
+	if t.errors > 0 {
+		n.Errors++
+	}
+	if t.failed == 0 {
+		return
+	}
+	n.Violating++
+	if len(c.refused) >= c.options.Keep {
+		c.omitted++
+		return
+	}
+	c.refused = append(c.refused, Refused{Resource: r, Rules: t.violations})
+}
+
+// namespace is the line of a namespace.
+func (c *Collector) namespace(name string) *Namespace {
+	n := c.namespaces[name]
+	if n == nil {
+		n = &Namespace{Name: name}
+		c.namespaces[name] = n
+	}
+	return n
+}
+
+// Plan is what was added so far. It asks for the labels of namespaces where the policy's actions depend on them.
+func (c *Collector) Plan(ctx context.Context) *Plan {
+	p := &Plan{Policy: c.options.Policy, Reasons: []string{}, Namespaces: []Namespace{}, Refused: append([]Refused{}, c.refused...), Omitted: c.omitted, Lacks: []Lack{}}
+	for _, n := range c.namespaces {
+		if n.Resources > 0 {
+			n.Rate = 100 * float64(n.Violating) / float64(n.Resources)
+		}
+		var actions map[string]policy.Action
+		actions, n.Action = c.actions(ctx, n.Name, p)
+		n.Requests = c.requestsIn(n.Name, actions, n.Action)
+		n.Safe = n.Violating == 0 && n.Errors == 0 && (n.Requests == nil || n.Requests.rate() < maxRate)
+		p.Namespaces = append(p.Namespaces, *n)
+	}
+	slices.SortFunc(p.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(p.Refused, func(a, b Refused) int { return cmp.Compare(a.Resource.String(), b.Resource.String()) })
+	if c.omitted > 0 {
+		p.lack(false, fmt.Sprintf("%d more resources that would be refused: --limit is how many are listed", c.omitted))
+	}
+	if c.stale > 0 {
+		p.lack(true, fmt.Sprintf("up-to-date reports: %d results are of rules that the policy does not have", c.stale))
+	}
+	p.requests = c.requests
+	if c.options.Program == nil {
+		p.lack(false, "the policy itself (its actions, its age, its rules) and the owners of resources: they are read from a cluster only")
+		return p
+	}
+	p.Action = policyAction(c.options.Program)
+	return p
+}
+
+// actions are what the rules do today with violations in a namespace, one by one and in words.
+func (c *Collector) actions(ctx context.Context, namespace string, p *Plan) (byRule map[string]policy.Action, all string) {
+	if c.options.Program == nil {
+		return nil, ""
+	}
+	byRule = map[string]policy.Action{}
+	for _, r := range c.options.Program.Rules {
+		if !enforced(r) {
+			continue
+		}
+		action, err := policy.ActionFor(r, namespace, func() (map[string]string, error) {
+			if namespace == "" || c.options.NamespaceLabels == nil {
+				return nil, nil
+			}
+			return c.options.NamespaceLabels(ctx, namespace)
+		})
+		if err != nil {
+			p.lack(false, fmt.Sprintf("today's action in the namespace %s: %v", namespace, err))
+			return nil, ""
+		}
+		byRule[r.Name] = action
+	}
+	return byRule, words(slices.Collect(maps.Values(byRule))...)
+}
+
+// policyAction is what the policy does with violations, wherever.
+func policyAction(p *policy.Program) string {
+	var seen []policy.Action
+	for _, r := range p.Rules {
+		if !enforced(r) {
+			continue
+		}
+		seen = append(seen, r.Action.Default)
+		for _, o := range r.Action.Overrides {
+			seen = append(seen, o.Action)
+		}
+	}
+	return words(seen...)
+}
+
+// words names each action once, Audit first.
+func words(actions ...policy.Action) string {
+	var out []string
+	for _, a := range []policy.Action{policy.Audit, policy.Enforce} {
+		if slices.Contains(actions, a) {
+			out = append(out, a.String())
+		}
+	}
+	return strings.Join(out, ", ")
+}

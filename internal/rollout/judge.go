@@ -1,0 +1,174 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The figures of the guide that most teams follow: a week of Audit, every resource in order before Enforce, and less than one
+// violation in a hundred after it.
+const (
+	maxRate   = 1.0 // percent; below
+	auditTime = 7 * 24 * time.Hour
+)
+
+// Facts are what is known of the policy besides what reports say.
+type Facts struct {
+	Now     time.Time
+	Created time.Time // zero when it is not known
+	// MinAge is how long the policy must have been there; 0 makes the guide's week an advice.
+	MinAge time.Duration
+	// NotReady says why the policy cannot be relied on; empty when it is in order.
+	NotReady string
+	// NotScanned says why reports do not show what exists already; empty when they do. What requests show stands in for it.
+	NotScanned string
+}
+
+// Judge compares with the figures of the guide, and fills Targets, Reasons and Verdict.
+func (p *Plan) Judge(f Facts) {
+	var resources, violating, errors int
+	for _, n := range p.Namespaces {
+		resources += n.Resources
+		violating += n.Violating
+		errors += n.Errors
+	}
+	requests, seen := p.allRequests()
+	// Of a policy that no scan can judge requests alone have to tell.
+	some, advice := resources > 0, resources == 0 && seen && f.NotScanned != ""
+	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
+	p.target(Target{Name: "resources that could not be judged", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)
+	worst, name := p.worstNamespace()
+	have := "-"
+	if some {
+		have = fmt.Sprintf("%.1f%%", worst)
+		if worst > 0 {
+			have += " (" + shownNamespace(name) + ")"
+		}
+	}
+	p.target(Target{Name: "violation rate in every namespace", Want: "below 1%", Have: have, Advice: advice}, some, worst < maxRate)
+	have = "-"
+	if seen {
+		have = fmt.Sprintf("%.1f%% of %d in %s", requests.rate(), requests.Judged, p.requests.Window)
+	}
+	p.target(Target{Name: "violation rate of requests", Want: "below 1%", Have: have, Advice: !seen}, seen, requests.rate() < maxRate)
+	p.age(f)
+
+	switch {
+	case f.NotReady != "":
+		p.lack(true, "a policy that is in force: "+f.NotReady)
+	case resources == 0 && !seen:
+		p.lack(true, "results: no report says anything about the policy")
+	}
+	if f.NotScanned != "" {
+		p.lack(!seen, "what exists already: "+f.NotScanned)
+	}
+	if p.requests == nil {
+		p.lack(false, "what is refused now, and the violation rate of requests: --metrics-url names a Prometheus that scrapes the controllers")
+	}
+	p.verdict()
+}
+
+// allRequests adds up the requests of all namespaces; seen is false when there were none, or no metrics.
+func (p *Plan) allRequests() (all Counted, seen bool) {
+	for _, n := range p.Namespaces {
+		if n.Requests != nil {
+			all.merge(*n.Requests)
+		}
+	}
+	return all, all.Judged > 0
+}
+
+func (p *Plan) worstNamespace() (rate float64, name string) {
+	for _, n := range p.Namespaces {
+		if n.Rate > rate {
+			rate, name = n.Rate, n.Name
+		}
+	}
+	return rate, name
+}
+
+// age compares how long the policy has been there with what is asked for.
+func (p *Plan) age(f Facts) {
+	t := Target{Name: "time in the cluster", Want: "1 week", Have: "-", Advice: f.MinAge == 0}
+	want := auditTime
+	if f.MinAge > 0 {
+		want, t.Want = f.MinAge, f.MinAge.String()
+	}
+	known := !f.Created.IsZero()
+	if known {
+		p.Created = &f.Created
+		t.Have = f.Now.Sub(f.Created).Truncate(time.Minute).String()
+	}
+	p.target(t, known, f.Now.Sub(f.Created) >= want)
+}
+
+func (p *Plan) target(t Target, known, met bool) {
+	if known {
+		t.Met = &met
+	}
+	p.Targets = append(p.Targets, t)
+}
+
+// verdict: whatever is wrong makes it unsafe; else whatever is not known and could be wrong makes it unknown.
+func (p *Plan) verdict() {
+	p.Verdict = Safe
+	for _, n := range p.Namespaces {
+		if !n.Safe {
+			p.Verdict = Unsafe
+			p.Reasons = append(p.Reasons, unsafe(n))
+		}
+	}
+	for _, t := range p.Targets {
+		if t.Met != nil && !*t.Met && !t.Advice {
+			p.Verdict = Unsafe
+			p.Reasons = append(p.Reasons, fmt.Sprintf("%s: %s, and the target is %s", t.Name, t.Have, t.Want))
+		}
+	}
+	if p.Verdict == Unsafe {
+		return
+	}
+	for _, t := range p.Targets {
+		if t.Met == nil && !t.Advice {
+			p.Verdict = Unknown
+			p.Reasons = append(p.Reasons, t.Name+" is not known")
+		}
+	}
+	for _, l := range p.Lacks {
+		if l.Decisive {
+			p.Verdict = Unknown
+			p.Reasons = append(p.Reasons, "missing is "+l.What)
+		}
+	}
+}
+
+// unsafe says why a namespace is not safe.
+func unsafe(n Namespace) string {
+	var why []string
+	if n.Violating > 0 {
+		why = append(why, fmt.Sprintf("%d of %d resources would be refused", n.Violating, n.Resources))
+	}
+	if n.Errors > 0 {
+		why = append(why, fmt.Sprintf("%d resources could not be judged", n.Errors))
+	}
+	if n.Requests != nil && n.Requests.rate() >= maxRate {
+		why = append(why, fmt.Sprintf("%.1f%% of %d results of requests are violations", n.Requests.rate(), n.Requests.Judged))
+	}
+	return shownNamespace(n.Name) + ": " + strings.Join(why, ", ")
+}
+
+// shownNamespace is a namespace's name in a sentence.
+func shownNamespace(name string) string {
+	if name == "" {
+		return "cluster-scoped resources"
+	}
+	return "namespace " + name
+}
+
+// share is a part in percent, rounded down so that 100% means all.
+func share(part, of int) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%% of %d", float64(1000*part/of)/10, of)
+}

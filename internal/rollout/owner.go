@@ -1,0 +1,172 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+)
+
+// Meta is what is read of an object.
+type Meta struct {
+	Namespace, UID string
+	Labels         map[string]string
+	Owners         []metav1.OwnerReference
+}
+
+// Owners finds out whose a resource is: it follows the references to owners up to the one that nobody owns, and looks for a
+// label there, then down the chain, then on the namespace.
+type Owners struct {
+	// Read reads an object; found is false when it does not exist (any more). It is called by several goroutines.
+	Read func(ctx context.Context, r compliance.Resource) (m Meta, found bool, err error)
+	// Label is the one that says whose it is; empty when nobody asks.
+	Label string
+	// Limit is how many objects are read. Each is read once.
+	Limit int
+
+	mu    sync.Mutex
+	known map[ownerKey]*reading
+	reads atomic.Int64
+}
+
+type ownerKey struct{ apiVersion, kind, namespace, name string }
+
+// reading is an object that somebody reads, or has read.
+type reading struct {
+	done  chan struct{}
+	meta  Meta
+	found bool
+	err   error
+}
+
+const (
+	// ownersAtOnce is how many resources are followed at the same time.
+	ownersAtOnce = 8
+	// maxChain is how many owners are followed: a chain is three or four long, and one that never ends is a mistake.
+	maxChain = 10
+)
+
+// errLimit is given instead of a read too many.
+var errLimit = fmt.Errorf("too many objects")
+
+// Own says whose the refused resources are. Those whose owner cannot be read are listed without, and p says how many.
+func (p *Plan) Own(ctx context.Context, o *Owners) {
+	var over, failed atomic.Int64
+	var first atomic.Value
+	var group errgroup.Group
+	group.SetLimit(ownersAtOnce)
+	for i := range p.Refused {
+		group.Go(func() error {
+			r := &p.Refused[i]
+			switch err := o.of(ctx, r); {
+			case err == errLimit:
+				over.Add(1)
+			case err != nil:
+				failed.Add(1)
+				first.CompareAndSwap(nil, err.Error())
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them gives up
+	if n := over.Load(); n > 0 {
+		p.lack(false, fmt.Sprintf("the owners of %d resources: --owner-reads bounds how many objects are read", n))
+	}
+	if n := failed.Load(); n > 0 {
+		p.lack(false, fmt.Sprintf("the owners of %d resources: %s", n, first.Load()))
+	}
+	if o.Label == "" && len(p.Refused) > 0 {
+		p.lack(false, "whose the resources are: --owner-label names the label of the owner, or of the namespace, that says so")
+	}
+}
+
+// of follows one resource.
+func (o *Owners) of(ctx context.Context, r *Refused) error {
+	at := r.Resource
+	seen := map[ownerKey]bool{}
+	var labels []map[string]string // of the chain, the resource first
+	for range maxChain {
+		meta, found, err := o.read(ctx, at)
+		if err != nil {
+			return err
+		}
+		// A resource that is gone, and an owner that is another one of the same name, has no further owners.
+		if !found || at.UID != "" && meta.UID != at.UID {
+			break
+		}
+		at.Namespace = meta.Namespace // an owner may lie in none
+		labels = append(labels, meta.Labels)
+		up := controller(meta.Owners)
+		seen[key(at)] = true
+		if up == nil {
+			break
+		}
+		next := compliance.Resource{APIVersion: up.APIVersion, Kind: up.Kind, Namespace: r.Resource.Namespace, Name: up.Name, UID: string(up.UID)}
+		if seen[key(next)] {
+			break
+		}
+		at = next
+	}
+	r.Owner = &at
+	if o.Label == "" {
+		return nil
+	}
+	for i := len(labels) - 1; i >= 0; i-- {
+		if whose := labels[i][o.Label]; whose != "" {
+			r.Whose = whose
+			return nil
+		}
+	}
+	if r.Resource.Namespace == "" {
+		return nil
+	}
+	meta, _, err := o.read(ctx, compliance.Resource{APIVersion: "v1", Kind: "Namespace", Name: r.Resource.Namespace})
+	r.Whose = meta.Labels[o.Label]
+	return err
+}
+
+// controller is the owner that manages the object or, when none does, the first one.
+func controller(owners []metav1.OwnerReference) *metav1.OwnerReference {
+	for i := range owners {
+		if owners[i].Controller != nil && *owners[i].Controller {
+			return &owners[i]
+		}
+	}
+	if len(owners) == 0 {
+		return nil
+	}
+	return &owners[0]
+}
+
+func key(r compliance.Resource) ownerKey { return ownerKey{r.APIVersion, r.Kind, r.Namespace, r.Name} }
+
+// read reads each object once, however many ask for it.
+func (o *Owners) read(ctx context.Context, r compliance.Resource) (Meta, bool, error) {
+	k := key(r)
+	o.mu.Lock()
+	if o.known == nil {
+		o.known = map[ownerKey]*reading{}
+	}
+	known, ok := o.known[k]
+	if !ok {
+		known = &reading{done: make(chan struct{})}
+		o.known[k] = known
+	}
+	o.mu.Unlock()
+	if ok {
+		<-known.done
+		return known.meta, known.found, known.err
+	}
+	defer close(known.done)
+	if o.reads.Add(1) > int64(o.Limit) {
+		known.err = errLimit
+	} else {
+		known.meta, known.found, known.err = o.Read(ctx, r)
+	}
+	return known.meta, known.found, known.err
+}

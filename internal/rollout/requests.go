@@ -1,0 +1,116 @@
+package rollout
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Sample is one series of an answer: its labels and its value.
+type Sample struct {
+	Labels map[string]string
+	Value  float64
+}
+
+// Requests are the requests that the policy judged at admission, as metrics count them.
+type Requests struct {
+	Window time.Duration
+	// Samples count results by resource_namespace, rule_name and rule_result.
+	Samples []Sample
+}
+
+// Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules judge
+// counts for each.
+type Counted struct {
+	Judged int `json:"judged"`
+	// Refused violated a rule that is enforced in the namespace; WouldRefuse a rule that only audits.
+	Refused     int `json:"refused"`
+	WouldRefuse int `json:"wouldRefuse"`
+	Errors      int `json:"errors"`
+}
+
+// rate is the share of what did not pass, in percent.
+func (c Counted) rate() float64 {
+	if c.Judged == 0 {
+		return 0
+	}
+	return 100 * float64(c.Refused+c.WouldRefuse+c.Errors) / float64(c.Judged)
+}
+
+func (c *Counted) merge(o Counted) {
+	c.Judged += o.Judged
+	c.Refused += o.Refused
+	c.WouldRefuse += o.WouldRefuse
+	c.Errors += o.Errors
+}
+
+// Query asks Prometheus for the Samples of a policy. increase() does not count what a counter had when it was first seen, and
+// a rule that refused once would be missing: of series that are younger than the window the value itself is taken. policy is
+// a name, or namespace/name.
+func Query(policy string, window time.Duration) string {
+	namespace, name, found := strings.Cut(policy, "/")
+	if !found {
+		namespace, name = "-", policy
+	}
+	series := fmt.Sprintf(`kyverno_policy_results_total{policy_name=%s,policy_namespace=%s,rule_execution_cause="admission_request",rule_result=~"pass|fail|warn|error",dry_run!="true"}`,
+		strconv.Quote(name), strconv.Quote(namespace))
+	w := strconv.FormatInt(int64(window/time.Second), 10) + "s"
+	return fmt.Sprintf("sum by (resource_namespace, rule_name, rule_result) ((increase(%[1]s[%[2]s]) and %[1]s offset %[2]s) or (max_over_time(%[1]s[%[2]s]) unless %[1]s offset %[2]s))",
+		series, w)
+}
+
+// Count takes what requests show: of namespaces without reports, too, since what is refused has none.
+func (c *Collector) Count(r Requests) {
+	c.requests = &r
+	for _, s := range r.Samples {
+		if c.in(s.namespace()) && c.counts(s) {
+			c.namespace(s.namespace())
+		}
+	}
+}
+
+func (s Sample) namespace() string { return s.Labels["resource_namespace"] }
+
+// counts tells whether a sample is about a rule that Enforce concerns. Without the label, which the metrics ConfigMap may leave
+// out, all are.
+func (c *Collector) counts(s Sample) bool {
+	name := s.Labels["rule_name"]
+	if name == "" || c.rules == nil {
+		return true
+	}
+	r := c.rules[name]
+	return r != nil && enforced(r)
+}
+
+// requestsIn counts the requests of a namespace. actions are today's actions of the rules in it, and all is what they have in
+// common.
+func (c *Collector) requestsIn(namespace string, actions map[string]policy.Action, all string) *Counted {
+	if c.requests == nil {
+		return nil
+	}
+	out := &Counted{}
+	for _, s := range c.requests.Samples {
+		if s.namespace() != namespace || !c.counts(s) {
+			continue
+		}
+		action, known := actions[s.Labels["rule_name"]]
+		n := int(math.Round(s.Value))
+		out.Judged += n
+		switch s.Labels["rule_result"] {
+		case "pass":
+		case "error":
+			out.Errors += n
+		default:
+			if known && action == policy.Enforce || !known && all == policy.Enforce.String() {
+				out.Refused += n
+			} else {
+				out.WouldRefuse += n
+			}
+		}
+	}
+	return out
+}
