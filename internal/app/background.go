@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
@@ -28,6 +29,7 @@ type background struct {
 	flags    *backgroundFlags
 	worker   *updaterequest.Worker
 	follower *updaterequest.Follower
+	ring     *ring.Ring
 	changed  trigger // the policies
 }
 
@@ -44,7 +46,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	}
 	c := &background{evaluator: v, flags: f, changed: newTrigger()}
 	return v.run(ctx, controller{
-		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, tasks: c.tasks,
+		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
 		changed: func(*catalog.Snapshot) { c.changed.fire() },
 	})
 }
@@ -63,11 +65,14 @@ func (c *background) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.ring, err = newRing(c.base, c.env, updaterequest.WorkerName); err != nil {
+		return err
+	}
 	observing := c.base.observing
 	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
 		Client: writer, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
-		Events: c.events, Observer: observing.metrics, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Events: c.events, Observer: observing.metrics, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &updaterequest.Follower{
 		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
@@ -99,10 +104,14 @@ func updateRequestObject() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// onlyGeneration reduces an UpdateRequest to what tells that it is new or was raised.
+// onlyGeneration reduces an UpdateRequest to what tells that it is new or was raised, and whose it is.
 func onlyGeneration(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		key := updaterequest.KeyOf(o)
 		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Generation: o.Generation}
+		if key != "" {
+			o.Labels = map[string]string{updaterequest.LabelKey: key}
+		}
 	}
 	return obj, nil
 }
@@ -111,7 +120,7 @@ func onlyGeneration(obj any) (any, error) {
 func (c *background) watch(ctx context.Context) error {
 	add := func(obj any) {
 		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			c.worker.Add(o.Name)
+			c.worker.Add(o.Name, updaterequest.KeyOf(o))
 		}
 	}
 	requests := toolscache.ResourceEventHandlerFuncs{
@@ -123,16 +132,28 @@ func (c *background) watch(ctx context.Context) error {
 				add(obj)
 			}
 		},
+		DeleteFunc: func(obj any) {
+			if name, err := toolscache.DeletionHandlingObjectToName(obj); err == nil {
+				c.worker.Forget(name.Name)
+			}
+		},
 	}
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, watched{updateRequestObject(), requests})
 }
 
-// tasks are the controllers that only one replica runs.
-func (c *background) tasks() []task {
+// shared is what each replica runs, for its share of the work.
+func (c *background) shared() []task {
 	return []task{
+		endless("ring", c.ring.Run),
 		{name: updaterequest.WorkerName, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},
+	}
+}
+
+// tasks are the controllers that only one replica runs: work is made of changes of policies once.
+func (c *background) tasks() []task {
+	return []task{
 		c.base.observing.counted(task{name: "policy-controller", wake: c.changed, once: c.follower.Once}),
 	}
 }

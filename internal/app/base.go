@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ephor-dev/ephor/internal/observe"
+	"github.com/ephor-dev/ephor/internal/ring"
 )
 
 // commonFlags are the flags of every process.
@@ -90,6 +91,7 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 		return nil, err
 	}
 	cfg.UserAgent = "ephor-" + process
+	cfg.Wrap(ring.Guard)
 	if b.observing, err = startObserving(ctx, &f.observe, cfg, e, process, b.log); err != nil {
 		return nil, err
 	}

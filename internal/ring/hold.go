@@ -48,6 +48,9 @@ func Lapsed(ctx context.Context) bool {
 	return ok && !h.valid(time.Now())
 }
 
+// Lapsed is the function of the same name, for those who take a Ring as an interface.
+func (r *Ring) Lapsed(ctx context.Context) bool { return Lapsed(ctx) }
+
 // Guard returns a RoundTripper that does not send what belongs to a Hold whose authority has ended, but fails with ErrLapsed. A process
 // that was stopped between reading and writing would else send the write before it notices.
 func Guard(next http.RoundTripper) http.RoundTripper { return guard{next} }

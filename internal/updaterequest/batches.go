@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -62,22 +61,15 @@ func (b *batches) flush() error {
 		return err
 	}
 	kind := kyvernov2.Generate
-	labels := map[string]string{LabelGeneratePolicy: label(b.program.Name)}
 	if b.rule.Generation == nil {
-		kind, labels = kyvernov2.Mutate, map[string]string{LabelMutatePolicy: label(b.program.Name)}
+		kind = kyvernov2.Mutate
 	}
-	u := &kyvernov2.UpdateRequest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: b.f.Worker.Namespace, Labels: labels,
-			Name: hashed(string(kind), b.program.Key(), b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written)),
-		},
-		Spec: kyvernov2.UpdateRequestSpec{RequestType: kind, Policy: b.program.Key(), Rule: b.rule.Name, Resource: b.triggers[0]},
+	rules := make([]kyvernov2.RuleContext, len(b.triggers))
+	for i, t := range b.triggers {
+		rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}
 	}
-	for _, t := range b.triggers {
-		u.Spec.RuleContext = append(u.Spec.RuleContext, kyvernov2.RuleContext{
-			Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize,
-		})
-	}
+	u := b.f.Worker.unasked(b.program.Key(), kind, label(b.program.Name), rules,
+		b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written))
 	b.written++
 	b.triggers = nil
 	if err := b.f.Worker.Client.Create(b.ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -69,6 +69,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 				return nil, err
 			}
 			object.Name, object.Namespace = name, namespace
+			object.Labels[LabelKey] = keyOf(w.Program.Key(), trigger)
 			at = len(out)
 			index[name] = at
 			out = append(out, plan{object: object, program: w.Program})
@@ -121,11 +122,7 @@ func causeOf(w *policy.Work) cause {
 // nameOf is the name of the UpdateRequest for the key: type, policy, cause and trigger, which is known by its UID as
 // soon as it has one.
 func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, why cause) string {
-	id := string(trigger.UID)
-	if id == "" {
-		id = strings.Join([]string{trigger.APIVersion, trigger.Kind, trigger.Namespace, trigger.Name}, "\x00")
-	}
-	return hashed(string(kind), policyKey, id, string(why))
+	return hashed(string(kind), policyKey, idOf(trigger), string(why))
 }
 
 func hashed(parts ...string) string {

@@ -165,7 +165,18 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		})
 	}
 	running.Wait()
-	return errors.Join(errs...)
+	var others []kyvernov2.ResourceSpec
+	for i, err := range errs {
+		if other := (elsewhereError{}); errors.As(err, &other) {
+			if other.lapsed {
+				t.lapsed = append(t.lapsed, kyvernov2.RuleContext{Rule: t.Rule, Trigger: triggers[i], Synchronize: true})
+			} else {
+				others = append(others, triggers[i])
+			}
+			errs[i] = nil
+		}
+	}
+	return errors.Join(append(errs, w.leave(ctx, t, others))...)
 }
 
 // again makes once more what was made for a trigger. One that is gone is for its own request.
@@ -175,17 +186,20 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
 		}
 	}()
-	defer w.lock(t.u.Spec.Policy, trigger)()
-	object, err := t.reads.live(ctx, trigger)
-	if gone := (goneError{}); asGone(err, &gone) || err == nil && object.GetDeletionTimestamp() != nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	one := *t
-	one.Trigger, one.made = trigger, true
-	return w.generateFor(ctx, &one, w.scanned(object))
+	key := keyOf(t.u.Spec.Policy, trigger)
+	defer w.lock(key)()
+	return w.held(ctx, key, func(ctx context.Context) error {
+		object, err := t.reads.live(ctx, trigger)
+		if gone := (goneError{}); asGone(err, &gone) || err == nil && object.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		one := *t
+		one.Trigger, one.made = trigger, true
+		return w.generateFor(ctx, &one, w.scanned(object))
+	})
 }
 
 // tellGenerated makes the events of one object that was made or changed.

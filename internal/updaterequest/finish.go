@@ -126,6 +126,9 @@ func (w *Worker) sweep(ctx context.Context) error {
 		for i := range list.Items {
 			u := &list.Items[i]
 			if u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
+				if !w.ours(u) {
+					continue
+				}
 				namespace, name := splitKey(u.Spec.Policy)
 				if program := w.policy(namespace, name); program == nil || w.Now().Sub(u.CreationTimestamp.Time) > keepFailed {
 					w.finish(ctx, u)
@@ -134,7 +137,7 @@ func (w *Worker) sweep(ctx context.Context) error {
 				}
 				continue
 			}
-			w.Add(u.Name)
+			w.Add(u.Name, keyOfWork(u))
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
 			return nil

@@ -57,6 +57,8 @@ type WorkerOptions struct {
 	Eval     func(context.Context, engine.Input) policy.Outcome
 	Events   event.Recorder
 	Observer WorkerObserver
+	// Share tells which part of the work is ours; nil for all of it.
+	Share Share
 	// Workers is how many UpdateRequests are carried out at once.
 	Workers int
 	Log     *slog.Logger
@@ -100,7 +102,7 @@ type progress struct {
 	generation int64
 	since      time.Time
 	looks      int
-	done       map[int]bool // indexes of rule contexts that are carried out
+	done       map[kyvernov2.RuleContext]bool // what is carried out
 }
 
 // NewWorker returns a Worker, which does nothing until it runs.
@@ -114,6 +116,9 @@ func NewWorker(o WorkerOptions) *Worker {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
+	if o.Share == nil {
+		o.Share = everything{}
+	}
 	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}}
 }
 
@@ -124,14 +129,20 @@ func (unobserved) Reconciled(string)      {}
 func (unobserved) Requeued(string, int)   {}
 func (unobserved) Dropped(string)         {}
 
-// Add has the UpdateRequest of that name looked at, while the Worker runs. It never waits.
-func (w *Worker) Add(name string) {
+// Add has the UpdateRequest of that name looked at, while the Worker runs, unless its key (KeyOf) is another replica's. It never waits.
+func (w *Worker) Add(name, key string) {
+	if key != "" && !w.Share.Holds(key) {
+		return // all are looked at again when that changes
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.queue != nil {
 		w.queue.Add(name)
 	}
 }
+
+// Forget drops what is known of an UpdateRequest that is gone.
+func (w *Worker) Forget(name string) { w.forget(name) }
 
 // Run carries out the UpdateRequests that exist, and those of Add, until ctx is done.
 func (w *Worker) Run(ctx context.Context) error {
@@ -150,14 +161,24 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
+	changed := w.Share.Changed()
 	err := w.sweep(ctx)
+	var again <-chan time.Time
 	for err == nil && ctx.Err() == nil {
+		look := w.look
 		select {
 		case <-ctx.Done():
+			continue
+		case <-changed:
+			changed = w.Share.Changed()
+		case <-again:
 		case <-sweep.C:
-			if err := w.sweep(ctx); err != nil && ctx.Err() == nil {
-				w.Log.Warn("UpdateRequests could not be listed", "error", err)
-			}
+			look = w.sweep
+		}
+		again = nil
+		if err := look(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Warn("UpdateRequests could not be listed", "error", err)
+			again = time.After(longestLook)
 		}
 	}
 	queue.ShutDown()
@@ -195,13 +216,15 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 		return firstRetry
 	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
 		return 0
+	case keyOfWork(u) != "" && !w.ours(u):
+		return 0 // another replica works for its key
 	case u.Status.State == kyvernov2.Completed:
 		return w.finish(ctx, u)
 	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
 		return 0
 	}
 	p := w.progressOf(u)
-	failed, waiting := w.carryOut(ctx, u, p)
+	failed, waiting, elsewhere := w.carryOut(ctx, u, p)
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // somebody else goes on
@@ -210,14 +233,17 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	case waiting:
 		p.looks++
 		return min(firstLook<<min(p.looks-1, 10), longestLook)
+	case elsewhere:
+		return w.divide(ctx, u, p)
 	}
 	return w.finish(ctx, u)
 }
 
-// carryOut does what is left to do. The error joins what failed; waiting tells that something has to be waited for.
-func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (failed error, waiting bool) {
+// carryOut does what is left to do. The error joins what failed; waiting tells that something has to be waited for, elsewhere
+// that other replicas have a share.
+func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (failed error, waiting, elsewhere bool) {
 	todo := contextsOf(&u.Spec)
-	errs := make([]error, len(todo))
+	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
 	waited, hops := w.Now().Sub(p.since), w.hops(u)
@@ -227,29 +253,40 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	}
 	reads := w.newReads(triggers)
 	for i := range todo {
-		if p.done[i] {
+		if p.done[todo[i]] {
 			continue
 		}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, hops: hops}
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = w.one(ctx, &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, hops: hops})
+			errs[i] = w.one(ctx, tasks[i])
 		})
 	}
 	running.Wait()
 	var failures []error
+	var lapsed []kyvernov2.RuleContext
 	for i, err := range errs {
 		var later notYetError
+		var other elsewhereError
 		switch {
 		case err == nil:
-			p.done[i] = true
+			p.done[todo[i]] = true
 		case errors.As(err, &later):
 			waiting = true
+		case errors.As(err, &other):
+			elsewhere = true
 		default:
 			failures = append(failures, err)
 		}
+		if tasks[i] != nil {
+			lapsed = append(lapsed, tasks[i].lapsed...)
+		}
 	}
-	return errors.Join(failures...), waiting
+	if ctx.Err() == nil {
+		w.lookAgain(ctx, u, lapsed)
+	}
+	return errors.Join(failures...), waiting, elsewhere
 }
 
 // task is one rule of an UpdateRequest with one trigger.
@@ -261,7 +298,8 @@ type task struct {
 	waited  time.Duration // since the UpdateRequest was first seen
 	hops    int           // how many writes of ours in a row led here
 	reads   *reads
-	made    bool // what is generated is most likely there already
+	made    bool                    // what is generated is most likely there already
+	lapsed  []kyvernov2.RuleContext // what was under way when the authority to work for it ended
 }
 
 // notYetError says what has to be waited for.
@@ -277,6 +315,20 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
 		}
 	}()
+	key := keyOf(t.u.Spec.Policy, t.Trigger)
+	if _, source := t.u.Labels[LabelSource]; source {
+		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
+	}
+	defer w.lock(key)() // of a source each trigger is locked
+	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
+	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
+		t.lapsed = append(t.lapsed, t.RuleContext)
+	}
+	return err
+}
+
+// do carries out one task whose key is ours.
+func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
 		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
 	}
@@ -293,20 +345,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 		w.tellFailure(controllerOf(t.rule), t, eventReference(t.Trigger), err)
 		return err
 	}
-	_, source := t.u.Labels[LabelSource]
-	if !source { // else each of its triggers is locked
-		defer w.lock(t.u.Spec.Policy, t.Trigger)()
-	}
-	switch {
-	case t.u.Spec.RequestType == kyvernov2.Mutate:
-		err = w.doMutateExisting(ctx, t)
-	case source:
-		err = w.doSource(ctx, t)
-	case t.DeleteDownstream:
-		err = w.doDelete(ctx, t)
-	default:
-		err = w.doGenerate(ctx, t)
-	}
+	err := execute(ctx, t)
 	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
 		w.Log.Info("the work is over: what was to come did not come", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
 		return nil
@@ -314,14 +353,21 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	return err
 }
 
-// lock keeps others from working for the policy and trigger: what is made for it and what is deleted with it must not overtake each
-// other.
-func (w *Worker) lock(policyKey string, trigger kyvernov2.ResourceSpec) (unlock func()) {
-	id := string(trigger.UID)
-	if id == "" {
-		id = specText(trigger)
+// doTrigger carries out the work for one trigger.
+func (w *Worker) doTrigger(ctx context.Context, t *task) error {
+	switch {
+	case t.u.Spec.RequestType == kyvernov2.Mutate:
+		return w.doMutateExisting(ctx, t)
+	case t.DeleteDownstream:
+		return w.doDelete(ctx, t)
 	}
-	m := &w.keys[maphash.String(w.seed, policyKey+"\x00"+id)%uint64(len(w.keys))]
+	return w.doGenerate(ctx, t)
+}
+
+// lock keeps others of this process from working for the key: what is made for a trigger and what is deleted with it must not overtake
+// each other.
+func (w *Worker) lock(key string) (unlock func()) {
+	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
 	m.Lock()
 	return m.Unlock
 }
@@ -366,8 +412,8 @@ func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.progress[u.Name]
-	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation {
-		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[int]bool{}}
+	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
+		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[kyvernov2.RuleContext]bool{}}
 		w.progress[u.Name] = p
 	}
 	return p

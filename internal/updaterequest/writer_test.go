@@ -209,7 +209,7 @@ func TestContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	const ref = `{"apiVersion":"v1","kind":"Namespace","name":"shop","uid":"u1"}`
-	want := `{"labels":{"generate.kyverno.io/policy-name":"quota"},"namespace":"kyverno","spec":{"requestType":"generate","policy":"quota","rule":"","deleteDownstream":false,"resource":` + ref + `,` +
+	want := `{"labels":{"ephor.dev/work-key":"523df9b4226fea7f2967","generate.kyverno.io/policy-name":"quota"},"namespace":"kyverno","spec":{"requestType":"generate","policy":"quota","rule":"","deleteDownstream":false,"resource":` + ref + `,` +
 		`"ruleContext":[{"rule":"a","deleteDownstream":false,"synchronize":true,"trigger":` + ref + `},{"rule":"b","deleteDownstream":false,"synchronize":true,"trigger":` + ref + `}],` +
 		`"context":{"userInfo":{"roles":null,"clusterRoles":null,"userInfo":{"username":"jane","groups":["dev"],"extra":{"k":["v"]}}},` +
 		`"admissionRequestInfo":{"admissionRequest":{"uid":"review-CREATE","kind":{"group":"","version":"v1","kind":"Namespace"},"resource":{"group":"","version":"v1","resource":"namespaces"},` +

@@ -126,7 +126,7 @@ write what only some policies need: that is for the roles that users aggregate. 
   verbs: [update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, delete, get, patch, update]
+  verbs: [create, delete, get, list, patch, update]
 {{- end -}}
 
 {{- define "ephor.core.reports-controller" -}}
@@ -159,5 +159,5 @@ write what only some policies need: that is for the roles that users aggregate. 
   verbs: [get, list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, delete, get, patch, update]
+  verbs: [create, delete, get, list, patch, update]
 {{- end -}}

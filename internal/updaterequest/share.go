@@ -1,0 +1,213 @@
+package updaterequest
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+)
+
+// LabelKey is on UpdateRequests for one trigger; its value is the key by which replicas share them. It tells whose they are without
+// reading them.
+const LabelKey = "ephor.dev/work-key"
+
+// Share tells which keys this replica works for. Two replicas may work for the same one nevertheless, when one of them was stopped for a
+// while: all that is written is harmless when it is late or repeated.
+type Share interface {
+	// Holds reports whether work for the key may begin here, now.
+	Holds(key string) bool
+	// Hold begins it; ok is false when it may not begin. ctx is cancelled when it has to end before its time. release ends it.
+	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
+	// Lapsed reports whether the time of what Hold began is over.
+	Lapsed(held context.Context) bool
+	// Changed is closed when more, or less, is held than at the time of the call.
+	Changed() <-chan struct{}
+}
+
+// everything is the share of who is alone.
+type everything struct{}
+
+func (everything) Holds(string) bool { return true }
+func (everything) Hold(ctx context.Context, _ string) (context.Context, func(), bool) {
+	return ctx, func() {}, true
+}
+func (everything) Lapsed(context.Context) bool { return false }
+func (everything) Changed() <-chan struct{}    { return nil }
+
+// keyOf is the key of what is done for a policy and a trigger: the same for all of the policy's rules, since they stand in one
+// UpdateRequest. It is short enough for a label.
+func keyOf(policyKey string, trigger kyvernov2.ResourceSpec) string {
+	sum := sha256.Sum256([]byte(policyKey + "\x00" + idOf(trigger)))
+	return hex.EncodeToString(sum[:10])
+}
+
+func idOf(trigger kyvernov2.ResourceSpec) string {
+	if trigger.UID != "" {
+		return string(trigger.UID)
+	}
+	return specText(trigger)
+}
+
+// KeyOf is the key of an UpdateRequest by its metadata; empty when several replicas may have a share in it.
+func KeyOf(o metav1.Object) string { return o.GetLabels()[LabelKey] }
+
+// keyOfWork is the key of an UpdateRequest by what it says.
+func keyOfWork(u *kyvernov2.UpdateRequest) string {
+	key := ""
+	for _, r := range contextsOf(&u.Spec) {
+		switch k := keyOf(u.Spec.Policy, r.Trigger); key {
+		case "":
+			key = k
+		case k:
+		default:
+			return ""
+		}
+	}
+	return key
+}
+
+// ours reports whether this replica decides about an UpdateRequest as a whole.
+func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
+	return w.Share.Holds(cmp.Or(keyOfWork(u), u.Name))
+}
+
+// elsewhereError says that the work is another replica's, or that it became another's before it was done.
+type elsewhereError struct{ lapsed bool }
+
+func (e elsewhereError) Error() string { return "another replica works for this key" }
+
+// held does something for a key that this replica holds.
+func (w *Worker) held(ctx context.Context, key string, do func(context.Context) error) error {
+	held, release, ok := w.Share.Hold(ctx, key)
+	if !ok {
+		return elsewhereError{}
+	}
+	defer release()
+	err := do(held)
+	if ctx.Err() == nil && w.Share.Lapsed(held) {
+		return elsewhereError{lapsed: true}
+	}
+	return err
+}
+
+// look puts all UpdateRequests of which something may be ours into the queue.
+func (w *Worker) look(ctx context.Context) error {
+	options := &client.ListOptions{Namespace: w.Namespace, Limit: metadataPage}
+	for {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))
+		if err := w.Client.List(ctx, page, options); err != nil {
+			return err
+		}
+		for i := range page.Items {
+			w.Add(page.Items[i].Name, KeyOf(&page.Items[i]))
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// divide takes what is carried out here out of an UpdateRequest that others have a share in, and removes it when nothing is left. The
+// work of what is left is theirs: news of the change brings it to them, and the change of the ring when one of them is gone.
+func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (again time.Duration) {
+	for range attempts {
+		left := slices.DeleteFunc(contextsOf(&u.Spec), func(r kyvernov2.RuleContext) bool { return p.done[r] })
+		if len(left) == 0 {
+			return w.finish(ctx, u)
+		}
+		if len(left) == len(contextsOf(&u.Spec)) {
+			return 0
+		}
+		next := u.DeepCopy()
+		next.Spec.RuleContext = left
+		err := w.Client.Update(ctx, next)
+		switch {
+		case err == nil:
+			return 0
+		case apierrors.IsNotFound(err):
+			w.forget(u.Name)
+			return 0
+		case !apierrors.IsConflict(err):
+			w.Log.Warn("what is carried out of an UpdateRequest could not be noted", "name", u.Name, "error", err)
+			w.Observer.Requeued(WorkerName, 1)
+			return firstRetry
+		}
+		if asked(u) {
+			return firstLook // it may have been asked for anew
+		}
+		fresh := &kyvernov2.UpdateRequest{}
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
+			return firstLook
+		}
+		u = fresh
+	}
+	return firstRetry
+}
+
+// asked reports whether a request asked for the work, which may come again and be about something else then.
+func asked(u *kyvernov2.UpdateRequest) bool {
+	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
+}
+
+// lookAgain has somebody look once more at triggers for which work was under way when the authority ended: what was written last may
+// have come after others had done the work, and had, say, deleted what was made for a trigger that is gone.
+func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
+	if u.Spec.RequestType != kyvernov2.Generate || len(lapsed) == 0 {
+		return // what mutate rules change is bound to what was read
+	}
+	next := w.unasked(u.Spec.Policy, kyvernov2.Generate, u.Labels[LabelGeneratePolicy], lapsed, u.Name, string(u.UID), "again")
+	if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+		w.Log.Warn("what was under way when the authority to work ended could not be noted", "name", u.Name, "error", err)
+	}
+}
+
+// unasked makes an UpdateRequest for triggers that no request is about. What is to be deleted is found out anew.
+func (w *Worker) unasked(policyKey string, kind kyvernov2.RequestType, policyLabel string, rules []kyvernov2.RuleContext, name ...string) *kyvernov2.UpdateRequest {
+	u := &kyvernov2.UpdateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.Namespace, Name: hashed(append([]string{string(kind), policyKey}, name...)...),
+			Labels: map[string]string{LabelGeneratePolicy: policyLabel},
+		},
+		Spec: kyvernov2.UpdateRequestSpec{RequestType: kind, Policy: policyKey, Rule: rules[0].Rule, Resource: rules[0].Trigger},
+	}
+	if kind == kyvernov2.Mutate {
+		u.Labels = map[string]string{LabelMutatePolicy: policyLabel}
+	}
+	for _, r := range rules {
+		u.Spec.RuleContext = append(u.Spec.RuleContext, kyvernov2.RuleContext{Rule: r.Rule, Trigger: r.Trigger, Synchronize: r.Synchronize})
+	}
+	if key := keyOfWork(u); key != "" {
+		u.Labels[LabelKey] = key
+	}
+	return u
+}
+
+// leave gives the triggers of a source that other replicas hold to them, as UpdateRequests of their own.
+func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.ResourceSpec) error {
+	var errs []error
+	for n := 0; len(triggers) > 0; n++ {
+		some := triggers[:min(len(triggers), batch)]
+		triggers = triggers[len(some):]
+		rules := make([]kyvernov2.RuleContext, len(some))
+		for i, trigger := range some {
+			rules[i] = kyvernov2.RuleContext{Rule: t.Rule, Trigger: trigger, Synchronize: true}
+		}
+		u := w.unasked(t.u.Spec.Policy, kyvernov2.Generate, t.u.Labels[LabelGeneratePolicy], rules,
+			t.u.Name, string(t.u.UID), fmt.Sprint(t.u.Generation, " ", n))
+		if err := w.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+			errs = append(errs, fmt.Errorf("write UpdateRequest: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
