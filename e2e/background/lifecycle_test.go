@@ -1,0 +1,274 @@
+package background
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
+
+// Where the rows' triggers and sources are, and what is made for them.
+const (
+	triggers = "life"
+	downs    = "life-made"
+)
+
+// A mode is a way to generate. Each makes one object with the key k for a trigger with the key v; %s is the row's name.
+type mode struct {
+	name     string
+	generate string
+	made     string // name of the object that is made
+	copies   bool   // k is the source's; else it is that of the policy and the trigger
+	applied  bool   // on the server's side
+}
+
+const (
+	dataPattern  = `apiVersion: v1, kind: ConfigMap, name: "%[1]s-made", namespace: life-made, data: {data: {k: "p1-{{request.object.data.v}}"}}`
+	clonePattern = `apiVersion: v1, kind: ConfigMap, name: "%[1]s-made", namespace: life-made, clone: {namespace: life, name: "%[1]s-source"}`
+)
+
+var modes = []mode{
+	{name: "data", generate: dataPattern, made: "%s-made"},
+	{name: "clone", generate: clonePattern, made: "%s-made", copies: true},
+	{name: "clonelist", generate: `namespace: life-made, cloneList: {namespace: life, kinds: [v1/ConfigMap], selector: {matchLabels: {source: "%[1]s"}}}`, made: "%s-source", copies: true},
+	{name: "foreach", generate: `foreach: [{list: "['x', 'y']", ` + strings.Replace(dataPattern, "-made\"", "-{{element}}\"", 1) + `}]`, made: "%s-x"},
+	{name: "foreachclone", generate: `foreach: [{list: "['x', 'y']", ` + strings.Replace(clonePattern, "-made\"", "-{{element}}\"", 1) + `}]`, made: "%s-x", copies: true},
+	{name: "dataapply", generate: dataPattern, made: "%s-made", applied: true},
+	{name: "cloneapply", generate: clonePattern, made: "%s-made", copies: true, applied: true},
+}
+
+// A row of the table: an event, and what the object is like after it, with and without synchronize.
+type event struct {
+	name string
+	only func(mode) bool // the modes that it means something for; nil for all
+	// sync and once are the value of k afterwards; gone, or first for the one that it had.
+	sync, once string
+	onlySync   bool
+	orphan     bool // orphanDownstreamOnPolicyDelete
+	late       bool // the trigger comes with the event, and the source after it
+	do         func(t *testing.T, r *row)
+	also       func(t *testing.T, r *row) // what else holds afterwards
+}
+
+// first stands for the value that the object had when it was made.
+const first = "(first)"
+
+func data(m mode) bool   { return !m.copies }
+func copies(m mode) bool { return m.copies }
+
+var events = []event{
+	{name: "trigger-created", sync: first, once: first},
+	{name: "trigger-updated", only: data, sync: "p1-2", once: first, do: func(t *testing.T, r *row) {
+		change(t, triggers, r.name, func(o *corev1.ConfigMap) { o.Data["v"] = "2" })
+	}},
+	{name: "trigger-deleted", sync: gone, once: first, do: func(t *testing.T, r *row) { remove(t, triggers, r.name) }},
+	{name: "trigger-relabelled", sync: gone, once: first, do: func(t *testing.T, r *row) {
+		change(t, triggers, r.name, func(o *corev1.ConfigMap) { delete(o.Labels, "row") })
+	}},
+	{name: "trigger-precondition", sync: gone, once: first, do: func(t *testing.T, r *row) {
+		change(t, triggers, r.name, func(o *corev1.ConfigMap) { o.Labels["off"] = "yes" })
+	}},
+	{name: "downstream-updated", sync: first, once: "mine", do: func(t *testing.T, r *row) {
+		change(t, downs, r.made(), func(o *corev1.ConfigMap) { o.Data["k"] = "mine" })
+	}},
+	{name: "downstream-field-added", sync: first, once: first, do: func(t *testing.T, r *row) {
+		change(t, downs, r.made(), func(o *corev1.ConfigMap) { o.Data["more"], o.Labels["theirs"] = "x", "yes" })
+	}, also: func(t *testing.T, r *row) {
+		want := map[bool]string{true: "", false: "x"}[r.sync && !r.mode.applied]
+		if got := state(t, downs, r.made(), "more"); got != want {
+			t.Errorf("what was added is %q, want %q", got, want)
+		}
+	}},
+	{name: "downstream-deleted", sync: first, once: gone, do: func(t *testing.T, r *row) { remove(t, downs, r.made()) }},
+	{name: "source-updated", only: copies, sync: "s2", once: first, do: func(t *testing.T, r *row) {
+		change(t, triggers, r.name+"-source", func(o *corev1.ConfigMap) { o.Data["k"] = "s2" })
+	}},
+	{name: "source-deleted", only: copies, sync: gone, once: first, do: func(t *testing.T, r *row) { remove(t, triggers, r.name+"-source") }},
+	{name: "source-created-later", only: func(m mode) bool { return m.copies && m.name != "clonelist" }, sync: "s1", once: "s1", late: true, do: func(t *testing.T, r *row) {
+		r.createTrigger(t)
+		failing(t, r.name, "source resource v1/ConfigMap/"+downs+"/"+r.made()+" not found")
+		r.createSource(t)
+	}},
+	{name: "data-updated", only: data, sync: "p2-1", once: first, do: func(t *testing.T, r *row) {
+		r.edit(t, "k: \"p1-", "k: \"p2-")
+	}},
+	{name: "target-renamed", only: func(m mode) bool { return m.name == "data" || m.name == "clone" }, sync: first, once: first, do: func(t *testing.T, r *row) {
+		r.edit(t, "-made\"", "-renamed\"")
+	}, also: func(t *testing.T, r *row) {
+		// What was made is let go; data that synchronize are made anew, copies by the next event of the trigger.
+		label := cluster.Must(t, "", "get", "configmap", r.made(), "-n", downs, "-o", `jsonpath={.metadata.labels.generate\.kyverno\.io/policy-name}`)
+		renamed := state(t, downs, r.name+"-renamed", "k")
+		if want := map[bool]string{true: "p1-1", false: gone}[r.sync && !r.mode.copies]; label != "" || renamed != want {
+			t.Errorf("label %q; under the new name %q, want %q", label, renamed, want)
+		}
+	}},
+	{name: "rule-deleted", sync: gone, once: first, do: deleteRule},
+	{name: "rule-deleted-orphan", sync: first, once: first, orphan: true, do: deleteRule},
+	{name: "policy-deleted", sync: gone, once: first, do: deletePolicy},
+	{name: "policy-deleted-orphan", sync: first, once: first, orphan: true, do: deletePolicy},
+	{name: "unsynchronized-rule-deleted", onlySync: true, sync: first, do: func(t *testing.T, r *row) {
+		r.edit(t, "synchronize: true", "synchronize: false")
+		suite.Until(t, r.name+" is known not to synchronize", func() error {
+			noted := cluster.Must(t, "", "get", "configmap", "ephor-generate-rules", "-n", suite.Namespace, "-o", "jsonpath={.data.rules}")
+			if strings.Contains(noted, `"policy":"`+r.name+`","rule":"r","synchronize":true`) {
+				return fmt.Errorf("it is noted as synchronizing")
+			}
+			return nil
+		})
+		deleteRule(t, r)
+	}},
+}
+
+// row is one cell of the table: an event for one mode, with or without synchronize. It has a policy, a trigger and a source
+// of its own.
+type row struct {
+	name   string
+	mode   mode
+	event  event
+	sync   bool
+	policy string
+}
+
+func (r *row) made() string { return fmt.Sprintf(r.mode.made, r.name) }
+
+// first is the value of k when the object is made.
+func (r *row) first() string {
+	switch {
+	case r.event.late:
+		return gone
+	case r.mode.copies:
+		return "s1"
+	}
+	return "p1-1"
+}
+
+func (r *row) want() string {
+	want := r.event.once
+	if r.sync {
+		want = r.event.sync
+	}
+	if want == first {
+		return r.first()
+	}
+	return want
+}
+
+func (r *row) createTrigger(t *testing.T) {
+	create(t, configMap(triggers, r.name, map[string]string{"row": r.name}, map[string]string{"v": "1"}))
+}
+
+func (r *row) createSource(t *testing.T) {
+	create(t, configMap(triggers, r.name+"-source", map[string]string{"source": r.name, "own": "label"}, map[string]string{"k": "s1"}))
+}
+
+// edit replaces a text of the policy.
+func (r *row) edit(t *testing.T, old, new string) {
+	t.Helper()
+	if !strings.Contains(r.policy, old) {
+		t.Fatalf("%q is not in %s", old, r.policy)
+	}
+	r.policy = strings.ReplaceAll(r.policy, old, new)
+	cluster.Must(t, r.policy, "apply", "-f", "-")
+}
+
+// deleteRule leaves a policy with another rule only.
+func deleteRule(t *testing.T, r *row) {
+	at := strings.Index(r.policy, "  - name: r\n")
+	r.policy = r.policy[:at]
+	cluster.Must(t, r.policy, "apply", "-f", "-")
+}
+
+func deletePolicy(t *testing.T, r *row) {
+	cluster.Must(t, "", "delete", "clusterpolicy", r.name, "--wait=false")
+}
+
+const rowPolicy = `---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: %[1]s}
+spec:
+  useServerSideApply: %[4]t
+  rules:
+  - name: other
+    match: {any: [{resources: {kinds: [Secret], names: [never]}}]}
+    validate: {message: never, pattern: {metadata: {name: never}}}
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [life], selector: {matchLabels: {row: %[1]s}}}}]}
+    preconditions: {all: [{key: "{{ request.object.metadata.labels.off || 'no' }}", operator: Equals, value: "no"}]}
+    generate: {synchronize: %[2]t, orphanDownstreamOnPolicyDelete: %[3]t, %[5]s}
+`
+
+// rows is the whole table.
+func rows() []*row {
+	var out []*row
+	for _, e := range events {
+		for _, m := range modes {
+			for _, sync := range []bool{true, false} {
+				if e.only != nil && !e.only(m) || e.onlySync && !sync || m.applied && !sync {
+					continue
+				}
+				r := &row{mode: m, event: e, sync: sync, name: e.name + "-" + m.name + map[bool]string{true: "-sync", false: "-once"}[sync]}
+				r.policy = fmt.Sprintf(rowPolicy, r.name, sync, e.orphan, m.applied, fmt.Sprintf(m.generate, r.name))
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// What becomes of generated objects when their trigger, they themselves, their source, their rule or their policy is created,
+// changed or deleted (language reference §6.4): the whole table, each row a test. The rows go on together, so that the table
+// takes as long as its slowest row.
+func TestLifecycle(t *testing.T) {
+	start(t)
+	namespaces(t, triggers, downs)
+	table := rows()
+	var policies strings.Builder
+	for _, r := range table {
+		policies.WriteString(r.policy)
+		if r.mode.copies && !r.event.late {
+			r.createSource(t)
+		}
+	}
+	apply(t, policies.String())
+	for _, r := range table {
+		if !r.event.late {
+			r.createTrigger(t)
+		}
+	}
+	for _, r := range table {
+		if !r.event.late {
+			has(t, downs, r.made(), "k", r.first())
+		}
+	}
+	for _, r := range table {
+		if r.event.do != nil {
+			r.event.do(t, r)
+		}
+	}
+	var left []string
+	for _, r := range table {
+		if strings.HasPrefix(r.event.name, "policy-deleted") {
+			left = append(left, r.name)
+		}
+	}
+	settled(t, left...)
+	drained(t)
+	for _, r := range table {
+		t.Run(r.name, func(t *testing.T) {
+			has(t, downs, r.made(), "k", r.want())
+			if r.event.also != nil {
+				r.event.also(t, r)
+			}
+		})
+	}
+	drained(t)
+	for _, r := range table { // what came later than it should would be seen now
+		if got := state(t, downs, r.made(), "k"); got != r.want() {
+			t.Errorf("%s: in the end k is %q, want %q", r.name, got, r.want())
+		}
+	}
+}
