@@ -12,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -52,7 +53,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			p.every(ctx, beside)
 			return lead(ctx, b.cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), p.log)
 		},
-		last: []func(context.Context){p.work.Run, p.events.Run},
+		last: []func(context.Context){p.work.Run, p.events.Run, p.sending.run},
 	}
 	return l.run(ctx)
 }
@@ -86,6 +87,11 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.metrics, log); err != nil {
 		return nil, err
+	}
+	if f.admissionReports {
+		if p.sending, err = newSending(b, e.namespace, ephemeral.Admission, f.maxReports, &f.reporting); err != nil {
+			return nil, err
+		}
 	}
 	p.certs.events = p.events
 	p.installation = &installation{
@@ -123,7 +129,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval),
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 		Clients:    clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work,
-		Tell:           tellResults(p.events, p.catalog.Snapshot),
+		Tell:           p.sending.besides(tellResults(p.events, p.catalog.Snapshot)),
 		ReviewWebhooks: func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
 		Accounts:       admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{

@@ -40,7 +40,6 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	for _, process := range []string{"B", "R", "C"} {
 		registerKnown(fs, knownFlags, process)
 	}
-	registerKnown(fs, backgroundLaterFlags, "B")
 	registerKnown(fs, reportsLaterFlags, "R")
 }
 
@@ -60,6 +59,7 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	}
 	shared := f.admission.evaluatorFlags
 	f.background.evaluatorFlags, f.reports.evaluatorFlags = shared, shared
+	f.reports.admissionReports = f.admission.admissionReports
 	c := f.admission.certificateFlags
 	c.caSecret, c.tlsSecret = f.cleanup.caSecret, f.cleanup.tlsSecret
 	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, shared.commonFlags, shared.events

@@ -15,8 +15,10 @@ import (
 type backgroundFlags struct {
 	evaluatorFlags
 	probeFlags
-	workers  int
-	interval time.Duration
+	workers int
+	// maxReports bounds the EphemeralReports.
+	maxReports int
+	interval   time.Duration
 }
 
 // envScanInterval is how often rules for what exists already are looked at without news.
@@ -27,12 +29,12 @@ func (f *backgroundFlags) register(fs *pflag.FlagSet) {
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
 	registerKnown(fs, knownFlags, "B")
-	registerKnown(fs, backgroundLaterFlags, "B")
 }
 
 // registerOwn registers what no other controller has.
 func (f *backgroundFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
+	fs.IntVar(&f.maxReports, "maxBackgroundReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 }
 
 // complete checks what cannot be seen flag by flag.
@@ -44,6 +46,9 @@ func (f *backgroundFlags) completeOwn(lookup func(string) (string, bool)) error 
 	errs := []error{f.readInterval(lookup)}
 	if f.workers < 1 {
 		errs = append(errs, errors.New("--genWorkers must be positive"))
+	}
+	if f.maxReports < 0 {
+		errs = append(errs, errors.New("--maxBackgroundReports must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -61,11 +66,6 @@ func (f *backgroundFlags) readInterval(lookup func(string) (string, bool)) (err 
 		return fmt.Errorf("%s: %w", envScanInterval, err)
 	}
 	return nil
-}
-
-// backgroundLaterFlags are flags of the background controller whose features are still to come in this process.
-var backgroundLaterFlags = []knownFlag{
-	{"maxBackgroundReports", "B", false, whyReports},
 }
 
 func newBackgroundCommand() *cobra.Command {

@@ -32,6 +32,7 @@ type evaluatorFlags struct {
 	exceptions exceptionFlags
 	events     eventFlags
 	globals    globalFlags
+	reporting  reportingFlags
 }
 
 func (f *evaluatorFlags) register(fs *pflag.FlagSet) {
@@ -41,11 +42,12 @@ func (f *evaluatorFlags) register(fs *pflag.FlagSet) {
 	f.exceptions.register(fs)
 	f.events.register(fs)
 	f.globals.register(fs)
+	f.reporting.register(fs)
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete())
+	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.complete())
 }
 
 // evaluator is what a controller holds that judges by policies without being asked by the API server: the policies and what
@@ -187,6 +189,8 @@ type controller struct {
 	every func() []task
 	// tasks are run by the replica that leads.
 	tasks func() []task
+	// last goes on until all else has ended; nil for nothing.
+	last func(context.Context)
 }
 
 // run runs a controller until ctx is done and everything was finished in order.
@@ -215,6 +219,9 @@ func (v *evaluator) run(ctx context.Context, c controller) error {
 			return lead(ctx, v.base.cfg, c.lease, v.env.namespace, v.env.podName, v.flags.leaderRetryPeriod, c.tasks(), v.log)
 		},
 		last: []func(context.Context){v.events.Run},
+	}
+	if c.last != nil {
+		l.last = append(l.last, c.last)
 	}
 	return l.run(ctx)
 }

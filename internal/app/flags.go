@@ -16,6 +16,7 @@ type admissionFlags struct {
 	port             int
 	webhookTimeout   int32
 	admissionReports bool
+	maxReports       int
 	auditWorkers     int
 	auditCapacity    int
 	forceIgnore      bool
@@ -33,7 +34,8 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
-	fs.BoolVar(&f.admissionReports, "admissionReports", true, "whether validation may have the side effect of a report")
+	fs.BoolVar(&f.admissionReports, "admissionReports", true, "send results to the reports controller that its scans do not find; a side effect that the webhooks declare")
+	fs.IntVar(&f.maxReports, "maxAdmissionReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that judge auditing rules after the answer")
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests whose auditing rules may wait to be judged")
 	fs.BoolVar(&f.forceIgnore, "forceFailurePolicyIgnore", false, "treat every failurePolicy as Ignore (environment: "+envForceIgnore+")")
@@ -54,6 +56,9 @@ func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 		if f.forceIgnore, err = strconv.ParseBool(v); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", envForceIgnore, err))
 		}
+	}
+	if f.maxReports < 0 {
+		errs = append(errs, errors.New("--maxAdmissionReports must not be negative"))
 	}
 	return errors.Join(append(errs, f.serving.complete(fs, lookup))...)
 }

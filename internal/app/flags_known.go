@@ -28,7 +28,6 @@ const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
 	whyImages   = "signatures of images are not verified"
 	whyRegistry = "only the admission controller asks registries"
-	whyReports  = "the reports controller writes reports, by itself and of scans alone"
 	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
@@ -72,9 +71,6 @@ var knownFlags = []knownFlag{
 	{"imageVerifyCacheMaxSize", "AR", false, whyImages},
 	{"imageVerifyCacheTTLDuration", "AR", false, whyImages},
 
-	{"enableReporting", "ABR", false, whyReports},
-	{"allowedResults", "ABR", false, whyReports},
-	{"maxAdmissionReports", "A", false, whyReports},
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 
 	{"generateValidatingAdmissionPolicy", "A", true, whyNative},

@@ -34,6 +34,7 @@ type process struct {
 	heartbeat *heartbeat
 	events    *event.Queue
 	work      *updaterequest.Writer
+	sending   *sending // of results; nil where none are sent
 	// installation is what the webhook configurations go away with.
 	installation *installation
 	policies     *policies
@@ -125,6 +126,9 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 			p.wakeBindings.fire()
 		})
 	})
+	if p.sending != nil {
+		beside(func() { p.sending.follow(ctx) })
+	}
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
 		p.certs.watch(),

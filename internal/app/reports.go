@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -37,6 +37,10 @@ type reporting struct {
 	flags   *reportsFlags
 	scanner *scan.Scanner
 	writer  *reports.Writer
+	// consumer takes what others find into the reports; nil for nobody.
+	consumer *reports.Consumer
+	rules    liveRules
+	leases   coordinationclient.LeasesGetter
 	// everywhere are tasks that every replica runs.
 	everywhere []task
 }
@@ -76,7 +80,10 @@ func (c *reporting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	allowed, err := c.flags.allowed()
+	if c.leases, err = coordinationclient.NewForConfigAndClient(cfg, connections); err != nil {
+		return err
+	}
+	allowed, err := c.flags.reporting.allowed()
 	if err != nil {
 		return err
 	}
@@ -87,6 +94,11 @@ func (c *reporting) build(ctx context.Context) error {
 			Again: func(gk schema.GroupKind, namespace, name, uid string) { c.scanner.Again(gk, namespace, name, uid) },
 		})
 		sink = c.writer
+	}
+	if c.flags.takes() {
+		if c.consumer, err = c.newConsumer(listed); err != nil {
+			return err
+		}
 	}
 	observing := c.base.observing
 	o := scan.Options{
@@ -186,28 +198,12 @@ func (c *reporting) watch(ctx context.Context) error {
 
 // leaderTasks are the controllers that only one replica runs.
 func (c *reporting) leaderTasks() []task {
-	if !c.flags.scan || !slices.Contains(c.flags.rules, "validate") {
+	if !c.flags.scans() {
 		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
-		return nil
 	}
-	return []task{c.base.observing.counted(task{name: "background-scan-controller", wake: newTrigger(), once: c.scan})}
-}
-
-// scan keeps the reports current until ctx is done.
-func (c *reporting) scan(ctx context.Context) (time.Duration, error) {
-	if c.writer == nil {
-		return 0, c.scanner.Run(ctx)
+	tasks := []task{c.announcing()}
+	if c.flags.scans() || c.consumer != nil {
+		tasks = append(tasks, c.base.observing.counted(task{name: "background-scan-controller", wake: newTrigger(), once: c.reportAll}))
 	}
-	var running sync.WaitGroup
-	defer running.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ready := make(chan struct{})
-	running.Go(func() { c.writer.Run(ctx, func() { close(ready) }) })
-	select {
-	case <-ctx.Done():
-		return 0, nil
-	case <-ready:
-		return 0, c.scanner.Run(ctx)
-	}
+	return tasks
 }

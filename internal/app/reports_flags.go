@@ -2,15 +2,9 @@ package app
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-
-	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/report"
 )
 
 // reportsFlags are the flags of the reports controller (control plane reference §1.5).
@@ -24,13 +18,12 @@ type reportsFlags struct {
 	interval    time.Duration
 	skipFilters bool
 	checkKinds  bool
-	rules       []string
-	results     []string
-	dashboard   dashboardFlags
+	aggregate   bool
+	takers      int
+	// admissionReports: results of admission are taken even where nothing is scanned.
+	admissionReports bool
+	dashboard        dashboardFlags
 }
-
-// reportedRules are the kinds of rules whose results are reported, as --enableReporting names them.
-var reportedRules = []string{"validate", "mutate", "mutateExisting", "generate", "imageVerify"}
 
 func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	f.evaluatorFlags.register(fs)
@@ -38,6 +31,7 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("clientRateLimitQPS").DefValue, fs.Lookup("clientRateLimitBurst").DefValue = "300", "300"
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
+	fs.BoolVar(&f.admissionReports, "admissionReports", true, "take results of admission into the reports; without it and without --backgroundScan there are no reports")
 	registerKnown(fs, reportsLaterFlags, "R")
 	registerKnown(fs, knownFlags, "R")
 }
@@ -51,8 +45,8 @@ func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is judged again without news")
 	fs.BoolVar(&f.skipFilters, "skipResourceFilters", true, "scans judge what the resourceFilters of the ConfigMap keep from admission, too")
 	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "end at once where the kinds of reports are not defined")
-	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
-	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
+	fs.BoolVar(&f.aggregate, "aggregateReports", true, "take results of admission, and of work in the background, into the reports")
+	fs.IntVar(&f.takers, "aggregationWorkers", 10, "resources whose results of admission are taken into reports at once")
 	f.dashboard.register(fs)
 }
 
@@ -69,37 +63,14 @@ func (f *reportsFlags) completeOwn() error {
 	if f.interval <= 0 {
 		errs = append(errs, errors.New("--backgroundScanInterval must be positive"))
 	}
-	for _, r := range f.rules {
-		if !slices.Contains(reportedRules, r) {
-			errs = append(errs, fmt.Errorf("--enableReporting: %q is none of %s", r, strings.Join(reportedRules, ", ")))
-		}
+	if f.takers < 1 {
+		errs = append(errs, errors.New("--aggregationWorkers must be positive"))
 	}
-	_, err := f.allowed()
-	return errors.Join(append(errs, err, f.dashboard.complete())...)
-}
-
-// allowed are the statuses that are reported.
-func (f *reportsFlags) allowed() (report.Allowed, error) {
-	out := report.Allowed{}
-	for _, name := range f.results {
-		known := false
-		for s := policy.StatusPass; s <= policy.StatusSkip; s++ {
-			if s.String() == name {
-				out[s], known = true, true
-			}
-		}
-		if !known {
-			return nil, fmt.Errorf("--allowedResults: %q is none of pass, fail, warn, error, skip", name)
-		}
-	}
-	return out, nil
+	return errors.Join(append(errs, f.dashboard.complete())...)
 }
 
 // reportsLaterFlags are flags of the reports controller whose features are still to come in this process.
 var reportsLaterFlags = []knownFlag{
-	{"admissionReports", "R", true, whyScans},
-	{"aggregateReports", "R", true, whyScans},
-	{"aggregationWorkers", "R", false, whyScans},
 	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
 	{"validatingAdmissionPolicyReports", "R", true, whyNativeReports},
 	{"mutatingAdmissionPolicyReports", "R", true, whyNativeReports},
@@ -107,6 +78,5 @@ var reportsLaterFlags = []knownFlag{
 
 // Why a flag of the reports controller has no meaning yet.
 const (
-	whyScans         = "reports hold the results of scans, not yet those of admission"
 	whyNativeReports = "native admission policies are not reported yet"
 )

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/reports"
+	"github.com/ephor-dev/ephor/internal/scan"
+)
+
+// scans reports whether this controller judges what exists.
+func (f *reportsFlags) scans() bool { return f.scan && f.reporting.reported("validate") }
+
+// takes reports whether this controller takes into reports what others find.
+func (f *reportsFlags) takes() bool {
+	return f.write && f.aggregate && (f.admissionReports || f.scan)
+}
+
+// newConsumer makes what takes results of admission into reports.
+func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, error) {
+	scheme := runtime.NewScheme()
+	if err := reportsv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	follower, err := client.NewWithWatch(c.base.cfg, client.Options{Scheme: scheme, HTTPClient: c.manager.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server for EphemeralReports: %w", err)
+	}
+	return reports.NewConsumer(reports.ConsumerOptions{
+		Writer: c.writer, Client: follower, Metadata: listed, Live: c.live, Workers: c.flags.takers, Log: c.log, Now: time.Now,
+	}), nil
+}
+
+// liveRules are the rules of a snapshot of the policies.
+type liveRules struct {
+	mu   sync.Mutex
+	of   *catalog.Snapshot
+	live func(report.Rule) bool
+}
+
+// live reports whether the rule exists and is reported.
+func (c *reporting) live(r report.Rule) bool {
+	snapshot := c.catalog.Snapshot()
+	c.rules.mu.Lock()
+	defer c.rules.mu.Unlock()
+	if c.rules.of != snapshot {
+		c.rules.of, c.rules.live = snapshot, scan.Live(snapshot)
+	}
+	return c.rules.live(r)
+}
+
+// reportAll keeps the reports current until ctx is done: by scans, and with what others find.
+func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
+	if c.writer == nil {
+		return 0, c.scanner.Run(ctx)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ready := make(chan struct{})
+	running.Go(func() { c.writer.Run(ctx, func() { close(ready) }) })
+	select {
+	case <-ctx.Done():
+		return 0, nil
+	case <-ready:
+	}
+	if c.consumer != nil {
+		running.Go(func() { c.consumer.Run(ctx) })
+	}
+	if c.flags.scans() {
+		return 0, c.scanner.Run(ctx)
+	}
+	c.prune(ctx)
+	return 0, nil
+}
+
+// prune takes out of reports what is left of rules that are gone, where no scan does it, until ctx is done.
+func (c *reporting) prune(ctx context.Context) {
+	changed, cancel := c.catalog.Subscribe()
+	defer cancel()
+	none := func(schema.GroupKind) bool { return false }
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		if err := c.writer.Prune(ctx, none, scan.Unscanned(c.catalog.Snapshot()), nil); err != nil && ctx.Err() == nil {
+			c.log.Warn("reports hold results of rules that are gone, will try again with the next change of a policy", "error", err)
+		}
+	}
+}
+
+const (
+	// announceEvery is how often it is looked whether other kinds are scanned, announceAgain how often it is said anyway.
+	announceEvery = 5 * time.Second
+	announceAgain = time.Minute
+)
+
+// announcing says on the Lease of the reports controller which kinds are scanned, for those who find results themselves.
+func (c *reporting) announcing() task {
+	var said *string
+	var at time.Time
+	return task{name: "scanned-kinds", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		text := c.announcement()
+		if time.Since(at) < announceAgain && (said == text || said != nil && text != nil && *said == *text) {
+			return announceEvery, nil
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{ephemeral.ScannedAnnotation: text}}})
+		if err != nil {
+			return 0, err
+		}
+		_, err = c.leases.Leases(c.env.namespace).Patch(ctx, reportsLease, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("say on the Lease %s which kinds are scanned: %w", reportsLease, err)
+		}
+		said, at = text, time.Now()
+		return announceEvery, nil
+	}}
+}
+
+// announcement is what is said; nil where nobody takes results away.
+func (c *reporting) announcement() *string {
+	if !c.flags.write {
+		return nil
+	}
+	var kinds []schema.GroupKind
+	if c.flags.scans() {
+		kinds = c.scanner.Scanned()
+	}
+	text := ephemeral.NewScans(kinds).String()
+	return &text
+}

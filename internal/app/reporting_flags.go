@@ -1,0 +1,58 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// reportingFlags say which results are reported, whoever finds them.
+type reportingFlags struct {
+	rules   []string
+	results []string
+}
+
+// reportedRules are the kinds of rules whose results are reported, as --enableReporting names them.
+var reportedRules = []string{"validate", "mutate", "mutateExisting", "generate", "imageVerify"}
+
+func (f *reportingFlags) register(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
+	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
+}
+
+func (f *reportingFlags) complete() error {
+	var errs []error
+	for _, r := range f.rules {
+		if !slices.Contains(reportedRules, r) {
+			errs = append(errs, fmt.Errorf("--enableReporting: %q is none of %s", r, strings.Join(reportedRules, ", ")))
+		}
+	}
+	_, err := f.allowed()
+	return errors.Join(append(errs, err)...)
+}
+
+// reported reports whether results of such rules are reported.
+func (f *reportingFlags) reported(rule string) bool { return slices.Contains(f.rules, rule) }
+
+// allowed are the statuses that are reported.
+func (f *reportingFlags) allowed() (report.Allowed, error) {
+	out := report.Allowed{}
+	for _, name := range f.results {
+		known := false
+		for s := policy.StatusPass; s <= policy.StatusSkip; s++ {
+			if s.String() == name {
+				out[s], known = true, true
+			}
+		}
+		if !known {
+			return nil, fmt.Errorf("--allowedResults: %q is none of pass, fail, warn, error, skip", name)
+		}
+	}
+	return out, nil
+}
