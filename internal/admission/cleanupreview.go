@@ -35,7 +35,7 @@ func NewCleanup(o Options, root world.Root, cluster Cluster, ready func() error)
 // reviewCleanup accepts a cleanup policy when it compiles, when its kinds can be what it says, and when the cleanup
 // controller may list and delete them (§10.4); of a namespaced one also its author, who must not get deleted what he
 // may not delete himself (lesson S7).
-func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return response{allowed: true}, nil // a status, of the controller's own
 	}

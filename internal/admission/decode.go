@@ -22,9 +22,11 @@ const (
 
 // decodeReview reads an AdmissionReview in one pass. The object is decoded in place; the old object, which few rules
 // look at, when it is first asked for. Nothing of the result refers to body, which may be reused.
-func decodeReview(body []byte) (*policy.Request, error) {
+//
+// lean leaves metadata.managedFields of the object out: nobody is going to look at them.
+func decodeReview(body []byte, lean bool) (*policy.Request, error) {
 	r := value.NewReader(body)
-	d := &decoder{r: r, req: &policy.Request{Origin: policy.FromAdmission}}
+	d := &decoder{r: r, lean: lean, req: &policy.Request{Origin: policy.FromAdmission}}
 	if err := r.Object(d.envelope); err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ type decoder struct {
 	r                *value.Reader
 	req              *policy.Request
 	apiVersion, kind string
-	found            bool
+	found, lean      bool
 }
 
 func (d *decoder) envelope(key string) (err error) {
@@ -123,7 +125,11 @@ func (d *decoder) document() (*value.Doc, error) {
 	if d.r.Null() {
 		return nil, nil
 	}
-	v, err := d.r.Any()
+	read := d.r.Any
+	if d.lean {
+		read = func() (any, error) { return d.r.AnyWithout("metadata", "managedFields") }
+	}
+	v, err := read()
 	if err != nil {
 		return nil, err
 	}

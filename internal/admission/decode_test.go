@@ -49,7 +49,7 @@ func TestDecodeReview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := decodeReview(body)
+	req, err := decodeReview(body, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestDecodeReview(t *testing.T) {
 }
 
 func TestDecodeWithoutObjects(t *testing.T) {
-	req, err := decodeReview([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CONNECT","object":null,"oldObject":null,"dryRun":false,"unknown":{"a":[1]}}}`))
+	req, err := decodeReview([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CONNECT","object":null,"oldObject":null,"dryRun":false,"unknown":{"a":[1]}}}`), false)
 	if err != nil || req.Object != nil || req.OldObject != nil || req.DryRun || req.User != nil {
 		t.Errorf("%+v, %v", req, err)
 	}
@@ -93,7 +93,7 @@ func TestDecodeMistakes(t *testing.T) {
 		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":1}}`,
 		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":` + deep + `}}`,
 	} {
-		if req, err := decodeReview([]byte(body)); err == nil {
+		if req, err := decodeReview([]byte(body), false); err == nil {
 			t.Errorf("%.80s was taken: %+v", body, req)
 		}
 	}
@@ -106,7 +106,7 @@ func FuzzDecodeReview(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"\ud800","object":{"a":1e400}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := decodeReview(body)
+		req, err := decodeReview(body, false)
 		if err != nil {
 			return
 		}

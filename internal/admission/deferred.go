@@ -26,7 +26,7 @@ const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
 // deferWork evaluates the rules that ask for work, and has the work written down. A rule that cannot be judged asks for
 // none: it would fail again where the work is carried out.
-func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row *route) (warnings []string) {
+func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
 		return nil
 	}
@@ -96,11 +96,11 @@ func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
 
 // disturbed is the work that follows from somebody changing or deleting what a synchronizing rule made, or what it
 // copied (control plane reference §5.5): the rule is carried out again, and copies follow their source.
-func (s *Server) disturbed(req *policy.Request, row *route) []policy.Work {
+func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	if req.Subresource != "" || req.OldObject == nil || req.Operation != policy.Update && req.Operation != policy.Delete {
 		return nil
 	}
-	rules := s.synchronizing.of(s.snapshot())
+	rules := s.synchronizing.of(row.policies)
 	if len(rules) == 0 {
 		return nil
 	}

@@ -35,7 +35,7 @@ func (e Exceptions) warning(namespace string) string {
 }
 
 // reviewException accepts an exception when it compiles, also one that will not be applied; then it says why.
-func (s *Server) reviewException(_ context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) reviewException(_ context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return response{allowed: true}, nil
 	}

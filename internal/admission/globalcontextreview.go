@@ -11,7 +11,7 @@ import (
 
 // reviewGlobalContext accepts a GlobalContextEntry when it compiles (control plane reference §11.7). Resources that the
 // API server does not serve are only a warning, since their definition may come later; the entry is an error until then.
-func (s *Server) reviewGlobalContext(_ context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) reviewGlobalContext(_ context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return response{allowed: true}, nil
 	}

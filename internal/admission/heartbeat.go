@@ -16,7 +16,7 @@ const (
 )
 
 // heartbeat writes the time into the heartbeat lease on its way to the API server; other leases pass untouched.
-func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) heartbeat(_ context.Context, req *policy.Request, _ place) (response, error) {
 	res := response{allowed: true}
 	if req.Name != HeartbeatLease || req.Namespace != s.Namespace || req.Object == nil {
 		return res, nil

@@ -12,11 +12,11 @@ import (
 // mutateResource changes the object of a request by the policies of the row, one after the other, then verifies its
 // images as they are by then (§5.4). The answer carries the JSON patch from the object as it was sent to what it is to
 // be; nothing else of the object is touched, its numbers included.
-func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row *route) (response, error) {
+func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
 	}
-	selections := s.snapshot().For(req, row.Route)
+	selections := row.policies.For(req, row.Route)
 	if len(selections) == 0 || req.Object == nil {
 		return response{allowed: true}, nil
 	}

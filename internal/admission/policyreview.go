@@ -21,7 +21,7 @@ import (
 // reviewPolicy accepts a policy when it compiles: what runs later is what was checked now (§11.1). A refusal opens with
 // the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to mend it and
 // what else is wrong.
-func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return response{allowed: true}, nil
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 // reviewResource judges a request by the policies of the row (§5.1, §5.4).
-func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *route) (response, error) {
+func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
 	}
-	selections := s.snapshot().For(req, row.Route)
+	selections := row.policies.For(req, row.Route)
 	judging := row.Stages &^ deferredStages
 	plan := planOf(selections, judging)
 	decision := policy.Decision{Allowed: true}
@@ -47,7 +47,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row *r
 
 // prepare completes a request with what the review does not say. The answer, when there is one, is final: the request is
 // not for policies.
-func (s *Server) prepare(ctx context.Context, req *policy.Request, row *route) (*response, error) {
+func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*response, error) {
 	if !row.judges(req.Operation) {
 		return &response{allowed: true}, nil
 	}
@@ -152,6 +152,6 @@ func (s *Server) filtered(ctx context.Context, req *policy.Request) (bool, error
 }
 
 // allow lets everything through.
-func (s *Server) allow(context.Context, *policy.Request, *route) (response, error) {
+func (s *Server) allow(context.Context, *policy.Request, place) (response, error) {
 	return response{allowed: true}, nil
 }

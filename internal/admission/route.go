@@ -10,7 +10,7 @@ import (
 )
 
 // handler answers one review. An error becomes an HTTP error, so that the webhook's failurePolicy decides.
-type handler func(s *Server, ctx context.Context, req *policy.Request, row *route) (response, error)
+type handler func(s *Server, ctx context.Context, req *policy.Request, row place) (response, error)
 
 // route is a row of the table of paths.
 type route struct {
@@ -19,6 +19,15 @@ type route struct {
 	// operations that are judged; others are let through untouched. nil for all.
 	operations []policy.Operation
 }
+
+// place is where a review is judged: a row of the table, by the policies as they were when the review came.
+type place struct {
+	*route
+	policies *catalog.Snapshot
+}
+
+// lean reports whether no rule of the place looks at metadata.managedFields.
+func (p place) lean() bool { return p.Stages != 0 && !p.policies.NeedsManagedFields(p.Stages) }
 
 func (r *route) judges(op policy.Operation) bool {
 	return r.operations == nil || slices.Contains(r.operations, op)

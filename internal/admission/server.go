@@ -212,7 +212,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	req, err := decodeReview(body)
+	at := place{row, s.snapshot()}
+	req, err := decodeReview(body, at.lean() && !s.DumpPayload)
 	switch {
 	case errors.Is(err, errNoRequest):
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -227,7 +228,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	began := s.Now()
-	res, err := row.handle(s, ctx, req, row)
+	res, err := row.handle(s, ctx, req, at)
 	if err != nil {
 		s.Log.Error("a review could not be answered", "path", r.URL.Path, "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -597,7 +597,7 @@ func BenchmarkDecodeReview(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if _, err := decodeReview(body); err != nil {
+		if _, err := decodeReview(body, false); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 const textTTL = schedule.TTLLabel + " label value cannot be parsed as any recognizable format (%v)"
 
 // reviewTTL warns of a label that would never delete anything. It refuses nothing: the object is none of ours.
-func (s *Server) reviewTTL(_ context.Context, req *policy.Request, _ *route) (response, error) {
+func (s *Server) reviewTTL(_ context.Context, req *policy.Request, _ place) (response, error) {
 	res := response{allowed: true}
 	object, err := req.Object.Map()
 	if err != nil {

@@ -1,7 +1,9 @@
 package catalog
 
 import (
+	"iter"
 	"maps"
+	"slices"
 
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -17,6 +19,8 @@ type Snapshot struct {
 	authored   map[ID]*policy.Program
 	exceptions map[string]*policy.Exception
 	byPolicy   exceptionSet
+	// managedFields are the stages with a rule that needs metadata.managedFields.
+	managedFields policy.Stage
 }
 
 // Route says which Programs a request is to be judged by: one row of the table of URL paths.
@@ -45,8 +49,22 @@ func newSnapshot(index *match.Index, programs []*policy.Program) *Snapshot {
 		s.programs[IDOf(p)] = p
 	}
 	s.authored = maps.Clone(s.programs)
+	s.addNeeds(slices.Values(programs))
 	return s
 }
+
+func (s *Snapshot) addNeeds(programs iter.Seq[*policy.Program]) {
+	for p := range programs {
+		for _, r := range p.Rules {
+			if r.Needs.ManagedFields {
+				s.managedFields |= r.Stage
+			}
+		}
+	}
+}
+
+// NeedsManagedFields reports whether some rule of the stages may look at metadata.managedFields.
+func (s *Snapshot) NeedsManagedFields(stages policy.Stage) bool { return s.managedFields.Has(stages) }
 
 // changes are what a Catalog is told at once. Of several for one ID or key the last counts.
 type changes struct {
@@ -101,7 +119,7 @@ func (s *Snapshot) with(c changes) *Snapshot {
 	}
 	if len(removed)+len(added) == 0 {
 		if touched != nil {
-			next.index, next.programs, next.authored = s.index, s.programs, s.authored
+			next.index, next.programs, next.authored, next.managedFields = s.index, s.programs, s.authored, s.managedFields
 			return next
 		}
 		return nil
@@ -122,6 +140,7 @@ func (s *Snapshot) with(c changes) *Snapshot {
 			next.authored[id] = p
 		}
 	}
+	next.addNeeds(maps.Values(next.programs))
 	return next
 }
 

@@ -12,6 +12,8 @@ type Expressions interface {
 	Roots() []string
 	// Expressions are the compiled queries.
 	Expressions() []*jmespath.Expr
+	// Nested reports whether parts of the queries are only known when they are evaluated.
+	Nested() bool
 }
 
 // Reads collects the free variables of compiled expressions, and the Needs that follow from them. The zero Reads is
@@ -27,6 +29,7 @@ type Reads struct {
 // Add adds what e reads.
 func (r *Reads) Add(e Expressions) {
 	r.AddNames(e.Roots()...)
+	r.Needs.ManagedFields = r.Needs.ManagedFields || e.Nested()
 	for _, x := range e.Expressions() {
 		r.AddExpr(x)
 	}
@@ -45,7 +48,7 @@ func (r *Reads) AddNames(names ...string) {
 	for _, n := range names {
 		if n == "*" {
 			r.all = true
-			r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true})
+			r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true, ManagedFields: true})
 			continue
 		}
 		if !slices.Contains(r.names, n) {
@@ -95,10 +98,13 @@ func (r *Reads) addPath(path []string) {
 	}
 	if len(path) == 1 { // the whole request
 		r.addRequest("*")
-		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true})
+		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true, ManagedFields: true})
 		return
 	}
 	r.addRequest(path[1])
+	if below := path[2:]; path[1] == "object" && (len(below) == 0 || below[0] == "metadata" && (len(below) == 1 || below[1] == "managedFields")) {
+		r.Needs.ManagedFields = true
+	}
 	switch path[1] {
 	case "userInfo":
 		r.Needs.User = true

@@ -46,6 +46,9 @@ type Needs struct {
 	Lookups bool
 	// Operation: request.operation.
 	Operation bool
+	// ManagedFields: metadata.managedFields of the object, which takes about half of it. A review's object is decoded
+	// without them when no rule needs them. (Queries that arrive inside of data, from a ConfigMap, are not foreseen.)
+	ManagedFields bool
 }
 
 // Merge adds what o needs.
@@ -57,6 +60,7 @@ func (n *Needs) Merge(o Needs) {
 	n.NamespaceLabels = n.NamespaceLabels || o.NamespaceLabels
 	n.Lookups = n.Lookups || o.Lookups
 	n.Operation = n.Operation || o.Operation
+	n.ManagedFields = n.ManagedFields || o.ManagedFields
 }
 
 // Rule is one computed rule of a Program: a matcher and an evaluator.

@@ -77,6 +77,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	}
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())
+	out.Needs.ManagedFields = out.Needs.ManagedFields || !kind.lean || len(r.ImageExtractors) > 0
 	for _, o := range in.Action.Overrides {
 		out.Needs.NamespaceLabels = out.Needs.NamespaceLabels || o.Selector != nil
 	}

@@ -24,6 +24,8 @@ type Kind struct {
 	skipOnDelete bool
 	// allowExisting: violations of the old object may be tolerated (§3.6).
 	allowExisting bool
+	// lean: apart from what its patterns and expressions read, the handler does not look at metadata.managedFields.
+	lean bool
 }
 
 // Field is the API field below the rule that the kind owns.

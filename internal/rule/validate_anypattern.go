@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,6 +19,7 @@ var validateAnyPattern = &Kind{
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.RawAnyPattern != nil },
 	skipOnDelete:  true,
 	allowExisting: true,
+	lean:          true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := r.Validation
 		return onResource(c.anyPattern(v.RawAnyPattern, c.in.Path+".validate.anyPattern", c.message(v.Message, c.in.Path+".validate.message")))
@@ -36,6 +38,7 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 		c.reads.Add(t)
 	}
 	list, _ := v.([]any)
+	c.reads.Needs.ManagedFields = c.reads.Needs.ManagedFields || slices.ContainsFunc(list, pattern.ReadsManagedFields)
 	passes := make([]policy.Yield, len(list))
 	for i := range passes {
 		passes[i] = policy.Yield{Status: policy.StatusPass,

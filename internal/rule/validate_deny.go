@@ -16,6 +16,7 @@ var validateDeny = &Kind{
 		"Unlike patterns, deny rules also judge DELETE requests.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Deny != nil },
 	allowExisting: true,
+	lean:          true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := r.Validation
 		return c.deny(v.Deny, c.in.Path+".validate.deny", c.message(v.Message, c.in.Path+".validate.message"))

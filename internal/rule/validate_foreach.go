@@ -18,6 +18,7 @@ var validateForeach = &Kind{
 	Doc: "Judges every element of a list by a pattern, by anyPattern, by deny conditions or by a nested foreach. " +
 		"Without any element there is no result.",
 	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && len(r.Validation.ForEachValidation) > 0 },
+	lean: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := r.Validation
 		msg := c.message(v.Message, c.in.Path+".validate.message")

@@ -16,6 +16,7 @@ var validatePattern = &Kind{
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.RawPattern != nil },
 	skipOnDelete:  true,
 	allowExisting: true,
+	lean:          true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := r.Validation
 		return onResource(c.pattern(v.RawPattern, c.in.Path+".validate.pattern", c.message(v.Message, c.in.Path+".validate.message")))
@@ -47,6 +48,7 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 	}
 	p, diags := pattern.Compile(v, path)
 	c.diags.Add(diags...)
+	c.reads.Needs.ManagedFields = c.reads.Needs.ManagedFields || pattern.ReadsManagedFields(v)
 	for _, t := range p.Templates() {
 		c.reads.Add(t)
 	}

@@ -17,6 +17,7 @@ var validatePodSecurity = &Kind{
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.PodSecurity != nil },
 	skipOnDelete:  true,
 	allowExisting: true,
+	lean:          true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		return c.podSecurity(r.Validation.PodSecurity)
 	},

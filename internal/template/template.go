@@ -25,6 +25,7 @@ type Template struct {
 	static      any
 	expressions []*jmespath.Expr
 	roots       []string
+	nested      bool
 	diags       diag.List
 }
 
@@ -92,6 +93,9 @@ func (t *Template) Roots() []string { return t.roots }
 // Expressions are the compiled expressions in document order. Of nested variables the outer expression is there with
 // a stand-in for the inner ones when it can be compiled so.
 func (t *Template) Expressions() []*jmespath.Expr { return t.expressions }
+
+// Nested reports whether variables stand inside of variables, so that Expressions tells only about what is read.
+func (t *Template) Nested() bool { return t.nested }
 
 // Diags lists the variables that cannot be evaluated, at their paths.
 func (t *Template) Diags() diag.List { return t.diags }

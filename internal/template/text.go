@@ -70,6 +70,7 @@ func (c *compiler) foresee(s string, tokens []token) {
 		if tokens = scan(s, nil); len(tokens) == 0 {
 			return
 		}
+		c.t.nested = true
 		for _, t := range tokens {
 			e, err := compile(t.expr)
 			if err != nil {

@@ -103,9 +103,12 @@ func (r *Reader) object(sc *scratch, depth int) (any, error) {
 		if done {
 			break
 		}
-		v, err := r.value(sc, depth)
+		v, omitted, err := r.member(sc, key, depth)
 		if err != nil {
 			return nil, err
+		}
+		if omitted {
+			continue
 		}
 		sc.keys = append(sc.keys, key)
 		if err := r.push(sc, v); err != nil {
@@ -119,6 +122,20 @@ func (r *Reader) object(sc *scratch, depth int) (any, error) {
 	}
 	sc.keys, sc.values = sc.keys[:k0], sc.values[:v0]
 	return m, nil
+}
+
+// member reads the value of a member, unless it is to be left out.
+func (r *Reader) member(sc *scratch, key string, depth int) (v any, omitted bool, err error) {
+	o := r.omit
+	switch {
+	case o == nil || depth > o.depth+1:
+	case depth == o.depth:
+		o.inside = key == o.parent
+	case o.inside && key == o.key:
+		return nil, true, r.skip(depth)
+	}
+	v, err = r.value(sc, depth)
+	return v, false, err
 }
 
 func (r *Reader) list(sc *scratch, depth int) (any, error) {

@@ -22,6 +22,7 @@ type Reader struct {
 	depth  int
 	items  int
 	floats bool
+	omit   *omission
 }
 
 // NewReader returns a Reader of b, which must not change while values of it are in use. Numbers are read as by DecodeJSON.
@@ -95,6 +96,21 @@ func (r *Reader) open(bracket byte, what string) (bool, error) {
 	}
 	r.i++
 	return true, nil
+}
+
+// omission is a member that is not decoded: key of the object that is the member parent of the value read.
+type omission struct {
+	parent, key string
+	depth       int  // of the members of the value read
+	inside      bool // the parent is being read
+}
+
+// AnyWithout is Any, but leaves out one member two levels down, whose syntax is checked all the same:
+// AnyWithout("metadata", "managedFields") does not decode what takes half of a Kubernetes object and is hardly ever read.
+func (r *Reader) AnyWithout(parent, key string) (any, error) {
+	r.omit = &omission{parent: parent, key: key, depth: r.depth + 1}
+	defer func() { r.omit = nil }()
+	return r.Any()
 }
 
 // Any decodes the next value.

@@ -139,6 +139,24 @@ func TestReader(t *testing.T) {
 	if err != nil || uid != "ab" || !dry || !Equal(object, map[string]any{"a": int64(9007199254740993)}) || string(raw) != "[1, 2]" || list != "0x1" || !old || none != "" || flag {
 		t.Errorf("%q %v %v %q %q %v %q %v %v", uid, dry, object, raw, list, old, none, flag, err)
 	}
+	const object2 = `{"kind":"X","metadata":{"name":"a","managedFields":[{"f:metadata":{}}],"labels":{"managedFields":"kept"}},"spec":{"metadata":{"managedFields":"kept"},"managedFields":1}}`
+	lean := NewReader([]byte(`[` + object2 + `,` + object2 + `]`))
+	var got []any
+	if err := lean.Array(func(i int) error {
+		read := lean.Any
+		if i == 0 {
+			read = func() (any, error) { return lean.AnyWithout("metadata", "managedFields") }
+		}
+		v, err := read()
+		got = append(got, v)
+		return err
+	}); err != nil || JSON(got) != `[{"kind":"X","metadata":{"labels":{"managedFields":"kept"},"name":"a"},"spec":{"managedFields":1,"metadata":{"managedFields":"kept"}}},`+
+		`{"kind":"X","metadata":{"labels":{"managedFields":"kept"},"managedFields":[{"f:metadata":{}}],"name":"a"},"spec":{"managedFields":1,"metadata":{"managedFields":"kept"}}}]` {
+		t.Errorf("AnyWithout: %s, %v", JSON(got), err)
+	}
+	if _, err := NewReader([]byte(`{"metadata":{"managedFields":[}}`)).AnyWithout("metadata", "managedFields"); err == nil {
+		t.Error("a mistake in what is left out goes unnoticed")
+	}
 	stop := errors.New("stop")
 	if err := NewReader([]byte(`{"a":1}`)).Object(func(string) error { return stop }); err != stop {
 		t.Errorf("error of the callback: %v", err)

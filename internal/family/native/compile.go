@@ -116,7 +116,7 @@ func Compile(in Source, o Options) *policy.Program {
 	diags.Add(p.compileExpressions()...)
 	out.Rules = []*policy.Rule{{
 		Name: meta.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
-		Needs:   policy.Needs{Lookups: spec.ParamKind != nil, NamespaceLabels: true, OldObject: true},
+		Needs:   policy.Needs{Lookups: spec.ParamKind != nil, NamespaceLabels: true, OldObject: true, ManagedFields: true},
 		Targets: p.targets(), Match: p.matches, Eval: p.eval,
 	}}
 	out.Diags = diags
