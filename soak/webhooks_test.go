@@ -52,14 +52,16 @@ func TestWebhooksByHand(t *testing.T) {
 	})
 	var worst time.Duration
 	worstWhat, deeds, silent := "", 0, 0
-	do := func(what string, names []string, deed func()) {
+	do := func(what string, names []string, deed func() string) {
 		said := map[string]int{}
 		for _, n := range names {
 			_, name, _ := strings.Cut(n, "/")
 			said[n] = logs(replicas, "mended webhook configuration", name)
 		}
 		begin := time.Now()
-		deed()
+		if strings.Contains(deed(), "(no change)") {
+			return // it was so already
+		}
 		suite.Until(p.T, what+" is mended", func() error {
 			now := p.configurations()
 			for name, want := range before {
@@ -85,18 +87,18 @@ func TestWebhooksByHand(t *testing.T) {
 	var names []string
 	for name := range before {
 		names = append(names, name)
-		do("deleting "+name, []string{name}, func() { p.kubectl("delete", name) })
+		do("deleting "+name, []string{name}, func() string { return p.kubectl("delete", name) })
 	}
-	do("deleting all", names, func() { p.kubectl(append([]string{"delete"}, names...)...) })
+	do("deleting all", names, func() string { return p.kubectl(append([]string{"delete"}, names...)...) })
 	for _, name := range names {
 		if strings.Contains(before[name], "webhooks:0") {
 			continue // nothing in it to be edited
 		}
 		for i, h := range hands {
-			if short && i%5 != deeds%5 || h.what == "sideEffects" && strings.Contains(before[name], `"sideEffects":"None"`) {
+			if short && i%5 != deeds%5 {
 				continue
 			}
-			do(h.what+" of "+name, []string{name}, func() { p.kubectl("patch", name, "--type="+h.kind, "-p", h.patch) })
+			do(h.what+" of "+name, []string{name}, func() string { return p.kubectl("patch", name, "--type="+h.kind, "-p", h.patch) })
 		}
 	}
 	suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
