@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -139,11 +140,15 @@ func stripManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// onlyLabels reduces a Namespace to what selectors read.
+// onlyLabels reduces a Namespace to what selectors read, and what asks for another scan.
 func onlyLabels(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		rescan, asked := o.Annotations[scan.RescanAnnotation]
 		o.ObjectMeta = metav1.ObjectMeta{
 			Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Labels: o.Labels, DeletionTimestamp: o.DeletionTimestamp,
+		}
+		if asked {
+			o.Annotations = map[string]string{scan.RescanAnnotation: rescan}
 		}
 	}
 	return obj, nil

@@ -25,6 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/reports"
+	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
@@ -41,6 +42,8 @@ type reporting struct {
 	consumer *reports.Consumer
 	rules    liveRules
 	leases   coordinationclient.LeasesGetter
+	ring     *ring.Ring
+	omitted  trigger
 	// everywhere are tasks that every replica runs.
 	everywhere []task
 }
@@ -51,10 +54,10 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &reporting{evaluator: v, flags: f}
+	c := &reporting{evaluator: v, flags: f, omitted: newTrigger()}
 	return v.run(ctx, controller{
 		lease: reportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
-		changed: func(*catalog.Snapshot) {}, // the scanner looks for itself
+		changed: func(*catalog.Snapshot) { c.omitted.fire() }, // the scanner looks for itself
 	})
 }
 
@@ -95,6 +98,9 @@ func (c *reporting) build(ctx context.Context) error {
 		})
 		sink = c.writer
 	}
+	if c.ring, err = newRing(c.base, c.env, reportsRing); err != nil {
+		return err
+	}
 	if c.flags.takes() {
 		if c.consumer, err = c.newConsumer(listed); err != nil {
 			return err
@@ -102,9 +108,9 @@ func (c *reporting) build(ctx context.Context) error {
 	}
 	observing := c.base.observing
 	o := scan.Options{
-		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink,
+		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Judged: observing.metrics.Judged, Told: c.tell, Unlistable: c.unlistable,
+		Judged: observing.metrics.Judged, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -113,6 +119,8 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	c.scanner = scan.New(o)
+	observing.metrics.Unlistable(c.scanner.Unlistable)
+	c.everywhere = append(c.everywhere, c.shared()...)
 	return nil
 }
 
@@ -190,7 +198,11 @@ func (c *reporting) watch(ctx context.Context) error {
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(old, obj any) {
 		before, ok := old.(*metav1.PartialObjectMetadata)
 		after, also := obj.(*metav1.PartialObjectMetadata)
-		if ok && also && !maps.Equal(before.Labels, after.Labels) {
+		switch {
+		case !ok || !also:
+		case before.Annotations[scan.RescanAnnotation] != after.Annotations[scan.RescanAnnotation]:
+			c.scanner.Rescan(after.Name)
+		case !maps.Equal(before.Labels, after.Labels):
 			c.scanner.NamespaceChanged(after.Name)
 		}
 	}}, c.scanner.Replan)
@@ -198,12 +210,9 @@ func (c *reporting) watch(ctx context.Context) error {
 
 // leaderTasks are the controllers that only one replica runs.
 func (c *reporting) leaderTasks() []task {
-	if !c.flags.scans() {
-		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
-	}
 	tasks := []task{c.announcing()}
-	if c.flags.scans() || c.consumer != nil {
-		tasks = append(tasks, c.base.observing.counted(task{name: "background-scan-controller", wake: newTrigger(), once: c.reportAll}))
+	if c.flags.scans() {
+		tasks = append(tasks, c.base.observing.counted(task{name: "policy-status", wake: c.omitted, once: c.tellOmissions}))
 	}
 	return tasks
 }

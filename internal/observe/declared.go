@@ -67,6 +67,7 @@ const (
 	nameCleanupStopped        = "ephor_cleanup_runs_stopped"
 	nameTTLStopped            = "ephor_ttl_rounds_stopped"
 	nameReportsUnsent         = "ephor_reports_unsent"
+	nameReportsUnlistable     = "ephor_reports_unlistable_kinds"
 	nameOverflow              = "ephor_metric_overflow"
 )
 
@@ -139,6 +140,8 @@ var declared = []Instrument{
 		Help: "rounds in which nothing was deleted because the TTL of more than --maxDeletionsPerRun objects was over"},
 	{Name: nameReportsUnsent, Kind: Counter, Labels: []string{"reason"}, Ours: true,
 		Help: "resources whose results were not sent to the reports controller, by reason: no reports controller (nobody has taken results away for five minutes), queue full, not written", Query: `sum by (reason) (increase(ephor_reports_unsent_total[1h]))`},
+	{Name: nameReportsUnlistable, Kind: Gauge, Labels: []string{"kind"}, Ours: true,
+		Help: "1 for each kind that policies name and the reports controller may not list, so that reports miss it", Query: `ephor_reports_unlistable_kinds`},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }

@@ -49,6 +49,7 @@ type Metrics struct {
 	policies     atomic.Pointer[func() []PolicyState]
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 	ttlWatched   atomic.Pointer[func() []schema.GroupVersionResource]
+	unlistable   atomic.Pointer[func() []string]
 }
 
 // PolicyState is a policy with its condition, for kyverno_policy_rule_info_total.
@@ -87,6 +88,7 @@ func NewMetrics(o Options) *Metrics {
 	m.kinds = resultKinds(get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
+	get(nameReportsUnlistable).collect = m.collectUnlistable
 	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})
 	return m

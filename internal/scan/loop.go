@@ -37,8 +37,9 @@ type loop struct {
 	known   sync.Mutex
 	pending map[string]pending // by UID; used by run only, but for failed, under known
 	sweeps  uint64
-	named   bool        // that the kind cannot be listed
 	judged  atomic.Bool // all of it, once
+	// unlistable is why the kind cannot be read; nil when it can.
+	unlistable atomic.Pointer[string]
 }
 
 // pending is a resource to look at; without a name all of the namespace.
@@ -88,7 +89,8 @@ func (l *loop) run(ctx context.Context) {
 			pause = min(2*pause, longestPause)
 			continue
 		}
-		pause, l.named = firstPause, false
+		pause = firstPause
+		l.setUnlistable(nil)
 		l.judged.Store(true)
 		l.follow(ctx, version, policies, due)
 	}
@@ -106,10 +108,11 @@ func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 
 // name says once that the kind cannot be scanned.
 func (l *loop) name(err error) {
-	if l.named {
+	named := l.unlistable.Load() != nil
+	l.setUnlistable(err)
+	if named {
 		return
 	}
-	l.named = true
 	s := l.set.Load()
 	l.s.o.Log.Warn("kind cannot be scanned", "kind", s.resource.GVK().String(), "error", err)
 	if l.s.o.Unlistable != nil {

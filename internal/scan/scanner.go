@@ -60,6 +60,8 @@ type Options struct {
 	Told   func(*policy.Outcome)
 	// Unlistable is told of a kind that cannot be scanned, with the policies that name it; nil for nobody.
 	Unlistable func(programs []*policy.Program, kind schema.GroupVersionKind, err error)
+	// Omitted is told that Omissions may give something else, for other reasons than a change of the Catalog; nil for nobody.
+	Omitted func()
 
 	// Workers judge at once, Interval is how often all is judged again.
 	Workers  int
@@ -217,7 +219,7 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 			if namespace != "" {
 				return s.o.Share.Holds(namespace)
 			}
-			return s.o.Share.Holds("/" + gk.String())
+			return s.o.Share.Holds(resources[gk].key(""))
 		}
 	}
 	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)
@@ -231,6 +233,19 @@ func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 		if l.set.Load().resource.GVK().GroupKind() == gk {
 			l.again(pending{namespace: namespace, name: name, uid: uid})
 		}
+	}
+}
+
+// RescanAnnotation on a policy or a Namespace, with another value than before, asks for another scan: of what the policy is about, or
+// of what the Namespace holds.
+const RescanAnnotation = "ephor.dev/rescan"
+
+// Rescan judges all resources of a namespace again. It does not wait.
+func (s *Scanner) Rescan(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		l.again(pending{namespace: namespace})
 	}
 }
 

@@ -59,11 +59,7 @@ func (w *Writer) write(ctx context.Context, object *unstructured.Unstructured, t
 	if err != nil {
 		return false, err
 	}
-	target := &unstructured.Unstructured{}
-	target.SetGroupVersionKind(object.GroupVersionKind())
-	target.SetNamespace(object.GetNamespace())
-	target.SetName(object.GetName())
-	err = w.Client.Status().Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+	err = w.Client.Status().Patch(ctx, targetOf(object), client.RawPatch(types.MergePatchType, patch))
 	switch {
 	case err == nil:
 		return true, nil

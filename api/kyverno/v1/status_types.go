@@ -21,6 +21,28 @@ type PolicyStatus struct {
 	// The ValidatingAdmissionPolicy made from the policy.
 	// +optional
 	ValidatingAdmissionPolicy ValidatingAdmissionPolicyStatus `json:"validatingadmissionpolicy,omitempty"`
+	// What scans of existing resources leave out, written by the reports controller.
+	// +optional
+	BackgroundScan *BackgroundScanStatus `json:"backgroundScan,omitempty"`
+}
+
+// BackgroundScanStatus says what scans of existing resources leave out.
+type BackgroundScanStatus struct {
+	// Rules by which scans do not judge, and kinds that they cannot read.
+	// +optional
+	NotScanned []NotScanned `json:"notScanned,omitempty"`
+}
+
+// NotScanned is a rule by which scans do not judge, or a kind that they cannot read.
+type NotScanned struct {
+	// The rule; empty where the kind is meant.
+	// +optional
+	Rule string `json:"rule,omitempty"`
+	// The kind, as in v1/Secret; empty where the rule is meant.
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// Why.
+	Reason string `json:"reason"`
 }
 
 // The condition type and reasons of a policy's status.

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/scan"
+	"github.com/ephor-dev/ephor/internal/status"
+)
+
+// reportsRing is the ring of the replicas that share the namespaces to report about.
+const reportsRing = "reports-controller"
+
+// shared is what each replica runs, for its share of the namespaces.
+func (c *reporting) shared() []task {
+	if !c.flags.scans() {
+		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
+		if c.consumer == nil {
+			return nil
+		}
+	}
+	return []task{
+		endless("ring", c.ring.Run),
+		{name: "background-scan-controller", wake: newTrigger(), once: c.reportAll},
+	}
+}
+
+// tellOmissions says in the status of each policy what scans leave out.
+func (c *reporting) tellOmissions(ctx context.Context) (time.Duration, error) {
+	writer := &status.Writer{Client: c.manager.GetClient()}
+	omissions := c.scanner.Omissions()
+	objects, _ := c.policies.all()
+	var errs []error
+	for _, o := range objects {
+		want := scanStatus(omissions[catalog.ID{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}])
+		if _, err := writer.WriteScan(ctx, o, want); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return tellOmissionsEvery, errors.Join(errs...)
+}
+
+// tellOmissionsEvery is how often statuses are looked at without news: somebody else may have written them meanwhile.
+const tellOmissionsEvery = time.Minute
+
+// scanStatus is what a policy's status says; nil for nothing.
+func scanStatus(omissions []scan.Omission) *kyvernov1.BackgroundScanStatus {
+	if len(omissions) == 0 {
+		return nil
+	}
+	out := &kyvernov1.BackgroundScanStatus{}
+	for _, o := range omissions {
+		out.NotScanned = append(out.NotScanned, kyvernov1.NotScanned{Rule: o.Rule, Kind: o.Kind, Reason: o.Reason})
+	}
+	return out
+}

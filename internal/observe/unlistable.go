@@ -1,0 +1,16 @@
+package observe
+
+// Unlistable says where the kinds are found that policies name and scans may not list, as in Deployment.apps.
+func (m *Metrics) Unlistable(list func() []string) {
+	if m != nil {
+		m.unlistable.Store(&list)
+	}
+}
+
+func (m *Metrics) collectUnlistable(set func(float64, ...string)) {
+	if list := m.unlistable.Load(); list != nil {
+		for _, kind := range (*list)() {
+			set(1, kind)
+		}
+	}
+}

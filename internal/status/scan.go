@@ -1,0 +1,57 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+)
+
+// WriteScan stores what scans leave out of a policy, nil for nothing, unless the object, as it was read, already says so. It
+// touches no other field: those are the admission controller's. A policy that is gone is no error.
+func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BackgroundScanStatus) (written bool, err error) {
+	have, found, _ := unstructured.NestedMap(object.Object, "status", "backgroundScan")
+	if want == nil && !found {
+		return false, nil
+	}
+	var tree any
+	if want != nil {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+		if err != nil {
+			return false, err
+		}
+		if equality.Semantic.DeepEqual(have, fields) {
+			return false, nil
+		}
+		tree = fields
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"backgroundScan": tree}})
+	if err != nil {
+		return false, err
+	}
+	err = w.Client.Status().Patch(ctx, targetOf(object), client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+	}
+	return true, nil
+}
+
+// targetOf is the object to patch.
+func targetOf(object *unstructured.Unstructured) *unstructured.Unstructured {
+	target := &unstructured.Unstructured{}
+	target.SetGroupVersionKind(object.GroupVersionKind())
+	target.SetNamespace(object.GetNamespace())
+	target.SetName(object.GetName())
+	return target
+}
