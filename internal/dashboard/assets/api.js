@@ -40,6 +40,6 @@ async function get(path, parameters, signal) {
 }
 
 export const state = (signal) => get("state", [], signal);
-export const report = (signal) => get("report", [], signal);
+export const report = (parameters, signal) => get("report", parameters, signal);
 export const trend = (parameters, signal) => get("trend", parameters, signal);
 export const results = (parameters, signal) => get("results", parameters, signal);
