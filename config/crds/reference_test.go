@@ -47,7 +47,7 @@ var added = map[string]string{
 	"kyverno.io_clusterpolicies.yaml v2beta1 .status.backgroundScan": scanned,
 	"kyverno.io_policies.yaml v1 .status.backgroundScan":             scanned,
 	"kyverno.io_policies.yaml v2beta1 .status.backgroundScan":        scanned,
-	"kyverno.io_updaterequests.yaml v2 .status.observedGeneration": "a repetition of the work raises the generation, and its state says which one it is about",
+	"kyverno.io_updaterequests.yaml v2 .status.observedGeneration":   "a repetition of the work raises the generation, and its state says which one it is about",
 }
 
 const scanned = "what scans leave out is never silent"
