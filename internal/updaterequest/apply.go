@@ -35,18 +35,11 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		if err := w.markSource(ctx, t, g, planned); err != nil {
 			return err
 		}
+	} else if err := w.leaveForeignOwners(ctx, t, planned); err != nil {
+		return err
 	}
 	if generation.Synchronize && generation.ServerSideApply {
-		// Also when it is new: what was created otherwise could not be taken away again.
-		err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), t.owner(fieldManager), client.ForceOwnership)
-		switch {
-		case ending(err):
-			return nil
-		case err != nil:
-			return wrap(err, "apply "+text)
-		}
-		w.tellGenerated(t, planned)
-		return nil
+		return w.applyOnServer(ctx, t, planned)
 	}
 	if !generation.Synchronize || !t.made {
 		there, err := w.create(ctx, t, planned)
@@ -104,6 +97,32 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 		return wrap(err, "update "+objectText(planned))
 	}
 	w.tellGenerated(t, next)
+	return nil
+}
+
+// applyOnServer has the API server apply what was planned, also when it is new: what was created otherwise could not be taken away
+// again. It is bound to the object as it is now: what comes late must not undo what somebody else applied since.
+func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
+	text := objectText(planned)
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(planned.GroupVersionKind())
+	switch err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live); {
+	case err == nil:
+		planned.SetUID(live.GetUID())
+		planned.SetResourceVersion(live.GetResourceVersion())
+	case !apierrors.IsNotFound(err):
+		return wrap(err, "read "+text)
+	}
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), t.owner(fieldManager), client.ForceOwnership)
+	switch {
+	case ending(err):
+		return nil
+	case err != nil:
+		return wrap(err, "apply "+text)
+	}
+	if planned.GetResourceVersion() != live.GetResourceVersion() {
+		w.tellGenerated(t, planned)
+	}
 	return nil
 }
 
