@@ -64,8 +64,8 @@ conformance-differential: ## public policies on changed resources, against the r
 	set -o pipefail; go test -count=1 -v -run 'TestConformance/^differential$$' ./conformance/ | grep -vE '^ *(=== |--- PASS)'
 
 .PHONY: e2e
-e2e: build ## the end-to-end tests on a real API server
-	go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/
+e2e: build ## the end-to-end tests on a real API server; RUN=rollout those of one folder below e2e/
+	go test -count=1 -timeout 15m $(if $(RUN),-v ./e2e/$(RUN)/...,./e2e/... ./internal/devcluster/)
 
 .PHONY: promql
 promql: build ## every query of the dashboard, the alerts and docs/metrics.md over a running controller

@@ -102,5 +102,5 @@ func (at *rolloutCluster) meta(ctx context.Context, r compliance.Resource) (roll
 	case err != nil:
 		return rollout.Meta{}, false, fmt.Errorf("get %s %s: %w", kinds[0].gvr.GroupResource(), r.Name, err)
 	}
-	return rollout.Meta{Namespace: o.Namespace, UID: string(o.UID), Labels: o.Labels, Owners: o.OwnerReferences}, true, nil
+	return rollout.Meta{Namespace: o.Namespace, UID: string(o.UID), Labels: o.Labels, Annotations: o.Annotations, Owners: o.OwnerReferences}, true, nil
 }

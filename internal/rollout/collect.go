@@ -162,13 +162,10 @@ func (c *Collector) namespace(name string) *Namespace {
 func (c *Collector) Plan(ctx context.Context) *Plan {
 	p := &Plan{Policy: c.options.Policy, Reasons: []string{}, Namespaces: []Namespace{}, Refused: append([]Refused{}, c.refused...), Omitted: c.omitted, Lacks: []Lack{}}
 	for _, n := range c.namespaces {
-		if n.Resources > 0 {
-			n.Rate = 100 * float64(n.Violating) / float64(n.Resources)
-		}
 		var actions map[string]policy.Action
 		actions, n.Action = c.actions(ctx, n.Name, p)
 		n.Requests = c.requestsIn(n.Name, actions, n.Action)
-		n.Safe = n.Violating == 0 && n.Errors == 0 && (n.Requests == nil || n.Requests.rate() < maxRate)
+		n.settle()
 		p.Namespaces = append(p.Namespaces, *n)
 	}
 	slices.SortFunc(p.Namespaces, func(a, b Namespace) int { return cmp.Compare(a.Name, b.Name) })

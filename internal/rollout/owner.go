@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ import (
 type Meta struct {
 	Namespace, UID string
 	Labels         map[string]string
+	Annotations    map[string]string
 	Owners         []metav1.OwnerReference
 }
 
@@ -54,16 +56,19 @@ const (
 // errLimit is given instead of a read too many.
 var errLimit = fmt.Errorf("too many objects")
 
-// Own says whose the refused resources are. Those whose owner cannot be read are listed without, and p says how many.
+// Own says whose the refused resources are, and takes away those that are superseded. Those whose owner cannot be read are
+// listed without, and p says how many.
 func (p *Plan) Own(ctx context.Context, o *Owners) {
+	superseded := make([]bool, len(p.Refused))
 	var over, failed atomic.Int64
 	var first atomic.Value
 	var group errgroup.Group
 	group.SetLimit(ownersAtOnce)
 	for i := range p.Refused {
 		group.Go(func() error {
-			r := &p.Refused[i]
-			switch err := o.of(ctx, r); {
+			var err error
+			superseded[i], err = o.of(ctx, &p.Refused[i])
+			switch {
 			case err == errLimit:
 				over.Add(1)
 			case err != nil:
@@ -74,6 +79,7 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 		})
 	}
 	_ = group.Wait() // none of them gives up
+	p.leave(superseded)
 	if n := over.Load(); n > 0 {
 		p.lack(false, fmt.Sprintf("the owners of %d resources: --owner-reads bounds how many objects are read", n))
 	}
@@ -85,21 +91,49 @@ func (p *Plan) Own(ctx context.Context, o *Owners) {
 	}
 }
 
-// of follows one resource.
-func (o *Owners) of(ctx context.Context, r *Refused) error {
+// leave takes superseded resources out of the plan.
+func (p *Plan) leave(superseded []bool) {
+	var kept []Refused
+	for i, r := range p.Refused {
+		if !superseded[i] {
+			kept = append(kept, r)
+			continue
+		}
+		at := slices.IndexFunc(p.Namespaces, func(n Namespace) bool { return n.Name == r.Resource.Namespace })
+		n := &p.Namespaces[at]
+		n.Superseded++
+		n.Violating--
+		n.Resources--
+		n.settle()
+	}
+	p.Refused = append([]Refused{}, kept...)
+}
+
+// revisionAnnotation is what the Deployment controller counts revisions with, on a Deployment and on its ReplicaSets.
+const revisionAnnotation = "deployment.kubernetes.io/revision"
+
+// of follows one resource. superseded is what is left of an earlier revision of a Deployment: a ReplicaSet that nobody
+// creates again, and whose return the Deployment itself would be refused for.
+func (o *Owners) of(ctx context.Context, r *Refused) (superseded bool, err error) {
 	at := r.Resource
 	seen := map[ownerKey]bool{}
 	var labels []map[string]string // of the chain, the resource first
+	var below Meta
 	for range maxChain {
 		meta, found, err := o.read(ctx, at)
 		if err != nil {
-			return err
+			return false, err
 		}
 		// A resource that is gone, and an owner that is another one of the same name, has no further owners.
 		if !found || at.UID != "" && meta.UID != at.UID {
 			break
 		}
 		at.Namespace = meta.Namespace // an owner may lie in none
+		if r.Resource.Kind == "ReplicaSet" && at.Kind == "Deployment" && len(labels) == 1 {
+			own, current := below.Annotations[revisionAnnotation], meta.Annotations[revisionAnnotation]
+			superseded = own != "" && current != "" && own != current
+		}
+		below = meta
 		labels = append(labels, meta.Labels)
 		up := controller(meta.Owners)
 		seen[key(at)] = true
@@ -114,20 +148,20 @@ func (o *Owners) of(ctx context.Context, r *Refused) error {
 	}
 	r.Owner = &at
 	if o.Label == "" {
-		return nil
+		return superseded, nil
 	}
 	for i := len(labels) - 1; i >= 0; i-- {
 		if whose := labels[i][o.Label]; whose != "" {
 			r.Whose = whose
-			return nil
+			return superseded, nil
 		}
 	}
 	if r.Resource.Namespace == "" {
-		return nil
+		return superseded, nil
 	}
 	meta, _, err := o.read(ctx, compliance.Resource{APIVersion: "v1", Kind: "Namespace", Name: r.Resource.Namespace})
 	r.Whose = meta.Labels[o.Label]
-	return err
+	return superseded, err
 }
 
 // controller is the owner that manages the object or, when none does, the first one.

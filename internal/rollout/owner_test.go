@@ -126,3 +126,28 @@ func TestOwnIsBounded(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// What a Deployment keeps of earlier revisions is not created again: after a fix only those violate.
+func TestSupersededReplicaSets(t *testing.T) {
+	revision := func(n string) map[string]string { return map[string]string{revisionAnnotation: n} }
+	o := &objects{reads: map[string]int{}, metas: map[string]Meta{
+		"shop/ReplicaSet/old":   {Namespace: "shop", UID: "uid-old", Annotations: revision("1"), Owners: owned("Deployment/web!")},
+		"shop/ReplicaSet/new":   {Namespace: "shop", UID: "uid-new", Annotations: revision("2"), Owners: owned("Deployment/web!")},
+		"shop/ReplicaSet/other": {Namespace: "shop", UID: "uid-other", Annotations: revision("1"), Owners: owned("Rollout/x!")},
+		"shop/Deployment/web":   {Namespace: "shop", UID: "uid-web", Annotations: revision("2")},
+	}}
+	p := plan(Options{Keep: 10}, nil, report("shop", "old", "team=fail"), report("shop", "new", "team=fail"), report("shop", "other", "team=fail"), report("shop", "good", "team=pass"))
+	for i := range p.Refused {
+		p.Refused[i].Resource.Kind = "ReplicaSet"
+	}
+	p.Own(t.Context(), &Owners{Read: o.read, Limit: 100})
+	if n := p.Namespaces[0]; n.Superseded != 1 || n.Violating != 2 || n.Resources != 3 || len(p.Refused) != 2 || p.Refused[0].Resource.Name != "new" {
+		t.Errorf("%+v\n%+v", n, p.Refused)
+	}
+	p = plan(Options{Keep: 10}, nil, report("shop", "old", "team=fail"), report("shop", "good", "team=pass"))
+	p.Refused[0].Resource.Kind = "ReplicaSet"
+	p.Own(t.Context(), &Owners{Read: o.read, Limit: 100})
+	if p.Judge(Facts{}); p.Verdict != Safe || !p.Namespaces[0].Safe || p.Namespaces[0].Rate != 0 {
+		t.Errorf("%+v", p)
+	}
+}

@@ -48,11 +48,22 @@ type Namespace struct {
 	Violating int `json:"violating"`
 	Errors    int `json:"errors"`
 	Exempt    int `json:"exempt"`
+	// Superseded are ReplicaSets of earlier revisions of their Deployments: nobody creates them again, and they do not count.
+	Superseded int `json:"superseded,omitempty"`
 	// Rate is the share of the resources that violate the policy, in percent.
 	Rate float64 `json:"rate"`
 	// Requests are those of the time that was asked for; nil without metrics.
 	Requests *Counted `json:"requests,omitempty"`
 	Safe     bool     `json:"safe"`
+}
+
+// settle computes what follows from the counts.
+func (n *Namespace) settle() {
+	n.Rate = 0
+	if n.Resources > 0 {
+		n.Rate = 100 * float64(n.Violating) / float64(n.Resources)
+	}
+	n.Safe = n.Violating == 0 && n.Errors == 0 && (n.Requests == nil || n.Requests.rate() < maxRate)
 }
 
 // Refused is a resource that Enforce would refuse.

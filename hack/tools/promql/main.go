@@ -9,6 +9,10 @@
 // paragraph. An alert that is silent has no data by its nature: of a comparison, what is compared must have data.
 //
 // It ends with exit code 1 and a line for each query without data, or that cannot be read.
+//
+// With -serve it is a Prometheus for tests: it scrapes the pages that are named as job=URL, and answers /api/v1/query.
+//
+//	promql -serve 127.0.0.1:9090 admission=http://127.0.0.1:8000/metrics
 package main
 
 import (
@@ -38,7 +42,13 @@ var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func main() {
 	var pages list
 	flag.Var(&pages, "pages", "job=page,page: what a job showed, in order of time; may be given several times")
+	address := flag.String("serve", "", "answer queries on this address, over what is scraped from the arguments (job=URL)")
+	every := flag.Duration("every", time.Second, "time between scrapes")
 	flag.Parse()
+	if *address != "" {
+		fmt.Fprintln(os.Stderr, serve(*address, *every, flag.Args()))
+		os.Exit(1)
+	}
 	if err := run(pages, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -69,10 +79,7 @@ func run(pages, files []string) error {
 			}
 		}
 	}
-	e := &engine{store: store, engine: promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
-		Parser: parser.NewParser(parser.Options{}),
-	})}
+	e := &engine{store: store, engine: newEngine()}
 	var errs []error
 	asked := 0
 	for _, q := range seeds {
@@ -99,6 +106,14 @@ func run(pages, files []string) error {
 	}
 	fmt.Printf("%d queries over %d series: %d without data\n", asked, len(store.series), len(errs))
 	return errors.Join(errs...)
+}
+
+// newEngine makes PromQL's engine as Prometheus does.
+func newEngine() *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 50_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		Parser: parser.NewParser(parser.Options{}),
+	})
 }
 
 type engine struct {

@@ -1,0 +1,183 @@
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+	"github.com/ephor-dev/ephor/internal/rollout"
+)
+
+// step is what a block of commands of docs/rollout.md has to do: how it ends, and what it says on either output. Steps that
+// change nothing are tried until they do, since reports take a moment.
+type step struct {
+	begins string // of the block, to keep page and test together
+	code   int
+	says   []string
+	once   bool
+}
+
+// The guide's own way: Audit, the commands that everybody uses, `ephor rollout` says no, fix, it says yes, Enforce, a blocked
+// creation, the metric.
+func TestGuide(t *testing.T) {
+	admission := cluster.Start(t, devcluster.Admission)
+	cluster.Start(t, devcluster.Reports)
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	workloads, err := os.ReadFile(filepath.Join(root, "examples", "rollout", "workloads.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Apply(t, string(workloads))
+	t.Cleanup(func() { cluster.Must(t, "", "delete", "clusterpolicy", "require-limits", "--ignore-not-found") })
+	metrics := prometheus(t, root, admission)
+	shell := newShell(t, root, metrics)
+
+	steps := []step{
+		{begins: "kubectl apply -f", says: []string{"condition met"}, once: true},
+		{begins: "kubectl get polr -A -o wide", says: []string{"KIND", "PASS", "FAIL", "Deployment", "ReplicaSet", "Pod"}},
+		{begins: "kubectl describe policyreport", says: []string{"every container needs limits", "require-limits"}},
+		{begins: "kubectl get policyreport -A -o json | jq", says: []string{`"namespace": "shop"`, `"fail": 1`, `"namespace": "lab"`}},
+		{begins: "ephor report --policy", says: []string{"require-limits   3      3 ", "shop        0      3 ", "medium     3      3 ", "fail     medium     require-limits   autogen-limits   shop/Deployment/web"}},
+		{begins: "ephor report --fail-on", code: 2, says: []string{"--fail-on is reached: medium (3)"}},
+		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Audit)", "shop        Audit   3           3 ", "Deployment/web   storefront   2 ",
+			"Not safe to enforce:", "namespace shop: 3 of 3 resources would be refused", "failureActionOverrides can enforce the policy there: lab", "--metrics-url names"}},
+		{begins: "kubectl set resources", says: []string{"deployment.apps/web resource requirements updated"}, once: true},
+		{begins: "ephor rollout", says: []string{"shop        Audit   3           0 ", "Safe to enforce."}},
+		{begins: "kubectl patch clusterpolicy", says: []string{"patched"}, once: true},
+		{begins: "kubectl create deployment", code: 1, says: []string{"denied the request", "resource Deployment/shop/careless was blocked due to the following policies", "every container needs limits"}, once: true},
+		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Enforce)", "shop        Enforce   3 ", "violation rate of requests", "MISS"}},
+	}
+	blocks := commands(t, filepath.Join(root, "docs", "rollout.md"))
+	if len(blocks) != len(steps) {
+		t.Fatalf("docs/rollout.md has %d blocks of commands, and the test %d", len(blocks), len(steps))
+	}
+	for i, s := range steps {
+		if !strings.HasPrefix(blocks[i], s.begins) {
+			t.Fatalf("block %d of docs/rollout.md is %q, want %q", i, blocks[i], s.begins)
+		}
+		if strings.HasPrefix(s.begins, "kubectl create deployment") {
+			suite.Until(t, "the policy is enforced", func() error { return shell.run(step{code: 1, says: s.says}, blocks[i]+" --dry-run=server") })
+		}
+		if s.once {
+			if err := shell.run(s, blocks[i]); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			suite.Until(t, s.begins, func() error { return shell.run(s, blocks[i]) })
+		}
+		t.Logf("$ %s\n%s", blocks[i], shell.said)
+	}
+
+	// The whole of it, for a program: one Deployment was refused in shop, and nothing was elsewhere.
+	suite.Eventually(t, func() error {
+		out, _ := shell.output("ephor rollout require-limits -o json --metrics-window 1h --metrics-url http://localhost:9090")
+		var p rollout.Plan
+		if err := json.Unmarshal(out, &p); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		for _, n := range p.Namespaces {
+			switch {
+			case n.Requests == nil:
+				return fmt.Errorf("nothing is known of requests in %s", n.Name)
+			case n.Name == "shop" && (n.Requests.Refused != 1 || n.Safe), n.Name == "lab" && (n.Requests.Refused != 0 || !n.Safe):
+				return fmt.Errorf("%s: %+v, %t", n.Name, n.Requests, n.Safe)
+			}
+		}
+		if p.Verdict != rollout.Unsafe || len(p.Refused) != 0 || p.Created == nil {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+	page, err := os.ReadFile(filepath.Join(shell.dir, "compliance.html"))
+	if err != nil || !strings.Contains(string(page), "<td>require-limits</td>") {
+		t.Errorf("the page for people: %v\n%s", err, page)
+	}
+}
+
+// commands are the blocks marked sh.
+func commands(t *testing.T, file string) []string {
+	t.Helper()
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		out = append(out, strings.TrimSpace(m[1]))
+	}
+	return out
+}
+
+// shell runs commands as a reader of the page would, in a folder with a link to the examples.
+type shell struct {
+	dir     string
+	env     []string
+	metrics string // the address of the Prometheus
+	said    []byte // what the last block did
+}
+
+func newShell(t *testing.T, root, metrics string) *shell {
+	t.Helper()
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	if err := errors.Join(
+		os.Mkdir(bin, 0o700),
+		os.Symlink(filepath.Join(root, "examples"), filepath.Join(dir, "examples")),
+		os.Symlink(filepath.Join(root, "bin", "ephor"), filepath.Join(bin, "ephor")),
+		os.WriteFile(filepath.Join(bin, "kubectl"), []byte("#!/bin/sh\nexec "+cluster.KubectlPath()+` "$@"`+"\n"), 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return &shell{dir: dir, metrics: metrics, env: append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+cluster.Kubeconfig)}
+}
+
+func (s *shell) output(commands string) ([]byte, int) {
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", strings.ReplaceAll(commands, "http://localhost:9090", s.metrics))
+	cmd.Dir, cmd.Env = s.dir, s.env
+	out, _ := cmd.CombinedOutput()
+	return out, cmd.ProcessState.ExitCode()
+}
+
+// run tells how a block does not do what the step says.
+func (s *shell) run(want step, commands string) error {
+	out, code := s.output(commands)
+	s.said = out
+	if code != want.code {
+		return fmt.Errorf("%s ended with %d, want %d:\n%s", commands, code, want.code, out)
+	}
+	for _, text := range want.says {
+		if !strings.Contains(string(out), text) {
+			return fmt.Errorf("%s does not say %q:\n%s", commands, text, out)
+		}
+	}
+	return nil
+}
+
+// prometheus starts PromQL's own engine behind the HTTP API of Prometheus, over what the controller shows.
+func prometheus(t *testing.T, root string, of *devcluster.Replica) (address string) {
+	t.Helper()
+	tool := filepath.Join(root, "bin", "tools", "promql")
+	if out, err := exec.Command("go", "build", "-C", filepath.Join(root, "hack", "tools", "promql"), "-o", tool, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	port, err := devcluster.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = fmt.Sprintf("127.0.0.1:%d", port)
+	if _, err := cluster.Run("prometheus", nil, tool, "-serve", address, "admission=http://"+of.MetricsAddr+"/metrics"); err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + address
+}
