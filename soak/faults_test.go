@@ -29,8 +29,16 @@ type faulty struct {
 	proxy      *httputil.ReverseProxy
 }
 
-// beforeAPIServer starts a proxy for one service account, and writes a kubeconfig that goes through it.
+// beforeAPIServer starts a proxy with faults for one service account, and writes a kubeconfig that goes through it.
 func (p *place) beforeAPIServer(serviceAccount string) *faulty {
+	p.Helper()
+	f := &faulty{}
+	f.kubeconfig = p.proxied(serviceAccount, func(proxy *httputil.ReverseProxy) http.Handler { f.proxy = proxy; return f })
+	return f
+}
+
+// proxied writes a kubeconfig for a service account whose requests go through what handler makes of a proxy to the API server.
+func (p *place) proxied(serviceAccount string, handler func(*httputil.ReverseProxy) http.Handler) (kubeconfig string) {
 	p.Helper()
 	target, err := url.Parse(p.Config.Host)
 	if err != nil {
@@ -39,22 +47,19 @@ func (p *place) beforeAPIServer(serviceAccount string) *faulty {
 	token := strings.TrimSpace(p.kubectl("create", "token", serviceAccount, "-n", namespace, "--duration=24h"))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(p.Config.CAData)
-	f := &faulty{proxy: &httputil.ReverseProxy{
+	server := httptest.NewServer(handler(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Header.Set("Authorization", "Bearer "+token) // clients send none over plain HTTP
 		},
-		Transport:      &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 100},
-		FlushInterval:  -1, // watches
-		ModifyResponse: func(*http.Response) error { return nil },
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 100},
+		FlushInterval: -1, // watches
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			status(w, http.StatusServiceUnavailable, "ServiceUnavailable", err.Error()) // the API server is being restarted
 		},
-	}}
-	server := httptest.NewServer(f)
+	}))
 	p.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	f.kubeconfig = writeKubeconfig(p.T, server.URL)
-	return f
+	return writeKubeconfig(p.T, server.URL)
 }
 
 func writeKubeconfig(t *testing.T, server string) string {

@@ -29,6 +29,7 @@ var parts = []struct{ name, test string }{
 	{"thousand", "TestThousandPolicies"},
 	{"triggers", "TestTriggersOutliveAdmission"},
 	{"work", "TestWorkOutlivesFaults"},
+	{"share", "TestShares"},
 }
 
 // short makes everything that lasts a given time or takes a given number of requests a tenth of it, to try the parts out.
