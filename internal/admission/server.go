@@ -193,8 +193,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
-	defer cancel()
+	ctx := withTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
+	defer ctx.end()
 	buf := buffers.Get().(*[]byte)
 	defer func() {
 		if cap(*buf) <= 1<<20 { // one large review must not stay in memory for good
