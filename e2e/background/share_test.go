@@ -1,0 +1,231 @@
+package background
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// twice makes, applies, copies and changes an object for each trigger.
+const twice = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: twice}
+spec:
+  rules:
+  - name: data
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [twice], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, namespace: twice, name: data, data: {data: {v: "{{request.object.data.v}}"}}}
+  - name: copy
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [twice], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, namespace: twice, name: copy, clone: {namespace: twice, name: source}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: twice-applied}
+spec:
+  useServerSideApply: true
+  rules:
+  - name: applied
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [twice], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, namespace: twice, name: applied, data: {data: {v: "{{request.object.data.v}}"}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: twice-changed}
+spec:
+  rules:
+  - name: changed
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [twice], names: [t]}}]}
+    mutate:
+      targets: [{apiVersion: v1, kind: ConfigMap, namespace: twice, name: target}]
+      patchStrategicMerge: {data: {v: "{{request.object.data.v}}"}}
+`
+
+// Work that is done once more, because somebody did not know that it was done, has no visible effect: no object is written
+// again, none comes back, and no event tells of it.
+func TestWorkDoneTwice(t *testing.T) {
+	namespaces(t, "twice")
+	create(t, configMap("twice", "source", nil, map[string]string{"v": "s"}))
+	create(t, configMap("twice", "target", nil, nil))
+	apply(t, twice)
+	for _, step := range []struct {
+		name string
+		do   func()
+		want map[string]string // values of v
+	}{
+		{"the trigger is created", func() { create(t, configMap("twice", "t", nil, map[string]string{"v": "1"})) },
+			map[string]string{"data": "1", "applied": "1", "copy": "s", "target": "1"}},
+		{"the trigger is changed", func() { change(t, "twice", "t", func(o *corev1.ConfigMap) { o.Data["v"] = "2" }) },
+			map[string]string{"data": "2", "applied": "2", "copy": "s", "target": "2"}},
+		{"the source is changed", func() { change(t, "twice", "source", func(o *corev1.ConfigMap) { o.Data["v"] = "s2" }) },
+			map[string]string{"data": "2", "applied": "2", "copy": "s2", "target": "2"}},
+		{"the trigger is deleted", func() { remove(t, "twice", "t") },
+			map[string]string{"data": gone, "applied": gone, "copy": gone, "target": "2"}},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			step.do() // nobody carries it out yet
+			var work []kyvernov2.UpdateRequest
+			suite.Until(t, "the work is written", func() error {
+				if work = requests(t); len(work) == 0 {
+					return fmt.Errorf("there is no UpdateRequest")
+				}
+				return nil
+			})
+			start(t)
+			drained(t)
+			for name, v := range step.want {
+				has(t, "twice", name, "v", v)
+			}
+			before := versions(t)
+			for i := range work {
+				u := &work[i]
+				u.ObjectMeta = metav1.ObjectMeta{Name: u.Name, Namespace: u.Namespace, Labels: u.Labels}
+				u.APIVersion, u.Kind = kyvernov2.GroupVersion.String(), "UpdateRequest"
+				text, err := json.Marshal(u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cluster.Must(t, string(text), "create", "-f", "-")
+			}
+			drained(t)
+			if after := versions(t); after != before {
+				t.Errorf("after the work was done twice there is\n%s\nand before\n%s", after, before)
+			}
+		})
+	}
+}
+
+// versions are the objects of the namespace twice, with their resource versions.
+func versions(t *testing.T) string {
+	t.Helper()
+	return cluster.Must(t, "", "get", "configmaps", "-n", "twice", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.resourceVersion}{"\n"}{end}`)
+}
+
+// Somebody takes the Lease of a replica, or deletes it: the replica stops working at once, takes the Lease again, and works only
+// when the ring is settled again.
+func TestStolenLease(t *testing.T) {
+	r := start(t)
+	namespaces(t, "stolen")
+	apply(t, strings.NewReplacer("twice", "stolen").Replace(twice))
+	create(t, configMap("stolen", "source", nil, map[string]string{"v": "s"}))
+	create(t, configMap("stolen", "target", nil, nil))
+	create(t, configMap("stolen", "t", nil, map[string]string{"v": "0"}))
+	has(t, "stolen", "data", "v", "0")
+	leases := cluster.Client.CoordinationV1().Leases(suite.Namespace)
+	lease := "background-controller-" + r.Name
+	for v, steal := range map[string]func() error{
+		"1": func() error {
+			return unlessConflict(func() error {
+				l, err := leases.Get(t.Context(), lease, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				thief := "thief"
+				l.Spec.HolderIdentity = &thief
+				_, err = leases.Update(t.Context(), l, metav1.UpdateOptions{})
+				return err
+			})
+		},
+		"2": func() error { return leases.Delete(t.Context(), lease, metav1.DeleteOptions{}) },
+	} {
+		lost := suite.Logged(r, "has lost its share of the work")
+		if err := steal(); err != nil {
+			t.Fatal(err)
+		}
+		stolen := time.Now()
+		suite.Until(t, "it says that it has lost its share", func() error {
+			if suite.Logged(r, "has lost its share of the work") == lost {
+				return fmt.Errorf("it has not")
+			}
+			return nil
+		})
+		if took := time.Since(stolen); took > 6*time.Second {
+			t.Errorf("it went on for %s", took)
+		}
+		change(t, "stolen", "t", func(o *corev1.ConfigMap) { o.Data["v"] = v })
+		has(t, "stolen", "data", "v", v)
+		took := time.Since(stolen)
+		if took < 14*time.Second || took > 30*time.Second {
+			t.Errorf("it worked again after %s", took)
+		}
+		var l *coordinationv1.Lease
+		l, err := leases.Get(t.Context(), lease, metav1.GetOptions{})
+		if err != nil || !strings.HasPrefix(*l.Spec.HolderIdentity, r.Name+"_") || l.Labels["ephor.dev/ring"] != "background-controller" {
+			t.Errorf("%+v, %v", l, err)
+		}
+		t.Logf("it worked again after %s", took.Round(100*time.Millisecond))
+	}
+	suite.Stop(t, r)
+	if _, err := leases.Get(t.Context(), lease, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Lease of a replica that has ended: %v", err)
+	}
+}
+
+// unlessConflict tries again when somebody else wrote first.
+func unlessConflict(f func() error) (err error) {
+	for range 20 {
+		if err = f(); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// A replica that comes gets a share, and all of them work.
+func TestTwoReplicas(t *testing.T) {
+	first := start(t)
+	second := cluster.Start(t, devcluster.Background)
+	for _, r := range []*devcluster.Replica{first, second} {
+		suite.Says(t, r, "the replicas that share the work", first.Name, second.Name)
+	}
+	namespaces(t, "two")
+	apply(t, strings.NewReplacer("names: [t]", `selector: {matchLabels: {t: t}}`, "twice", "two", "name: data,", `name: "{{request.object.metadata.name}}-made",`).Replace(
+		strings.SplitN(twice, "  - name: copy", 2)[0]))
+	const n = 30
+	for i := range n {
+		create(t, configMap("two", fmt.Sprintf("t-%d", i), map[string]string{"t": "t"}, map[string]string{"v": "1"}))
+	}
+	for i := range n {
+		has(t, "two", fmt.Sprintf("t-%d-made", i), "v", "1")
+	}
+	drained(t)
+	for _, r := range []*devcluster.Replica{first, second} {
+		if made := judged(t, r, "two"); made == 0 {
+			t.Errorf("%s did nothing", r.Name)
+		}
+	}
+}
+
+// judged counts the rules of a policy that a replica says it has carried out.
+func judged(t *testing.T, r *devcluster.Replica, policy string) (n int) {
+	t.Helper()
+	resp, err := http.Get("http://" + r.MetricsAddr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "kyverno_policy_results_total{") && strings.Contains(line, fmt.Sprintf("policy_name=%q", policy)) {
+			n++
+		}
+	}
+	return n
+}

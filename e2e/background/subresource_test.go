@@ -1,0 +1,67 @@
+package background
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
+
+const subresourcePolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: subresources}
+spec:
+  rules:
+  - name: exec
+    match: {any: [{resources: {kinds: [Pod/exec], namespaces: [subresources]}}]}
+    generate: {apiVersion: v1, kind: ConfigMap, name: exec, namespace: "{{request.namespace}}", data: {data: {k: "{{request.name}} {{request.object.command[0]}}"}}}
+  - name: eviction
+    match: {any: [{resources: {kinds: [Pod/eviction], namespaces: [subresources]}}]}
+    generate: {apiVersion: v1, kind: ConfigMap, name: eviction, namespace: "{{request.namespace}}", data: {data: {k: "{{request.name}}"}}}
+  - name: binding
+    match: {any: [{resources: {kinds: [Pod/binding], namespaces: [subresources]}}]}
+    mutate:
+      targets: [{apiVersion: v1, kind: Pod, namespace: "{{request.namespace}}", name: "{{request.name}}"}]
+      patchStrategicMerge: {metadata: {labels: {node: "{{request.object.target.name}}"}}}
+`
+
+const subresourcePod = `{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: subresources}, spec: {containers: [{name: c, image: none}]}}`
+
+// Requests for subresources of Pods are triggers: exec, which is asked for before any node is; eviction, which ends a Pod that no
+// node runs; and binding, after which the target of a mutate rule is the Pod itself.
+func TestSubresources(t *testing.T) {
+	start(t)
+	namespaces(t, "subresources")
+	apply(t, subresourcePolicy)
+	for _, name := range []string{"p", "q"} {
+		suite.Eventually(t, func() error { // the namespace gets its ServiceAccount first
+			_, err := cluster.Try(t, fmt.Sprintf(subresourcePod, name), "create", "-f", "-")
+			return err
+		})
+	}
+	if _, err := cluster.Try(t, "", "exec", "-n", "subresources", "p", "--", "ls"); err == nil || strings.Contains(err.Error(), "denied the request") {
+		t.Errorf("exec in a Pod on no node: %v", err)
+	}
+	has(t, "subresources", "exec", "k", "p ls")
+	labels := cluster.Must(t, "", "get", "configmap", "exec", "-n", "subresources", "-o", `jsonpath={.metadata.labels.generate\.kyverno\.io/trigger-kind} {.metadata.labels.generate\.kyverno\.io/trigger-namespace}`)
+	if labels != "PodExecOptions subresources" {
+		t.Errorf("the trigger of exec is %s", labels)
+	}
+	cluster.Must(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "subresources"}}`,
+		"create", "--raw", "/api/v1/namespaces/subresources/pods/p/eviction", "-f", "-")
+	has(t, "subresources", "eviction", "k", "p")
+	if got := cluster.Must(t, "", "get", "pod", "p", "-n", "subresources", "--ignore-not-found", "-o", "name"); got != "" {
+		t.Errorf("evicted, and there: %s", got)
+	}
+	cluster.Must(t, `{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "q", "namespace": "subresources"}, "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"}}`,
+		"create", "--raw", "/api/v1/namespaces/subresources/pods/q/binding", "-f", "-")
+	suite.Eventually(t, func() error {
+		if got := cluster.Must(t, "", "get", "pod", "q", "-n", "subresources", "-o", "jsonpath={.metadata.labels.node}"); got != "somewhere" {
+			return fmt.Errorf("the label of the Pod is %q", got)
+		}
+		return nil
+	})
+	drained(t)
+}

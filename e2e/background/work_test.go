@@ -1,0 +1,249 @@
+package background
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
+
+const failingPolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: failing}
+spec:
+  rules:
+  - name: copy
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [failing], selector: {matchLabels: {fails: "yes"}}}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}-copy", namespace: failing, clone: {namespace: failing, name: source}}
+`
+
+// Work that fails is Pending with the reason while it is tried again, then Failed, which it stays until it is asked for
+// anew; a trigger that is deleted ends its work.
+func TestFailure(t *testing.T) {
+	start(t)
+	namespaces(t, "failing")
+	apply(t, failingPolicy)
+	labels := map[string]string{"fails": "yes"}
+	const reason = "source resource v1/ConfigMap/failing/t-copy not found"
+	create(t, configMap("failing", "t", labels, nil))
+	u := failing(t, "failing", reason)
+	if u.Status.State != kyvernov2.Pending || u.Status.RetryCount < 1 || u.Labels["generate.kyverno.io/policy-name"] != "failing" {
+		t.Errorf("%+v, labels %v", u.Status, u.Labels)
+	}
+	told(t, "PolicyError", "kyverno-generate policy failing/copy error: "+reason)
+
+	// The last of its retries comes: nine of them would take minutes.
+	suite.Eventually(t, func() error {
+		_, err := cluster.Try(t, "", "patch", "updaterequest", u.Name, "-n", suite.Namespace, "--subresource=status", "--type=merge", "-p", `{"status":{"retryCount":10}}`)
+		return err
+	})
+	suite.Until(t, "the work has failed for good", func() error {
+		if u = failing(t, "failing", reason); u.Status.State != kyvernov2.Failed {
+			return fmt.Errorf("%+v", u.Status)
+		}
+		return nil
+	})
+	create(t, configMap("failing", "source", nil, map[string]string{"k": "v"}))
+	change(t, "failing", "t", func(o *corev1.ConfigMap) { o.Data = map[string]string{"again": "yes"} })
+	has(t, "failing", "t-copy", "k", "v")
+	drained(t)
+
+	remove(t, "failing", "source")
+	has(t, "failing", "t-copy", "k", gone)
+	create(t, configMap("failing", "short", labels, nil))
+	failing(t, "failing", "failing/short-copy not found")
+	remove(t, "failing", "short")
+	drained(t) // also of t, whose copy was deleted with its source
+}
+
+const loopPolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: loop}
+spec:
+  rules:
+  - name: again
+    skipBackgroundRequests: false
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [loop], names: ["x*"]}}]}
+    generate: {apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}x", namespace: loop, data: {data: {k: v}}}
+`
+
+// Policies that trigger each other are warned of when they are created, and stopped after ten steps, visibly.
+func TestLoop(t *testing.T) {
+	start(t)
+	namespaces(t, "loop")
+	_, err := cluster.Try(t, loopPolicy, "create", "--dry-run=server", "--warnings-as-errors", "-f", "-")
+	if err == nil || !strings.Contains(err.Error(), "rules may trigger each other for ever: loop/again → loop/again") {
+		t.Errorf("the policy is accepted with: %v", err)
+	}
+	apply(t, loopPolicy)
+	create(t, configMap("loop", "x", nil, nil))
+	u := failing(t, "loop", "rule again of policy loop was triggered by 10 writes of the background controller in a row")
+	if u.Status.State != kyvernov2.Failed {
+		t.Errorf("%+v", u.Status)
+	}
+	told(t, "PolicyError", "policy loop/again error: rule again of policy loop was triggered by 10 writes")
+	made := strings.Fields(cluster.Must(t, "", "get", "configmaps", "-n", "loop", "-o", "jsonpath={.items[?(@.data.k=='v')].metadata.name}"))
+	if len(made) != 11 { // that of the trigger, and ten more
+		t.Errorf("%d objects were made: %q", len(made), made)
+	}
+	// What somebody else asks for begins anew.
+	change(t, "loop", made[len(made)-1], func(o *corev1.ConfigMap) { o.Data["by"] = "hand" })
+	has(t, "loop", made[len(made)-1]+"x", "k", "v")
+}
+
+const existingPolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: existing}
+spec:
+  generateExisting: true
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [existing], names: ["t-*"]}}]}
+    generate: {apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}-made", namespace: existing, data: {data: {k: v}}}
+`
+
+// What exists already is worked on in batches, which wait while there are as many UpdateRequests as updateRequestThreshold
+// allows; that is told, and nothing is passed over. What a rule made is no trigger of it the next time.
+func TestExistingAndThreshold(t *testing.T) {
+	start(t)
+	namespaces(t, "existing", "stuck")
+	threshold := func(n string) {
+		cluster.Must(t, "", "patch", "configmap", "kyverno", "-n", suite.Namespace, "--type=merge", "-p", `{"data":{"updateRequestThreshold":"`+n+`"}}`)
+	}
+	t.Cleanup(func() { threshold("1000") })
+	apply(t, strings.ReplaceAll(failingPolicy, "failing", "stuck"))
+	create(t, configMap("stuck", "t", map[string]string{"fails": "yes"}, nil))
+	failing(t, "stuck", "not found") // this one is there all the time
+	const n = 130
+	for i := range n {
+		create(t, configMap("existing", fmt.Sprint("t-", i), nil, nil))
+	}
+	threshold("1")
+	apply(t, existingPolicy)
+	told(t, "PolicyError", "kyverno-generate policy existing/make error: its work is delayed: as many UpdateRequests as updateRequestThreshold allows (1) wait to be carried out")
+	if got := state(t, "existing", "t-0-made", "k"); got != gone {
+		t.Errorf("made beyond the threshold: %q", got)
+	}
+	create(t, configMap("stuck", "source", nil, nil))
+	made := func(want int) {
+		t.Helper()
+		suite.Until(t, fmt.Sprint(want, " objects are made"), func() error {
+			got := strings.Fields(cluster.Must(t, "", "get", "configmaps", "-n", "existing", "-l", "generate.kyverno.io/policy-name=existing", "-o", "name"))
+			if len(got) != want {
+				return fmt.Errorf("there are %d", len(got))
+			}
+			return nil
+		})
+	}
+	made(n)
+	threshold("1000")
+	cluster.Must(t, strings.Replace(existingPolicy, "k: v", "k: w", 1), "apply", "-f", "-") // they are looked at again
+	create(t, configMap("existing", "t-last", nil, nil))
+	made(n + 1)
+	time.Sleep(2 * time.Second) // nothing is to happen
+	drained(t)
+	made(n + 1)
+}
+
+const absentPolicies = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: absent-sync}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [absent], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: sync-made, namespace: absent, data: {data: {k: v}}}
+  - name: variable
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [absent], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: "{{request.object.data.kind}}", name: variable-made, namespace: absent, data: {metadata: {labels: {a: b}}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: absent-once}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [absent], names: [t]}}]}
+    generate: {apiVersion: v1, kind: ConfigMap, name: once-made, namespace: absent, data: {data: {k: v}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: absent-orphan}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [absent], names: [t]}}]}
+    generate: {synchronize: true, orphanDownstreamOnPolicyDelete: true, apiVersion: v1, kind: ConfigMap, name: orphan-made, namespace: absent, data: {data: {k: v}}}
+`
+
+// Policies that are deleted while no background controller runs take along what they made, as they would have otherwise;
+// also of kinds that stand in variables.
+func TestPolicyGoneWhileNobodyRuns(t *testing.T) {
+	r := start(t)
+	namespaces(t, "absent")
+	apply(t, absentPolicies)
+	create(t, configMap("absent", "t", nil, map[string]string{"kind": "Secret"}))
+	for _, name := range []string{"sync-made", "once-made", "orphan-made"} {
+		has(t, "absent", name, "k", "v")
+	}
+	drained(t)
+	secret := func() string {
+		return cluster.Must(t, "", "get", "secret", "variable-made", "-n", "absent", "--ignore-not-found", "-o", "name")
+	}
+	if secret() == "" {
+		t.Fatal("no Secret was made")
+	}
+	suite.Stop(t, r)
+	cluster.Must(t, absentPolicies, "delete", "-f", "-")
+	if got := state(t, "absent", "sync-made", "k"); got != "v" {
+		t.Fatalf("nobody runs, and the object is %q", got)
+	}
+	start(t)
+	has(t, "absent", "sync-made", "k", gone)
+	suite.Eventually(t, func() error {
+		if s := secret(); s != "" {
+			return fmt.Errorf("%s is there", s)
+		}
+		return nil
+	})
+	settled(t, "absent-sync", "absent-once", "absent-orphan")
+	for _, name := range []string{"once-made", "orphan-made"} {
+		if got := state(t, "absent", name, "k"); got != "v" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
+const togetherPolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: together}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [Namespace], names: ["together-*"]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: made, namespace: "{{request.object.metadata.name}}", data: {data: {k: v}}}
+`
+
+// What is in a namespace goes with it, which is neither undone nor a failure.
+func TestNamespaceDeleted(t *testing.T) {
+	start(t)
+	apply(t, togetherPolicy)
+	namespaces(t, "together-1", "together-2")
+	has(t, "together-1", "made", "k", "v")
+	has(t, "together-2", "made", "k", "v")
+	cluster.Must(t, "", "delete", "namespace", "together-1")
+	drained(t)
+	if got := state(t, "together-1", "made", "k") + state(t, "together-2", "made", "k"); got != gone+"v" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
