@@ -82,14 +82,30 @@ func (c *Collector) Add(r Report) {
 	}
 }
 
-func (c *Collector) add(r *Result) {
+// Count counts n results that are alike but for the names of their resources, for who knows how many there are. None of them
+// is kept, and the reports that they are of are not counted.
+func (c *Collector) Count(r Result, n int) {
+	if !c.options.Filter.Match(&r) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.cell(&r).of(r.Result) += n
+}
+
+// cell is where a result is counted.
+func (c *Collector) cell(r *Result) *Counts {
 	key := cellKey{r.Policy, r.Resource.Namespace, r.Severity}
 	counts := c.cells[key]
 	if counts == nil {
 		counts = &Counts{}
 		c.cells[key] = counts
 	}
-	counts.Add(r.Result)
+	return counts
+}
+
+func (c *Collector) add(r *Result) {
+	c.cell(r).Add(r.Result)
 	if (r.Result == Pass || r.Result == Skip) && !slices.Contains(c.options.Filter.Results, r.Result) {
 		return
 	}

@@ -118,7 +118,12 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", "2")
 	default:
 		if r.Context().Err() == nil {
-			d.o.Log.Warn("the dashboard cannot answer", "path", r.URL.Path, "error", err)
+			// An error of the API server may repeat what was sent to it.
+			words := err.Error()
+			if token := bearer(r); token != "" {
+				words = strings.ReplaceAll(words, token, "(token)")
+			}
+			d.o.Log.Warn("the dashboard cannot answer", "path", r.URL.Path, "error", words)
 		}
 		text = "the API server could not be asked: the log of the reports controller tells why"
 	}
@@ -167,7 +172,7 @@ func (d *Dashboard) answerTrend(r *http.Request) (any, error) {
 	}
 	wanted := func(namespace string) bool {
 		about := compliance.Result{Resource: compliance.Resource{Namespace: namespace}}
-		return q.sees(namespace) && q.wants(&about)
+		return q.sees(namespace) && q.wants(&about) && (!q.clusterOnly || namespace == "")
 	}
 	samples := []sampleJSON{}
 	for _, s := range d.trend.sum(wanted) {

@@ -24,6 +24,9 @@ type Options struct {
 	Tokens Tokens
 	Access world.Access
 
+	// Sample is how often the trend takes a sample at first; zero for every ten seconds.
+	Sample time.Duration
+
 	Log *slog.Logger
 	Now func() time.Time
 }
@@ -43,7 +46,7 @@ type Dashboard struct {
 // New makes a Dashboard that knows no reports yet.
 func New(o Options) *Dashboard {
 	d := &Dashboard{
-		o: o, index: newIndex(), trend: newTrend(), sessions: newSessions(o), started: o.Now(), details: make(chan struct{}, detailsAtOnce),
+		o: o, index: newIndex(), trend: newTrend(o.Sample), sessions: newSessions(o), started: o.Now(), details: make(chan struct{}, detailsAtOnce),
 	}
 	d.namespaced = &reader{client: o.Client, kind: o.Form.Namespaced, index: d.index, log: o.Log}
 	d.cluster = &reader{client: o.Client, kind: o.Form.Cluster, index: d.index, log: o.Log, cluster: true}

@@ -103,7 +103,7 @@ func (d *Dashboard) read(ctx context.Context, e *entry, q *query) ([]detail, err
 		decoded, _ := compliance.Decode(object)
 		for i := range decoded.Results {
 			r := &decoded.Results[i]
-			if r.Resource.Kind != e.kind.Value() || r.Resource.Name != e.name || r.Resource.Namespace != e.namespace.Value() || !q.wants(r) {
+			if !e.about(r.Resource) || !q.wants(r) {
 				continue
 			}
 			if len(out) == pageResults {

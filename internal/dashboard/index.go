@@ -41,12 +41,25 @@ func (e *entry) size() int {
 	return perEntry + len(e.report.namespace) + len(e.report.name) + len(e.name) + perResult*len(e.rules)
 }
 
-// result is one result of the entry, as package compliance has it.
-func (e *entry) result(i int) compliance.Result {
-	id := e.rules[i].Value()
+// about reports whether the entry is about the resource.
+func (e *entry) about(r compliance.Resource) bool {
+	return short(r.Name) == e.name && short(r.Kind) == e.kind.Value() && short(r.Namespace) == e.namespace.Value()
+}
+
+// sort is what results have in common that differ in the names of their resources only. There are a hundred times fewer
+// sorts than results.
+type sort struct {
+	namespace, kind unique.Handle[string]
+	rule            unique.Handle[identity]
+	status          status
+}
+
+// result is a result of the sort, as package compliance has it.
+func (s sort) result() compliance.Result {
+	id := s.rule.Value()
 	return compliance.Result{
-		Policy: id.policy, Rule: id.rule, Severity: id.severity, Category: id.category, Source: id.source, Result: e.statuses[i].word(),
-		Resource: compliance.Resource{Kind: e.kind.Value(), Namespace: e.namespace.Value(), Name: e.name},
+		Policy: id.policy, Rule: id.rule, Severity: id.severity, Category: id.category, Source: id.source, Result: s.status.word(),
+		Resource: compliance.Resource{Kind: s.kind.Value(), Namespace: s.namespace.Value()},
 	}
 }
 
@@ -167,25 +180,31 @@ func (x *index) namespaces() []string {
 
 // summary is what the reports say that a query wants.
 func (x *index) summary(q *query) compliance.Summary {
-	c := compliance.New(compliance.Options{Filter: q.filter})
+	sorts, looked := map[sort]int{}, 0
 	x.mu.RLock()
-	defer x.mu.RUnlock()
 	for k, entries := range x.reports {
 		if !q.sees(k.namespace) {
 			continue
 		}
-		r := compliance.Report{Namespace: k.namespace, Name: k.name}
+		looked++
 		for _, e := range entries {
-			for i := range e.rules {
-				if res := e.result(i); q.besides(&res) {
-					r.Results = append(r.Results, res)
-				}
+			if !q.wantsResource(e) {
+				continue
+			}
+			for i, rule := range e.rules {
+				sorts[sort{e.namespace, e.kind, rule, e.statuses[i]}]++
 			}
 		}
-		c.Add(r)
 	}
-	s := c.Summary(nil) // only reports that may be shown were added
-	s.Omitted = 0       // no single results were asked for
+	x.mu.RUnlock()
+	c := compliance.New(compliance.Options{Filter: q.filter})
+	for one, n := range sorts {
+		if r := one.result(); q.wants(&r) {
+			c.Count(r, n)
+		}
+	}
+	s := c.Summary(nil) // only reports that may be shown were counted
+	s.Reports = looked
 	return s
 }
 
@@ -208,15 +227,28 @@ func (x *index) totals() map[string]tally {
 
 // find are the entries with results that a query wants, in the order of their resources, and how many such results there are.
 func (x *index) find(q *query) (found []*entry, results int) {
+	sorts := map[sort]bool{}
+	wants := func(one sort) bool {
+		yes, known := sorts[one]
+		if !known {
+			r := one.result()
+			yes = q.wants(&r)
+			sorts[one] = yes
+		}
+		return yes
+	}
 	x.mu.RLock()
 	for k, entries := range x.reports {
 		if !q.sees(k.namespace) {
 			continue
 		}
 		for _, e := range entries {
+			if !q.wantsResource(e) {
+				continue
+			}
 			before := results
-			for i := range e.rules {
-				if res := e.result(i); q.wants(&res) {
+			for i, rule := range e.rules {
+				if wants(sort{e.namespace, e.kind, rule, e.statuses[i]}) {
 					results++
 				}
 			}

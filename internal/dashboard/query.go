@@ -23,13 +23,17 @@ type query struct {
 	resource    string
 }
 
-// wants reports whether a result is meant.
-func (q *query) wants(r *compliance.Result) bool { return q.filter.Match(r) && q.besides(r) }
+// wantsResource reports whether results about the resource of an entry may be meant.
+func (q *query) wantsResource(e *entry) bool {
+	if q.clusterOnly && e.namespace.Value() != "" {
+		return false
+	}
+	return q.resource == "" || strings.Contains(strings.ToLower(compliance.Resource{Kind: e.kind.Value(), Namespace: e.namespace.Value(), Name: e.name}.String()), q.resource)
+}
 
-// besides is wants without the filter.
-func (q *query) besides(r *compliance.Result) bool {
-	return (!q.clusterOnly || r.Resource.Namespace == "") && (q.rule == "" || q.rule == r.Rule) &&
-		(q.resource == "" || strings.Contains(strings.ToLower(r.Resource.String()), q.resource))
+// wants reports whether a result about such a resource is meant.
+func (q *query) wants(r *compliance.Result) bool {
+	return (q.rule == "" || q.rule == r.Rule) && q.filter.Match(r)
 }
 
 // parseQuery reads the parameters of a request: those of the filter, which may be repeated, as `ephor report` has them for

@@ -1,16 +1,17 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 	"time"
 
@@ -33,13 +34,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Handler answers the page's requests.
 func (d *Dashboard) Handler() http.Handler {
-	assets, err := fs.Sub(embedded, "assets")
-	if err != nil {
-		panic(err) // the folder is compiled in
-	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /api/v1/", d.api())
-	mux.Handle("GET /", http.FileServerFS(assets))
+	mux.HandleFunc("GET /", asset)
 	busy := make(chan struct{}, maxAnswers)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -57,6 +54,23 @@ func (d *Dashboard) Handler() http.Handler {
 		case <-r.Context().Done():
 		}
 	})
+}
+
+// types are the content types of the assets, by the ends of their names.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// asset answers with a file of the page.
+func asset(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	text, err := embedded.ReadFile("assets/" + cmp.Or(name, "index.html"))
+	if err != nil {
+		http.Error(w, "there is no such page", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", types[path.Ext(cmp.Or(name, ".html"))])
+	_, _ = w.Write(text)
 }
 
 // secure sets the headers that keep browsers from doing more than the page needs.

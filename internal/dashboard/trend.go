@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -25,7 +26,10 @@ type trend struct {
 	series   map[string][]point // each as long as times
 }
 
-func newTrend() *trend { return &trend{interval: firstInterval, series: map[string][]point{}} }
+// newTrend makes one that begins with the interval, or firstInterval when that is zero.
+func newTrend(interval time.Duration) *trend {
+	return &trend{interval: cmp.Or(interval, firstInterval), series: map[string][]point{}}
+}
 
 // run takes samples until ctx is done.
 func (t *trend) run(ctx context.Context, now func() time.Time, totals func() map[string]tally) {

@@ -40,8 +40,8 @@ export class Table {
     const sorted = [...lines].sort(orders[this.order]);
     const visible = this.all ? sorted : sorted.filter((line, i) => i < short || this.plain(line.name) === chosen);
     const table = el("table", { class: "counts" },
-      el("thead", {}, el("tr", {}, this.head("name", this.title, "first"), el("th", { scope: "col", class: "bar-column" }, el("span", { class: "visually-hidden" }, "Share")),
-        columns.map((column) => this.head(column, column, "number")), this.head("compliance", "Compliance", "number"))),
+      el("thead", {}, el("tr", {}, this.head("name", this.title, "first"), this.head("compliance", "Compliance", "number"),
+        el("th", { scope: "col", class: "bar-column" }, el("span", { class: "visually-hidden" }, "Share")), columns.map((column) => this.head(column, column, "number")))),
       el("tbody", {}, visible.map((line) => this.row(line, chosen))));
     return [table, this.rest(sorted.length)];
   }
@@ -64,9 +64,9 @@ export class Table {
     }, name), `choose ${name}`);
     const severity = this.severity && line.severity ? el("span", { class: `severity severity-${line.severity}` }, line.severity) : null;
     return el("tr", { class: on ? "chosen" : undefined },
-      el("th", { scope: "row", class: "first" }, button, severity), el("td", { class: "bar-column" }, bar(line.counts)),
-      columns.map((column) => el("td", { class: line.counts[column] === 0 ? "number zero" : `number text-${column}` }, line.counts[column].toLocaleString())),
-      el("td", { class: `number grade-${grade(line.counts)}` }, percent(line.counts)));
+      el("th", { scope: "row", class: "first" }, button, severity), el("td", { class: `number grade-${grade(line.counts)}` }, percent(line.counts)),
+      el("td", { class: "bar-column" }, bar(line.counts)),
+      columns.map((column) => el("td", { class: line.counts[column] === 0 ? "number zero" : `number text-${column}` }, line.counts[column].toLocaleString())));
   }
 
   rest(count) {

@@ -1,0 +1,74 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/reports"
+)
+
+const item = `{"apiVersion":"wgpolicyk8s.io/v1alpha2","kind":"PolicyReport","metadata":{"name":%q,"namespace":"a","resourceVersion":%q},` +
+	`"scope":{"kind":"Pod","name":%[1]q,"namespace":"a"},"results":[{"policy":"p","rule":"r","result":%[3]q}]}`
+
+// A watch may end because its versions are gone, which a real API server does after minutes: then all is listed again, and
+// what went away meanwhile is forgotten. Everything else about following is tested on a real one (e2e/dashboard).
+func TestFollowListsAgain(t *testing.T) {
+	lists, resumed := 0, ""
+	second := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		q := r.URL.Query()
+		switch {
+		case q.Get("watch") == "true" && lists < 3 && q.Get("resourceVersion") == "5": // the first watch: two events, then its end
+			fmt.Fprintf(w, `{"type":"MODIFIED","object":`+item+`}`+"\n", "one", "6", "pass")
+			fmt.Fprint(w, `{"type":"BOOKMARK","object":{"kind":"PolicyReport","metadata":{"resourceVersion":"9"}}}`+"\n")
+		case q.Get("watch") == "true" && lists < 3: // the second: the versions are gone
+			resumed = q.Get("resourceVersion")
+			fmt.Fprint(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}}`+"\n")
+		case q.Get("watch") == "true":
+			close(second)
+			<-r.Context().Done()
+		case q.Get("continue") == "" && lists == 0: // the first list: two pages
+			lists++
+			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"5","continue":"more"},"items":[`+item+`]}`, "one", "1", "fail")
+		case q.Get("continue") == "more":
+			lists++
+			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"7"},"items":[`+item+`]}`, "two", "2", "fail")
+		default:
+			lists++
+			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"20"},"items":[`+item+`]}`, "one", "12", "warn")
+		}
+	}))
+	defer server.Close()
+	client, err := rest.UnversionedRESTClientFor(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newIndex()
+	r := &reader{client: client, kind: reports.PolicyReports.Namespaced, index: x, log: slog.New(slog.DiscardHandler)}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.follow(ctx, func() {})
+	}()
+	select {
+	case <-second:
+	case <-time.After(20 * time.Second):
+		t.Error("it is not listed again")
+	}
+	stop()
+	<-done
+	if got := x.summary(&query{sees: all}).Totals.Counts; got != (compliance.Counts{Warn: 1}) || resumed != "9" {
+		t.Errorf("%+v; the watch went on from %q", got, resumed)
+	}
+}

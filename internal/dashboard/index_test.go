@@ -1,0 +1,154 @@
+package dashboard
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/compliance"
+)
+
+func all(string) bool { return true }
+
+// What changes and goes is taken back.
+func TestIndexFollows(t *testing.T) {
+	x := newIndex()
+	put := func(ns, name string, results ...string) {
+		x.put(reportKey{ns, name}, entriesOf(decoded(ns, name, "Pod", results...)))
+	}
+	fails := func(want int) {
+		t.Helper()
+		if got := x.summary(&query{sees: all}).Totals.Fail; got != want {
+			t.Errorf("%d failures, want %d", got, want)
+		}
+	}
+	put("a", "one", "fail", "fail")
+	put("a", "two", "fail")
+	put("", "one", "fail")
+	fails(4)
+	put("a", "one", "pass")
+	fails(2)
+	x.remove(reportKey{"a", "two"})
+	x.remove(reportKey{"a", "never"})
+	fails(1)
+	x.retain(false, map[reportKey]bool{}) // the list of the namespaced kind is empty
+	fails(1)
+	x.retain(true, map[reportKey]bool{})
+	if n, full := x.state(); n != 0 || full || x.bytes != 0 {
+		t.Errorf("%d reports, %d bytes are left", n, x.bytes)
+	}
+}
+
+// A report of another producer may be about several resources.
+func TestIndexSeveralResources(t *testing.T) {
+	x := newIndex()
+	r := decoded("a", "many", "Pod", "fail", "pass", "fail", "pass")
+	for i := range r.Results {
+		r.Results[i].Resource.Name = fmt.Sprint("pod", i%2)
+	}
+	x.put(reportKey{"a", "many"}, entriesOf(r))
+	found, n := x.find(&query{sees: all, filter: compliance.Filter{Results: []compliance.Status{"fail"}}})
+	if len(found) != 1 || n != 2 || found[0].name != "pod0" || found[0].position().Report != "many" {
+		t.Errorf("%d entries with %d results", len(found), n)
+	}
+}
+
+// What is found comes in order, and going on from any place gives the rest of it.
+func TestFindGoesOn(t *testing.T) {
+	x := newIndex()
+	for i := range 50 {
+		ns, name := fmt.Sprint("ns", i%3), fmt.Sprintf("pod%02d", (i*7)%50)
+		x.put(reportKey{ns, name}, entriesOf(decoded(ns, name, "Pod", "fail")))
+	}
+	found, _ := x.find(&query{sees: all})
+	for i, e := range found {
+		if i > 0 && found[i-1].position().compare(e.position()) >= 0 {
+			t.Fatalf("%+v comes before %+v", found[i-1].position(), e.position())
+		}
+		if got := indexAfter(found, e.position()); got != i+1 {
+			t.Errorf("after %d comes %d", i, got)
+		}
+	}
+	if got := indexAfter(found, position{Namespace: "ns1"}); found[got].namespace.Value() != "ns1" || found[got-1].namespace.Value() != "ns0" {
+		t.Errorf("what is gone is no place to go on from: %d", got)
+	}
+}
+
+// However much is in the cluster, the index stays within its limit, and says that something is missing.
+func TestIndexIsBounded(t *testing.T) {
+	x := newIndex()
+	x.limit = 100_000
+	for i := range 1000 {
+		r := decoded("a", fmt.Sprint("r", i), strings.Repeat("K", 1<<14), "fail", "fail")
+		r.Results[0].Policy = strings.Repeat("p", 1<<14)
+		x.put(reportKey{"a", r.Name}, entriesOf(r))
+	}
+	n, full := x.state()
+	if n == 0 || n == 1000 || !full || x.bytes > x.limit {
+		t.Errorf("%d reports, full %v, %d bytes", n, full, x.bytes)
+	}
+	if got := x.summary(&query{sees: all}).ByPolicy[1].Name; len(got) > maxName+len("…") {
+		t.Errorf("a name of %d bytes", len(got))
+	}
+	x.begin()
+	x.retain(false, map[reportKey]bool{})
+	if n, full := x.state(); n != 0 || full {
+		t.Errorf("%d reports, full %v", n, full)
+	}
+}
+
+func big(reports, rules int) *index {
+	x := newIndex()
+	results := make([]string, rules)
+	for i := range results {
+		results[i] = []string{"pass", "pass", "pass", "fail", "skip"}[i%5]
+	}
+	for i := range reports {
+		ns, name := fmt.Sprint("namespace-", i%100), fmt.Sprintf("deployment-7d9f8b6c5-%06d", i)
+		x.put(reportKey{ns, fmt.Sprintf("0b8a2c9e-3f51-4d0e-9a77-%012d", i)}, entriesOf(decoded(ns, name, "Pod", results...)))
+	}
+	return x
+}
+
+// The measure that bounds the index is about what it takes.
+func TestIndexSize(t *testing.T) {
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := heap()
+	x := big(20_000, 18)
+	taken := heap() - before
+	t.Logf("20,000 reports of 18 rules take %.1f MB, measured as %.1f MB", float64(taken)/1e6, float64(x.bytes)/1e6)
+	if taken > 3*x.bytes/2 {
+		t.Errorf("%d bytes are taken for %d", taken, x.bytes)
+	}
+	runtime.KeepAlive(x)
+}
+
+func BenchmarkSummary(b *testing.B) {
+	x := big(5000, 18)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.summary(&query{sees: all})
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	x := big(5000, 18)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.find(&query{sees: all, filter: compliance.Filter{Results: []compliance.Status{"fail"}}})
+	}
+}
+
+func BenchmarkTotals(b *testing.B) {
+	x := big(50_000, 18)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.totals()
+	}
+}
