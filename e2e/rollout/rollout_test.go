@@ -53,7 +53,7 @@ func TestGuide(t *testing.T) {
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Audit)", "shop        Audit   3           3 ", "Deployment/web   storefront   2 ",
 			"Not safe to enforce:", "namespace shop: 3 of 3 resources would be refused", "failureActionOverrides can enforce the policy there: lab", "--metrics-url names"}},
 		{begins: "kubectl set resources", says: []string{"deployment.apps/web resource requirements updated"}, once: true},
-		{begins: "ephor rollout", says: []string{"shop        Audit   3           0 ", "Safe to enforce."}},
+		{begins: "ephor rollout", says: []string{"shop        Audit   3           0 ", "Not counted: 1 ReplicaSets of earlier revisions", "whether everything was judged by the policy as it is", "Safe to enforce."}},
 		{begins: "kubectl patch clusterpolicy", says: []string{"patched"}, once: true},
 		{begins: "kubectl create deployment", code: 1, says: []string{"denied the request", "resource Deployment/shop/careless was blocked due to the following policies", "every container needs limits"}, once: true},
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Enforce)", "shop        Enforce   3 ", "violation rate of requests", "MISS"}},
@@ -104,6 +104,103 @@ func TestGuide(t *testing.T) {
 		t.Errorf("the page for people: %v\n%s", err, page)
 	}
 }
+
+// Who may list reports in one namespace asks about that one; what may not be read is named, and the exit code says so. A
+// policy that no report mentions is never safe.
+func TestRights(t *testing.T) {
+	cluster.Start(t, devcluster.Admission)
+	cluster.Apply(t, rights)
+	root, err := devcluster.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell := newShell(t, root, "")
+	admin := shell.env
+	kubeconfig, err := cluster.ServiceAccountKubeconfig(t.Context(), "team", "reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.env = append(admin, "KUBECONFIG="+kubeconfig)
+	for _, c := range []struct {
+		commands string
+		want     step
+	}{
+		{"ephor report -n team -o csv", step{says: []string{"by-hand,team,high,0,1,0,0,0"}}},
+		{"ephor report -o csv", step{code: 1, says: []string{`list policyreports.wgpolicyk8s.io: policyreports.wgpolicyk8s.io is forbidden`, "its reports are missing"}}},
+		{"ephor rollout by-hand -n team --owner-label team", step{code: 1, says: []string{"cannot get resource \"clusterpolicies\""}}},
+		{"ephor rollout nobody", step{code: 1, says: []string{"cannot get resource"}}},
+	} {
+		if err := shell.run(c.want, c.commands); err != nil {
+			t.Error(err)
+		}
+	}
+	shell.env = admin
+	for _, c := range []struct {
+		commands string
+		want     step
+	}{
+		{"ephor rollout nobody", step{code: 1, says: []string{`"nobody" not found; NAMESPACE/NAME finds a Policy`}}},
+		{"ephor rollout team/by-hand", step{code: 2, says: []string{"It is not known whether it is safe to enforce:", "no report says anything about the policy"}}},
+		{"ephor rollout by-hand --owner-label team -n team", step{code: 2, says: []string{"team        Audit   1           1 ", "ConfigMap/x   by-namespace   1 "}}},
+		{"ephor rollout by-hand --owner-label team --owner-reads 0", step{code: 2, says: []string{"? (ConfigMap/x)", "the owners of 1 resources: --owner-reads bounds"}}},
+		{"ephor rollout by-hand --metrics-url http://127.0.0.1:1", step{code: 1, says: []string{"--metrics-url: ", "connection refused"}}},
+	} {
+		if err := shell.run(c.want, c.commands); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// rights are a user of one namespace, and a report of it that was written by hand.
+const rights = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: team, labels: {team: by-namespace}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader, namespace: team}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: team}
+rules:
+- {apiGroups: [wgpolicyk8s.io], resources: [policyreports], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: team}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: reader, namespace: team}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x, namespace: team}
+---
+apiVersion: wgpolicyk8s.io/v1alpha2
+kind: PolicyReport
+metadata: {name: by-hand, namespace: team}
+scope: {apiVersion: v1, kind: ConfigMap, name: x, namespace: team}
+results: [{policy: by-hand, rule: r, result: fail, severity: high, source: kyverno, message: by hand}]
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: by-hand}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    validate: {failureAction: Audit, pattern: {metadata: {labels: {a: b}}}}
+---
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: by-hand, namespace: team}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    validate: {failureAction: Audit, pattern: {metadata: {labels: {a: b}}}}
+`
 
 // commands are the blocks marked sh.
 func commands(t *testing.T, file string) []string {

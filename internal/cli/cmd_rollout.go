@@ -113,7 +113,7 @@ func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, err
 			return nil, nil, err
 		}
 		options.Program, options.NamespaceLabels = at.program, at.namespaceLabels
-		at.facts(&facts)
+		at.facts(ctx, &facts, o.from.namespaces)
 	}
 	c := rollout.New(options)
 	diags, err := o.readReports(cmd, at, c)

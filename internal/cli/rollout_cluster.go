@@ -3,18 +3,23 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rollout"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // rolloutCluster is a cluster with the policy that is asked about.
@@ -62,24 +67,80 @@ func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
 	return at, nil
 }
 
-// facts are what the policy itself says.
-func (at *rolloutCluster) facts(f *rollout.Facts) {
+// facts are what the policy itself says, and how much there is of what it names.
+func (at *rolloutCluster) facts(ctx context.Context, f *rollout.Facts, namespaces []string) {
 	f.Created = at.object.GetCreationTimestamp().Time
-	conditions, _, _ := unstructured.NestedSlice(at.object.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == "Ready" && c["status"] != "True" {
-			f.NotReady = fmt.Sprintf("its condition Ready is %v: %v", c["status"], c["message"])
+	for _, m := range at.object.GetManagedFields() {
+		if m.Subresource == "" && m.Time != nil && m.Time.After(f.Changed) {
+			f.Changed = m.Time.Time
 		}
+	}
+	f.Existing = at.existing(ctx, namespaces)
+	var status kyvernov1.PolicyStatus
+	if tree, ok := at.object.Object["status"].(map[string]any); ok {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &status); err != nil {
+			f.NotReady = fmt.Sprintf("its status cannot be read: %v", err)
+			return
+		}
+	}
+	if c := meta.FindStatusCondition(status.Conditions, kyvernov1.PolicyConditionReady); c != nil && c.Status != metav1.ConditionTrue {
+		f.NotReady = fmt.Sprintf("its condition Ready is %s: %s", c.Status, c.Message)
 	}
 	if !at.program.Settings.Background {
-		f.NotScanned = "the policy has background: false, and is judged for requests only"
+		f.NotScanned = []string{"the policy has background: false, and is judged for requests only"}
 		return
 	}
-	for _, r := range at.program.Rules {
-		if r.Needs.User || r.Needs.Roles {
-			f.NotScanned = fmt.Sprintf("the rule %s asks who makes a request, and is judged for requests only", r.Name)
+	if status.BackgroundScan == nil {
+		return
+	}
+	for _, n := range status.BackgroundScan.NotScanned {
+		if n.Rule != "" {
+			f.NotScanned = append(f.NotScanned, fmt.Sprintf("the rule %s is not scanned: %s", n.Rule, n.Reason))
+		} else {
+			f.NotRead = append(f.NotRead, n.Kind+": "+n.Reason)
 		}
 	}
+}
+
+// existing counts the resources of the kinds that the rules name by their names, in the namespaces that are asked about. A
+// list of one object says how many there are besides, so that this costs one request for a kind and namespace. What cannot
+// be counted is left out.
+func (at *rolloutCluster) existing(ctx context.Context, namespaces []string) map[rollout.Kind]int {
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	out := map[rollout.Kind]int{}
+	for _, r := range at.program.Rules {
+		for _, t := range r.Targets {
+			if !rollout.Enforced(r) || t.Subresource != "" || wildcard.Has(t.Kind) || slices.ContainsFunc(namespaces, wildcard.Has) {
+				continue
+			}
+			for _, k := range at.kinds.wanted(t) {
+				kind := rollout.Kind{Group: k.gvr.Group, Kind: k.kind}
+				if _, known := out[kind]; known || !k.namespaced && namespaces[0] != "" {
+					continue
+				}
+				if n, ok := at.count(ctx, k, namespaces); ok {
+					out[kind] = n
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (at *rolloutCluster) count(ctx context.Context, k servedKind, namespaces []string) (n int, ok bool) {
+	for _, namespace := range namespaces {
+		list, err := at.metadata.Resource(k.gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil || list.Continue != "" && list.RemainingItemCount == nil {
+			return 0, false
+		}
+		n += len(list.Items)
+		if list.RemainingItemCount != nil {
+			n += int(*list.RemainingItemCount)
+		}
+	}
+	return n, true
 }
 
 // meta reads what is needed of an object to find its owner.

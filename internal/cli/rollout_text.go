@@ -31,6 +31,13 @@ func rolloutTable(w io.Writer, p *rollout.Plan) error {
 			return err
 		}
 	}
+	superseded := 0
+	for _, n := range p.Namespaces {
+		superseded += n.Superseded
+	}
+	if superseded > 0 {
+		fmt.Fprintf(w, "\nNot counted: %d ReplicaSets of earlier revisions of their Deployments\n", superseded)
+	}
 	if len(p.Lacks) > 0 {
 		fmt.Fprintln(w, "\nNot known:")
 		for _, l := range p.Lacks {

@@ -42,11 +42,12 @@ type Collector struct {
 	omitted    int
 	stale      int // results of rules that the policy does not have
 	requests   *Requests
+	results    map[Kind]int // resources that have a result
 }
 
 // New makes a Collector.
 func New(o Options) *Collector {
-	c := &Collector{options: o, namespaces: map[string]*Namespace{}}
+	c := &Collector{options: o, namespaces: map[string]*Namespace{}, results: map[Kind]int{}}
 	if o.Program != nil {
 		c.rules = map[string]*policy.Rule{}
 		for _, r := range o.Program.Rules {
@@ -56,8 +57,8 @@ func New(o Options) *Collector {
 	return c
 }
 
-// enforced tells the rules whose violations Enforce refuses; others change or make something.
-func enforced(r *policy.Rule) bool {
+// Enforced tells the rules whose violations Enforce refuses; others change or make something.
+func Enforced(r *policy.Rule) bool {
 	return r.Stage.Has(policy.StageValidate | policy.StageVerifyImages)
 }
 
@@ -105,7 +106,7 @@ func (c *Collector) about(r *compliance.Result) bool {
 		c.stale++
 		return false
 	}
-	return enforced(rule)
+	return Enforced(rule)
 }
 
 // in tells whether a namespace is looked at.
@@ -128,6 +129,7 @@ func (t *tally) add(r *compliance.Result) {
 }
 
 func (c *Collector) resource(r compliance.Resource, t *tally) {
+	c.results[kindOf(r)]++
 	n := c.namespace(r.Namespace)
 	if t.judged == 0 {
 		n.Exempt++
@@ -146,6 +148,14 @@ func (c *Collector) resource(r compliance.Resource, t *tally) {
 		return
 	}
 	c.refused = append(c.refused, Refused{Resource: r, Rules: t.violations})
+}
+
+func kindOf(r compliance.Resource) Kind {
+	group, _, found := strings.Cut(r.APIVersion, "/")
+	if !found {
+		group = ""
+	}
+	return Kind{group, r.Kind}
 }
 
 // namespace is the line of a namespace.
@@ -176,7 +186,7 @@ func (c *Collector) Plan(ctx context.Context) *Plan {
 	if c.stale > 0 {
 		p.lack(true, fmt.Sprintf("up-to-date reports: %d results are of rules that the policy does not have", c.stale))
 	}
-	p.requests = c.requests
+	p.requests, p.results = c.requests, c.results
 	if c.options.Program == nil {
 		p.lack(false, "the policy itself (its actions, its age, its rules) and the owners of resources: they are read from a cluster only")
 		return p
@@ -192,7 +202,7 @@ func (c *Collector) actions(ctx context.Context, namespace string, p *Plan) (byR
 	}
 	byRule = map[string]policy.Action{}
 	for _, r := range c.options.Program.Rules {
-		if !enforced(r) {
+		if !Enforced(r) {
 			continue
 		}
 		action, err := policy.ActionFor(r, namespace, func() (map[string]string, error) {
@@ -214,7 +224,7 @@ func (c *Collector) actions(ctx context.Context, namespace string, p *Plan) (byR
 func policyAction(p *policy.Program) string {
 	var seen []policy.Action
 	for _, r := range p.Rules {
-		if !enforced(r) {
+		if !Enforced(r) {
 			continue
 		}
 		seen = append(seen, r.Action.Default)

@@ -1,7 +1,10 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,9 +24,18 @@ type Facts struct {
 	MinAge time.Duration
 	// NotReady says why the policy cannot be relied on; empty when it is in order.
 	NotReady string
-	// NotScanned says why reports do not show what exists already; empty when they do. What requests show stands in for it.
-	NotScanned string
+	// NotScanned says why reports do not show what exists already. What requests show stands in for it.
+	NotScanned []string
+	// NotRead are kinds that the scan may not read, with the reason: nothing stands in for them.
+	NotRead []string
+	// Changed is when the policy was written last; zero when it is not known.
+	Changed time.Time
+	// Existing is how many resources there are of kinds that the policy names, as far as that could be counted.
+	Existing map[Kind]int
 }
+
+// settled is how long reports may take after a change of the policy, in a cluster of some size.
+const settled = 5 * time.Minute
 
 // Judge compares with the figures of the guide, and fills Targets, Reasons and Verdict.
 func (p *Plan) Judge(f Facts) {
@@ -35,7 +47,7 @@ func (p *Plan) Judge(f Facts) {
 	}
 	requests, seen := p.allRequests()
 	// Of a policy that no scan can judge requests alone have to tell.
-	some, advice := resources > 0, resources == 0 && seen && f.NotScanned != ""
+	some, advice := resources > 0, resources == 0 && seen && len(f.NotScanned) > 0
 	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
 	p.target(Target{Name: "resources that could not be judged", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)
 	worst, name := p.worstNamespace()
@@ -60,13 +72,29 @@ func (p *Plan) Judge(f Facts) {
 	case resources == 0 && !seen:
 		p.lack(true, "results: no report says anything about the policy")
 	}
-	if f.NotScanned != "" {
-		p.lack(!seen, "what exists already: "+f.NotScanned)
+	for _, why := range f.NotScanned {
+		p.lack(!seen, "what exists already: "+why)
 	}
+	for _, why := range f.NotRead {
+		p.lack(true, "what the scan may not read: "+why)
+	}
+	if age := f.Now.Sub(f.Changed); !f.Changed.IsZero() && age < settled {
+		p.lack(false, fmt.Sprintf("whether everything was judged by the policy as it is: it was written %s ago, and a scan takes up to some minutes", age.Truncate(time.Second)))
+	}
+	p.covered(f.Existing)
 	if p.requests == nil {
 		p.lack(false, "what is refused now, and the violation rate of requests: --metrics-url names a Prometheus that scrapes the controllers")
 	}
 	p.verdict()
+}
+
+// covered compares how many resources exist with how many have a result.
+func (p *Plan) covered(existing map[Kind]int) {
+	for _, kind := range slices.SortedFunc(maps.Keys(existing), func(a, b Kind) int { return cmp.Compare(a.String(), b.String()) }) {
+		if without := existing[kind] - p.results[kind]; without > 0 {
+			p.lack(false, fmt.Sprintf("results of %d of %d %s: the policy does not match them, or they were not judged yet", without, existing[kind], kind))
+		}
+	}
 }
 
 // allRequests adds up the requests of all namespaces; seen is false when there were none, or no metrics.

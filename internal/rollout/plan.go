@@ -25,7 +25,19 @@ type Plan struct {
 	// Lacks are the lines that could not be filled, with what would fill them.
 	Lacks []Lack `json:"lacks"`
 
-	requests *Requests // nil without metrics
+	requests *Requests    // nil without metrics
+	results  map[Kind]int // resources that have a result
+}
+
+// Kind is a kind of resources, whatever its version.
+type Kind struct{ Group, Kind string }
+
+// String is Kind, or Kind.group.
+func (k Kind) String() string {
+	if k.Group == "" {
+		return k.Kind
+	}
+	return k.Kind + "." + k.Group
 }
 
 // Verdict is the answer.

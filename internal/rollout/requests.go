@@ -83,7 +83,7 @@ func (c *Collector) counts(s Sample) bool {
 		return true
 	}
 	r := c.rules[name]
-	return r != nil && enforced(r)
+	return r != nil && Enforced(r)
 }
 
 // requestsIn counts the requests of a namespace. actions are today's actions of the rules in it, and all is what they have in

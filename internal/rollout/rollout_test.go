@@ -146,8 +146,10 @@ func TestJudge(t *testing.T) {
 		{"nothing", nil, Facts{}, nil,
 			"unknown: resources in order is not known; resources that could not be judged is not known; violation rate in every namespace is not known; missing is results: no report says anything about the policy"},
 		{"not ready", nil, Facts{NotReady: "it is not"}, []compliance.Report{clean}, "unknown: missing is a policy that is in force: it is not"},
-		{"not scanned", nil, Facts{NotScanned: "background: false"}, []compliance.Report{clean}, "unknown: missing is what exists already: background: false"},
-		{"not scanned, and requests tell", fine, Facts{NotScanned: "background: false"}, nil, "safe"},
+		{"not scanned", nil, Facts{NotScanned: []string{"background: false"}}, []compliance.Report{clean}, "unknown: missing is what exists already: background: false"},
+		{"a kind that may not be read", fine, Facts{NotRead: []string{"v1/Secret: forbidden"}}, []compliance.Report{clean}, "unknown: missing is what the scan may not read: v1/Secret: forbidden"},
+		{"written just now, which is told", nil, Facts{Changed: now.Add(-time.Second)}, []compliance.Report{clean}, "safe"},
+		{"not scanned, and requests tell", fine, Facts{NotScanned: []string{"background: false"}}, nil, "safe"},
 		{"requests are refused", refusing, Facts{}, []compliance.Report{clean},
 			"unsafe: namespace shop: 2.0% of 100 results of requests are violations; violation rate of requests: 2.0% of 100 in 24h0m0s, and the target is below 1%"},
 		{"few requests are refused", fine, Facts{}, []compliance.Report{clean}, "safe"},
@@ -177,6 +179,21 @@ func TestJudge(t *testing.T) {
 	}
 	if last := p.Lacks[len(p.Lacks)-1]; !strings.Contains(last.What, "--metrics-url") || last.Decisive {
 		t.Errorf("%+v", p.Lacks)
+	}
+}
+
+// What has no result is told: the policy may not match it, or it was not judged yet.
+func TestCovered(t *testing.T) {
+	p := plan(Options{}, nil, report("shop", "a", "team=pass"), report("shop", "b", "team=skip"))
+	p.Judge(Facts{Existing: map[Kind]int{{"", "Pod"}: 5, {"apps", "Deployment"}: 0, {"apps", "StatefulSet"}: 2}})
+	var got []string
+	for _, l := range p.Lacks {
+		if strings.HasPrefix(l.What, "results of") {
+			got = append(got, l.What)
+		}
+	}
+	if s := strings.Join(got, "; "); s != "results of 3 of 5 Pod: the policy does not match them, or they were not judged yet; results of 2 of 2 StatefulSet.apps: the policy does not match them, or they were not judged yet" {
+		t.Error(s)
 	}
 }
 
