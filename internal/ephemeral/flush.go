@@ -15,7 +15,8 @@ import (
 
 // Report is what is sent about one resource.
 type Report struct {
-	Resource report.Resource // the name is empty where the API server has still to make one up
+	// Resource has no name where the API server has still to make one up, and no UID where it has still to give one.
+	Resource report.Resource
 	GVR      schema.GroupVersionResource
 	// Policies are those that the results come from: label and version.
 	Policies map[string]string
@@ -54,14 +55,15 @@ func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
 	w.mu.Lock()
 	r := p.report()
 	said := saying(r.Results)
-	if at, same := w.sent.same(r.Resource.UID, said); same && now.Sub(at) < repeatAfter && !w.closed {
+	of := key(&r.Resource)
+	if at, same := w.sent.same(of, said); same && now.Sub(at) < repeatAfter && !w.closed {
 		p.due = at.Add(repeatAfter)
 		w.mu.Unlock()
 		return
 	}
-	delete(w.waiting, r.Resource.UID)
+	delete(w.waiting, of)
 	w.bytes -= p.bytes
-	w.sent.keep(r.Resource.UID, said, now)
+	w.sent.keep(of, said, now)
 	w.mu.Unlock()
 
 	full, err := w.Store.Write(ctx, r)
@@ -70,7 +72,7 @@ func (w *Writer) write(ctx context.Context, p *pending, now time.Time) {
 		return
 	}
 	w.mu.Lock()
-	w.sent.drop(r.Resource.UID)
+	w.sent.drop(of)
 	w.mu.Unlock()
 	if err != nil {
 		w.Observer.Unsent(NotWritten)
@@ -129,22 +131,22 @@ type saidAt struct {
 }
 
 // same reports whether just that was sent last, and when.
-func (m *memory) same(uid string, said uint64) (at time.Time, same bool) {
-	last, known := m.recent[uid]
+func (m *memory) same(of string, said uint64) (at time.Time, same bool) {
+	last, known := m.recent[of]
 	if !known {
-		last = m.older[uid]
+		last = m.older[of]
 	}
 	return last.at, !last.at.IsZero() && last.said == said
 }
 
-func (m *memory) keep(uid string, said uint64, at time.Time) {
+func (m *memory) keep(of string, said uint64, at time.Time) {
 	if m.recent == nil || len(m.recent) >= remembered {
 		m.older, m.recent = m.recent, map[string]saidAt{}
 	}
-	m.recent[uid] = saidAt{said, at}
+	m.recent[of] = saidAt{said, at}
 }
 
-func (m *memory) drop(uid string) {
-	delete(m.recent, uid)
-	delete(m.older, uid)
+func (m *memory) drop(of string) {
+	delete(m.recent, of)
+	delete(m.older, of)
 }

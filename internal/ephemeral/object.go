@@ -2,6 +2,8 @@ package ephemeral
 
 import (
 	"cmp"
+	"encoding/hex"
+	"hash/fnv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,8 +44,8 @@ const maxResults = 512 << 10
 // longMessage is what is left of a message where there are too many long ones, in bytes.
 const longMessage = 500
 
-// newObject is the object that holds the report. Its name is that of the resource and source, so that a resource never has
-// more than one.
+// newObject is the object that holds the report. Its name follows from the resource and the source, so that a resource has
+// no more than one.
 func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralReportSpec) {
 	res := &r.Resource
 	group, version := "", res.APIVersion
@@ -51,7 +53,7 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 		group, version = version[:i], version[i+1:]
 	}
 	meta := metav1.ObjectMeta{
-		Name: res.UID + "-" + string(source), Namespace: res.Namespace,
+		Name: stem(res) + "-" + string(source), Namespace: res.Namespace,
 		Labels: map[string]string{report.ManagedLabel: report.ManagedValue, SourceLabel: string(source)},
 		Annotations: map[string]string{
 			namespKey: res.Namespace, nameKey: res.Name,
@@ -67,13 +69,16 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 		}
 		meta.Labels[key] = value
 	}
+	if res.UID == "" {
+		delete(meta.Labels, uidKey)
+	}
 	gvr := strings.TrimSuffix(r.GVR.Resource+"."+r.GVR.Version+"."+r.GVR.Group, ".")
 	if len(gvr) <= validation.LabelValueMaxLength {
 		meta.Labels[gvrKey] = gvr
 	} else {
 		meta.Labels[nameKey] = r.GVR.Resource
 	}
-	if res.Name != "" {
+	if res.Name != "" && res.UID != "" {
 		// It goes away with the resource, whether or not anybody reads it.
 		meta.OwnerReferences = []metav1.OwnerReference{res.Owner()}
 	}
@@ -83,6 +88,16 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 	}
 	o := &reportsv1.EphemeralReport{ObjectMeta: meta}
 	return o, &o.Spec
+}
+
+// stem is what the names of objects about the resource begin with.
+func stem(r *report.Resource) string {
+	if r.UID != "" {
+		return r.UID
+	}
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(key(r)))
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // fill puts the results into the object, each in the place of older ones of the same rule, and says whether that changed

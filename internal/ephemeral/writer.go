@@ -21,6 +21,8 @@ const (
 	QueueFull = "queue full"
 	// NotWritten: the API server did not take the object.
 	NotWritten = "not written"
+	// NoName: the object is about to be created, and mutated before the API server makes up its name.
+	NoName = "no name yet"
 )
 
 // Observer counts.
@@ -70,7 +72,7 @@ type Writer struct {
 
 	mu      sync.Mutex
 	closed  bool
-	waiting map[string]*pending // by UID of the resource
+	waiting map[string]*pending // by key of the resource
 	bytes   int
 	sent    memory
 }
@@ -79,7 +81,6 @@ type Writer struct {
 type pending struct {
 	resource report.Resource
 	gvr      schema.GroupVersionResource
-	request  string
 	parts    []part // in order of time; a rule is in one of them
 	bytes    int
 	due      time.Time
@@ -135,10 +136,9 @@ func (w *Writer) Put(req *policy.Request, results []policy.Result) {
 		}
 	}
 	entries := w.Allowed.Keep(report.Entries(out, report.Options{}))
-	if len(entries) == 0 || entries[0].Resource.UID == "" {
-		return
+	if len(entries) > 0 {
+		w.keep(now, req, entries)
 	}
-	w.keep(now, req, entries)
 }
 
 func (w *Writer) sends(r *policy.Result, kind schema.GroupKind, s Scans) bool {
@@ -151,24 +151,45 @@ func (w *Writer) keep(now time.Time, req *policy.Request, entries []report.Entry
 	if r.Kind == "Namespace" && r.APIVersion == "v1" {
 		r.Namespace = "" // the review names the Namespace itself
 	}
+	if r.UID == "" && r.Name == "" {
+		w.Observer.Unsent(NoName)
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := w.waiting[r.UID]
+	p := w.waiting[key(&r)]
+	if p == nil && r.UID != "" {
+		p = w.born(&r)
+	}
 	if p == nil {
 		if w.closed || len(w.waiting) >= maxWaiting || w.bytes >= maxBytes {
 			w.Observer.Unsent(QueueFull)
 			return
 		}
-		p = &pending{resource: r, gvr: req.GVR, due: now.Add(gather)}
-		w.waiting[r.UID] = p
+		p = &pending{gvr: req.GVR, due: now.Add(gather)}
 	}
-	if r.Name != "" {
-		p.resource.Name = r.Name
-	}
-	p.request = req.UID
+	p.resource = r
+	w.waiting[key(&r)] = p
 	w.bytes -= p.bytes
 	p.add(now.Unix(), entries)
 	w.bytes += p.bytes
+}
+
+// key identifies a resource: by its UID, or by its name where it has none yet, as while a new object is mutated.
+func key(r *report.Resource) string {
+	if r.UID != "" {
+		return r.UID
+	}
+	return "/" + r.APIVersion + "/" + r.Kind + "/" + r.Namespace + "/" + r.Name
+}
+
+// born is what waits of a resource that had no UID; nil for nothing.
+func (w *Writer) born(r *report.Resource) *pending {
+	before := *r
+	before.UID = ""
+	p := w.waiting[key(&before)]
+	delete(w.waiting, key(&before))
+	return p
 }
 
 // add replaces the entries of the same rules.

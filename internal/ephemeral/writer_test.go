@@ -89,6 +89,17 @@ func TestWriterGathers(t *testing.T) {
 	}
 }
 
+// What was found before the object had its UID goes with what is found after that.
+func TestWriterBorn(t *testing.T) {
+	d := newDesk(func(*Options) {})
+	d.Put(podRequest("", policy.Create), []policy.Result{found("mutate", policy.StatusPass)})
+	d.Put(podRequest("a", policy.Create), []policy.Result{found("validate", policy.StatusFail)})
+	d.pass(gather)
+	if got := d.said(); got != "a:p/mutate=pass@100 a:p/validate=fail@100" || d.Waiting() != 0 || d.bytes != 0 {
+		t.Errorf("%s, %d wait", got, d.Waiting())
+	}
+}
+
 // What was sent already waits longer: other replicas may have found something else meanwhile.
 func TestWriterRepeats(t *testing.T) {
 	d := newDesk(func(*Options) {})
@@ -131,7 +142,8 @@ func TestWriterRefuses(t *testing.T) {
 		{name: "other results", change: func(o *Options) { o.Allowed = report.Allowed{policy.StatusFail: true} }},
 		{name: "no reports controller", change: func(o *Options) { o.View = gone }, unsent: []string{NobodyThere}},
 		{name: "a dry run", request: func(r *policy.Request) { r.DryRun = true }},
-		{name: "an object without UID", request: func(r *policy.Request) { r.Object = podRequest("", policy.Create).Object }},
+		{name: "an object without UID", request: func(r *policy.Request) { r.Object = podRequest("", policy.Create).Object }, want: ":p/r=pass@100"},
+		{name: "an object without UID and name", request: func(r *policy.Request) { r.Object, r.Name = podRequest("", policy.Create).Object, "" }, unsent: []string{NoName}},
 		{name: "too many objects", full: true},
 		{name: "an API server that refuses", err: errors.New("no"), unsent: []string{NotWritten}},
 	} {

@@ -194,15 +194,19 @@ func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version st
 	}
 }
 
-// batch are EphemeralReports by the UID of the resource that they are about, each in its last version.
+// batch are EphemeralReports by the resource that they are about, each in its last version.
 type batch map[string]map[string]client.Object
 
 func (b batch) add(o client.Object) {
 	r, _ := ephemeral.Subject(o)
-	if b[r.UID] == nil {
-		b[r.UID] = map[string]client.Object{}
+	at := r.UID
+	if at == "" {
+		at = o.GetNamespace() + "/" + o.GetName() // which follows from that of the resource
 	}
-	b[r.UID][o.GetName()] = o
+	if b[at] == nil {
+		b[at] = map[string]client.Object{}
+	}
+	b[at][o.GetName()] = o
 }
 
 // take takes a batch, and says whether something of it is left.
@@ -259,7 +263,7 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 	}
 	if !c.o.Writer.name(&r) {
 		var there bool
-		if r.Name, there, err = named.find(ctx, gvr, r.Namespace, r.Name, r.UID); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		if there, err = named.find(ctx, gvr, &r, first.Add(-patience)); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("look for the %s that results are about: %w", r.Kind, err)
 		}
 		switch {

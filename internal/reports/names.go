@@ -3,6 +3,7 @@ package reports
 import (
 	"context"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,21 +44,29 @@ type listed struct {
 	err  error
 }
 
-// find looks for the resource; its name is empty when it is not known. An error says that it cannot be told.
-func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, uid string) (_ string, there bool, err error) {
+// find looks for the resource, and completes it with the UID, or the name, that was not known. One that is known by its name
+// alone was created after the time since. An error says that it cannot be told.
+func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *report.Resource, since time.Time) (there bool, err error) {
 	var in metadata.ResourceInterface = n.metadata.Resource(gvr)
-	if namespace != "" {
-		in = n.metadata.Resource(gvr).Namespace(namespace)
+	if r.Namespace != "" {
+		in = n.metadata.Resource(gvr).Namespace(r.Namespace)
 	}
-	if name != "" {
-		m, err := in.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return name, false, nil
+	if r.Name != "" {
+		m, err := in.Get(ctx, r.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
+			return false, err
+		case r.UID == "" && m.CreationTimestamp.Time.Before(since):
+			return false, nil // it was there before, and kept the other one from being created
+		case r.UID == "":
+			r.UID = string(m.UID)
 		}
-		return name, err == nil && string(m.UID) == uid, err
+		return string(m.UID) == r.UID, nil
 	}
 	n.mu.Lock()
-	at := list{gvr, namespace}
+	at := list{gvr, r.Namespace}
 	if n.lists == nil {
 		n.lists = map[list]*listed{}
 	}
@@ -68,8 +77,8 @@ func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, names
 	}
 	n.mu.Unlock()
 	l.once.Do(func() { l.err = l.read(ctx, in) })
-	name, there = l.of[uid]
-	return name, there, l.err
+	r.Name, there = l.of[r.UID]
+	return there, l.err
 }
 
 // read takes in the names of all objects, page by page.

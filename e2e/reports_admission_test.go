@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// Results that scans do not find come from admission: of rules that look at the requester, of other operations than CREATE,
+// of mutation. They are in the one report of the resource, and stay there until the rule or the resource is gone.
+func TestReportsOfAdmission(t *testing.T) {
+	const ns = "reports-admission"
+	must(t, "", "create", "namespace", ns)
+	t.Cleanup(func() {
+		if _, err := cluster.Kubectl(context.Background(), nil, "delete", "namespace", ns, "--wait=false"); err != nil {
+			t.Error(err)
+		}
+	})
+	r := cluster.Start(t, devcluster.Reports)
+	applyPolicies(t, policyFile(t, admissionReportsPolicies))
+	eventually(t, func() error { return scanned("ConfigMap") })
+
+	create := func(name, labels string, more ...string) {
+		t.Helper()
+		must(t, labelled(name, labels), append([]string{"create", "-n", ns, "-f", "-"}, more...)...)
+	}
+	create("dry", "{}", "--dry-run=server")
+	create("one", "{}")
+	eventually(t, func() error {
+		return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-scanned/team fail", "e2e-who/admin fail")
+	})
+	eventually(t, func() error { return intermediate(t, ns, 0) })
+
+	// An update adds what only updates are asked; a scan, which follows, keeps it.
+	must(t, "", "label", "configmap", "one", "-n", ns, "team=a")
+	eventually(t, func() error {
+		return reportSays(t, ns, "one", "e2e-mutate/mark skip|pass", "e2e-scanned/team pass", "e2e-updates/frozen fail", "e2e-who/admin fail")
+	})
+
+	// Another process finds all of it.
+	suite.Stop(t, r)
+	cluster.Start(t, devcluster.Reports)
+	must(t, "", "label", "configmap", "one", "-n", ns, "--overwrite", "team=b", "admin=yes")
+	eventually(t, func() error {
+		return reportSays(t, ns, "one", "e2e-mutate/mark skip|pass", "e2e-scanned/team pass", "e2e-updates/frozen fail", "e2e-who/admin pass")
+	})
+
+	// What goes away with its policy, and with its resource.
+	must(t, "", "delete", "clusterpolicy", "e2e-who")
+	eventually(t, func() error {
+		return reportSays(t, ns, "one", "e2e-mutate/mark skip|pass", "e2e-scanned/team pass", "e2e-updates/frozen fail")
+	})
+	must(t, "", "delete", "configmap", "one", "-n", ns)
+	eventually(t, func() error {
+		if _, err := reportOf(t, ns, "one"); err == nil {
+			return errors.New("the report outlives its resource")
+		}
+		return nil
+	})
+
+	// An object whose name the API server makes up is found by its UID; a kind that is not scanned is reported, too.
+	must(t, `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"generateName":"made-"}}`, "create", "-n", ns, "-f", "-")
+	eventually(t, func() error {
+		var list policyreport.PolicyReportList
+		if err := json.Unmarshal([]byte(must(t, "", "get", "polr", "-n", ns, "-o", "json")), &list); err != nil {
+			return err
+		}
+		for _, r := range list.Items {
+			if r.Scope != nil && r.Scope.Kind == "ServiceAccount" && strings.HasPrefix(r.Scope.Name, "made-") && len(r.Results) == 1 {
+				return nil
+			}
+		}
+		return errors.New("no report about the ServiceAccount with a made-up name")
+	})
+	eventually(t, func() error { return intermediate(t, ns, 0) })
+	if _, err := reportOf(t, ns, "dry"); err == nil {
+		t.Error("a dry run is reported")
+	}
+}
+
+// scanned tells why admission does not know yet that the kind is scanned.
+func scanned(kind string) error {
+	lease, err := cluster.Kubectl(context.Background(), nil, "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace,
+		"-o", `jsonpath={.metadata.annotations.ephor\.dev/scanned-kinds}`)
+	if err == nil && !slices.Contains(strings.Split(lease, ","), kind) {
+		err = fmt.Errorf("the Lease names %q, and not %s", lease, kind)
+	}
+	time.Sleep(100 * time.Millisecond) // admission sees it a moment later
+	return err
+}
+
+// intermediate tells why there are not as many EphemeralReports in the namespace.
+func intermediate(t *testing.T, ns string, want int) error {
+	t.Helper()
+	if out := must(t, "", "get", "ephr", "-n", ns, "-o", "name"); strings.Count(out, "\n") != want {
+		return fmt.Errorf("there are\n%s", out)
+	}
+	return nil
+}
+
+// reportSays tells why the report about a ConfigMap does not hold just these results: "policy/rule result", where results may
+// be alternatives.
+func reportSays(t *testing.T, ns, name string, want ...string) error {
+	t.Helper()
+	r, err := reportOf(t, ns, name)
+	if err != nil {
+		return err
+	}
+	var got []string
+	for _, x := range r.Results {
+		got = append(got, x.Policy+"/"+x.Rule+" "+string(x.Result))
+	}
+	same := len(got) == len(want)
+	for i := range want {
+		rule, results, _ := strings.Cut(want[i], " ")
+		same = same && slices.ContainsFunc(strings.Split(results, "|"), func(s string) bool { return got[i] == rule+" "+s })
+	}
+	if !same {
+		return fmt.Errorf("the report says %q, want %q", got, want)
+	}
+	return nil
+}
+
+const admissionReportsPolicies = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-scanned}
+spec:
+  rules:
+  - name: team
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry]}}]}
+    validate: {pattern: {metadata: {labels: {team: "?*"}}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-who}
+spec:
+  background: false
+  rules:
+  - name: admin
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry]}}]}
+    validate:
+      message: "{{ request.userInfo.username }} has to say so"
+      pattern: {metadata: {labels: {admin: "yes"}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-updates}
+spec:
+  rules:
+  - name: frozen
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry], operations: [UPDATE]}}]}
+    validate: {deny: {}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-mutate}
+spec:
+  rules:
+  - name: mark
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reports-admission], names: [one, dry]}}]}
+    mutate: {patchStrategicMerge: {metadata: {labels: {marked: "yes"}}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: e2e-accounts}
+spec:
+  background: false
+  rules:
+  - name: named
+    match: {any: [{resources: {kinds: [ServiceAccount], namespaces: [reports-admission]}}]}
+    validate: {pattern: {metadata: {labels: {team: "?*"}}}}
+`
