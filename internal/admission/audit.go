@@ -96,6 +96,9 @@ func (a *auditor) judge(job audit) {
 	})
 	a.server.Observer.Judged(&out)
 	a.server.tell(job.req, append(job.results, out.Results...), false)
+	if job.req.DryRun {
+		return // counted, but nothing happened that the log should tell
+	}
 	for i := range out.Results {
 		r := &out.Results[i]
 		if r.Status == policy.StatusFail || r.Status == policy.StatusError || r.Status == policy.StatusWarn {

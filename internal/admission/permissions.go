@@ -26,15 +26,18 @@ const (
 	textAuthorRights = "path: %s.: auth check fails, additional privileges are required for the author of the policy '%s': %s"
 )
 
-// rights asks the API server what users may do; each question once for one review.
+// rights asks the API server what users may do; each question once for one review, and for some seconds not again when the
+// answer was yes.
 type rights struct {
 	access  world.Access
 	cluster Cluster
-	asked   map[string]bool
+	granted *granted
+	now     func() time.Time
+	refused map[string]bool
 }
 
 func (s *Server) newRights() *rights {
-	r := &rights{cluster: s.cluster, asked: map[string]bool{}}
+	r := &rights{cluster: s.cluster, granted: &s.granted, now: s.Now, refused: map[string]bool{}}
 	if s.root != nil {
 		r.access = s.root.For(world.Cluster()).Access
 	}
@@ -284,13 +287,20 @@ func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (bool, erro
 	if a.access == nil {
 		return false, world.ErrUnavailable
 	}
-	key := strings.Join([]string{q.Username, q.Verb, q.Group, q.Resource, q.Subresource, q.Namespace, q.Name}, "\x00")
-	if allowed, known := a.asked[key]; known {
-		return allowed, nil
+	key := questionKey(q)
+	switch {
+	case a.refused[key]:
+		return false, nil
+	case a.granted.holds(key, a.now()):
+		return true, nil
 	}
 	allowed, _, err := a.access.Allowed(ctx, q)
-	if err == nil {
-		a.asked[key] = allowed
+	switch {
+	case err != nil:
+	case allowed:
+		a.granted.note(key, a.now())
+	default:
+		a.refused[key] = true
 	}
 	return allowed, err
 }

@@ -34,7 +34,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 		out.FailurePolicy = policy.Ignore
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
 	}
-	if plan.audit && !req.DryRun {
+	if plan.audit {
 		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: judging, results: results})
 	} else {
 		s.tell(req, results, false)

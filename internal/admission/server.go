@@ -88,6 +88,7 @@ type Server struct {
 	root     world.Root
 	cluster  Cluster
 	patience time.Duration // with rights that are about to be granted
+	granted  granted
 	audits   *auditor
 	gate     gate
 	large    *semaphore.Weighted // bytes of large bodies

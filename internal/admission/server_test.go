@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -324,8 +325,23 @@ func TestFilters(t *testing.T) {
 	}
 }
 
+// judged notes whether what was judged were dry runs.
+type judged struct {
+	unobserved
+	mu  sync.Mutex
+	dry []bool
+}
+
+func (j *judged) Judged(out *policy.Outcome) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dry = append(j.dry, out.Request.DryRun)
+}
+
 func TestAuditIsRecordedAfterTheAnswer(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, fmt.Sprintf(teamPolicy, "Fail", false, "Audit"))
+	seen := &judged{}
+	srv.Observer = seen
 	code, res := ask(t, srv, "/validate/fail", configMap(""))
 	if code != 200 || !res.Allowed || len(res.Warnings) > 0 {
 		t.Fatalf("%d %+v", code, res)
@@ -342,6 +358,9 @@ func TestAuditIsRecordedAfterTheAnswer(t *testing.T) {
 	}
 	if strings.Count(got, "policy violation") != 1 {
 		t.Errorf("passes and dry runs are recorded:\n%s", got)
+	}
+	if !slices.Contains(seen.dry, true) || !slices.Contains(seen.dry, false) {
+		t.Errorf("dry runs are not judged, and so not counted: %v", seen.dry)
 	}
 	srv.audits.add(audit{})
 	if srv.AuditsDropped() != 1 {

@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// granted remembers for some seconds which questions about rights were answered with yes, so that a thousand policies
+// that are installed at once do not ask the API server the same things a thousand times. A right that is withdrawn counts
+// for that long, as it does where the API server asks an authorizer outside. No is never remembered: rights that are
+// granted together with a policy are waited for.
+type granted struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+// Bounds of what is remembered.
+const (
+	grantedFor    = 5 * time.Second
+	maxGranted    = 1024
+	maxGrantedKey = 4 << 10 // requesters bring groups and extra attributes
+)
+
+func (g *granted) holds(key string, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return now.Before(g.until[key])
+}
+
+func (g *granted) note(key string, now time.Time) {
+	if len(key) > maxGrantedKey {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.until) >= maxGranted {
+		maps.DeleteFunc(g.until, func(_ string, t time.Time) bool { return !now.Before(t) })
+	}
+	if len(g.until) >= maxGranted {
+		return
+	}
+	if g.until == nil {
+		g.until = map[string]time.Time{}
+	}
+	g.until[key] = now.Add(grantedFor)
+}
+
+// questionKey tells questions apart: all attributes of the user and of the request.
+func questionKey(q world.AccessRequest) string {
+	var b strings.Builder
+	list := func(values ...string) {
+		for _, v := range values {
+			b.WriteString(v)
+			b.WriteByte(0)
+		}
+		b.WriteByte(1)
+	}
+	list(q.Verb, q.Group, q.Version, q.Resource, q.Subresource, q.Namespace, q.Name, q.Path, q.Username, q.UID)
+	list(q.Groups...)
+	for _, k := range slices.Sorted(maps.Keys(q.Extra)) {
+		list(k)
+		list(q.Extra[k]...)
+	}
+	return b.String()
+}

@@ -1,0 +1,79 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// counted counts what is asked.
+type counted struct {
+	grantedTo
+	asked int
+}
+
+func (c *counted) Allowed(ctx context.Context, q world.AccessRequest) (bool, string, error) {
+	c.asked++
+	return c.grantedTo.Allowed(ctx, q)
+}
+
+func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
+	now := time.Unix(0, 0)
+	srv := &Server{Options: Options{Now: func() time.Time { return now }}}
+	access := &counted{grantedTo: grantedTo{"jane get secrets a"}}
+	ask := func(q world.AccessRequest) bool {
+		t.Helper()
+		r := srv.newRights() // as for a policy of its own
+		r.access = access
+		allowed, err := r.allowed(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return allowed
+	}
+	jane := world.AccessRequest{Username: "jane", Verb: "get", Resource: "secrets", Namespace: "a"}
+	for range 1000 {
+		if !ask(jane) {
+			t.Fatal("refused")
+		}
+	}
+	if access.asked != 1 {
+		t.Errorf("asked %d times", access.asked)
+	}
+	// Somebody else, or anything else, is another question.
+	for i, change := range []func(*world.AccessRequest){
+		func(q *world.AccessRequest) { q.Username = "bob" }, func(q *world.AccessRequest) { q.Verb = "delete" },
+		func(q *world.AccessRequest) { q.Namespace = "b" }, func(q *world.AccessRequest) { q.Resource, q.Subresource = "pods", "exec" },
+		func(q *world.AccessRequest) { q.Groups = []string{"x"} }, func(q *world.AccessRequest) { q.UID = "u" },
+		func(q *world.AccessRequest) { q.Extra = map[string][]string{"scopes": {"a"}} }, func(q *world.AccessRequest) { q.Name = "n" },
+	} {
+		q := jane
+		change(&q)
+		if ask(q); access.asked != i+2 {
+			t.Errorf("%+v was not asked", q)
+		}
+	}
+	// What was withdrawn is found out soon; what is refused is asked again at once.
+	access.grantedTo, access.asked = nil, 0
+	now = now.Add(grantedFor - 1)
+	if !ask(jane) || access.asked > 0 {
+		t.Error("asked again too early")
+	}
+	now = now.Add(1)
+	if ask(jane) || ask(jane) || access.asked != 2 {
+		t.Error("the right was withdrawn")
+	}
+	for i := range 3 * maxGranted {
+		srv.granted.note(fmt.Sprint(i), now)
+	}
+	if n := len(srv.granted.until); n > maxGranted {
+		t.Errorf("%d answers are remembered", n)
+	}
+	now = now.Add(grantedFor)
+	if srv.granted.note("new", now); !srv.granted.holds("new", now) || len(srv.granted.until) != 1 {
+		t.Error("there is no room for news")
+	}
+}
