@@ -130,7 +130,7 @@ spec:
 
 // A target that is as it should be already is not written, and one that cannot be changed is told of.
 func TestMutateExistingWritesChangesOnly(t *testing.T) {
-	start(t, "--omitEvents=")
+	start(t)
 	success := func(value string) {
 		cluster.Must(t, "", "patch", "configmap", "kyverno", "-n", suite.Namespace, "--type=merge", "-p", `{"data":{"generateSuccessEvents":`+value+`}}`)
 	}

@@ -20,28 +20,26 @@ spec:
   - name: eviction
     match: {any: [{resources: {kinds: [Pod/eviction], namespaces: [subresources]}}]}
     generate: {apiVersion: v1, kind: ConfigMap, name: eviction, namespace: "{{request.namespace}}", data: {data: {k: "{{request.name}}"}}}
-  - name: binding
-    match: {any: [{resources: {kinds: [Pod/binding], namespaces: [subresources]}}]}
+  - name: mark
+    match: {any: [{resources: {kinds: [Pod/exec], namespaces: [subresources]}}]}
     mutate:
       targets: [{apiVersion: v1, kind: Pod, namespace: "{{request.namespace}}", name: "{{request.name}}"}]
-      patchStrategicMerge: {metadata: {labels: {node: "{{request.object.target.name}}"}}}
+      patchStrategicMerge: {metadata: {labels: {entered: "{{request.object.container}}"}}}
 `
 
-const subresourcePod = `{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: subresources}, spec: {containers: [{name: c, image: none}]}}`
+const subresourcePod = `{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: subresources}, spec: {containers: [{name: c, image: none}]}}`
 
-// Requests for subresources of Pods are triggers: exec, which is asked for before any node is; eviction, which ends a Pod that no
-// node runs; and binding, after which the target of a mutate rule is the Pod itself.
+// Requests for subresources of Pods are triggers: exec, which is asked for before any node is, and after which the target of a mutate
+// rule may be the Pod itself; eviction, which ends a Pod that no node runs.
 func TestSubresources(t *testing.T) {
 	start(t)
 	namespaces(t, "subresources")
 	apply(t, subresourcePolicy)
-	for _, name := range []string{"p", "q"} {
-		suite.Eventually(t, func() error { // the namespace gets its ServiceAccount first
-			_, err := cluster.Try(t, fmt.Sprintf(subresourcePod, name), "create", "-f", "-")
-			return err
-		})
-	}
-	if _, err := cluster.Try(t, "", "exec", "-n", "subresources", "p", "--", "ls"); err == nil || strings.Contains(err.Error(), "denied the request") {
+	suite.Eventually(t, func() error { // the namespace gets its ServiceAccount first
+		_, err := cluster.Try(t, subresourcePod, "create", "-f", "-")
+		return err
+	})
+	if _, err := cluster.Try(t, "", "exec", "-n", "subresources", "p", "-c", "c", "--", "ls"); err == nil || strings.Contains(err.Error(), "denied the request") {
 		t.Errorf("exec in a Pod on no node: %v", err)
 	}
 	has(t, "subresources", "exec", "k", "p ls")
@@ -49,19 +47,17 @@ func TestSubresources(t *testing.T) {
 	if labels != "PodExecOptions subresources" {
 		t.Errorf("the trigger of exec is %s", labels)
 	}
+	suite.Eventually(t, func() error {
+		if got := cluster.Must(t, "", "get", "pod", "p", "-n", "subresources", "-o", "jsonpath={.metadata.labels.entered}"); got != "c" {
+			return fmt.Errorf("the label of the Pod is %q, left is %v", got, requests(t))
+		}
+		return nil
+	})
 	cluster.Must(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "subresources"}}`,
 		"create", "--raw", "/api/v1/namespaces/subresources/pods/p/eviction", "-f", "-")
 	has(t, "subresources", "eviction", "k", "p")
 	if got := cluster.Must(t, "", "get", "pod", "p", "-n", "subresources", "--ignore-not-found", "-o", "name"); got != "" {
 		t.Errorf("evicted, and there: %s", got)
 	}
-	cluster.Must(t, `{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "q", "namespace": "subresources"}, "target": {"apiVersion": "v1", "kind": "Node", "name": "somewhere"}}`,
-		"create", "--raw", "/api/v1/namespaces/subresources/pods/q/binding", "-f", "-")
-	suite.Eventually(t, func() error {
-		if got := cluster.Must(t, "", "get", "pod", "q", "-n", "subresources", "-o", "jsonpath={.metadata.labels.node}"); got != "somewhere" {
-			return fmt.Errorf("the label of the Pod is %q", got)
-		}
-		return nil
-	})
 	drained(t)
 }
