@@ -99,6 +99,9 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 	if diags.HasErrors() {
 		return quietly(cmd, 1)
 	}
+	if s.Reports == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: there are no reports, and nothing was judged: does the reports controller run?")
+	}
 	if reached := o.thresholds.Reached(s); len(reached) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: --fail-on is reached: %s\n", strings.Join(reached, ", "))
 		return quietly(cmd, noExit)
