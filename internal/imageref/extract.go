@@ -57,11 +57,6 @@ var (
 	escape   = strings.NewReplacer("~", "~0", "/", "~1")
 )
 
-// Extract lists the images with the zero Defaults.
-func Extract(extractors []Extractor, object map[string]any, convert Converter) ([]Image, error) {
-	return Defaults{}.Extract(extractors, object, convert)
-}
-
 // Extract lists the images at the places that the extractors name. What is absent or empty is no image; an object that is
 // built otherwise than an extractor says is an error, since its images would go unseen. convert may be nil when no
 // extractor is a converted one.

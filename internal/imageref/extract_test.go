@@ -56,7 +56,7 @@ func TestExtract(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		images, err := imageref.Extract([]imageref.Extractor{e}, v.(map[string]any), func(_ int, found any) (string, error) {
+		images, err := (imageref.Defaults{}).Extract([]imageref.Extractor{e}, v.(map[string]any), func(_ int, found any) (string, error) {
 			return strings.TrimPrefix(found.(string), "docker://"), nil
 		})
 		var got []string
@@ -86,11 +86,11 @@ func TestExtractErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := map[string]any{"image": "x"}
-	_, err = imageref.Extract([]imageref.Extractor{e}, object, func(int, any) (string, error) { return "", errors.New("no") })
+	_, err = (imageref.Defaults{}).Extract([]imageref.Extractor{e}, object, func(int, any) (string, error) { return "", errors.New("no") })
 	if err == nil || err.Error() != "invalid jmespath at /image: no" {
 		t.Errorf("a failed conversion: %v", err)
 	}
-	_, err = imageref.Extract([]imageref.Extractor{e}, object, func(int, any) (string, error) { return "A B", nil })
+	_, err = (imageref.Defaults{}).Extract([]imageref.Extractor{e}, object, func(int, any) (string, error) { return "A B", nil })
 	if !errors.Is(err, imageref.ErrFormat) {
 		t.Errorf("no reference: %v", err)
 	}
@@ -110,7 +110,7 @@ func FuzzExtract(f *testing.F) {
 		if err != nil {
 			return
 		}
-		images, _ := imageref.Extract([]imageref.Extractor{e}, m, nil)
+		images, _ := (imageref.Defaults{}).Extract([]imageref.Extractor{e}, m, nil)
 		for _, i := range images {
 			if !strings.HasPrefix(i.Pointer, "/") || i.Path == "" {
 				t.Errorf("%+v", i)
@@ -126,18 +126,18 @@ func TestTooManyImages(t *testing.T) {
 		containers = append(containers, map[string]any{"name": fmt.Sprint("c", i), "image": "x"})
 	}
 	object := map[string]any{"spec": map[string]any{"containers": containers}}
-	if _, err := imageref.Find("Pod", object); !errors.Is(err, imageref.ErrTooMany) {
+	if _, err := (imageref.Defaults{}).Find("Pod", object); !errors.Is(err, imageref.ErrTooMany) {
 		t.Errorf("found: %v", err)
 	}
 	e, err := imageref.NewExtractor("/spec/containers/*/image", "", "", "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := imageref.Extract([]imageref.Extractor{e}, object, nil); !errors.Is(err, imageref.ErrTooMany) {
+	if _, err := (imageref.Defaults{}).Extract([]imageref.Extractor{e}, object, nil); !errors.Is(err, imageref.ErrTooMany) {
 		t.Errorf("extracted: %v", err)
 	}
 	object["spec"].(map[string]any)["containers"] = containers[:5000]
-	if images, err := imageref.Find("Pod", object); err != nil || len(images) != 5000 {
+	if images, err := (imageref.Defaults{}).Find("Pod", object); err != nil || len(images) != 5000 {
 		t.Errorf("%d images, %v", len(images), err)
 	}
 }

@@ -37,7 +37,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
+// documentOf is what the variable `images` holds for an object.
+func documentOf(kind string, object map[string]any) (map[string]any, error) {
+	images, err := (imageref.Defaults{}).Find(kind, object)
+	if err != nil {
+		return nil, err
+	}
+	return imageref.Document(images), nil
+}
+
+func TestFind(t *testing.T) {
 	spec := map[string]any{
 		"containers": []any{
 			map[string]any{"name": "c", "image": "ghcr.io/team/app:1@" + digest}, nil,
@@ -59,21 +68,21 @@ func TestOf(t *testing.T) {
 	for kind, steps := range map[string][]string{
 		"Pod": {"spec"}, "Deployment": {"spec", "template", "spec"}, "CronJob": {"spec", "jobTemplate", "spec", "template", "spec"},
 	} {
-		got, err := imageref.Of(kind, under(steps...))
+		got, err := documentOf(kind, under(steps...))
 		if wanted := strings.ReplaceAll(want, "POINTER", strings.Join(steps, "/")); err != nil || value.JSON(got) != wanted {
 			t.Errorf("%s:\n got %s, %v\nwant %s", kind, value.JSON(got), err, wanted)
 		}
 	}
 	for _, object := range []map[string]any{nil, {}, {"spec": nil}, {"spec": map[string]any{"containers": "text"}}} {
-		if got, err := imageref.Of("Pod", object); err != nil || len(got) > 0 {
+		if got, err := documentOf("Pod", object); err != nil || len(got) > 0 {
 			t.Errorf("%v: %v, %v", object, got, err)
 		}
 	}
-	if got, err := imageref.Of("Service", under("spec")); err != nil || len(got) > 0 {
+	if got, err := documentOf("Service", under("spec")); err != nil || len(got) > 0 {
 		t.Errorf("a kind without pod template: %v, %v", got, err)
 	}
 	spec["containers"] = []any{map[string]any{"name": "c", "image": "a b"}}
-	if _, err := imageref.Of("Pod", under("spec")); !errors.Is(err, imageref.ErrFormat) {
+	if _, err := documentOf("Pod", under("spec")); !errors.Is(err, imageref.ErrFormat) {
 		t.Errorf("a bad image: %v", err)
 	}
 }
@@ -89,7 +98,7 @@ func TestUnreadable(t *testing.T) {
 		{map[string]any{"name": nil}, "invalid key"}, {"text", "invalid image config"},
 		{map[string]any{"name": "c", "image": "100Mi"}, "invalid image '100Mi' (bad image: docker.io/100Mi, defaultRegistry: docker.io, enableDefaultRegistryMutation: true: repository name must be lowercase)"},
 	} {
-		_, err := imageref.Of("Pod", map[string]any{"spec": map[string]any{"containers": []any{c.container}}})
+		_, err := documentOf("Pod", map[string]any{"spec": map[string]any{"containers": []any{c.container}}})
 		got := ""
 		if err != nil {
 			got = err.Error()

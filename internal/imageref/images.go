@@ -37,9 +37,6 @@ var templates = map[string][]string{
 
 var groups = []string{"initContainers", "containers", "ephemeralContainers"}
 
-// Find lists the images with the zero Defaults.
-func Find(kind string, object map[string]any) ([]Image, error) { return Defaults{}.Find(kind, object) }
-
 // Find lists the images of the containers of an object of the kind, in the order in which they are there. A kind that
 // has no pod template has none. The error is an image that cannot be read.
 func (d Defaults) Find(kind string, object map[string]any) ([]Image, error) {
@@ -123,15 +120,6 @@ func Document(images []Image) map[string]any {
 		group[image.Key] = image.Document()
 	}
 	return out
-}
-
-// Of is Document for the images that Find finds.
-func Of(kind string, object map[string]any) (map[string]any, error) {
-	images, err := Find(kind, object)
-	if err != nil {
-		return nil, err
-	}
-	return Document(images), nil
 }
 
 // Document is what the variable `images` says of one image.

@@ -11,15 +11,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Merge merges patch into target by the rules of strategic merge: maps recursively, null deletes, `$patch` directives,
+// merge merges patch into target by the rules of strategic merge: maps recursively, null deletes, `$patch` directives,
 // lists that Kubernetes declares so by their keys with new elements in front, other lists as a whole. Neither input is
 // modified, and the result shares with them. As in the reference, lists that are merged by key are put in order below
-// the whole target, also where the patch says nothing of them: of two elements with the same key one stays.
-func Merge(meter *budget.Meter, target, patch any) (any, error) {
-	return (*Merges)(nil).merge(meter, target, patch)
-}
-
-// merge is Merge with what is known from merges before; nil for nothing.
+// the whole target, also where the patch says nothing of them: of two elements with the same key one stays. in is what is
+// known from merges before; nil for nothing.
 func (in *Merges) merge(meter *budget.Meter, target, patch any) (any, error) {
 	m := &merger{meter: meter, in: in}
 	v, _, err := m.value(target, patch, nil)

@@ -64,7 +64,7 @@ func TestMerge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			target, patch := decode(t, c.target), decode(t, c.patch)
-			got, err := Merge(nil, target, patch)
+			got, err := (*Merges)(nil).merge(nil, target, patch)
 			if err != nil || !value.Equal(got, decode(t, c.want)) {
 				t.Errorf("\n got %s, %v\nwant %s", value.JSON(got), err, c.want)
 			}
@@ -82,7 +82,7 @@ func TestMergeErrors(t *testing.T) {
 		{`{"a":{"b":1}}`, `{"a":{"$patch":"move"}}`, "unknown patch strategy 'move'"},
 		{pod(`"containers":["x"]`), `{}`, "wrong node kind: expected MappingNode but got ScalarNode: node contents:\n\"x\"\n"},
 	} {
-		if got, err := Merge(nil, decode(t, c.target), decode(t, c.patch)); err == nil || err.Error() != c.want {
+		if got, err := (*Merges)(nil).merge(nil, decode(t, c.target), decode(t, c.patch)); err == nil || err.Error() != c.want {
 			t.Errorf("%s and %s: %s, %v", c.target, c.patch, value.JSON(got), err)
 		}
 	}
@@ -91,11 +91,11 @@ func TestMergeErrors(t *testing.T) {
 // What a patch does not touch is shared with the target, so that a small patch of a large object costs little.
 func TestMergeShares(t *testing.T) {
 	target := decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`).(map[string]any)
-	got, err := Merge(nil, target, decode(t, `{"metadata":{"labels":{"c":"d"}}}`))
+	got, err := (*Merges)(nil).merge(nil, target, decode(t, `{"metadata":{"labels":{"c":"d"}}}`))
 	if err != nil || !same(got.(map[string]any)["spec"], target["spec"]) {
 		t.Errorf("spec was copied: %v", err)
 	}
-	if got, err := Merge(nil, target, decode(t, `{"metadata":{"labels":{"a":"b"}}}`)); err != nil || !same(got, target) {
+	if got, err := (*Merges)(nil).merge(nil, target, decode(t, `{"metadata":{"labels":{"a":"b"}}}`)); err != nil || !same(got, target) {
 		t.Errorf("a patch without effect copied the object: %v", err)
 	}
 }

@@ -112,7 +112,7 @@ func TestOverlayBudget(t *testing.T) {
 		list[i] = map[string]any{"name": value.JSON(int64(i))}
 	}
 	target := map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": list}}
-	if _, err := Merge(budget.New(context.Background(), 100_000, 1<<20), target, map[string]any{"spec": map[string]any{"containers": list}}); !errors.Is(err, budget.ErrExhausted) {
+	if _, err := (*Merges)(nil).merge(budget.New(context.Background(), 100_000, 1<<20), target, map[string]any{"spec": map[string]any{"containers": list}}); !errors.Is(err, budget.ErrExhausted) {
 		t.Error("comparing every element with every other is not counted:", err)
 	}
 }

@@ -105,15 +105,6 @@ func (c Choice) Describe(rule string) string {
 	return strings.Join(parts, " ")
 }
 
-// Roots returns the top-level names that the variables of the alternatives may read, sorted.
-func (a *Alternatives) Roots() []string {
-	var all []string
-	for _, p := range a.patterns {
-		all = append(all, p.Roots()...)
-	}
-	return sortedSet(all)
-}
-
 // Templates returns the templates of the variables of all alternatives, in document order.
 func (a *Alternatives) Templates() []*template.Template {
 	var all []*template.Template

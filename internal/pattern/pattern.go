@@ -129,12 +129,3 @@ func meter(env *jmespath.Env) *budget.Meter {
 
 // Templates returns the templates of the variables, in document order.
 func (p *Pattern) Templates() []*template.Template { return p.templates }
-
-// Roots returns the top-level names that the variables may read, sorted; "*" among them when they may read everything.
-func (p *Pattern) Roots() []string {
-	var all []string
-	for _, t := range p.templates {
-		all = append(all, t.Roots()...)
-	}
-	return sortedSet(all)
-}

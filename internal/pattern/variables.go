@@ -180,8 +180,3 @@ func (l *lateNodes) put(s string, n *node) {
 	}
 	l.nodes[s] = n
 }
-
-func sortedSet(all []string) []string {
-	slices.Sort(all)
-	return slices.Compact(all)
-}
