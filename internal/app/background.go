@@ -15,6 +15,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
@@ -30,6 +31,7 @@ type background struct {
 	worker   *updaterequest.Worker
 	follower *updaterequest.Follower
 	ring     *ring.Ring
+	sending  *sending
 	changed  trigger // the policies
 }
 
@@ -47,6 +49,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	c := &background{evaluator: v, flags: f, changed: newTrigger()}
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
+		last:    func(ctx context.Context) { c.sending.run(ctx) },
 		changed: func(*catalog.Snapshot) { c.changed.fire() },
 	})
 }
@@ -68,11 +71,15 @@ func (c *background) build(ctx context.Context) error {
 	if c.ring, err = newRing(c.base, c.env, updaterequest.WorkerName); err != nil {
 		return err
 	}
+	c.sending, err = newSending(c.base, c.env.namespace, ephemeral.Background, c.flags.maxReports, &c.flags.reporting)
+	if err != nil {
+		return err
+	}
 	observing := c.base.observing
 	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
 		Client: writer, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
-		Events: c.events, Observer: observing.metrics, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Events: c.events, Observer: observing.metrics, Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &updaterequest.Follower{
 		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
@@ -145,6 +152,7 @@ func (c *background) watch(ctx context.Context) error {
 func (c *background) shared() []task {
 	return []task{
 		endless("ring", c.ring.Run),
+		endless("reports-controller", c.sending.follow),
 		{name: updaterequest.WorkerName, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},

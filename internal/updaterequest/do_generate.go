@@ -77,6 +77,7 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 		}
 	}
 	err := errors.Join(errs...)
+	w.report(t, req, &out, err)
 	if err != nil {
 		w.tellFailure(event.GenerateController, t, eventReference(t.Trigger), err)
 	}

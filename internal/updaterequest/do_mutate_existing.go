@@ -43,7 +43,9 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 			errs = append(errs, errors.New(r.Message))
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	err = errors.Join(errs...)
+	w.report(t, req, &out, err)
+	if err != nil {
 		w.tellFailure(event.MutateController, t, eventReference(t.Trigger), err)
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -57,6 +58,7 @@ type WorkerOptions struct {
 	Eval     func(context.Context, engine.Input) policy.Outcome
 	Events   event.Recorder
 	Observer WorkerObserver
+	Reports  Reporter
 	// Share tells which part of the work is ours; nil for all of it.
 	Share Share
 	// Workers is how many UpdateRequests are carried out at once.
@@ -117,7 +119,7 @@ func NewWorker(o WorkerOptions) *Worker {
 		o.Observer = unobserved{}
 	}
 	if o.Share == nil {
-		o.Share = everything{}
+		o.Share = ring.Alone{}
 	}
 	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}}
 }

@@ -1,0 +1,94 @@
+package background
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+const reportedPolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: reported}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reported], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: made, namespace: reported, data: {data: {k: v}}}
+  - name: copy
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reported], names: [t]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: copied, namespace: reported, clone: {namespace: reported, name: source}}
+  - name: change
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reported], names: [t]}}]}
+    mutate:
+      targets: [{apiVersion: v1, kind: ConfigMap, namespace: reported, name: "target-*"}]
+      patchStrategicMerge: {data: {by: "{{request.object.metadata.name}}"}}
+`
+
+// The results of what was carried out are in the report about the trigger, one for each rule, and counted by metrics.
+func TestReportsAndMetrics(t *testing.T) {
+	r := start(t)
+	cluster.Start(t, devcluster.Reports)
+	namespaces(t, "reported")
+	create(t, configMap("reported", "target-1", nil, nil))
+	create(t, configMap("reported", "target-2", nil, nil))
+	apply(t, reportedPolicy)
+	suite.Until(t, "the reports controller takes results", func() error {
+		if got := cluster.Must(t, "", "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace, "--ignore-not-found", "-o", "jsonpath={.metadata.annotations}"); got == "" {
+			return fmt.Errorf("its Lease says nothing")
+		}
+		return nil
+	})
+	uid := create(t, configMap("reported", "t", nil, nil)).UID
+	reported := func(want ...string) {
+		t.Helper()
+		suite.Until(t, "the report has the results", func() error {
+			text := cluster.Must(t, "", "get", "policyreport", string(uid), "-n", "reported", "--ignore-not-found", "-o", `jsonpath={range .results[*]}{.policy}/{.rule} {.result} {.message}{"\n"}{end}`)
+			for _, w := range want {
+				if strings.Count(text, w) != 1 {
+					return fmt.Errorf("%q is not once in\n%s", w, text)
+				}
+			}
+			return nil
+		})
+	}
+	reported("reported/make pass", "reported/copy error source resource v1/ConfigMap/reported/copied not found", "reported/change pass")
+	create(t, configMap("reported", "source", nil, nil))
+	reported("reported/copy pass")
+	drained(t)
+
+	response, err := http.Get("http://" + r.MetricsAddr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{
+		{"kyverno_policy_results_total", `rule_name="make"`, `rule_type="generate"`, `rule_result="pass"`, `resource_request_operation="create"`},
+		{"kyverno_policy_results_total", `rule_name="change"`, `rule_type="mutate"`, `rule_result="pass"`},
+		{"kyverno_policy_execution_duration_seconds_count", `rule_name="make"`},
+		{"kyverno_controller_reconcile_total", `controller_name="background-controller"`},
+		{"kyverno_controller_requeue_total", `controller_name="background-controller"`, `num_requeues="1"`},
+		{"kyverno_policy_rule_info_total", `rule_name="make"`, `rule_type="generate"`},
+	} {
+		found := false
+		for line := range strings.Lines(string(page)) {
+			all := true
+			for _, w := range want {
+				all = all && strings.Contains(line, w)
+			}
+			found = found || all
+		}
+		if !found {
+			t.Errorf("no metric with %q", want)
+		}
+	}
+}
