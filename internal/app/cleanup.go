@@ -24,6 +24,7 @@ import (
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/deadman"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -47,6 +48,7 @@ type cleanup struct {
 	discovery *webhookconf.Discovery
 	globals   *globals
 	server    *admission.Server
+	ring      *ring.Ring
 	policies  *cleanupctl.Controller
 	ttl       *ttl.Manager
 	optional  optional    // kinds that may be missing
@@ -87,8 +89,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		work: func(ctx context.Context, beside func(func())) error {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range []task{c.certs.watch(), c.optional.task()} {
-				t = b.observing.counted(t)
+			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.optional.task())) {
 				beside(func() { t.run(ctx, c.log) })
 			}
 			return lead(ctx, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log)
@@ -129,6 +130,11 @@ func (c *cleanup) ready() error {
 	return nil
 }
 
+// shared is what each replica runs, for its share of the work. These count their rounds themselves.
+func (c *cleanup) shared() []task {
+	return []task{endless("ring", c.ring.Run), endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
+}
+
 // leaderTasks are the controllers that only one replica runs.
 func (c *cleanup) leaderTasks() []task {
 	tasks := append(c.certs.leaderTasks(), task{name: "cleanup-webhooks", wake: c.webhooks.wake, once: c.webhooks.once})
@@ -143,6 +149,5 @@ func (c *cleanup) leaderTasks() []task {
 	for i := range tasks {
 		tasks[i] = c.observing.counted(tasks[i])
 	}
-	// These count their rounds themselves.
-	return append(tasks, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run))
+	return tasks
 }

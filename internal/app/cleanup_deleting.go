@@ -65,17 +65,20 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 		Namespace: c.env.namespace, Timeout: cleanupTimeout * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
 		Observer: c.observing.server(), DumpPayload: f.deletion.dumpPayload, Accounts: admission.Accounts{Cleanup: c.account(ctx)},
 	}, root, cluster, c.ready)
+	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
+		return err
+	}
 	c.policies = cleanupctl.New(cleanupctl.Options{
 		Executor: &cleanupctl.Executor{
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,
 			Protect: f.deletion.protectManaged, Eval: c.observing.tracer.Eval(engine.Eval), Log: c.log,
 		},
-		Client: m.GetClient(), MaxDeletions: f.deletion.maxDeletions, Identity: c.env.podName, Events: c.events,
+		Client: m.GetClient(), MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
 		Observer: c.observing.metrics, Log: c.log, Now: time.Now,
 	})
 	c.ttl = ttl.New(ttl.Options{
 		Discovery: resources, Metadata: meta, Allowed: c.allowed, Every: f.deletion.ttlInterval, MaxDeletions: f.deletion.maxDeletions,
-		Namespace: c.env.namespace, Events: c.events, Observer: c.observing.metrics, Log: c.log, Now: time.Now,
+		Share: c.ring, Namespace: c.env.namespace, Events: c.events, Observer: c.observing.metrics, Log: c.log, Now: time.Now,
 	})
 	c.observing.metrics.TTLWatched(c.ttl.Watched)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/ring"
 )
 
 // Observer counts what happens. Its methods are called by many goroutines.
@@ -38,12 +39,27 @@ type Options struct {
 	Client client.Client
 	// MaxDeletions stops a run that would delete more; 0 for no limit.
 	MaxDeletions int
+	// Share tells which policies run here, by their UIDs; nil for all of them.
+	Share Share
 	// Identity is the name that claims carry: this replica's.
 	Identity string
 	Events   event.Recorder
 	Observer Observer
 	Log      *slog.Logger
 	Now      func() time.Time
+}
+
+// Share tells which keys this replica works for, when there are several. When two work for the same one, because one of them was
+// stopped for a while, the claims and the versions of what is deleted keep them apart.
+type Share interface {
+	// Holds reports whether work for the key may begin here, now.
+	Holds(key string) bool
+	// Hold begins it; ok is false when it may not begin. ctx is cancelled when it has to end before its time. release ends it.
+	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
+	// Lapsed reports whether the time of what Hold began is over.
+	Lapsed(held context.Context) bool
+	// Changed is closed when more, or less, is held than at the time of the call.
+	Changed() <-chan struct{}
 }
 
 // Name is the controller's name in metrics.
@@ -89,6 +105,9 @@ type entry struct {
 
 // New returns a Controller without policies.
 func New(o Options) *Controller {
+	if o.Share == nil {
+		o.Share = ring.Alone{}
+	}
 	return &Controller{Options: o, wake: make(chan struct{}, 1), policies: map[string]*entry{}}
 }
 
@@ -165,6 +184,7 @@ func (c *Controller) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for {
+		changed := c.Share.Changed()
 		next := c.start(ctx, &running)
 		var timer <-chan time.Time
 		if !next.IsZero() {
@@ -174,18 +194,19 @@ func (c *Controller) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer:
+		case <-changed:
 		case <-c.wake:
 		}
 	}
 }
 
-// start begins what is due and returns when to look again; the zero time for when there is news.
+// start begins what is due here and returns when to look again; the zero time for when there is news.
 func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Now()
 	for _, e := range c.policies {
-		if e.running || e.program == nil {
+		if e.running || e.program == nil || !c.Share.Holds(string(e.object.GetUID())) {
 			continue
 		}
 		if mistakes := e.program.Diags.Errors(); len(mistakes) > 0 || e.program.Schedule == nil {
@@ -244,14 +265,22 @@ func statusOf(u *unstructured.Unstructured) (s kyvernov2beta1.CleanupPolicyStatu
 
 // begin runs f for e on a goroutine of its own. The caller holds the lock.
 func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entry, f func(context.Context, *entry, *unstructured.Unstructured) outcome) {
+	object, began := e.object, c.Now()
+	held, release, ok := c.Share.Hold(ctx, string(object.GetUID()))
+	if !ok {
+		return
+	}
 	e.running = true
 	c.busy++
-	object, began := e.object, c.Now()
-	ctx, e.stop = context.WithTimeout(ctx, longestRun)
+	ctx, e.stop = context.WithTimeout(held, longestRun)
 	stop := e.stop
 	running.Go(func() {
+		defer release()
 		defer stop()
 		out := c.safely(ctx, e, object, f)
+		if c.Share.Lapsed(held) {
+			out = outcome{stale: true} // whoever holds it now finds it due
+		}
 		if ctx.Err() == nil || out.done {
 			if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {
 				out.failed = err

@@ -21,7 +21,7 @@ import (
 )
 
 // store is what the tests of times need of an API server, whose time is the test's: Leases with resource versions and UIDs.
-// TestOnAPIServer is about the real one.
+// The tests in e2e/background and soak are about the real one.
 type store struct {
 	mu      sync.Mutex
 	version int

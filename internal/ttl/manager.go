@@ -15,7 +15,9 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 
+	"github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
@@ -41,6 +43,8 @@ type Options struct {
 	// MaxDeletions stops a round that would delete more objects of one resource; 0 for no limit. With a limit there is one
 	// round for each Every, without one objects go when their time is over.
 	MaxDeletions int
+	// Share tells which objects are deleted here; nil for all of them.
+	Share cleanup.Share
 	// Namespace is where the process runs; events about limits regard it.
 	Namespace string
 	Events    event.Recorder
@@ -62,6 +66,9 @@ type Manager struct {
 
 // New returns a Manager that watches nothing yet.
 func New(o Options) *Manager {
+	if o.Share == nil {
+		o.Share = ring.Alone{}
+	}
 	return &Manager{Options: o, watchers: map[schema.GroupVersionResource]*watcher{}}
 }
 

@@ -64,6 +64,7 @@ func (w *watcher) run(ctx context.Context) {
 		return
 	}
 	for {
+		changed := w.Share.Changed()
 		next := w.round(ctx)
 		var timer <-chan time.Time
 		if next > 0 {
@@ -71,12 +72,13 @@ func (w *watcher) run(ctx context.Context) {
 		}
 		wake := w.wake
 		if w.MaxDeletions > 0 {
-			wake = nil // rounds are counted by the clock
+			wake, changed = nil, nil // rounds are counted by the clock
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer:
+		case <-changed:
 		case <-wake:
 		}
 	}
@@ -178,14 +180,27 @@ func (w *watcher) round(ctx context.Context) (next time.Duration) {
 		if ctx.Err() != nil {
 			return 0
 		}
-		if !w.remove(ctx, i) && (next == 0 || w.Every < next) {
+		held, release, ok := w.Share.Hold(ctx, w.key(i))
+		if !ok {
+			continue // it is another replica's now
+		}
+		if !w.remove(held, i) && (next == 0 || w.Every < next) {
 			next = w.Every
 		}
+		release()
 	}
 	return next
 }
 
-// pending are the items whose time is over, and how long it is until the next one's is.
+// key is the one by which replicas share an item: its own, or that of all items when they are counted together.
+func (w *watcher) key(i *item) string {
+	if w.MaxDeletions > 0 {
+		return w.resource.String()
+	}
+	return i.object.UID
+}
+
+// pending are our items whose time is over, and how long it is until the next one's is.
 func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -195,8 +210,9 @@ func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 			at = i.pause
 		}
 		switch wait := at.Sub(now); {
-		case wait <= 0:
+		case wait <= 0 && w.Share.Holds(w.key(i)):
 			due = append(due, i)
+		case wait <= 0: // another replica deletes it
 		case next == 0 || wait < next:
 			next = max(wait, shortestWait)
 		}

@@ -34,16 +34,6 @@ type Share interface {
 	Changed() <-chan struct{}
 }
 
-// everything is the share of who is alone.
-type everything struct{}
-
-func (everything) Holds(string) bool { return true }
-func (everything) Hold(ctx context.Context, _ string) (context.Context, func(), bool) {
-	return ctx, func() {}, true
-}
-func (everything) Lapsed(context.Context) bool { return false }
-func (everything) Changed() <-chan struct{}    { return nil }
-
 // keyOf is the key of what is done for a policy and a trigger: the same for all of the policy's rules, since they stand in one
 // UpdateRequest. It is short enough for a label.
 func keyOf(policyKey string, trigger kyvernov2.ResourceSpec) string {

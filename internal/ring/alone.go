@@ -1,0 +1,20 @@
+package ring
+
+import "context"
+
+// Alone is the share of a controller that has no other replicas: it holds everything, at once and for good.
+type Alone struct{}
+
+// Holds reports true.
+func (Alone) Holds(string) bool { return true }
+
+// Hold returns its context.
+func (Alone) Hold(ctx context.Context, _ string) (context.Context, func(), bool) {
+	return ctx, func() {}, true
+}
+
+// Lapsed reports false.
+func (Alone) Lapsed(context.Context) bool { return false }
+
+// Changed is never closed.
+func (Alone) Changed() <-chan struct{} { return nil }
