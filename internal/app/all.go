@@ -40,7 +40,6 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	for _, process := range []string{"B", "R", "C"} {
 		registerKnown(fs, knownFlags, process)
 	}
-	registerKnown(fs, reportsLaterFlags, "R")
 }
 
 // complete checks what cannot be seen flag by flag.

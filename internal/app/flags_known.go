@@ -71,6 +71,7 @@ var knownFlags = []knownFlag{
 	{"imageVerifyCacheMaxSize", "AR", false, whyImages},
 	{"imageVerifyCacheTTLDuration", "AR", false, whyImages},
 
+	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 
 	{"generateValidatingAdmissionPolicy", "A", true, whyNative},

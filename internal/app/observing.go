@@ -27,6 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/observe"
+	"github.com/ephor-dev/ephor/internal/report"
 )
 
 // observeFlags say where metrics and traces go.
@@ -302,10 +303,11 @@ func (o *observing) observeCertificates(keeper *certs.Keeper) {
 }
 
 func policyStates(s *catalog.Snapshot) []observe.PolicyState {
-	programs := s.Programs()
-	out := make([]observe.PolicyState, len(programs))
-	for i, program := range programs {
-		out[i] = observe.PolicyState{Program: program, Ready: !program.Diags.HasErrors()}
+	var out []observe.PolicyState
+	for _, program := range s.Programs() {
+		if report.SourceOf(program) == report.SourceKyverno { // the API server's own are not ours to count
+			out = append(out, observe.PolicyState{Program: program, Ready: !program.Diags.HasErrors()})
+		}
 	}
 	return out
 }

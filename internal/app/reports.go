@@ -195,6 +195,10 @@ func (c *reporting) unlistable(programs []*policy.Program, kind schema.GroupVers
 
 // watch fills the caches.
 func (c *reporting) watch(ctx context.Context) error {
+	kinds, err := c.flags.nativeKinds(c.resources)
+	if err != nil {
+		return err
+	}
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(old, obj any) {
 		before, ok := old.(*metav1.PartialObjectMetadata)
 		after, also := obj.(*metav1.PartialObjectMetadata)
@@ -205,7 +209,7 @@ func (c *reporting) watch(ctx context.Context) error {
 		case !maps.Equal(before.Labels, after.Labels):
 			c.scanner.NamespaceChanged(after.Name)
 		}
-	}}, c.scanner.Replan)
+	}}, c.scanner.Replan, newNatives(c.catalog, c.log).watched(kinds)...)
 }
 
 // leaderTasks are the controllers that only one replica runs.

@@ -11,15 +11,17 @@ import (
 type reportsFlags struct {
 	evaluatorFlags
 	probeFlags
-	scan        bool
-	write       bool
-	open        bool
-	workers     int
-	interval    time.Duration
-	skipFilters bool
-	checkKinds  bool
-	aggregate   bool
-	takers      int
+	scan  bool
+	write bool
+	open  bool
+	// validatingNative and mutatingNative: policies of the API server itself are reported.
+	validatingNative, mutatingNative bool
+	workers                          int
+	interval                         time.Duration
+	skipFilters                      bool
+	checkKinds                       bool
+	aggregate                        bool
+	takers                           int
 	// admissionReports: results of admission are taken even where nothing is scanned.
 	admissionReports bool
 	dashboard        dashboardFlags
@@ -32,7 +34,6 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "take results of admission into the reports; without it and without --backgroundScan there are no reports")
-	registerKnown(fs, reportsLaterFlags, "R")
 	registerKnown(fs, knownFlags, "R")
 }
 
@@ -40,6 +41,8 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.scan, "backgroundScan", true, "judge what exists already")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
+	fs.BoolVar(&f.validatingNative, "validatingAdmissionPolicyReports", true, `scans judge by ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true", too`)
+	fs.BoolVar(&f.mutatingNative, "mutatingAdmissionPolicyReports", false, "scans tell what MutatingAdmissionPolicies with this label would change")
 	fs.BoolVar(&f.open, "openreportsEnabled", false, "write reports as openreports.io/v1alpha1")
 	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are judged at once")
 	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is judged again without news")
@@ -68,15 +71,3 @@ func (f *reportsFlags) completeOwn() error {
 	}
 	return errors.Join(append(errs, f.dashboard.complete())...)
 }
-
-// reportsLaterFlags are flags of the reports controller whose features are still to come in this process.
-var reportsLaterFlags = []knownFlag{
-	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
-	{"validatingAdmissionPolicyReports", "R", true, whyNativeReports},
-	{"mutatingAdmissionPolicyReports", "R", true, whyNativeReports},
-}
-
-// Why a flag of the reports controller has no meaning yet.
-const (
-	whyNativeReports = "native admission policies are not reported yet"
-)

@@ -1,6 +1,8 @@
 package compile
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -17,6 +19,16 @@ func Native(apiVersion, kind string) (isPolicy, isBinding bool) {
 // NativePolicies compiles policies with the bindings that name them; types are those of known kinds (native.Options). There
 // is a Program for each policy, in their order. The diagnostics of bindings are not among the Programs' own.
 func NativePolicies(policies, bindings []Object, types managedfields.TypeConverter) ([]*policy.Program, diag.List) {
+	return nativePolicies(policies, bindings, types, native.Compile)
+}
+
+// NativeReports compiles policies of both kinds as NativePolicies does, into Programs that tell what they say of objects that
+// exist already.
+func NativeReports(policies, bindings []Object, types managedfields.TypeConverter) ([]*policy.Program, diag.List) {
+	return nativePolicies(policies, bindings, types, native.CompileReport)
+}
+
+func nativePolicies(policies, bindings []Object, types managedfields.TypeConverter, compile func(native.Source, native.Options) *policy.Program) ([]*policy.Program, diag.List) {
 	var diags diag.List
 	bound := map[string][]*native.Binding{}
 	for _, o := range bindings {
@@ -24,14 +36,17 @@ func NativePolicies(policies, bindings []Object, types managedfields.TypeConvert
 		locate(found, o)
 		diags.Add(found...)
 		if !found.HasErrors() {
-			bound[b.PolicyName()] = append(bound[b.PolicyName()], b)
+			kind, _ := o.Value["kind"].(string)
+			at := strings.TrimSuffix(kind, "Binding") + "/" + b.PolicyName()
+			bound[at] = append(bound[at], b)
 		}
 	}
 	programs := make([]*policy.Program, len(policies))
 	for i, o := range policies {
 		meta, _ := o.Value["metadata"].(map[string]any)
 		name, _ := meta["name"].(string)
-		programs[i] = native.Compile(native.Source{Policy: o.Value, Bindings: bound[name]}, native.Options{Types: types})
+		kind, _ := o.Value["kind"].(string)
+		programs[i] = compile(native.Source{Policy: o.Value, Bindings: bound[kind+"/"+name]}, native.Options{Types: types})
 		locate(programs[i].Diags, o)
 	}
 	return programs, diags

@@ -8,12 +8,9 @@ type ID struct{ Source, Policy string }
 // IDOf is the ID of a Program.
 func IDOf(p *policy.Program) ID { return ID{SourceOf(p), p.Key()} }
 
-// RuleIn is the rule as results name it: native policies have none.
+// RuleIn is the rule as results name it.
 func RuleIn(p *policy.Program, r *policy.Rule) Rule {
 	id := IDOf(p)
-	if id.Source != SourceKyverno {
-		return Rule{id.Source, id.Policy, ""}
-	}
 	return Rule{id.Source, id.Policy, r.Name}
 }
 

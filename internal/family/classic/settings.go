@@ -1,20 +1,9 @@
 package classic
 
 import (
-	"slices"
-
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
-
-// Annotations of a policy with behaviour (§1.10); those of autogen are its own.
-const (
-	annotationScored   = "policies.kyverno.io/scored"
-	annotationSeverity = "policies.kyverno.io/severity"
-	annotationCategory = "policies.kyverno.io/category"
-)
-
-var severities = []string{"critical", "high", "medium", "low", "info"}
 
 func settings(p *kyvernov1.ClusterPolicy) policy.Settings {
 	spec := &p.Spec
@@ -23,12 +12,8 @@ func settings(p *kyvernov1.ClusterPolicy) policy.Settings {
 		Admission:   spec.Admission == nil || *spec.Admission,
 		Background:  background(spec),
 		EmitWarning: spec.EmitWarning != nil && *spec.EmitWarning,
-		Scored:      p.Annotations[annotationScored] != "false",
-		Category:    p.Annotations[annotationCategory],
 	}
-	if severity := p.Annotations[annotationSeverity]; slices.Contains(severities, severity) {
-		s.Severity = severity
-	}
+	s.Annotate(p.Annotations)
 	if failurePolicy(spec) == kyvernov1.Ignore {
 		s.FailurePolicy = policy.Ignore
 	}

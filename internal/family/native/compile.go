@@ -1,7 +1,6 @@
 package native
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,10 +22,16 @@ const (
 	Group           = "admissionregistration.k8s.io"
 	MutatingPolicy  = "MutatingAdmissionPolicy"
 	MutatingBinding = "MutatingAdmissionPolicyBinding"
+	// Validating policies are judged by in scans alone (CompileReport).
+	ValidatingPolicy  = "ValidatingAdmissionPolicy"
+	ValidatingBinding = "ValidatingAdmissionPolicyBinding"
 )
 
-// RuleKind is the kind of the only rule of a Program of this family.
-const RuleKind policy.RuleKind = "mutatingAdmissionPolicy"
+// RuleKind and ValidatingRuleKind are the kinds of the only rule of a Program of this family.
+const (
+	RuleKind           policy.RuleKind = "mutatingAdmissionPolicy"
+	ValidatingRuleKind policy.RuleKind = "validatingAdmissionPolicy"
+)
 
 // OwnsPolicy and OwnsBinding report whether objects of the kind are policies, or bindings of policies, of this family.
 func OwnsPolicy(apiVersion, kind string) bool  { return owns(apiVersion) && kind == MutatingPolicy }
@@ -45,28 +50,37 @@ type Source struct {
 
 // Binding is a decoded binding.
 type Binding struct {
-	object *admissionregistrationv1.MutatingAdmissionPolicyBinding
-	match  *constraints
-	params *params
+	name, policy string
+	match        *constraints
+	params       *params
 }
 
 // PolicyName is the policy that it binds.
-func (b *Binding) PolicyName() string { return b.object.Spec.PolicyName }
+func (b *Binding) PolicyName() string { return b.policy }
 
-// CompileBinding decodes and checks a binding. With an error among the diagnostics it must not be used.
+// CompileBinding decodes and checks a binding of either kind. With an error among the diagnostics it must not be used.
 func CompileBinding(object map[string]any) (*Binding, diag.List) {
-	b := &Binding{object: &admissionregistrationv1.MutatingAdmissionPolicyBinding{}}
-	diags := strict.Decode(object, b.object)
-	spec := &b.object.Spec
-	if spec.PolicyName == "" {
+	if object["kind"] == ValidatingBinding {
+		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
+		diags := strict.Decode(object, &b)
+		return newBinding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef, diags)
+	}
+	var b admissionregistrationv1.MutatingAdmissionPolicyBinding
+	diags := strict.Decode(object, &b)
+	return newBinding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef, diags)
+}
+
+func newBinding(name, policyName string, match *admissionregistrationv1.MatchResources, ref *admissionregistrationv1.ParamRef, diags diag.List) (*Binding, diag.List) {
+	b := &Binding{name: name, policy: policyName}
+	if policyName == "" {
 		diags.Errorf("spec.policyName", "a binding needs the name of a policy")
 	}
 	var more diag.List
-	if spec.MatchResources != nil {
-		b.match, more = compileConstraints(spec.MatchResources, "spec.matchResources")
+	if match != nil {
+		b.match, more = compileConstraints(match, "spec.matchResources")
 		diags.Add(more...)
 	}
-	b.params, more = compileParams(spec.ParamRef)
+	b.params, more = compileParams(ref)
 	diags.Add(more...)
 	return b, diags
 }
@@ -78,80 +92,48 @@ type Options struct {
 	Types managedfields.TypeConverter
 }
 
-// program is a compiled policy.
+// program is a compiled policy that mutates.
 type program struct {
-	object     *admissionregistrationv1.MutatingAdmissionPolicy
-	bindings   []*Binding
-	match      *constraints
-	conditions plugincel.ConditionEvaluator // nil without conditions
-	patchers   []patch.Patcher
-	compiler   *plugincel.CompositedCompiler // holds the variables
-	types      managedfields.TypeConverter
+	subject
+	object   *admissionregistrationv1.MutatingAdmissionPolicy
+	patchers []patch.Patcher
+	types    managedfields.TypeConverter
 }
 
 // Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among
 // them it must not be used.
 func Compile(in Source, o Options) *policy.Program {
-	p := &program{object: &admissionregistrationv1.MutatingAdmissionPolicy{}, bindings: in.Bindings, types: converter(o.Types)}
+	_, out := compileMutation(in, o)
+	return out
+}
+
+func compileMutation(in Source, o Options) (*program, *policy.Program) {
+	p := &program{subject: subject{bindings: in.Bindings}, object: &admissionregistrationv1.MutatingAdmissionPolicy{}, types: converter(o.Types)}
 	diags := strict.Decode(in.Policy, p.object)
 	meta, spec := p.object.ObjectMeta, &p.object.Spec
-	out := &policy.Program{
-		APIVersion: p.object.APIVersion, Kind: p.object.Kind, Name: meta.Name, UID: string(meta.UID),
-		Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Labels: meta.Labels, Annotations: meta.Annotations,
-		Settings: policy.Settings{Background: true, Scored: true, FailurePolicy: policy.Fail},
-	}
-	if spec.FailurePolicy != nil && *spec.FailurePolicy == admissionregistrationv1.Ignore {
-		out.Settings.FailurePolicy = policy.Ignore
-	}
-	var more diag.List
-	if spec.MatchConstraints == nil || len(spec.MatchConstraints.ResourceRules) == 0 {
-		diags.Errorf("spec.matchConstraints.resourceRules", "a policy needs the resources that it is about")
-	} else {
-		p.match, more = compileConstraints(spec.MatchConstraints, "spec.matchConstraints")
-		diags.Add(more...)
-	}
+	out := outline(p.object.TypeMeta, meta, spec.FailurePolicy)
+	diags.Add(p.about(spec.MatchConstraints, spec.ParamKind)...)
 	if len(spec.Mutations) == 0 {
 		diags.Errorf("spec.mutations", "a policy needs mutations")
 	}
 	diags.Add(p.compileExpressions()...)
 	out.Rules = []*policy.Rule{{
 		Name: meta.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
-		Needs:   policy.Needs{Lookups: spec.ParamKind != nil, NamespaceLabels: true, OldObject: true, ManagedFields: true},
+		Needs:   p.needs(),
 		Targets: p.targets(), Match: p.matches, Eval: p.eval,
 	}}
 	out.Diags = diags
-	return out
+	return p, out
 }
 
-// compileExpressions compiles the conditions, variables and mutations as the API server does.
+// compileExpressions compiles all expressions, the mutations with them.
 func (p *program) compileExpressions() diag.List {
-	var diags diag.List
 	spec := &p.object.Spec
-	options := plugincel.OptionalVariableDeclarations{HasParams: spec.ParamKind != nil, HasAuthorizer: true}
-	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		diags.Errorf("spec", "%v", err)
+	options, diags := p.compile(spec.Variables, spec.MatchConditions)
+	if p.compiler == nil {
 		return diags
 	}
-	p.compiler = compiler
-	for i, v := range spec.Variables {
-		accessor := &expression{v.Name, v.Expression, cel.DynType}
-		result := compiler.CompileAndStoreVariable(accessor, options, environment.StoredExpressions)
-		if result.Error != nil {
-			diags.Errorf(fmt.Sprintf("spec.variables[%d].expression", i), "%v", result.Error)
-		}
-	}
-	if len(spec.MatchConditions) > 0 {
-		accessors := make([]plugincel.ExpressionAccessor, len(spec.MatchConditions))
-		for i := range spec.MatchConditions {
-			accessors[i] = &expression{spec.MatchConditions[i].Name, spec.MatchConditions[i].Expression, cel.BoolType}
-		}
-		evaluator := compiler.CompileCondition(accessors, options, environment.StoredExpressions)
-		for _, err := range evaluator.CompilationErrors() {
-			diags.Errorf("spec.matchConditions", "%v", err)
-		}
-		p.conditions = evaluator
-	}
+	compiler := p.compiler
 	options.HasPatchTypes = true
 	for i, m := range spec.Mutations {
 		path := fmt.Sprintf("spec.mutations[%d]", i)
@@ -172,32 +154,6 @@ func (p *program) compileExpressions() diag.List {
 		}
 	}
 	return diags
-}
-
-// matches reports whether the constraints select the request, and those of a binding if there are any.
-func (p *program) matches(ctx context.Context, r *policy.Request) (bool, error) {
-	ok, err := p.match.match(ctx, r)
-	if !ok || err != nil || len(p.bindings) == 0 {
-		return ok, err
-	}
-	bound, err := p.bound(ctx, r)
-	return len(bound) > 0, err
-}
-
-// bound are the bindings whose constraints select the request.
-func (p *program) bound(ctx context.Context, r *policy.Request) ([]*Binding, error) {
-	var out []*Binding
-	for _, b := range p.bindings {
-		if b.match != nil {
-			if ok, err := b.match.match(ctx, r); err != nil {
-				return nil, err
-			} else if !ok {
-				continue
-			}
-		}
-		out = append(out, b)
-	}
-	return out, nil
 }
 
 // expression is a named expression as the library asks for it.

@@ -132,7 +132,7 @@ func labelsOf(o map[string]any) labels.Set {
 }
 
 // targets are the resources that the policy is about, for an index; which kinds they have is for the cluster to say.
-func (p *program) targets() []policy.Target {
+func (p *subject) targets() []policy.Target {
 	if p.match == nil {
 		return nil
 	}
