@@ -30,6 +30,7 @@ var parts = []struct{ name, test string }{
 	{"triggers", "TestTriggersOutliveAdmission"},
 	{"work", "TestWorkOutlivesFaults"},
 	{"share", "TestShares"},
+	{"cleanup", "TestCleanupShares"},
 }
 
 // short makes everything that lasts a given time or takes a given number of requests a tenth of it, to try the parts out.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
@@ -347,4 +348,102 @@ func subject(r *http.Request, body []byte) (name string, write bool) {
 		}
 	}
 	return strings.TrimPrefix(path, "/"), write
+}
+
+// cleanupRole lets the cleanup controller delete ConfigMaps.
+const cleanupRole = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: soak-cleanup, labels: {rbac.kyverno.io/aggregate-to-cleanup-controller: "true"}}
+rules:
+- {apiGroups: [""], resources: [configmaps], verbs: [get, list, watch, delete]}
+`
+
+// sharedCleanup runs every minute.
+const sharedCleanup = `
+apiVersion: kyverno.io/v2
+kind: ClusterCleanupPolicy
+metadata: {name: old-%[1]d}
+spec:
+  schedule: "* * * * *"
+  match: {any: [{resources: {kinds: [ConfigMap], namespaces: [shared], selector: {matchLabels: {old: "%[1]d"}}}}]}
+`
+
+// Two cleanup controllers share the objects whose TTL is over, and the cleanup policies. One is killed (kill -9), and its share moves.
+func TestCleanupShares(t *testing.T) {
+	const objects, policies = 40, 8
+	p := install(t)
+	p.apply(cleanupRole)
+	p.kubectl("create", "namespace", "shared")
+	replicas := []*devcluster.Replica{p.Start(t, devcluster.Cleanup), p.Start(t, devcluster.Cleanup)}
+	for _, r := range replicas {
+		suite.Says(t, r, "the replicas that share the work", replicas[0].Name, replicas[1].Name)
+		suite.Says(t, r, "TTL labels are watched", "configmaps")
+	}
+	time.Sleep(settle)
+	const deleted = "deleted because its TTL is over"
+	p.passing("first", objects)
+	p.none("shared")
+	fewest := objects
+	for _, r := range replicas {
+		n := suite.Logged(r, deleted)
+		tell(t, fmt.Sprintf("objects deleted by %s, of %d", r.Name, objects), n)
+		fewest = min(fewest, n)
+	}
+	figure(t, "the smaller of two shares", fewest, "at least 10", fewest >= 10)
+	total := suite.Logged(replicas[0], deleted) + suite.Logged(replicas[1], deleted)
+	figure(t, "objects deleted, by what both of them say", total, fmt.Sprint(objects), total == objects)
+
+	replicas[1].Kill()
+	killed := time.Now()
+	p.passing("second", objects)
+	p.none("shared")
+	moved := time.Since(killed)
+	figure(t, "the objects of a replica that was killed were deleted after", moved.Round(100*time.Millisecond), "at most 30 s", moved <= moves)
+
+	replicas = append(replicas[:1], p.Start(t, devcluster.Cleanup))
+	time.Sleep(settle)
+	for i := range policies {
+		suite.Until(t, "the policy is accepted", func() error {
+			_, err := p.Try(t, fmt.Sprintf(sharedCleanup, i), "apply", "-f", "-")
+			return err
+		})
+		for n := range 5 {
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("old-%d-%d", i, n), Labels: map[string]string{"old": fmt.Sprint(i)}}}
+			if _, err := p.Client.CoreV1().ConfigMaps("shared").Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.none("shared")
+	fewest = policies
+	for _, r := range replicas {
+		n := suite.Logged(r, "cleanup policy was executed")
+		tell(t, fmt.Sprintf("runs of %d policies by %s", policies, r.Name), n)
+		fewest = min(fewest, n)
+	}
+	figure(t, "the smaller of two shares of policies", fewest, "at least 1", fewest >= 1)
+}
+
+// passing creates objects whose TTL is over at once.
+func (p *place) passing(name string, n int) {
+	p.Helper()
+	for i := range n {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{"cleanup.kyverno.io/ttl": "1s"}}}
+		if _, err := p.Client.CoreV1().ConfigMaps("shared").Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// none waits until there is nothing in a namespace.
+func (p *place) none(ns string) {
+	p.Helper()
+	suite.Until(p.T, "everything is deleted", func() error {
+		there, err := p.contents(ns)
+		if err == nil && len(there) > 0 {
+			err = fmt.Errorf("%d objects are left", len(there))
+		}
+		return err
+	})
 }
