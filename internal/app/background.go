@@ -130,8 +130,17 @@ func (c *background) watch(ctx context.Context) error {
 			c.worker.Add(o.Name, updaterequest.KeyOf(o))
 		}
 	}
+	exist := 0 // an informer tells of one thing after the other
+	counted := func(more int) {
+		exist += more
+		c.base.observing.metrics.UpdateRequests(exist)
+	}
+	counted(0)
 	requests := toolscache.ResourceEventHandlerFuncs{
-		AddFunc: add,
+		AddFunc: func(obj any) {
+			counted(1)
+			add(obj)
+		},
 		UpdateFunc: func(old, obj any) {
 			before, ok := old.(*metav1.PartialObjectMetadata)
 			after, also := obj.(*metav1.PartialObjectMetadata)
@@ -140,6 +149,7 @@ func (c *background) watch(ctx context.Context) error {
 			}
 		},
 		DeleteFunc: func(obj any) {
+			counted(-1)
 			if name, err := toolscache.DeletionHandlingObjectToName(obj); err == nil {
 				c.worker.Forget(name.Name)
 			}

@@ -106,7 +106,7 @@ type sendingObserver struct {
 func (o sendingObserver) Asked(dropped bool) {
 	circuit := "admission reports"
 	if o.source == ephemeral.Background {
-		circuit = "background scan reports"
+		circuit = "background-scan reports" // so spelt in the background controller
 	}
 	o.metrics.Breaker(circuit, dropped)
 }
