@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,15 +11,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
+// longestAsking is the longest pause between two attempts to find out who we are.
+const longestAsking = 8 * time.Second
+
 // account is the user name that the API server knows this process by. Everybody who is authenticated may ask.
 func account(ctx context.Context, m manager.Manager) (string, error) {
 	c, err := authentication.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {
 		return "", err
 	}
-	answer, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("ask the API server who we are: %w", err)
+	for pause := 250 * time.Millisecond; ; pause *= 2 {
+		answer, err := c.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if err == nil {
+			return answer.Status.UserInfo.Username, nil
+		}
+		if pause > longestAsking || ctx.Err() != nil {
+			return "", fmt.Errorf("ask the API server who we are: %w", err)
+		}
+		select { // it may be starting, or busy, like us
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
-	return answer.Status.UserInfo.Username, nil
 }

@@ -199,8 +199,11 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 			t.reads.mark(g.Source.UID)
 			return nil // somebody else was faster
 		}
+		before := source.GetResourceVersion()
 		source.SetLabels(labels)
-		err = w.Client.Update(ctx, source)
+		if err = w.Client.Update(ctx, source); err == nil {
+			t.sources.written(*g.Source, before, source.GetResourceVersion())
+		}
 	}
 	switch {
 	case err == nil:

@@ -18,8 +18,8 @@ import (
 // eval evaluates the rule of a task once more, and has it plan.
 func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.Outcome {
 	root := w.Root
-	if t.rule.Generation != nil && copiesAll(t.rule) {
-		root = t.reads.root // the source is the same for all triggers, and nothing that is written depends on what was written before
+	if t.sources != nil {
+		root = t.sources
 	}
 	out := w.Eval(ctx, engine.Input{
 		Selections: []policy.Selection{{Program: t.program, Rules: []*policy.Rule{t.rule}}},
@@ -54,7 +54,44 @@ func terminating(object map[string]any) bool {
 	return metadata["deletionTimestamp"] != nil
 }
 
+// generateFor makes what the rule asks for, once more when what it depends on changed meanwhile: whoever follows such a change
+// looks for what is there already.
 func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) error {
+	if !t.rule.Generation.Synchronize {
+		_, err := w.generateOnce(ctx, t, req)
+		return err
+	}
+	for range attempts {
+		t.sources = w.newSourceReads(t.rule)
+		copied, err := w.generateOnce(ctx, t, req)
+		if err != nil {
+			return err
+		}
+		changed, err := t.sources.outdated(ctx, copied)
+		switch gone := (sourceGoneError{}); {
+		case errors.As(err, &gone):
+			return w.removeCopies(ctx, t, gone)
+		case err != nil:
+			return err
+		case !changed:
+			return w.sameRule(t)
+		}
+		t.made = true
+	}
+	return notYetError{"the source changes all the time"}
+}
+
+// sameRule is an error when the policy is not what it was when the work began.
+func (w *Worker) sameRule(t *task) error {
+	now, _ := find(w.Snapshot(), t.u.Spec.Policy, t.Rule)
+	if now != nil && (now.UID != t.program.UID || now.Generation != t.program.Generation) {
+		return notYetError{"the policy has changed meanwhile"}
+	}
+	return nil
+}
+
+// generateOnce makes what the rule asks for now, and tells which sources were copied.
+func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request) (copied []policy.Source, err error) {
 	out := w.eval(ctx, t, req)
 	var errs []error
 	for i := range out.Results {
@@ -70,18 +107,21 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 				if err := w.apply(ctx, t, &x.Generated[j]); err != nil {
 					errs = append(errs, err)
 				}
+				if source := x.Generated[j].Source; source != nil {
+					copied = append(copied, *source)
+				}
 			}
 			errs = append(errs, x.Err)
 		case policy.WorkDeleteDownstream:
 			errs = append(errs, w.removeFor(ctx, t.program, t.rule, t.Trigger))
 		}
 	}
-	err := errors.Join(errs...)
+	err = errors.Join(errs...)
 	w.report(t, req, &out, err)
 	if err != nil {
 		w.tellFailure(event.GenerateController, t, eventReference(t.Trigger), err)
 	}
-	return err
+	return copied, err
 }
 
 // doDelete deletes what was made for a trigger that was deleted or does not match any longer, once that is so: a request

@@ -3,9 +3,7 @@ package updaterequest
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,27 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/world"
 )
 
-const (
-	// readFor is how long what policies read while one UpdateRequest is carried out is good for its other triggers.
-	readFor = 2 * time.Second
-	// maxRead bounds the objects that are kept for that.
-	maxRead = 16
-	// metadataPage is the number of objects whose metadata are listed at once.
-	metadataPage = 500
-)
+// metadataPage is the number of objects whose metadata are listed at once.
+const metadataPage = 500
 
 // reads are what is read to carry out one UpdateRequest, so that its rules and triggers do not ask for the same again: the
-// trigger that several rules have in common, the names of triggers of which only the UIDs are known, and what policies
-// look up, such as the source of all copies. They last for one pass.
+// trigger that several rules have in common, and the names of triggers of which only the UIDs are known. They last for one pass.
 type reads struct {
 	w      *Worker
 	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
 	wanted map[kindIn]map[types.UID]bool          // triggers without names
-
-	root *keptRoot
 
 	mu     sync.Mutex
 	names  map[kindIn]*sharedNames
@@ -65,7 +53,6 @@ type sharedNames struct {
 func (w *Worker) newReads(triggers []kyvernov2.ResourceSpec) *reads {
 	r := &reads{
 		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
-		root: &keptRoot{root: w.Root, now: w.Now, objects: map[string]keptObject{}},
 	}
 	seen := map[kyvernov2.ResourceSpec]bool{}
 	for _, t := range triggers {
@@ -175,56 +162,4 @@ func (w *Worker) eachMetadata(ctx context.Context, gvk schema.GroupVersionKind, 
 			return nil
 		}
 	}
-}
-
-// keptRoot is a world.Root that keeps the objects which policies read for a short time.
-type keptRoot struct {
-	root world.Root
-	now  func() time.Time
-
-	mu      sync.Mutex
-	objects map[string]keptObject
-}
-
-type keptObject struct {
-	object map[string]any
-	until  time.Time
-}
-
-// For implements world.Root.
-func (k *keptRoot) For(reach world.Reach) world.World {
-	w := k.root.For(reach)
-	if w.Objects != nil {
-		w.Objects = keptObjects{k, w.Objects, reach}
-	}
-	return w
-}
-
-type keptObjects struct {
-	kept    *keptRoot
-	objects world.Objects
-	reach   world.Reach
-}
-
-// Get implements world.Objects. What is within one reach is not handed out to another.
-func (o keptObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
-	key := strings.Join([]string{fmt.Sprint(o.reach.IsCluster()), o.reach.Namespace(), apiVersion, kind, namespace, name}, "\x00")
-	k := o.kept
-	k.mu.Lock()
-	known, ok := k.objects[key]
-	k.mu.Unlock()
-	if ok && k.now().Before(known.until) {
-		return known.object, nil
-	}
-	object, err := o.objects.Get(ctx, apiVersion, kind, namespace, name)
-	if err != nil {
-		return nil, err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.objects) >= maxRead {
-		clear(k.objects)
-	}
-	k.objects[key] = keptObject{object, k.now().Add(readFor)}
-	return object, nil
 }

@@ -92,6 +92,8 @@ type Worker struct {
 	seed maphash.Seed
 	keys [256]sync.Mutex // one at a time for a policy and trigger
 
+	sources *sources
+
 	mu       sync.Mutex
 	queue    workqueue.TypedDelayingInterface[string] // nil while it does not run
 	progress map[string]*progress
@@ -121,7 +123,7 @@ func NewWorker(o WorkerOptions) *Worker {
 	if o.Share == nil {
 		o.Share = ring.Alone{}
 	}
-	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}}
+	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}, sources: newSources(o.Client, o.Now)}
 }
 
 type unobserved struct{}
@@ -300,6 +302,7 @@ type task struct {
 	waited  time.Duration // since the UpdateRequest was first seen
 	hops    int           // how many writes of ours in a row led here
 	reads   *reads
+	sources *sourceReads            // what a synchronized rule reads
 	made    bool                    // what is generated is most likely there already
 	lapsed  []kyvernov2.RuleContext // what was under way when the authority to work for it ended
 }
