@@ -185,26 +185,72 @@ func unlessConflict(f func() error) (err error) {
 	return err
 }
 
-// A replica that comes gets a share, and all of them work.
+// two makes an object for each trigger, and copies one.
+const two = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: two}
+spec:
+  rules:
+  - name: data
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [two], selector: {matchLabels: {t: t}}}}]}
+    generate:
+      generateExisting: true
+      synchronize: true
+      apiVersion: v1
+      kind: ConfigMap
+      namespace: two
+      name: "{{request.object.metadata.name}}-data"
+      data: {data: {v: "%s"}}
+  - name: copy
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [two], selector: {matchLabels: {t: t}}}}]}
+    generate:
+      generateExisting: true
+      synchronize: true
+      apiVersion: v1
+      kind: ConfigMap
+      namespace: two
+      name: "{{request.object.metadata.name}}-copy"
+      clone: {namespace: two, name: source}
+`
+
+// Two replicas share the work of what exists already, of requests, of a policy that is changed and of a source that is changed: one
+// UpdateRequest may be about triggers of both.
 func TestTwoReplicas(t *testing.T) {
+	const n = 30
 	first := start(t)
 	second := cluster.Start(t, devcluster.Background)
 	for _, r := range []*devcluster.Replica{first, second} {
 		suite.Says(t, r, "the replicas that share the work", first.Name, second.Name)
 	}
 	namespaces(t, "two")
-	apply(t, strings.NewReplacer("names: [t]", `selector: {matchLabels: {t: t}}`, "twice", "two", "name: data,", `name: "{{request.object.metadata.name}}-made",`).Replace(
-		strings.SplitN(twice, "  - name: copy", 2)[0]))
-	const n = 30
-	for i := range n {
-		create(t, configMap("two", fmt.Sprintf("t-%d", i), map[string]string{"t": "t"}, map[string]string{"v": "1"}))
+	create(t, configMap("two", "source", nil, map[string]string{"v": "s1"}))
+	triggers := func(name string) {
+		for i := range n {
+			create(t, configMap("two", fmt.Sprintf("%s-%d", name, i), map[string]string{"t": "t"}, nil))
+		}
 	}
-	for i := range n {
-		has(t, "two", fmt.Sprintf("t-%d-made", i), "v", "1")
+	made := func(data, copied string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			for i := range n {
+				has(t, "two", fmt.Sprintf("%s-%d-data", name, i), "v", data)
+				has(t, "two", fmt.Sprintf("%s-%d-copy", name, i), "v", copied)
+			}
+		}
+		drained(t)
 	}
-	drained(t)
+	triggers("existing")
+	apply(t, fmt.Sprintf(two, "1"))
+	made("1", "s1", "existing")
+	triggers("asked")
+	made("1", "s1", "existing", "asked")
+	cluster.Must(t, fmt.Sprintf(two, "2"), "apply", "-f", "-")
+	made("2", "s1", "existing", "asked")
+	change(t, "two", "source", func(o *corev1.ConfigMap) { o.Data["v"] = "s2" })
+	made("2", "s2", "existing", "asked")
 	for _, r := range []*devcluster.Replica{first, second} {
-		if made := judged(t, r, "two"); made == 0 {
+		if judged(t, r, "two") == 0 {
 			t.Errorf("%s did nothing", r.Name)
 		}
 	}

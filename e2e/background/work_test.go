@@ -247,3 +247,47 @@ func TestNamespaceDeleted(t *testing.T) {
 		t.Errorf("afterwards: %s", got)
 	}
 }
+
+const refusedPolicies = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: refused-work}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default], names: ["refused-*"]}}]}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}-made", namespace: default, data: {data: {k: v}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: refusing}
+spec:
+  webhookConfiguration: {matchConditions: [{name: others, expression: "true"}]}
+  rules:
+  - name: refuse
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default], names: ["refused-no*"], operations: [CREATE]}}, {resources: {kinds: [ConfigMap], namespaces: [default], names: ["refused-*"], operations: [DELETE], selector: {matchLabels: {stays: "yes"}}}}]}
+    validate: {failureAction: Enforce, message: "not today", deny: {}}
+`
+
+// A request that another webhook refuses after it asked for work makes, and deletes, nothing.
+func TestRefusedRequests(t *testing.T) {
+	start(t)
+	apply(t, refusedPolicies)
+	manifest := func(name string) string {
+		return "{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + ", namespace: default, labels: {stays: 'yes'}}}"
+	}
+	if _, err := cluster.Try(t, manifest("refused-no"), "create", "-f", "-"); err == nil {
+		t.Fatal("it was admitted")
+	}
+	cluster.Must(t, manifest("refused-yes"), "create", "-f", "-")
+	has(t, "default", "refused-yes-made", "k", "v")
+	if _, err := cluster.Try(t, "", "delete", "configmap", "refused-yes", "-n", "default"); err == nil {
+		t.Fatal("it was deleted")
+	}
+	time.Sleep(2 * time.Second) // nothing is to happen
+	has(t, "default", "refused-yes-made", "k", "v")
+	has(t, "default", "refused-no-made", "k", gone)
+	cluster.Must(t, "", "label", "configmap", "refused-yes", "-n", "default", "stays-")
+	cluster.Must(t, "", "delete", "configmap", "refused-yes", "-n", "default")
+	has(t, "default", "refused-yes-made", "k", gone)
+}
