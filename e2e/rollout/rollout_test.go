@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,25 +60,27 @@ func TestGuide(t *testing.T) {
 		{begins: "kubectl create deployment", code: 1, says: []string{"denied the request", "resource Deployment/shop/careless was blocked due to the following policies", "every container needs limits"}, once: true},
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Enforce)", "shop        Enforce   3 ", "violation rate of requests", "MISS"}},
 	}
-	blocks := commands(t, filepath.Join(root, "docs", "rollout.md"))
+	blocks, query := guide(t, filepath.Join(root, "docs", "rollout.md"))
 	if len(blocks) != len(steps) {
 		t.Fatalf("docs/rollout.md has %d blocks of commands, and the test %d", len(blocks), len(steps))
 	}
 	for i, s := range steps {
-		if !strings.HasPrefix(blocks[i], s.begins) {
-			t.Fatalf("block %d of docs/rollout.md is %q, want %q", i, blocks[i], s.begins)
+		commands := blocks[i].commands
+		if !strings.HasPrefix(commands, s.begins) {
+			t.Fatalf("block %d of docs/rollout.md is %q, want %q", i, commands, s.begins)
 		}
+		s.says = append(s.says, blocks[i].shows...)
 		if strings.HasPrefix(s.begins, "kubectl create deployment") {
-			suite.Until(t, "the policy is enforced", func() error { return shell.run(step{code: 1, says: s.says}, blocks[i]+" --dry-run=server") })
+			suite.Until(t, "the policy is enforced", func() error { return shell.run(step{code: 1, says: s.says}, commands+" --dry-run=server") })
 		}
 		if s.once {
-			if err := shell.run(s, blocks[i]); err != nil {
+			if err := shell.run(s, commands); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			suite.Until(t, s.begins, func() error { return shell.run(s, blocks[i]) })
+			suite.Until(t, s.begins, func() error { return shell.run(s, commands) })
 		}
-		t.Logf("$ %s\n%s", blocks[i], shell.said)
+		t.Logf("$ %s\n%s", commands, shell.said)
 	}
 
 	// The whole of it, for a program: one Deployment was refused in shop, and nothing was elsewhere.
@@ -99,6 +103,9 @@ func TestGuide(t *testing.T) {
 		}
 		return nil
 	})
+	if response, err := http.Get(metrics + "/api/v1/query?query=" + url.QueryEscape(query)); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("the query of docs/rollout.md: %v %v", response, err)
+	}
 	page, err := os.ReadFile(filepath.Join(shell.dir, "compliance.html"))
 	if err != nil || !strings.Contains(string(page), "<td>require-limits</td>") {
 		t.Errorf("the page for people: %v\n%s", err, page)
@@ -202,18 +209,37 @@ spec:
     validate: {failureAction: Audit, pattern: {metadata: {labels: {a: b}}}}
 `
 
-// commands are the blocks marked sh.
-func commands(t *testing.T, file string) []string {
+// block is a block of commands of a page, with lines that it shows of what they print.
+type block struct {
+	commands string
+	shows    []string
+}
+
+// guide reads the blocks marked sh, the lines of the block marked text after one, and the block marked promql. A line that
+// is only … stands for lines that are left out. What differs from run to run is marked txt, and not compared.
+func guide(t *testing.T, file string) (blocks []block, query string) {
 	t.Helper()
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
-	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		out = append(out, strings.TrimSpace(m[1]))
+	for _, m := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		text := strings.TrimSpace(m[2])
+		switch m[1] {
+		case "sh":
+			blocks = append(blocks, block{commands: text})
+		case "promql":
+			query = text
+		case "text":
+			last := &blocks[len(blocks)-1]
+			for line := range strings.Lines(text) {
+				if line = strings.TrimRight(line, " \n"); line != "" && line != "…" {
+					last.shows = append(last.shows, line)
+				}
+			}
+		}
 	}
-	return out
+	return blocks, query
 }
 
 // shell runs commands as a reader of the page would, in a folder with a link to the examples.
