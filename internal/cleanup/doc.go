@@ -3,7 +3,7 @@
 //
 //	c := cleanup.New(options)
 //	c.Set(policy)        // from an informer
-//	c.Run(ctx)           // on one replica
+//	c.Run(ctx)           // in every replica; Share tells each its part
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it
 //

@@ -1,7 +1,7 @@
 // Package ttl deletes objects when the time is over that their label cleanup.kyverno.io/ttl says.
 //
 //	m := ttl.New(options)
-//	m.Run(ctx)           // on one replica
+//	m.Run(ctx)           // in every replica; Share tells each its part
 //
 // Every resource that the process may watch, list and delete is watched, as metadata, for objects with the label. What is
 // permitted and served is looked at again at an interval. An object is deleted with the UID and the resourceVersion on which

@@ -19,9 +19,12 @@
 // comes out of it. do_*.go are its executors. A Follower makes work of changes of policies.
 //
 //	worker := updaterequest.NewWorker(updaterequest.WorkerOptions{Client: client, Snapshot: catalog.Snapshot, Root: root, …})
-//	go worker.Run(ctx)                              // one replica at a time
+//	go worker.Run(ctx)                              // in every replica; Share tells each its part
 //
-// The package does not elect who works, and does not watch UpdateRequests: whoever does calls Worker.Add.
+// Every write is harmless when it is late or repeated: it creates under a name that follows from the policy and the trigger, or it carries
+// the UID and resourceVersion of the read that decided it.
+//
+// The package does not decide whose work is whose (Share does), and does not watch UpdateRequests: whoever does calls Worker.Add.
 //
 // Floor 7: imports the floors below and nothing of its own floor.
 package updaterequest
