@@ -44,8 +44,10 @@ type Replica struct {
 	*Process
 	Addr        string // host:port of its HTTPS server, or of its probes where it has none
 	MetricsAddr string // host:port of its metrics
-	ready       string // path of the readiness probe
-	scheme      string // of its URL: http or https
+	// DashboardAddr is the host:port of its dashboard, where the values switch that on.
+	DashboardAddr string
+	ready         string // path of the readiness probe
+	scheme        string // of its URL: http or https
 }
 
 // InstallEphor installs what the chart renders with charts/values/dev.yaml.
@@ -136,7 +138,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	if k == nil {
 		return nil, fmt.Errorf("the chart renders no Deployment of component %q", component)
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -158,6 +160,10 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	}
 	all := append(append([]string{}, container.Args...), "--kubeconfig="+k.kubeconfig,
 		"--"+server+"Host="+host, "--"+server+"Port="+port, "--metricsHost=127.0.0.1", "--metricsPort="+strconv.Itoa(ports[1]))
+	dashboard := slices.Contains(container.Args, "--dashboard")
+	if dashboard {
+		all = append(all, "--dashboardAddress=127.0.0.1", "--dashboardPort="+strconv.Itoa(ports[2]))
+	}
 	env, err := k.environment(name)
 	if err != nil {
 		return nil, err
@@ -167,6 +173,9 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 		return nil, err
 	}
 	r := &Replica{Process: p, Addr: net.JoinHostPort(host, port), MetricsAddr: "127.0.0.1:" + strconv.Itoa(ports[1])}
+	if dashboard {
+		r.DashboardAddr = "127.0.0.1:" + strconv.Itoa(ports[2])
+	}
 	r.ready, r.scheme = readiness(container)
 	k.replicas = append(k.replicas, r)
 	k.forward()

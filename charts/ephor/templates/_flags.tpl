@@ -139,6 +139,9 @@
 {{- if not .Values.reportsController.sanityChecks }}
 - --reportsCRDsSanityChecks=false
 {{- end }}
+{{- if .Values.reportsController.dashboard.enabled }}
+{{ include "ephor.dashboardFlags" . }}
+{{- end }}
 {{- end -}}
 
 {{/* What `controller all` needs beside the flags of admission, which hold for all controllers. */}}
