@@ -263,7 +263,13 @@ func (x *index) find(q *query) (found []*entry, results int) {
 }
 
 // position is where an entry is among those that are found. It can be told to the page, to go on from there.
-type position struct{ Namespace, Kind, Name, ReportNamespace, Report string }
+type position struct {
+	Namespace       string `json:"namespace"`
+	Kind            string `json:"kind"`
+	Name            string `json:"name"`
+	ReportNamespace string `json:"reportNamespace"`
+	Report          string `json:"report"`
+}
 
 func (e *entry) position() position {
 	return position{e.namespace.Value(), e.kind.Value(), e.name, e.report.namespace, e.report.name}
