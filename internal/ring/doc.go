@@ -17,7 +17,8 @@
 //
 // There is one shortcut: a member that starts and finds no Lease but its own, which it has just made, holds everything at once. A
 // member removes its Lease only when nothing of it is in flight, and Leases of the dead are removed long after they ran out
-// (staleAfter): where there is no Lease there is nobody to wait for.
+// (staleAfter): where there is no Lease there is nobody to wait for. The same holds for a member that was alone before it could not
+// renew, and finds no Lease but its own afterwards: nothing is gained from anybody.
 //
 // A Lease that somebody takes or deletes ends the authority of its member at once. The member takes it again, as a change of the ring.
 //

@@ -47,6 +47,8 @@ type Ring struct {
 	lease  *coordinationv1.Lease // ours, as it was last written; nil before
 	joined bool                  // the Lease is ours
 	first  bool                  // we have just made the first one
+	// failures is how many rounds have failed in a row.
+	failures int
 
 	mu      sync.Mutex
 	view    view
@@ -126,9 +128,12 @@ func (r *Ring) turn(ctx context.Context) (next time.Time) {
 		r.drop()
 		return time.Now()
 	case err != nil:
-		r.Log.Warn("the share of the work could not be renewed", "lease", r.name, "error", err)
+		if r.failures++; r.failures&(r.failures-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen
+			r.Log.Warn("the share of the work could not be renewed", "lease", r.name, "failures", r.failures, "error", err)
+		}
 		return time.Now().Add(Renew / 4)
 	}
+	r.failures = 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next = start.Add(Renew)
@@ -174,7 +179,7 @@ func (r *Ring) accept(start, seen time.Time, others []*coordinationv1.Lease) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	alone := r.first && len(others) == 0
+	alone := len(others) == 0 && (r.first || r.view.solo())
 	r.first = false
 	r.view.see(versions, seen)
 	defer r.poke()

@@ -205,12 +205,47 @@ func TestWithoutRenewal(t *testing.T) {
 				}
 				a.link.set(false, 0)
 				back := time.Now()
-				for !a.Holds("k") {
+				for !a.Holds("k") { // nobody was there before, and nobody is now
 					after(100 * time.Millisecond)
 				}
-				if waited := time.Since(back); waited < Settle || waited > Settle+patience+time.Second {
+				if waited := time.Since(back); waited > patience+time.Second {
 					t.Errorf("what was lost is held again after %s", waited)
 				}
+			})
+		})
+	}
+}
+
+// Where there is another member, or a trace of one, what was lost is gained anew.
+func TestWithoutRenewalAmongOthers(t *testing.T) {
+	for name, prepare := range map[string]func(b *member){
+		"that live":     func(*member) {},
+		"that are dead": func(b *member) { b.link.set(true, 0); after(40 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				a, b := s.join(t, "a"), s.join(t, "b")
+				after(30 * time.Second)
+				prepare(b)
+				held := a.count()
+				if held == 0 {
+					t.Fatal("a holds nothing")
+				}
+				a.link.set(true, 0)
+				after(9 * time.Second) // the others do not count it out yet
+				a.link.set(false, 0)
+				back := time.Now()
+				for a.count() < held {
+					if n := a.count(); n > 0 {
+						t.Fatalf("it holds %d keys of %d", n, held)
+					}
+					after(100 * time.Millisecond)
+				}
+				if waited := time.Since(back); waited < Settle || waited > Settle+Renew {
+					t.Errorf("what was lost is held again after %s", waited)
+				}
+				exclusive(t, a, b)
 			})
 		})
 	}

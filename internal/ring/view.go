@@ -55,8 +55,8 @@ func (v *view) see(versions map[string]string, now time.Time) {
 	}
 }
 
-// accept makes a round that was begun at the time start, and is over, the proof of the authority. alone tells that the first
-// list showed nobody else, nor a trace of them. It reports whether the ring has changed, and whether it came to rest.
+// accept makes a round that was begun at the time start, and is over, the proof of the authority. alone tells that nobody was
+// there before, and that the list showed nobody else, nor a trace of them. It reports whether the ring has changed, and whether it came to rest.
 func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) {
 	names := []string{v.self}
 	for name, s := range v.others {
@@ -81,6 +81,11 @@ func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) 
 		v.past, v.waits = []members{next}, false
 	}
 	return true, settled
+}
+
+// solo reports whether everything was held.
+func (v *view) solo() bool {
+	return len(v.past) == 1 && len(v.past[0].names) == 1 && v.past[0].names[0] == v.self
 }
 
 // lose ends the authority; everything has to be gained anew.
