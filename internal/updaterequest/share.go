@@ -150,15 +150,36 @@ func asked(u *kyvernov2.UpdateRequest) bool {
 	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
 }
 
-// lookAgain has somebody look once more at triggers for which work was under way when the authority ended: what was written last may
-// have come after others had done the work, and had, say, deleted what was made for a trigger that is gone.
+// lookAgain has somebody look once more at triggers for which something was generated when the authority ended, unless that is still
+// to be done: what was created last may have come after others had done the work, and had, say, deleted what was made for a trigger
+// that is gone. Updates and deletions are bound to what was read.
 func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
+	lapsed = slices.DeleteFunc(lapsed, func(r kyvernov2.RuleContext) bool { return r.DeleteDownstream })
 	if u.Spec.RequestType != kyvernov2.Generate || len(lapsed) == 0 {
-		return // what mutate rules change is bound to what was read
+		return
 	}
-	next := w.unasked(u.Spec.Policy, kyvernov2.Generate, u.Labels[LabelGeneratePolicy], lapsed, u.Name, string(u.UID), "again")
-	if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
-		w.Log.Warn("what was under way when the authority to work ended could not be noted", "name", u.Name, "error", err)
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), &kyvernov2.UpdateRequest{}); err == nil {
+		return // whoever holds the key does it
+	}
+	var there, away []kyvernov2.RuleContext
+	for _, r := range lapsed {
+		if _, err := w.live(ctx, r.Trigger); asGone(err, &goneError{}) {
+			away = append(away, r)
+		} else {
+			there = append(there, r)
+		}
+	}
+	for why, rules := range map[string][]kyvernov2.RuleContext{"there": there, "gone": away} {
+		if len(rules) == 0 {
+			continue
+		}
+		next := w.unasked(u.Spec.Policy, kyvernov2.Generate, u.Labels[LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
+		if why == "there" {
+			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is judged by the same request
+		}
+		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+			w.Log.Warn("what was under way when the authority to work ended could not be noted", "name", u.Name, "error", err)
+		}
 	}
 }
 
