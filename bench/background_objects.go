@@ -42,7 +42,7 @@ spec:
       kind: ConfigMap
       name: settings
       namespace: "{{ request.object.metadata.name }}"
-      data: {data: {namespace: "{{ request.object.metadata.name }}", team: "{{ request.object.metadata.labels.team }}"}}
+      clone: {namespace: default, name: bench-source}
   - name: default-deny
     match: {any: [{resources: {kinds: [Namespace], selector: {matchLabels: {bench: "yes"}}}}]}
     generate:
@@ -54,24 +54,6 @@ spec:
       data: {spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}
 `
 
-const clonePolicy = `
-apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: bench-clone}
-spec:
-  rules:
-  - name: copy
-    match: {any: [{resources: {kinds: [Namespace], names: ["bench-*"]}}]}
-    generate:
-      generateExisting: true
-      synchronize: true
-      apiVersion: v1
-      kind: ConfigMap
-      name: copy
-      namespace: "{{ request.object.metadata.name }}"
-      clone: {namespace: default, name: bench-source}
-`
-
 var (
 	namespaces      = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -80,26 +62,20 @@ var (
 	updateRequests  = schema.GroupVersionResource{Group: "kyverno.io", Version: "v2", Resource: "updaterequests"}
 )
 
-// namespaceName and team are those of the i-th Namespace.
+// namespaceName is that of the i-th Namespace.
 func namespaceName(prefix string, i int) string { return fmt.Sprintf("%s-%04d", prefix, i) }
-func team(name string) string                   { return "team-" + name[len(name)-1:] }
 
-func rightSettings(o *unstructured.Unstructured) bool {
-	data, _, _ := unstructured.NestedStringMap(o.Object, "data")
-	ns := o.GetNamespace()
-	return o.GetName() == "settings" && len(data) == 2 && data["namespace"] == ns && data["team"] == team(ns) && o.GetLabels()["generate.kyverno.io/trigger-uid"] != ""
+// rightSettings are copies of the source when it had the content.
+func rightSettings(content string) func(*unstructured.Unstructured) bool {
+	return func(o *unstructured.Unstructured) bool {
+		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
+		return o.GetName() == "settings" && len(data) == 1 && data["content"] == content && o.GetLabels()["generate.kyverno.io/trigger-uid"] != ""
+	}
 }
 
 func rightNetworkPolicy(o *unstructured.Unstructured) bool {
 	types, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "policyTypes")
 	return o.GetName() == "default-deny" && len(types) == 2 && types[0] == "Ingress" && types[1] == "Egress" && o.GetLabels()["generate.kyverno.io/trigger-uid"] != ""
-}
-
-func rightClone(content string) func(*unstructured.Unstructured) bool {
-	return func(o *unstructured.Unstructured) bool {
-		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
-		return o.GetName() == "copy" && data["content"] == content
-	}
 }
 
 // policy applies a policy and waits until it is in force. Roles that were just written count soon.
@@ -129,7 +105,7 @@ func (g *backgroundBench) makeNamespaces(ctx context.Context, prefix string, n i
 
 func (g *backgroundBench) makeNamespace(ctx context.Context, name string) error {
 	ns := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{
-		"name": name, "labels": object{"bench": "yes", "team": team(name)},
+		"name": name, "labels": object{"bench": "yes"},
 	}}}
 	_, err := g.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{})
 	return err
@@ -176,6 +152,11 @@ type expected struct {
 
 	events watch.Interface
 	there  map[string]bool // by namespace
+}
+
+// generated are objects that the policy makes.
+func generated(resource schema.GroupVersionResource, right func(*unstructured.Unstructured) bool) *expected {
+	return &expected{resource: resource, selector: "generate.kyverno.io/policy-name=bench-generate", right: right}
 }
 
 // watch looks at what is there; what is right from now on comes to await.
