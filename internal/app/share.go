@@ -13,5 +13,7 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for Leases: %w", err)
 	}
-	return ring.New(ring.Options{Leases: leases, Namespace: e.namespace, Controller: controller, Identity: e.podName, Log: b.log}), nil
+	r := ring.New(ring.Options{Leases: leases, Namespace: e.namespace, Controller: controller, Identity: e.podName, Log: b.log})
+	b.observing.metrics.Members(controller, func() int { return len(r.Members()) })
+	return r, nil
 }

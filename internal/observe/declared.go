@@ -68,6 +68,7 @@ const (
 	nameTTLStopped            = "ephor_ttl_rounds_stopped"
 	nameReportsUnsent         = "ephor_reports_unsent"
 	nameReportsUnlistable     = "ephor_reports_unlistable_kinds"
+	nameRingMembers           = "ephor_ring_members"
 	nameOverflow              = "ephor_metric_overflow"
 )
 
@@ -142,6 +143,8 @@ var declared = []Instrument{
 		Help: "resources whose results were not sent to the reports controller, by reason: no reports controller (nobody has taken results away for five minutes), queue full, not written", Query: `sum by (reason) (increase(ephor_reports_unsent_total[1h]))`},
 	{Name: nameReportsUnlistable, Kind: Gauge, Labels: []string{"kind"}, Ours: true,
 		Help: "1 for each kind that policies name and the reports controller may not list, so that reports miss it", Query: `ephor_reports_unlistable_kinds`},
+	{Name: nameRingMembers, Kind: Gauge, Labels: []string{"controller_name"}, Ours: true,
+		Help: "replicas that share the work of the controller, as this one sees them; 0 while it may not work itself"},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }

@@ -50,6 +50,7 @@ type Metrics struct {
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 	ttlWatched   atomic.Pointer[func() []schema.GroupVersionResource]
 	unlistable   atomic.Pointer[func() []string]
+	members      sync.Map // controller → func() int
 }
 
 // PolicyState is a policy with its condition, for kyverno_policy_rule_info_total.
@@ -89,6 +90,7 @@ func NewMetrics(o Options) *Metrics {
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
 	get(nameReportsUnlistable).collect = m.collectUnlistable
+	get(nameRingMembers).collect = m.collectMembers
 	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})
 	return m

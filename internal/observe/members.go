@@ -1,0 +1,15 @@
+package observe
+
+// Members says how many replicas share the work of a controller, as this one sees them; 0 while it may not work itself.
+func (m *Metrics) Members(controller string, count func() int) {
+	if m != nil {
+		m.members.Store(controller, count)
+	}
+}
+
+func (m *Metrics) collectMembers(set func(float64, ...string)) {
+	m.members.Range(func(controller, count any) bool {
+		set(float64(count.(func() int)()), controller.(string))
+		return true
+	})
+}
