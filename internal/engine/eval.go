@@ -42,6 +42,10 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	run := runs.Get().(*runner)
 	defer runs.Put(run)
 	run.ctx, run.in, run.req = ctx, in, in.Request
+	run.rules = 0
+	for i := range in.Selections {
+		run.rules += len(in.Selections[i].Rules)
+	}
 	for i := range in.Selections {
 		run.program(&out, &in.Selections[i])
 	}
@@ -57,6 +61,7 @@ type runner struct {
 	req   *policy.Request // with the object as mutated so far
 	env   jmespath.Env
 	meter budget.Meter
+	rules int // of all selections
 }
 
 var runs = sync.Pool{New: func() any { return new(runner) }}
@@ -98,6 +103,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		}
 		if yield.Status == policy.StatusFail && action == policy.Enforce && rule.AllowExisting && req.Operation == policy.Update {
 			yield = r.preExisting(yield, p, rule)
+		}
+		if out.Results == nil {
+			out.Results = make([]policy.Result, 0, r.rules) // mostly each rule has one
 		}
 		v := record(out, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action, Elapsed: elapsed})
 		switch {
