@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -156,7 +157,8 @@ func TestCleanup(t *testing.T) {
 		t.Run("policies", func(t *testing.T) { cleanupPolicies(t, r) })
 		t.Run("preview", cleanupPreview)
 		t.Run("ttl", func(t *testing.T) { ttlFormats(t, r) })
-		t.Run("propagation", ttlPropagation)
+		t.Run("propagation of ttl", ttlPropagation)
+		t.Run("propagation of policies", policyPropagation)
 	}, "--ttlReconciliationInterval=1s")
 	startCleanup(t, func(r *devcluster.Replica) {
 		t.Run("limit of policies", func(t *testing.T) { cleanupLimit(t, r) })
@@ -184,6 +186,10 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 	if got := names(t, "e2e-cleanup", "batch") + "|" + names(t, "e2e-cleanup-other", "batch"); got != "small unlabelled|" {
 		t.Errorf("left are %s", got)
 	}
+	claim := must(t, "", "get", "clustercleanuppolicy", "everywhere", "-o", `jsonpath={.metadata.annotations.ephor\.dev/cleanup-run}`)
+	if due, who, _ := strings.Cut(claim, " "); who != r.Name || due != "2021-01-01T00:00:00Z" {
+		t.Errorf("the run is claimed by %q", claim)
+	}
 	if page := metricsOf(t, r); value(page, `kyverno_cleanup_controller_deletedobjects_total{deletion_propagation="Background",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_name="everywhere",policy_namespace="-",policy_type="ClusterCleanupPolicy",resource_kind="ConfigMap",resource_namespace="e2e-cleanup"}`) != 1 {
 		t.Error("the metric does not count the deletion")
 	}
@@ -199,6 +205,9 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 		t.Errorf("status %q, last run %q", message, last)
 	}
 	hasEvent(t, "e2e-cleanup", "PolicyError", "failed to clean up the target resource ConfigMap/e2e-cleanup/sizeless: ")
+	if page := metricsOf(t, r); !regexp.MustCompile(`kyverno_cleanup_controller_errors_total\{.*policy_name="own",policy_namespace="e2e-cleanup",policy_type="CleanupPolicy",resource_kind="ConfigMap",resource_namespace="e2e-cleanup"\} [1-9]`).MatchString(page) {
+		t.Error("no metric counts the failure")
+	}
 	if got := names(t, "e2e-cleanup", "batch=own") + "|" + names(t, "e2e-cleanup-other", "batch=own"); got != "sizeless|large" {
 		t.Errorf("left are %s", got)
 	}
@@ -277,37 +286,6 @@ func ttlFormats(t *testing.T, r *devcluster.Replica) {
 		t.Error("the metrics do not tell what was deleted and what is watched")
 	}
 	must(t, "", "delete", "configmap", "-n", "e2e-cleanup", "-l", "cleanup.kyverno.io/ttl")
-}
-
-// The annotation says what becomes of dependents.
-func ttlPropagation(t *testing.T) {
-	for _, policy := range []string{"Foreground", "Background", "Orphan"} {
-		owner := "owner-" + strings.ToLower(policy)
-		must(t, "", "create", "configmap", owner, "-n", "e2e-cleanup")
-		uid := must(t, "", "get", "configmap", owner, "-n", "e2e-cleanup", "-o", "jsonpath={.metadata.uid}")
-		must(t, fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-%s\n  namespace: e2e-cleanup\n  finalizers: [example.com/kept]\n  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: %s, uid: %s, blockOwnerDeletion: true}]\n", owner, owner, uid), "create", "-f", "-")
-		t.Cleanup(func() {
-			_, _ = cluster.Kubectl(context.Background(), nil, "patch", "configmap", "of-"+owner, "-n", "e2e-cleanup", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
-		})
-		must(t, "", "annotate", "configmap", owner, "-n", "e2e-cleanup", "cleanup.kyverno.io/propagation-policy="+policy)
-		must(t, "", "label", "configmap", owner, "-n", "e2e-cleanup", "cleanup.kyverno.io/ttl=2023-07-19")
-		eventually(t, func() error {
-			there := func(name, path string) string {
-				return must(t, "", "get", "configmap", name, "-n", "e2e-cleanup", "--ignore-not-found", "-o", "jsonpath="+path)
-			}
-			got := fmt.Sprintf("owner %s, dependent owned %t, going %t", there(owner, "{.metadata.finalizers[0]}{.metadata.name}"),
-				there("of-"+owner, "{.metadata.ownerReferences[0].uid}") != "", there("of-"+owner, "{.metadata.deletionTimestamp}") != "")
-			want := map[string]string{
-				"Foreground": "owner foregroundDeletionowner-foreground, dependent owned true, going true",
-				"Background": "owner , dependent owned true, going true",
-				"Orphan":     "owner , dependent owned false, going false",
-			}[policy]
-			if got != want {
-				return fmt.Errorf("%s: %s", policy, got)
-			}
-			return nil
-		})
-	}
 }
 
 // A run that would delete more than the limit deletes nothing.
