@@ -37,78 +37,124 @@ var (
 	reportsGVR = schema.GroupVersionResource{Group: "wgpolicyk8s.io", Version: "v1alpha2", Resource: "policyreports"}
 )
 
-// reports measures the first scan: Pods exist, then policies are installed in Audit, until every Pod has its report with
-// all its results.
+// reportsBench is a control plane with Pods, on which the reports controller runs.
+type reportsBench struct {
+	*bench
+	cluster    *devcluster.Cluster
+	config     *rest.Config
+	objects    *dynamic.DynamicClient
+	reports    metadata.Interface
+	audit      *load.Audit
+	controller *devcluster.Replica
+	server     int // process ID of the API server
+}
+
+// reports measures what reports cost: the first scan of Pods that exist when policies are installed in Audit, until every Pod has
+// its report with all its results; Pods that change; a policy that changes; nothing at all; and ten times as many Pods.
 func (b *bench) reports() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Minute)
 	defer cancel()
-	c, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout})
+	g := &reportsBench{bench: b}
+	if err := g.start(ctx); err != nil {
+		return err
+	}
+	defer g.cluster.Stop()
+	for _, part := range []func(context.Context) error{g.firstScan, g.podsChange, g.policyChanges, g.nothing, g.memory} {
+		if err := part(ctx); err != nil {
+			return fmt.Errorf("%w; the controller's log ends with:\n%s", err, g.controller.Tail(10))
+		}
+	}
+	b.print()
+	return nil
+}
+
+func (g *reportsBench) start(ctx context.Context) error {
+	audit, flags, err := load.NewAudit(g.dir, "kyverno")
 	if err != nil {
 		return err
 	}
-	defer c.Stop()
-	ephor, err := c.InstallEphor(ctx)
+	g.audit = audit
+	if g.cluster, err = devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: flags}); err != nil {
+		return err
+	}
+	ephor, err := g.cluster.InstallEphor(ctx)
 	if err != nil {
 		return err
 	}
-	cfg := rest.CopyConfig(c.Config)
-	cfg.QPS = -1
-	if err := makePods(ctx, cfg, reportsPods); err != nil {
+	g.config = rest.CopyConfig(g.cluster.Config)
+	g.config.QPS = -1
+	var err1, err2 error
+	g.objects, err1 = dynamic.NewForConfig(g.config)
+	g.reports, err2 = metadata.NewForConfig(g.config)
+	if err := errors.Join(err1, err2, makePods(ctx, g.config, reportsPods)); err != nil {
 		return err
 	}
 	if _, err := ephor.StartAdmission(ctx); err != nil {
 		return err
 	}
-	controller, err := ephor.Start(ctx, devcluster.Reports)
-	if err != nil {
+	if g.controller, err = ephor.Start(ctx, devcluster.Reports); err != nil {
 		return err
 	}
-	policies, err := b.auditPolicies()
-	if err != nil {
-		return err
-	}
-	server, err := processOf(c.Dir, "kube-apiserver")
-	if err != nil {
-		return err
-	}
-	before, err1 := load.CPUTime(controller.PID())
-	serverBefore, err2 := load.CPUTime(server)
-	if err := errors.Join(err1, err2); err != nil {
-		return err
-	}
+	g.server, err = processOf(g.cluster.Dir, "kube-apiserver")
+	return err
+}
+
+// cost is the CPU time that the controller and the API server use while f runs, and how long it takes.
+func (g *reportsBench) cost(f func() error) (controller, server, took time.Duration, err error) {
+	before, err1 := load.CPUTime(g.controller.PID())
+	serverBefore, err2 := load.CPUTime(g.server)
 	began := time.Now()
-	if _, err := c.Kubectl(ctx, policies, "apply", "-f", "-"); err != nil {
-		return err
-	}
-	applied := time.Since(began)
-	writes, err := awaitReports(ctx, cfg, reportsPods)
+	err = f()
+	took = time.Since(began)
+	after, err3 := load.CPUTime(g.controller.PID())
+	serverAfter, err4 := load.CPUTime(g.server)
+	return after - before, serverAfter - serverBefore, took, errors.Join(err, err1, err2, err3, err4)
+}
+
+// firstScan installs the policies.
+func (g *reportsBench) firstScan(ctx context.Context) error {
+	policies, err := g.auditPolicies()
 	if err != nil {
-		return fmt.Errorf("%w; the controller's log ends with:\n%s", err, controller.Tail(10))
-	}
-	took := time.Since(began)
-	after, err1 := load.CPUTime(controller.PID())
-	serverAfter, err2 := load.CPUTime(server)
-	peak, err3 := peakMB(controller.PID())
-	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	fmt.Printf("%d Pods, 18 policies (applied in %.1f s):\n", reportsPods, applied.Seconds())
-	for _, r := range []struct {
-		name          string
-		value, target float64
-	}{
-		{"every report is there, s", took.Seconds(), reportsSeconds},
-		{"CPU of the controller, s", (after - before).Seconds(), reportsCPU},
-		{"its peak memory, MB", peak, reportsMB},
-		{"CPU of the API server, s", (serverAfter - serverBefore).Seconds(), reportsServerCPU},
-		{"writes per report", writes, reportsWrites},
-	} {
-		verdict := "ok"
-		if r.value > r.target {
-			verdict = "MISS"
+	var writes float64
+	cpu, server, took, err := g.cost(func() (err error) {
+		if _, err := g.cluster.Kubectl(ctx, policies, "apply", "-f", "-"); err != nil {
+			return err
 		}
-		fmt.Printf("%-28s %8.2f  (target %6.2f)  %s\n", r.name, r.value, r.target, verdict)
+		writes, err = g.awaitReports(ctx, reportsPods)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	peak, err := peakMB(g.controller.PID())
+	if err != nil {
+		return err
+	}
+	g.row(fmt.Sprintf("first scan, %d Pods, 18 policies: every report is there", reportsPods), "s", took.Seconds(), reportsSeconds)
+	g.row("first scan: CPU of the controller", "s", cpu.Seconds(), reportsCPU)
+	g.row("first scan: its peak memory", "MB", peak, reportsMB)
+	g.row("first scan: CPU of the API server", "s", server.Seconds(), reportsServerCPU)
+	g.row("first scan: writes per report", "", writes, reportsWrites)
+	return g.stored(ctx)
+}
+
+// stored tells how much the reports take in etcd.
+func (g *reportsBench) stored(ctx context.Context) error {
+	list, err := g.objects.Resource(reportsGVR).List(ctx, metav1.ListOptions{Limit: 100})
+	if err != nil {
+		return err
+	}
+	bytes := 0
+	for i := range list.Items {
+		text, err := list.Items[i].MarshalJSON() // custom resources are stored as JSON
+		if err != nil {
+			return err
+		}
+		bytes += len(text)
+	}
+	fmt.Printf("a report takes %d bytes in etcd, %d of them %.1f MB\n", bytes/len(list.Items), reportsPods, float64(bytes/len(list.Items)*reportsPods)/1e6)
 	return nil
 }
 
@@ -125,21 +171,13 @@ func makePods(ctx context.Context, cfg *rest.Config, n int) error {
 			return err
 		}
 	}
-	security := map[string]any{"allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": map[string]any{"drop": []any{"ALL"}}}
 	errs := make([]error, 8)
 	var running sync.WaitGroup
 	for worker := range errs {
 		running.Go(func() {
 			for i := worker; i < n && errs[worker] == nil; i += len(errs) {
-				ns := fmt.Sprint("bench-", i%10)
-				pod := &unstructured.Unstructured{Object: map[string]any{
-					"apiVersion": "v1", "kind": "Pod",
-					"metadata": map[string]any{"name": fmt.Sprint("pod-", i), "namespace": ns, "labels": map[string]any{"team": fmt.Sprint("t", i%7)}},
-					"spec": map[string]any{
-						"hostNetwork": i%50 == 0, "automountServiceAccountToken": false, "serviceAccountName": "default",
-						"containers": []any{map[string]any{"name": "web", "image": "registry.example.com/web:1", "securityContext": security}},
-					},
-				}}
+				pod := &unstructured.Unstructured{Object: benchPod(i)}
+				ns := pod.GetNamespace()
 				for try := range 50 {
 					if _, errs[worker] = client.Resource(podsGVR).Namespace(ns).Create(ctx, pod, metav1.CreateOptions{}); errs[worker] == nil || try > 0 && ctx.Err() != nil {
 						break
@@ -151,6 +189,19 @@ func makePods(ctx context.Context, cfg *rest.Config, n int) error {
 	}
 	running.Wait()
 	return errors.Join(errs...)
+}
+
+// benchPod is the Pod of a number; each fiftieth shares the network of its node.
+func benchPod(i int) object {
+	security := object{"allowPrivilegeEscalation": false, "runAsNonRoot": true, "capabilities": object{"drop": []any{"ALL"}}}
+	return object{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": object{"name": fmt.Sprint("pod-", i), "namespace": fmt.Sprint("bench-", i%10), "labels": object{"team": fmt.Sprint("t", i%7)}},
+		"spec": object{
+			"hostNetwork": i%50 == 0, "automountServiceAccountToken": false, "serviceAccountName": "default",
+			"containers": []any{object{"name": "web", "image": "registry.example.com/web:1", "securityContext": security}},
+		},
+	}
 }
 
 // auditPolicies are the policies of examples/pod-security with the action Audit.
@@ -170,14 +221,10 @@ func (b *bench) auditPolicies() ([]byte, error) {
 	return []byte(all.String()), nil
 }
 
-// awaitReports waits until there are n reports that nobody writes any longer, and returns how often each was written.
-func awaitReports(ctx context.Context, cfg *rest.Config, n int) (float64, error) {
-	client, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return 0, err
-	}
+// awaitReports waits until there are n reports, and returns how often each was written.
+func (g *reportsBench) awaitReports(ctx context.Context, n int) (float64, error) {
 	for ; ; time.Sleep(200 * time.Millisecond) {
-		one, err := client.Resource(reportsGVR).List(ctx, metav1.ListOptions{Limit: 1})
+		one, err := g.reports.Resource(reportsGVR).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return 0, err
 		}
@@ -185,16 +232,20 @@ func awaitReports(ctx context.Context, cfg *rest.Config, n int) (float64, error)
 			break
 		}
 	}
-	// Each write of content raises the generation.
-	writes := int64(0)
-	list, err := client.Resource(reportsGVR).List(ctx, metav1.ListOptions{})
+	writes, all, err := g.generations(ctx)
+	return float64(writes) / float64(all), err
+}
+
+// generations are how often all reports were written with other content, and how many there are.
+func (g *reportsBench) generations(ctx context.Context) (writes int64, reports int, err error) {
+	list, err := g.reports.Resource(reportsGVR).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	for i := range list.Items {
 		writes += list.Items[i].Generation
 	}
-	return float64(writes) / float64(len(list.Items)), nil
+	return writes, len(list.Items), nil
 }
 
 // processOf finds a process of the control plane whose files are in dir.

@@ -60,7 +60,7 @@ type Options struct {
 	Told   func(*policy.Outcome)
 	// Unlistable is told of a kind that cannot be scanned, with the policies that name it; nil for nobody.
 	Unlistable func(programs []*policy.Program, kind schema.GroupVersionKind, err error)
-	// Omitted is told that Omissions may give something else, for other reasons than a change of the Catalog; nil for nobody.
+	// Omitted is told that Omissions may give something else; nil for nobody.
 	Omitted func()
 
 	// Workers judge at once, Interval is how often all is judged again.
@@ -200,6 +200,9 @@ func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
 		}
 	}
 	s.mu.Unlock()
+	if s.o.Omitted != nil {
+		s.o.Omitted()
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ephor-dev/ephor/bench/load"
+)
+
+// What changes after the first scan, and what that may take.
+const (
+	reportsChanged = 500
+	reportsIdle    = 5 * time.Minute
+	// A resource is looked at two seconds after it changed, so that a few changes in a row are one.
+	reportsChangeSeconds = 30
+	reportsPolicySeconds = 60
+)
+
+// podsChange gives Pods an annotation that a policy refuses, so that their reports change.
+func (g *reportsBench) podsChange(ctx context.Context) error {
+	before, all, err := g.generations(ctx)
+	if err != nil {
+		return err
+	}
+	const patch = `{"metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/web":"unconfined"}}}`
+	cpu, _, took, err := g.cost(func() error {
+		errs := make([]error, 8)
+		var running sync.WaitGroup
+		for worker := range errs {
+			running.Go(func() {
+				for i := worker; i < reportsChanged && errs[worker] == nil; i += len(errs) {
+					pods := g.objects.Resource(podsGVR).Namespace(fmt.Sprint("bench-", i%10))
+					_, errs[worker] = pods.Patch(ctx, fmt.Sprint("pod-", i), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+				}
+			})
+		}
+		running.Wait()
+		return errors.Join(append(errs, g.awaitWrites(ctx, before+reportsChanged))...)
+	})
+	if err != nil {
+		return err
+	}
+	after, _, err := g.generations(ctx)
+	if err != nil {
+		return err
+	}
+	g.row(fmt.Sprintf("%d Pods change: their reports say it", reportsChanged), "s", took.Seconds(), reportsChangeSeconds)
+	g.row("Pods change: writes per report that changes", "", float64(after-before)/reportsChanged, reportsWrites)
+	fmt.Printf("%d of %d Pods change: %.1f s CPU of the controller\n", reportsChanged, all, cpu.Seconds())
+	return nil
+}
+
+// awaitWrites waits until reports were written that often, for all that may come a moment longer.
+func (g *reportsBench) awaitWrites(ctx context.Context, n int64) error {
+	for ; ; time.Sleep(200 * time.Millisecond) {
+		writes, _, err := g.generations(ctx)
+		if err != nil || writes >= n {
+			return err
+		}
+	}
+}
+
+// policyChanges changes the message of one policy, which some Pods violate: only its results are found again, and only the
+// reports that hold that message are written.
+func (g *reportsBench) policyChanges(ctx context.Context) error {
+	const name = "disallow-host-namespaces"
+	violating := int64(reportsPods / 50)
+	before, _, err := g.generations(ctx)
+	if err != nil {
+		return err
+	}
+	counted, err := g.results()
+	if err != nil {
+		return err
+	}
+	policies, err := g.auditPolicies()
+	if err != nil {
+		return err
+	}
+	var changed string
+	for _, p := range strings.Split(string(policies), "---\n") {
+		if strings.Contains(p, "name: "+name+"\n") {
+			changed = strings.Replace(p, "message: >-", "message: >-\n        Changed.", 1)
+		}
+	}
+	cpu, server, took, err := g.cost(func() error {
+		if _, err := g.cluster.Kubectl(ctx, []byte(changed), "apply", "-f", "-"); err != nil {
+			return err
+		}
+		for ; ; time.Sleep(200 * time.Millisecond) {
+			now, err := g.results()
+			if err != nil {
+				return err
+			}
+			if now[name]-counted[name] >= reportsPods {
+				return g.awaitWrites(ctx, before+violating)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	after, _, err1 := g.generations(ctx)
+	now, err2 := g.results()
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	others := 0.0
+	for policy, n := range now {
+		if policy != name {
+			others += n - counted[policy]
+		}
+	}
+	g.row("a policy changes: its results are found again", "s", took.Seconds(), reportsPolicySeconds)
+	g.row("a policy changes: results of others found again", "", others, 0)
+	g.row("a policy changes: writes per report that changes", "", float64(after-before)/float64(violating), reportsWrites)
+	fmt.Printf("a policy changes: %.1f s CPU of the controller, %.1f s of the API server\n", cpu.Seconds(), server.Seconds())
+	return nil
+}
+
+// results are how many results scans have found, by policy.
+func (g *reportsBench) results() (map[string]float64, error) {
+	resp, err := http.Get("http://" + g.controller.MetricsAddr + "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	out := map[string]float64{}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		_, rest, found := strings.Cut(line, `policy_name="`)
+		if !found || !strings.HasPrefix(line, "kyverno_policy_results_total{") {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, `"`)
+		n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return nil, err
+		}
+		out[name] += n
+	}
+	return out, lines.Err()
+}
+
+// nothing waits, and counts what the controller writes meanwhile, but for its Leases. SHORT=1 waits a tenth as long.
+func (g *reportsBench) nothing(ctx context.Context) error {
+	idle := reportsIdle
+	if os.Getenv("SHORT") != "" {
+		idle /= 10
+	}
+	time.Sleep(10 * time.Second) // events of what was before are written
+	if _, err := g.audit.Next(); err != nil {
+		return err
+	}
+	cpu, _, _, err := g.cost(func() error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(idle):
+			return nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	asked, err := g.audit.Next()
+	if err != nil {
+		return err
+	}
+	g.row(fmt.Sprintf("nothing for %s: writes besides Leases", idle), "", float64(len(reportWrites(asked))), 0)
+	fmt.Printf("nothing for %s: %.2f s CPU of the controller\n", idle, cpu.Seconds())
+	return nil
+}
+
+// reportWrites are the writes of the reports controller, but for its Leases.
+func reportWrites(asked []load.Asked) []load.Asked {
+	var out []load.Asked
+	for _, a := range asked {
+		switch a.Verb {
+		case "create", "update", "patch", "delete", "deletecollection":
+			if strings.HasSuffix(a.User.Username, "reports-controller") && a.ObjectRef.Resource != "leases" {
+				out = append(out, a)
+				fmt.Println("while nothing happens:", a.What(), a.ObjectRef.Namespace+"/"+a.ObjectRef.Name)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+func againPolicy(name, ns, label string) string {
+	return strings.NewReplacer("NAME", name, "NS", ns, "LABEL", label).Replace(`---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: NAME}
+spec:
+  rules:
+  - name: label
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [NS]}}]}
+    validate: {pattern: {metadata: {labels: {LABEL: "?*"}}}}
+`)
+}
+
+// A resource is judged again when it or a policy changes, and then by that policy alone; or when an annotation asks for it.
+func TestJudgedAgain(t *testing.T) {
+	const ns, objects = "report-again", 6
+	namespace(t, ns)
+	cluster.Must(t, "", "delete", "configmap", "kube-root-ca.crt", "-n", ns, "--ignore-not-found")
+	for i := range objects - 1 { // and the one that every Namespace has
+		cluster.Must(t, configMap(ns, fmt.Sprint("c", i), "a: b"), "apply", "-f", "-")
+	}
+	r := cluster.Start(t, devcluster.Reports)
+	apply(t, againPolicy("again-one", ns, "a")+againPolicy("again-two", ns, "a"))
+	times := func(one, two int) {
+		t.Helper()
+		suite.Until(t, fmt.Sprintf("the policies have given %d and %d results", one, two), func() error {
+			if a, b := judged(t, r.MetricsAddr, "again-one"), judged(t, r.MetricsAddr, "again-two"); a != one || b != two {
+				return fmt.Errorf("%d and %d", a, b)
+			}
+			return nil
+		})
+	}
+	times(objects, objects)
+	says(t, ns, "c0", "again-two", "label", "pass")
+	version := func(name string) string { return reportOf(t, ns, "ConfigMap", name).ResourceVersion }
+
+	apply(t, againPolicy("again-two", ns, "other"))
+	says(t, ns, "c0", "again-two", "label", "fail")
+	times(objects, 2*objects)
+
+	cluster.Must(t, "", "label", "configmap", "c1", "-n", ns, "other=x")
+	says(t, ns, "c1", "again-two", "label", "pass")
+	times(objects+1, 2*objects+1)
+
+	before := version("c2")
+	cluster.Must(t, "", "annotate", "clusterpolicy", "again-one", "ephor.dev/rescan=now")
+	times(2*objects+1, 2*objects+1)
+	cluster.Must(t, "", "annotate", "namespace", ns, "ephor.dev/rescan=now")
+	times(3*objects+1, 3*objects+1)
+	if now := version("c2"); now != before {
+		t.Errorf("a report that says the same was written again: version %s, then %s", before, now)
+	}
+	// A status is no change, and nothing is judged without news.
+	time.Sleep(3 * time.Second)
+	times(3*objects+1, 3*objects+1)
+}
+
+// All is judged again once in an interval.
+func TestInterval(t *testing.T) {
+	const ns = "report-interval"
+	namespace(t, ns)
+	cluster.Must(t, configMap(ns, "subject", ""), "apply", "-f", "-")
+	r := cluster.Start(t, devcluster.Reports, "--backgroundScanInterval=3s")
+	apply(t, againPolicy("interval", ns, "a"))
+	suite.Until(t, "it was judged three times", func() error {
+		if n := judged(t, r.MetricsAddr, "interval"); n < 3*2 { // with the ConfigMap that every Namespace has
+			return fmt.Errorf("%d results", n)
+		}
+		return nil
+	})
+	if r := reportOf(t, ns, "ConfigMap", "subject"); r.Generation != 1 {
+		t.Errorf("the report was written %d times", r.Generation)
+	}
+}
+
+// What scans leave out is in the policy's status and among the metrics.
+func TestLeftOut(t *testing.T) {
+	r := cluster.Start(t, devcluster.Reports)
+	// A policy that was stored before it was reviewed: with background on, a rule may not ask for the user.
+	apply(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: left-out}
+spec:
+  rules:
+  - name: secret
+    match: {any: [{resources: {kinds: [Secret]}}]}
+    validate: {pattern: {metadata: {name: "?*"}}}
+  - name: exec
+    match: {any: [{resources: {kinds: [Pod/exec]}}]}
+    validate: {pattern: {metadata: {name: "?*"}}}
+  - name: deletion
+    match: {any: [{resources: {kinds: [ConfigMap], operations: [DELETE]}}]}
+    validate: {deny: {}}
+`)
+	want := `exec| it is about sub-resources, deletion| it is about other operations, |v1/Secret secrets is forbidden`
+	suite.Until(t, "the status names it", func() error {
+		got := cluster.Must(t, "", "get", "clusterpolicy", "left-out", "-o", `jsonpath={range .status.backgroundScan.notScanned[*]}{.rule}|{.kind} {.reason}, {end}`)
+		for _, part := range strings.Split(want, ", ") {
+			if !strings.Contains(got, part) {
+				return fmt.Errorf("it says %q", got)
+			}
+		}
+		return nil
+	})
+	if ready := cluster.Must(t, "", "get", "clusterpolicy", "left-out", "-o", "jsonpath={.status.conditions[*].type}{.status.rulecount.validate}"); ready != "Ready3" {
+		t.Errorf("the rest of the status is %q", ready)
+	}
+	if page := metrics(t, r.MetricsAddr); !strings.Contains(page, `ephor_reports_unlistable_kinds{kind="Secret"`) {
+		t.Error("no metric tells of the kind")
+	}
+	cluster.Must(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: left-out}
+spec:
+  rules:
+  - name: config
+    match: {any: [{resources: {kinds: [ConfigMap], names: [none]}}]}
+    validate: {pattern: {metadata: {name: "?*"}}}
+`, "apply", "-f", "-")
+	suite.Until(t, "the status says nothing any longer", func() error {
+		if got := cluster.Must(t, "", "get", "clusterpolicy", "left-out", "-o", "jsonpath={.status.backgroundScan}"); got != "" {
+			return fmt.Errorf("it says %s", got)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,113 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// crowd makes objects in a Namespace, a third of which violate again's policies.
+func crowd(t *testing.T, ns string, n int) {
+	t.Helper()
+	var objects strings.Builder
+	for i := range n {
+		labels := "a: b"
+		if i%3 == 0 {
+			labels = ""
+		}
+		objects.WriteString(configMap(ns, fmt.Sprint("c", i), labels))
+	}
+	cluster.Must(t, objects.String(), "create", "-f", "-")
+}
+
+// Killed again and again during the first scan, the controller leaves reports that are complete and right.
+func TestKilledDuringTheFirstScan(t *testing.T) {
+	const ns, n = "report-kills", 300
+	namespace(t, ns)
+	crowd(t, ns, n)
+	// So slow that it does not come to an end before it is killed.
+	slow := []string{"--clientRateLimitQPS=20", "--clientRateLimitBurst=20", "--backgroundScanWorkers=1"}
+	r := cluster.Start(t, devcluster.Reports, slow...)
+	apply(t, againPolicy("kills", ns, "a"))
+	seen := func() (reports, right int) {
+		text := cluster.Must(t, "", "get", "polr", "-n", ns, "-o", `jsonpath={range .items[*]}{.scope.name} {.summary.pass} {.summary.fail} {.results[*].policy}{"\n"}{end}`)
+		for line := range strings.Lines(text) {
+			var name, policy string
+			var i, pass, fail int
+			if _, err := fmt.Sscan(line, &name, &pass, &fail, &policy); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Sscanf(name, "c%d", &i); err != nil {
+				continue // the ConfigMap that every Namespace has
+			}
+			reports++
+			if violates := i%3 == 0; policy == "kills" && violates == (fail == 1) && violates == (pass == 0) {
+				right++
+			}
+		}
+		return reports, right
+	}
+	for range 3 {
+		time.Sleep(5 * time.Second)
+		if reports, _ := seen(); reports >= n {
+			t.Errorf("the scan was over before the controller was killed")
+		}
+		r.Kill()
+		r = cluster.Start(t, devcluster.Reports, slow...)
+	}
+	suite.Stop(t, r)
+	cluster.Start(t, devcluster.Reports)
+	suite.Until(t, "the reports are complete and right", func() error {
+		if reports, right := seen(); reports != n || right != n {
+			return fmt.Errorf("there are %d, %d of them right", reports, right)
+		}
+		return nil
+	})
+	// By hand: deleted and edited ones are put right.
+	names := strings.Fields(cluster.Must(t, "", "get", "polr", "-n", ns, "-o", "jsonpath={.items[*].metadata.name}"))
+	cluster.Must(t, "", append([]string{"delete", "polr", "-n", ns}, names[:20]...)...)
+	for _, name := range names[20:25] {
+		cluster.Must(t, "", "patch", "polr", name, "-n", ns, "--type=merge", "-p", `{"summary":{"fail":9},"results":[]}`)
+	}
+	suite.Until(t, "the reports are complete and right again", func() error {
+		if reports, right := seen(); reports != n || right != n {
+			return fmt.Errorf("there are %d, %d of them right", reports, right)
+		}
+		return nil
+	})
+}
+
+// A Namespace that is deleted while it is scanned leaves nothing behind.
+func TestNamespaceDeletedDuringTheScan(t *testing.T) {
+	const ns, n = "report-deleted", 200
+	namespace(t, ns)
+	crowd(t, ns, n)
+	r := cluster.Start(t, devcluster.Reports, "--clientRateLimitQPS=40", "--clientRateLimitBurst=40")
+	apply(t, againPolicy("deleted", ns, "a"))
+	suite.Until(t, "the scan has begun", func() error {
+		if reportOf(t, ns, "ConfigMap", "c1") == nil && reportOf(t, ns, "ConfigMap", "c0") == nil {
+			return fmt.Errorf("there is no report")
+		}
+		return nil
+	})
+	cluster.Must(t, "", "delete", "namespace", ns, "--wait=false")
+	// The development control plane may run without the controller that empties Namespaces: their objects go as theirs do.
+	if _, err := cluster.Try(t, "", "delete", "configmaps", "-n", ns, "--all", "--wait=false"); err != nil {
+		t.Log(err)
+	}
+	suite.Until(t, "no report is left", func() error {
+		if got := strings.TrimSpace(cluster.Must(t, "", "get", "policyreports,ephemeralreports", "-n", ns, "-o", "name")); got != "" {
+			return fmt.Errorf("there are %d", len(strings.Split(got, "\n")))
+		}
+		return nil
+	})
+	time.Sleep(3 * time.Second)
+	gone(t, ns)
+	if n := suite.Logged(r, "result not reported"); n > 0 {
+		t.Errorf("%d lines of the log complain about it", n)
+	}
+}

@@ -1,0 +1,142 @@
+package reports
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/config/crds"
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
+
+// One control plane with one admission controller serves all tests of the package; each starts the reports controllers that it is
+// about.
+var cluster suite.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Setup: func(ctx context.Context) error {
+		for _, name := range crds.Names() {
+			if strings.HasPrefix(name, "openreports.io_") {
+				if _, err := cluster.Kubectl(ctx, crds.File(name), "apply", "--server-side", "-f", "-"); err != nil {
+					return err
+				}
+			}
+		}
+		_, err := cluster.Ephor.StartAdmission(ctx)
+		return err
+	}}))
+}
+
+// namespace makes a Namespace for a test and deletes it when the test ends.
+func namespace(t *testing.T, name string) {
+	t.Helper()
+	cluster.Must(t, "", "create", "namespace", name)
+	t.Cleanup(func() {
+		if _, err := cluster.Try(t, "", "delete", "namespace", name, "--ignore-not-found", "--wait=false"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// apply applies policies, waits until all are Ready, and deletes them when the test ends.
+func apply(t *testing.T, policies string) {
+	t.Helper()
+	cluster.Apply(t, policies)
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicies", "--all")
+}
+
+// configMap is a ConfigMap with labels, as in "team: a".
+func configMap(ns, name, labels string) string {
+	return "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: " + ns + ", labels: {" + labels + "}}\n"
+}
+
+// reportOf is the report about an object of the kind, nil when there is none.
+func reportOf(t *testing.T, ns, kind, name string) *policyreport.PolicyReport {
+	t.Helper()
+	args := []string{"get", "policyreports", "-n", ns, "-o", "json"}
+	if ns == "" {
+		args = []string{"get", "clusterpolicyreports", "-o", "json"}
+	}
+	var list policyreport.PolicyReportList // the other kind holds the same
+	if err := json.Unmarshal([]byte(cluster.Must(t, "", args...)), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		if s := list.Items[i].Scope; s != nil && s.Kind == kind && s.Name == name {
+			return &list.Items[i]
+		}
+	}
+	return nil
+}
+
+// result is what a report says of a rule, as in "fail"; empty when it says nothing.
+func result(r *policyreport.PolicyReport, policy, rule string) string {
+	if r != nil {
+		for i := range r.Results {
+			if r.Results[i].Policy == policy && r.Results[i].Rule == rule {
+				return string(r.Results[i].Result)
+			}
+		}
+	}
+	return ""
+}
+
+// says waits until the report about a ConfigMap says that of a rule; "" for nothing.
+func says(t *testing.T, ns, name, policy, rule, want string) {
+	t.Helper()
+	suite.Until(t, fmt.Sprintf("the report about %s/%s says %q of %s/%s", ns, name, want, policy, rule), func() error {
+		if got := result(reportOf(t, ns, "ConfigMap", name), policy, rule); got != want {
+			return fmt.Errorf("it says %q", got)
+		}
+		return nil
+	})
+}
+
+// judged counts the results that scans of a replica have found by a policy.
+func judged(t *testing.T, metricsAddr, policy string) int {
+	t.Helper()
+	n := 0
+	for line := range strings.Lines(metrics(t, metricsAddr)) {
+		if strings.HasPrefix(line, "kyverno_policy_results_total{") && strings.Contains(line, `policy_name="`+policy+`"`) && strings.Contains(line, `"background_scan"`) {
+			v, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += int(v)
+		}
+	}
+	return n
+}
+
+// gone waits until no report is left in a Namespace.
+func gone(t *testing.T, ns string) {
+	t.Helper()
+	suite.Until(t, "no report is left", func() error {
+		if left := strings.TrimSpace(cluster.Must(t, "", "get", "policyreports,ephemeralreports", "-n", ns, "-o", "name")); left != "" {
+			return fmt.Errorf("there are\n%s", left)
+		}
+		return nil
+	})
+}
+
+// metrics is the page of a replica.
+func metrics(t *testing.T, addr string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 32<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

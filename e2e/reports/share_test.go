@@ -1,0 +1,75 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// Three replicas share the namespaces, each report is written once, and when one dies the others take its share within 30 seconds.
+func TestReplicasShareNamespaces(t *testing.T) {
+	const spaces = 12
+	var objects strings.Builder
+	var names []string
+	for i := range spaces {
+		ns := fmt.Sprint("report-share-", i)
+		names = append(names, ns)
+		namespace(t, ns)
+		objects.WriteString(configMap(ns, "subject", ""))
+	}
+	cluster.Must(t, objects.String(), "apply", "-f", "-")
+	replicas := []*devcluster.Replica{cluster.Start(t, devcluster.Reports), cluster.Start(t, devcluster.Reports), cluster.Start(t, devcluster.Reports)}
+	for _, r := range replicas {
+		suite.Until(t, r.Name+" shares with two others", func() error {
+			if suite.Logged(r, "the work is shared", "-1", "-2", "-3") == 0 {
+				return fmt.Errorf("its log ends with\n%s", r.Tail(5))
+			}
+			return nil
+		})
+	}
+	time.Sleep(15 * time.Second) // what is gained late in the ring is worked for only after it has settled
+	apply(t, strings.Replace(againPolicy("shared", "report-share-*", "team"), "namespaces: [", "names: [subject], namespaces: [", 1))
+	all := func(want string) func() error {
+		return func() error {
+			for _, ns := range names {
+				if got := result(reportOf(t, ns, "ConfigMap", "subject"), "shared", "label"); got != want {
+					return fmt.Errorf("the report of %s says %q", ns, got)
+				}
+			}
+			return nil
+		}
+	}
+	suite.Until(t, "all is reported", all("fail"))
+	total, working := 0, 0
+	for _, r := range replicas {
+		n := judged(t, r.MetricsAddr, "shared")
+		t.Logf("%s has judged %d", r.Name, n)
+		if total += n; n > 0 {
+			working++
+		}
+	}
+	if total != spaces || working < 2 {
+		t.Errorf("%d replicas judged %d times, there are %d objects", working, total, spaces)
+	}
+	for _, ns := range names {
+		if r := reportOf(t, ns, "ConfigMap", "subject"); r.Generation != 1 {
+			t.Errorf("the report in %s was written %d times", ns, r.Generation)
+		}
+	}
+
+	replicas[0].Kill()
+	killed := time.Now()
+	for _, ns := range names {
+		cluster.Must(t, "", "label", "configmap", "subject", "-n", ns, "team=a")
+	}
+	suite.Until(t, "the others have taken over", all("pass"))
+	if took := time.Since(killed); took > 30*time.Second {
+		t.Errorf("the share of a dead replica was moved after %s", took)
+	} else {
+		t.Logf("the share of a dead replica was moved after %s", took.Round(time.Second))
+	}
+}
