@@ -62,7 +62,7 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 		return err
 	}
 	for range attempts {
-		t.sources = w.newSourceReads(t.rule)
+		t.sources = w.newSourceReads(t)
 		copied, err := w.generateOnce(ctx, t, req)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		return err
 	}
 	triggers := triggersOf(copies)
-	t.reads = w.newReads(triggers)
+	t.reads, t.follows = w.newReads(triggers), object
 	errs := make([]error, len(triggers))
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup

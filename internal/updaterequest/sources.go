@@ -141,15 +141,24 @@ type sourceReads struct {
 	root    world.Root
 	sources *sources
 	older   bool // what was read a moment ago is good enough
+	// followed is the source whose change is followed, as it was read for that: when it changes again all copies that are there
+	// follow again. Without UID.
+	followed policy.Source
+	content  map[string]any
 
 	mu   sync.Mutex
 	read map[policy.Source]map[string]any // what was read; without content where it was listed
 }
 
-// newSourceReads are the reads of a rule. One that makes something else than copies may read sources for other reasons, too, and
-// reads them as they are now.
-func (w *Worker) newSourceReads(r *policy.Rule) *sourceReads {
-	return &sourceReads{root: w.Root, sources: w.sources, older: copiesAll(r), read: map[policy.Source]map[string]any{}}
+// newSourceReads are the reads of a task. A rule that makes something else than copies may read sources for other reasons, too,
+// and reads them as they are now.
+func (w *Worker) newSourceReads(t *task) *sourceReads {
+	r := &sourceReads{root: w.Root, sources: w.sources, older: copiesAll(t.rule), read: map[policy.Source]map[string]any{}}
+	if o := t.follows; o != nil {
+		r.followed = policy.Source{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+		r.content = o.Object
+	}
+	return r
 }
 
 // For implements world.Root.
@@ -179,6 +188,9 @@ type sourceObjects struct {
 // Get implements world.Objects. Only what was copied before is kept: what else a rule reads is as it is now.
 func (o sourceObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
 	key := policy.Source{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
+	if o.reads.content != nil && key == o.reads.followed && o.reach.Allows(namespace) {
+		return o.reads.content, nil
+	}
 	if o.reads.older && o.reach.Allows(namespace) {
 		if object := o.reads.sources.get(key); object != nil {
 			o.reads.note(key, object)
@@ -250,8 +262,8 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 		source := from
 		source.UID = ""
 		before := r.version(source)
-		if before == "" {
-			continue // it was not read here
+		if before == "" || source == r.followed {
+			continue // it was not read here, or its next change is followed
 		}
 		now, err := r.sources.version(ctx, source)
 		switch {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -66,7 +67,7 @@ func TestOutdatedSources(t *testing.T) {
 	copies := &policy.Rule{Outputs: []policy.Output{{Copy: true}}}
 	read := func(r *policy.Rule) *sourceReads {
 		t.Helper()
-		reads := w.newSourceReads(r)
+		reads := w.newSourceReads(&task{rule: r})
 		if _, err := reads.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source"); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func TestOutdatedSources(t *testing.T) {
 	if at.reads != 2 {
 		t.Error("a rule that does not only copy reads what is old")
 	}
-	if reads := w.newSourceReads(copies); true {
+	if reads := w.newSourceReads(&task{rule: copies}); true {
 		_, _ = reads.For(world.InNamespace("team")).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
 		if at.reads != 3 {
 			t.Error("what the whole cluster may read is handed to a namespace")
@@ -103,8 +104,16 @@ func TestOutdatedSources(t *testing.T) {
 	cluster.set("3")
 	check(reads, false)
 
+	// Who follows a change reads the source once; the next change is followed anew.
+	follower := w.newSourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
+	got, err := follower.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
+	if err != nil || follower.content == nil || value.JSON(got) != value.JSON(follower.content) {
+		t.Errorf("the followed source is %v, %v", got, err)
+	}
+	check(follower, false)
+
 	cluster.version.Store(nil)
-	_, err := read(copies).outdated(t.Context(), []policy.Source{source})
+	_, err = read(copies).outdated(t.Context(), []policy.Source{source})
 	if gone := (sourceGoneError{}); !errors.As(err, &gone) || gone.source != source {
 		t.Errorf("deleted: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -302,9 +303,10 @@ type task struct {
 	waited  time.Duration // since the UpdateRequest was first seen
 	hops    int           // how many writes of ours in a row led here
 	reads   *reads
-	sources *sourceReads            // what a synchronized rule reads
-	made    bool                    // what is generated is most likely there already
-	lapsed  []kyvernov2.RuleContext // what was under way when the authority to work for it ended
+	sources *sourceReads               // what a synchronized rule reads
+	follows *unstructured.Unstructured // the source whose change is followed
+	made    bool                       // what is generated is most likely there already
+	lapsed  []kyvernov2.RuleContext    // what was under way when the authority to work for it ended
 }
 
 // notYetError says what has to be waited for.
