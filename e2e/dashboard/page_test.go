@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/e2e/browser"
 	"github.com/ephor-dev/ephor/internal/dashboard"
 )
 
-// open starts a browser and opens the page. Without a browser the test is skipped, unless EPHOR_UI says that there has to be one.
+// open starts a browser and opens the page. Without a browser the test is skipped, unless EPHOR_UI says that there is one.
 func open(t *testing.T, url string) *browser.Browser {
 	t.Helper()
 	if err := browser.Available(); err != nil && os.Getenv("EPHOR_UI") == "" {
@@ -24,7 +23,8 @@ func open(t *testing.T, url string) *browser.Browser {
 	return b
 }
 
-const loaded = `return document.querySelector("#results tbody tr, #results .empty") !== null && !document.querySelector("#content").hidden`
+// loaded tells that the page shows what it was asked for last.
+const loaded = `return document.querySelector("#main").getAttribute("aria-busy") === "false" && !document.querySelector("#content").hidden`
 
 // calm fails the test when the page made the browser complain: a mistake in a script, or something that the
 // Content-Security-Policy refuses.
@@ -41,90 +41,157 @@ entries:
 	}
 }
 
-// shop is a cluster that a team is about to put in order.
-func shop() (before, after []any) {
-	policies := []struct{ name, rule, severity, message string }{
-		{"disallow-privileged-containers", "privileged-containers", "high", "validation error: Privileged mode is disallowed. The fields spec.containers[*].securityContext.privileged and " +
-			"spec.initContainers[*].securityContext.privileged must be unset or set to `false`. rule privileged-containers failed at path /spec/containers/0/securityContext/privileged/"},
-		{"disallow-latest-tag", "validate-image-tag", "medium", "validation error: Using a mutable image tag e.g. 'latest' is not allowed. rule validate-image-tag failed at path /spec/containers/0/image/"},
-		{"require-requests-limits", "validate-resources", "medium", "validation error: CPU and memory resource requests and memory limits are required for containers. rule validate-resources failed at path /spec/containers/0/resources/limits/"},
-		{"require-labels", "check-for-labels", "low", "validation error: The label `app.kubernetes.io/name` is required. rule check-for-labels failed at path /metadata/labels/app.kubernetes.io/name/"},
-		{"require-run-as-nonroot", "run-as-non-root", "high", "validation error: Running as root is not allowed. rule run-as-non-root failed at path /spec/securityContext/runAsNonRoot/"},
-		{"restrict-image-registries", "validate-registries", "critical", "validation error: Unknown image registry. rule validate-registries failed at path /spec/containers/0/image/"},
-		{"require-probes", "validate-probes", "", "validation error: Liveness and readiness probes are required. rule validate-probes failed at path /spec/containers/0/livenessProbe/"},
-	}
-	teams := []string{"billing", "checkout", "data-platform", "frontend", "identity", "monitoring", "search"}
-	report := func(team, app, kind string, n, fixed int) any {
-		var results []policyreport.Result
-		for i, p := range policies {
-			status, message := "pass", "validation rule '"+p.rule+"' passed."
-			switch seed := n*7 + i*5; {
-			case i == 6 && seed%3 == 0:
-				status, message = "skip", "rule is skipped due to policy exception shop/legacy"
-			case i == 3 && seed%4 == 0:
-				status, message = "warn", p.message
-			case i == 5 && seed%19 == 3:
-				status, message = "error", "failed to load context: failed to fetch data for APICall: the server is currently unable to handle the request"
-			case (seed+fixed*3)%11 < 2-fixed:
-				status, message = "fail", p.message
-			}
-			results = append(results, result(p.name, p.rule, status, p.severity, message))
-		}
-		return newReport(team, kind, app, results...)
-	}
-	apps := []string{"api", "worker", "gateway", "cron", "cache", "web"}
-	n := 0
-	for _, team := range teams {
-		for _, app := range apps {
-			for _, kind := range []string{"Deployment", "Pod"} {
-				n++
-				name := app
-				if kind == "Pod" {
-					name = fmt.Sprintf("%s-6f7c9d%02d", app, n%89)
-				}
-				before = append(before, report(team, name, kind, n, 0))
-				if n%2 == 0 || team == "frontend" {
-					after = append(after, report(team, name, kind, n, 1))
-				}
-			}
-		}
-	}
-	for _, node := range []string{"billing", "sandbox"} {
-		before = append(before, newReport("", "Namespace", node, result("require-ns-labels", "owner", map[string]string{"billing": "pass", "sandbox": "fail"}[node], "low",
-			"validation error: The label `owner` is required for Namespaces. rule owner failed at path /metadata/labels/owner/")))
-	}
-	return before, after
+// texts are those of all elements of a selector.
+func texts(b *browser.Browser, selector string) (all []string) {
+	b.Script(&all, `return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText.replace(/\s+/g, " ").trim())`, selector)
+	return all
 }
 
+// row is the text of the row of a table that begins with a name.
+func row(t *testing.T, b *browser.Browser, table, name string) string {
+	t.Helper()
+	for _, text := range texts(b, table+" tbody tr") {
+		if strings.HasPrefix(text, name+" ") {
+			return text
+		}
+	}
+	t.Errorf("%s has no row %s", table, name)
+	return ""
+}
+
+// press clicks on the button with the text.
+func press(t *testing.T, b *browser.Browser, selector, text string) {
+	t.Helper()
+	var found bool
+	b.Script(&found, `const one = [...document.querySelectorAll(arguments[0])].find((e) => e.innerText.trim() === arguments[1]); one?.click(); return !!one`, selector, text)
+	if !found {
+		t.Fatalf("no %s says %q", selector, text)
+	}
+	b.Until(loaded)
+}
+
+// The page from the first look to the message about one resource.
 func TestPage(t *testing.T) {
-	namespaces(t, "billing", "checkout", "data-platform", "frontend", "identity", "monitoring", "search")
+	namespaces(t, teams...)
 	before, after := shop()
 	apply(t, before...)
-	const speed = 400
+	// Hours pass in seconds, so that there is a trend.
+	const speed = 600
 	started := time.Now()
 	s := serve(t, false, func(o *dashboard.Options) {
-		o.Sample = 250 * time.Millisecond
-		o.Now = func() time.Time { return started.Add(speed*(time.Since(started)) - 3*time.Hour) }
+		o.Sample = 200 * time.Millisecond
+		o.Now = func() time.Time {
+			return started.Add(speed*time.Since(started) - 2*time.Hour)
+		}
 	})
-	ready(t, s.url, "", func(n int) bool { return n == len(before) })
-	time.Sleep(2 * time.Second)
+	ready(t, s.url, "", func(n int) bool { return n >= len(before) })
 	third := len(after) / 3
 	for _, part := range [][]any{after[:third], after[third : 2*third], after[2*third:]} {
+		time.Sleep(2 * time.Second)
 		cluster.Must(t, manifest(t, part...), "apply", "-f", "-")
-		time.Sleep(3 * time.Second)
 	}
+	time.Sleep(time.Second)
 	b := open(t, s.url)
 	b.Until(loaded)
-	calm(t, b)
 	if path := os.Getenv("EPHOR_SCREENSHOT"); path != "" {
+		b.Size(1360, 1330)
 		if err := os.WriteFile(path, b.Screenshot(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		b.Dark(true)
-		_ = os.WriteFile(path+".dark.png", b.Screenshot(), 0o644)
-		b.Size(420, 1600)
-		_ = os.WriteFile(path+".small.png", b.Screenshot(), 0o644)
-		b.Size(1360, 2600)
-		_ = os.WriteFile(path+".long.png", b.Screenshot(), 0o644)
+		b.Size(1360, 1250)
 	}
+
+	// At first: all counts, the worst first, what is not in order below.
+	if got := texts(b, "#tiles .tile"); fmt.Sprint(got) != "[83.4 % compliance 67 failures 5 errors 21 warnings 28 skipped 469 passes]" {
+		t.Errorf("totals: %q", got)
+	}
+	if got := row(t, b, "#policies", "require-labels"); got != "require-labels low 66.6 % 56 7 21 0 0" {
+		t.Errorf("a policy: %q", got)
+	}
+	if got := row(t, b, "#namespaces", "(cluster)"); got != "(cluster) 50.0 % 1 1 0 0 0" {
+		t.Errorf("what lies in no namespace: %q", got)
+	}
+	if got := b.Text("#results-hint"); !strings.HasSuffix(got, "of 93 results: fail, error, warn.") {
+		t.Error(got)
+	}
+	// The trend has two charts with four lines, of which failures went down.
+	var lines [][]float64
+	b.Script(&lines, `return [...document.querySelectorAll("#trend polyline")].map((l) => l.getAttribute("points").split(" ").map((p) => Number(p.split(",")[1])))`)
+	if len(lines) != 4 || len(lines[1]) < 10 || lines[1][len(lines[1])-1] <= lines[1][0] || lines[0][len(lines[0])-1] >= lines[0][0] {
+		t.Errorf("the trend: %v", lines)
+	}
+	if got := texts(b, "#trend-table tbody tr"); len(got) < 5 || !strings.Contains(got[0], "83.4 % 469 67 21 5 28") {
+		b.Script(nil, `document.querySelector("details.data").open = true`)
+		if got = texts(b, "#trend-table tbody tr"); len(got) < 5 || !strings.Contains(got[0], "83.4 % 469 67 21 5 28") {
+			t.Errorf("the trend as a table: %q", got)
+		}
+	}
+	// More of the results.
+	n := len(texts(b, "#results tbody tr"))
+	b.Click("#more")
+	b.Until(`return document.querySelectorAll("#results tbody tr").length > arguments[0]`, n)
+
+	// A namespace, a policy in it, a resource, and what is wrong with it.
+	press(t, b, "#namespaces .choose", "billing")
+	if got := b.Text("#tiles"); !strings.Contains(got, "82.5 %") {
+		t.Errorf("the totals of a namespace: %q", got)
+	}
+	if got := row(t, b, "#policies", "require-labels"); got != "require-labels low 50.0 % 6 3 3 0 0" {
+		t.Errorf("a policy in a namespace: %q", got)
+	}
+	if got := row(t, b, "#namespaces", "checkout"); got != "checkout 80.0 % 64 12 3 1 4" {
+		t.Errorf("the other namespaces can still be chosen: %q", got)
+	}
+	press(t, b, "#policies .choose", "disallow-privileged-containers")
+	press(t, b, "#results .choose", "Deployment/web")
+	if got := texts(b, "#results tbody tr"); len(got) != 1 || !strings.Contains(got[0], "Privileged mode is disallowed") {
+		t.Errorf("one resource: %q", got)
+	}
+	b.Click("#results details summary")
+	if got := b.Text("#results .whole"); !strings.HasSuffix(got, "failed at path /spec/containers/0/securityContext/privileged/") {
+		t.Errorf("the whole message: %q", got)
+	}
+	if got := b.Text("#results .properties"); !strings.Contains(got, "background scan") {
+		t.Errorf("the properties: %q", got)
+	}
+	var hash string
+	if b.Script(&hash, `return location.hash`); hash != "#namespace=billing&policy=disallow-privileged-containers&resource=billing%2FDeployment%2Fweb" {
+		t.Errorf("the address: %s", hash)
+	}
+	b.Script(nil, `history.back()`)
+	b.Until(`return !location.hash.includes("resource")`)
+	b.Until(loaded)
+	b.Click("#clear")
+	b.Until(`return location.hash === "" || location.hash === "#"`)
+	b.Until(loaded)
+
+	// Passes are listed when they are asked for; severities narrow all of it.
+	press(t, b, "#tiles .tile", "469\npasses")
+	if got := b.Text("#results-hint"); !strings.HasSuffix(got, "of 469 results: pass.") {
+		t.Error(got)
+	}
+	b.Open(s.url + "#severity=critical&result=error")
+	b.Until(loaded)
+	if got := texts(b, "#results tbody tr"); len(got) != 5 {
+		t.Errorf("errors of critical policies: %q", got)
+	}
+	b.Type("#filter-resource", "checkout/deploy")
+	b.Until(`return location.hash.includes("resource=checkout")`)
+	b.Until(loaded)
+	for _, text := range texts(b, "#results tbody tr") {
+		if !strings.Contains(text, "checkout") {
+			t.Errorf("a part of a resource's name finds %q", text)
+		}
+	}
+	var focus string
+	if b.Script(&focus, `return document.activeElement.id`); focus != "filter-resource" {
+		t.Errorf("who types loses the focus to %q", focus)
+	}
+
+	// What changes shows.
+	b.Open(s.url + "#")
+	b.Until(loaded)
+	cluster.Must(t, "", "delete", "policyreport", "-n", "billing", "--all")
+	b.Until(`document.querySelector("#refresh").click(); return !document.querySelector("#namespaces").innerText.includes("billing")`)
+	calm(t, b)
 }

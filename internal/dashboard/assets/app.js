@@ -47,7 +47,7 @@ function draw() {
   const { cells } = summary;
   const chosen = cells.filter((cell) => filters.matches(filter, cell));
   const totals = chosen.reduce(add, none());
-  keepFocus($("tiles"), () => tiles(totals, filter.results, (results) => change({ results })).flat());
+  keepFocus($("tiles"), () => tiles(totals, filter.results, (results) => change({ results })));
   keepFocus($("policies"), () => policies.draw(sumBy(cells.filter((cell) => filters.matches(filter, cell, "policy")), (cell) => cell.policy), filter.policy));
   keepFocus($("namespaces"), () => namespaces.draw(sumBy(cells.filter((cell) => filters.matches(filter, cell, "namespace")), (cell) => cell.namespace), filter.namespace));
   options($("filter-namespace"), "all", summary.byNamespace.map((line) => filters.shownNamespace(line.name)), filter.namespace);
@@ -97,6 +97,7 @@ async function update(keep) {
   const mine = running = new AbortController();
   const { signal } = mine;
   let pause = every;
+  $("main").setAttribute("aria-busy", "true");
   try {
     const known = await api.state(signal);
     const narrow = filter.resource ? [["resource", filter.resource]] : [];
@@ -116,7 +117,9 @@ async function update(keep) {
     if (error.name === "AbortError") return;
     pause = failed(error);
   }
-  if (running === mine && pause) timer = setTimeout(tick, pause);
+  if (running !== mine) return;
+  $("main").setAttribute("aria-busy", "false");
+  if (pause) timer = setTimeout(tick, pause);
 }
 
 // failed says what is wrong, and after how many milliseconds to try again; 0 for not at all.
@@ -178,8 +181,9 @@ $("filter-resource").addEventListener("input", (event) => {
 window.addEventListener("hashchange", () => {
   const before = filter;
   filter = filters.read();
+  if ($("content").hidden) return;
   if (before.resource === filter.resource) draw(); // at once, from what is known
-  if (!$("content").hidden) update(false);
+  update(false);
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden && summary) update(true); });
 

@@ -16,7 +16,7 @@ function fill(node, attributes, children) {
     else if (!allowed.has(name)) throw new Error(`no attribute ${name}`);
     else if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined) continue;
     node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
@@ -35,7 +35,7 @@ export function svg(name, attributes = {}, ...children) {
 
 // show replaces what is in a node.
 export function show(node, ...children) {
-  node.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined));
+  node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
 }
 
 // keepFocus replaces what is in a node by what make gives, and puts the focus back on the element that has the same

@@ -37,7 +37,7 @@ export function rows(results, choose) {
       el("td", {}, el("button", { type: "button", class: "choose", title: `Show only ${whole}`, onclick: () => choose({ resource: whole }) }, `${kind}/${name}`),
         el("div", { class: "sub" }, shownNamespace(namespace))),
       el("td", {}, el("button", { type: "button", class: "choose", title: `Show only ${result.policy}`, onclick: () => choose({ policy: result.policy }) }, result.policy),
-        el("div", { class: "sub" }, result.rule ?? "", result.severity ? el("span", { class: `severity severity-${result.severity}` }, result.severity) : null)),
+        el("div", { class: "sub" }, result.rule ?? "", " ", result.severity ? el("span", { class: `severity severity-${result.severity}` }, result.severity) : null)),
       el("td", { class: "words" }, message(result)),
       el("td", { class: "number sub" }, result.seconds ? el("time", { datetime: new Date(result.seconds * 1000).toISOString(), title: new Date(result.seconds * 1000).toLocaleString() }, ago(result.seconds)) : "–"));
   });

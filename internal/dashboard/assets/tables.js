@@ -64,7 +64,7 @@ export class Table {
     }, name), `choose ${name}`);
     const severity = this.severity && line.severity ? el("span", { class: `severity severity-${line.severity}` }, line.severity) : null;
     return el("tr", { class: on ? "chosen" : undefined },
-      el("th", { scope: "row", class: "first" }, button, severity), el("td", { class: `number grade-${grade(line.counts)}` }, percent(line.counts)),
+      el("th", { scope: "row", class: "first" }, button, " ", severity), el("td", { class: `number grade-${grade(line.counts)}` }, percent(line.counts)),
       el("td", { class: "bar-column" }, bar(line.counts)),
       columns.map((column) => el("td", { class: line.counts[column] === 0 ? "number zero" : `number text-${column}` }, line.counts[column].toLocaleString())));
   }

