@@ -172,7 +172,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: reader, namespace: team}
 rules:
-- {apiGroups: [wgpolicyk8s.io], resources: [policyreports], verbs: [get, list]}
+- {apiGroups: [wgpolicyk8s.io, openreports.io], resources: [policyreports, reports], verbs: [get, list]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
