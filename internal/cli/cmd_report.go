@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/compliance"
-	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // noExit is the exit code of an answer that is no: the threshold of `report` is reached, or `rollout` says that it is not
@@ -134,31 +131,4 @@ func (o *reportOptions) check() (func(io.Writer, compliance.Summary, bool) error
 		return nil, fmt.Errorf("--fail-on: %w", err)
 	}
 	return write, nil
-}
-
-// reportDocuments reads the reports of files; of other objects there is a warning.
-func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add func(compliance.Report)) diag.List {
-	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Context: ctx})
-	for _, object := range objects {
-		if !compliance.IsReport(object.Value) {
-			apiVersion, _ := object.Value["apiVersion"].(string)
-			diags.Add(diag.Diagnostic{
-				Severity: diag.Warning, Pos: object.Pos("kind"), Hint: "it is passed over",
-				Summary: fmt.Sprintf("%q is not a report", strings.TrimSpace(apiVersion+" "+object.Kind())),
-			})
-			continue
-		}
-		addReport(object, add, &diags)
-	}
-	return diags
-}
-
-// addReport hands over a report, and its mistakes with their positions.
-func addReport(object source.Object, add func(compliance.Report), diags *diag.List) {
-	r, found := compliance.Decode(object.Value)
-	for _, d := range found {
-		d.Pos = object.Pos(d.Path)
-		diags.Add(d)
-	}
-	add(r)
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
@@ -85,4 +87,31 @@ func (o *reportSource) readCluster(ctx context.Context, c *cluster, add func(com
 		read(inScope(kinds, namespace, false), namespace)
 	}
 	return diags, ctx.Err()
+}
+
+// reportDocuments reads the reports of files; of other objects there is a warning.
+func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add func(compliance.Report)) diag.List {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Context: ctx})
+	for _, object := range objects {
+		if !compliance.IsReport(object.Value) {
+			apiVersion, _ := object.Value["apiVersion"].(string)
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: object.Pos("kind"), Hint: "it is passed over",
+				Summary: fmt.Sprintf("%q is not a report", strings.TrimSpace(apiVersion+" "+object.Kind())),
+			})
+			continue
+		}
+		addReport(object, add, &diags)
+	}
+	return diags
+}
+
+// addReport hands over a report, and its mistakes with their positions.
+func addReport(object source.Object, add func(compliance.Report), diags *diag.List) {
+	r, found := compliance.Decode(object.Value)
+	for _, d := range found {
+		d.Pos = object.Pos(d.Path)
+		diags.Add(d)
+	}
+	add(r)
 }

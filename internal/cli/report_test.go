@@ -2,15 +2,19 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
 	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
 // hostile are texts that have been stored in results to attack who looks at them.
@@ -106,6 +110,30 @@ func TestNoOutputReachesTheTerminal(t *testing.T) {
 		for _, r := range page.String() {
 			if r != '\n' && obeyed(r) {
 				t.Errorf("%s: %q", format, r)
+			}
+		}
+	}
+}
+
+// The same of rollout, whose reasons and groups are made of names.
+func TestNoRolloutReachesTheTerminal(t *testing.T) {
+	for _, text := range hostile {
+		resource := compliance.Resource{APIVersion: text, Kind: text, Namespace: text, Name: text}
+		c := rollout.New(rollout.Options{Policy: text, Keep: 10})
+		c.Add(compliance.Report{Results: []compliance.Result{{Policy: text, Rule: text, Result: compliance.Fail, Message: text, Resource: resource}}})
+		c.Count(rollout.Requests{Window: time.Hour, Samples: []rollout.Sample{{Labels: map[string]string{"resource_namespace": text, "rule_result": "fail"}, Value: 1}}})
+		p := c.Plan(t.Context())
+		p.Own(t.Context(), &rollout.Owners{Label: text, Limit: 10, Read: func(context.Context, compliance.Resource) (rollout.Meta, bool, error) {
+			return rollout.Meta{Namespace: text, Labels: map[string]string{text: text}}, true, nil
+		}})
+		p.Judge(rollout.Facts{NotReady: text, NotScanned: []string{text}, NotRead: []string{text}})
+		var page bytes.Buffer
+		if err := errors.Join(rolloutTable(&page, p), rolloutJSON(&page, p)); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range page.String() {
+			if r != '\n' && obeyed(r) {
+				t.Errorf("%q: %q", text, r)
 			}
 		}
 	}

@@ -79,9 +79,9 @@ func IsReport(object map[string]any) bool {
 }
 
 // Decode reads a report: PolicyReport or ClusterPolicyReport of wgpolicyk8s.io, Report or ClusterReport of openreports.io. A
-// result is about the resources that it names, and otherwise about the report's scope. In openreports.io a message may be called
-// description, and resources subjects. Results that are not as the kinds'
-// definitions want them are errors, with their paths, and the others are in the Report.
+// result is about the resources that it names, and otherwise about the report's scope. In openreports.io a message may be
+// called description, and resources subjects. Results that are not as the kinds' definitions want them are errors, with
+// their paths, and the others are in the Report.
 func Decode(object map[string]any) (Report, diag.List) {
 	var diags diag.List
 	meta, _ := object["metadata"].(map[string]any)

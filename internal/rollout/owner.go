@@ -147,21 +147,25 @@ func (o *Owners) of(ctx context.Context, r *Refused) (superseded bool, err error
 		at = next
 	}
 	r.Owner = &at
+	r.Whose, err = o.whose(ctx, r.Resource.Namespace, labels)
+	return superseded, err
+}
+
+// whose looks for the label on a chain, the last owner first, and then on the namespace.
+func (o *Owners) whose(ctx context.Context, namespace string, chain []map[string]string) (string, error) {
 	if o.Label == "" {
-		return superseded, nil
+		return "", nil
 	}
-	for i := len(labels) - 1; i >= 0; i-- {
-		if whose := labels[i][o.Label]; whose != "" {
-			r.Whose = whose
-			return superseded, nil
+	for _, labels := range slices.Backward(chain) {
+		if whose := labels[o.Label]; whose != "" {
+			return whose, nil
 		}
 	}
-	if r.Resource.Namespace == "" {
-		return superseded, nil
+	if namespace == "" {
+		return "", nil
 	}
-	meta, _, err := o.read(ctx, compliance.Resource{APIVersion: "v1", Kind: "Namespace", Name: r.Resource.Namespace})
-	r.Whose = meta.Labels[o.Label]
-	return superseded, err
+	meta, _, err := o.read(ctx, compliance.Resource{APIVersion: "v1", Kind: "Namespace", Name: namespace})
+	return meta.Labels[o.Label], err
 }
 
 // controller is the owner that manages the object or, when none does, the first one.

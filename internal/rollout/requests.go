@@ -65,15 +65,15 @@ func Query(policy string, window time.Duration) string {
 
 // Count takes what requests show: of namespaces without reports, too, since what is refused has none.
 func (c *Collector) Count(r Requests) {
-	c.requests = &r
+	c.requests, c.samples = &r, map[string][]Sample{}
 	for _, s := range r.Samples {
-		if c.in(s.namespace()) && c.counts(s) {
-			c.namespace(s.namespace())
+		namespace := s.Labels["resource_namespace"]
+		if c.in(namespace) && c.counts(s) {
+			c.namespace(namespace)
+			c.samples[namespace] = append(c.samples[namespace], s)
 		}
 	}
 }
-
-func (s Sample) namespace() string { return s.Labels["resource_namespace"] }
 
 // counts tells whether a sample is about a rule that Enforce concerns. Without the label, which the metrics ConfigMap may leave
 // out, all are.
@@ -93,10 +93,7 @@ func (c *Collector) requestsIn(namespace string, actions map[string]policy.Actio
 		return nil
 	}
 	out := &Counted{}
-	for _, s := range c.requests.Samples {
-		if s.namespace() != namespace || !c.counts(s) {
-			continue
-		}
+	for _, s := range c.samples[namespace] {
 		action, known := actions[s.Labels["rule_name"]]
 		n := int(math.Round(s.Value))
 		out.Judged += n
