@@ -72,7 +72,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
-		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), observing: observing,
+		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), nativeChanged: newTrigger(), observing: observing,
 		optional: optional{cache: m.GetCache(), log: log},
 	}
 	p.policies = newPolicies(p.catalog, f.forceIgnore, log)

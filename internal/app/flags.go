@@ -16,6 +16,7 @@ type admissionFlags struct {
 	port             int
 	webhookTimeout   int32
 	admissionReports bool
+	generateNative   bool
 	maxReports       int
 	auditWorkers     int
 	auditCapacity    int
@@ -34,6 +35,7 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
+	fs.BoolVar(&f.generateNative, "generateValidatingAdmissionPolicy", true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate; false takes them away again")
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "send results to the reports controller that its scans do not find; a side effect that the webhooks declare")
 	fs.IntVar(&f.maxReports, "maxAdmissionReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that judge auditing rules after the answer")

@@ -74,7 +74,6 @@ var knownFlags = []knownFlag{
 	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 
-	{"generateValidatingAdmissionPolicy", "A", true, whyNative},
 	{"generateMutatingAdmissionPolicy", "A", true, whyNative},
 	{"allowHTTPInNamespacedPolicies", "ABRC", true, "namespaced policies never call services"},
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/vapgen"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -47,9 +48,11 @@ type process struct {
 	optional optional
 
 	wakeBindings trigger
-	filled       atomic.Bool // caches are filled and all policies compiled
-	rolesWanted  atomic.Bool // some policy asks for roles
-	rolesKnown   atomic.Bool // the bindings are indexed
+	// nativeChanged is fired when policies or exceptions change.
+	nativeChanged trigger
+	filled        atomic.Bool // caches are filled and all policies compiled
+	rolesWanted   atomic.Bool // some policy asks for roles
+	rolesKnown    atomic.Bool // the bindings are indexed
 }
 
 // ready tells why this replica cannot serve yet. It is a matter of this replica alone.
@@ -124,6 +127,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
 			p.observing.metrics.Forget()
 			p.wakeBindings.fire()
+			p.nativeChanged.fire()
 		})
 	})
 	if p.sending != nil {
@@ -185,6 +189,11 @@ func (p *process) leaderTasks() []task {
 		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
 		{name: "global-context", wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
 	}
+	native := &admissionPolicies{
+		on: f.generateNative, policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
+		apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
+	}
+	tasks = append(tasks, task{name: "admissionpolicy-generator", wake: p.nativeChanged, once: native.once})
 	tasks = append(tasks, p.certs.leaderTasks()...)
 	for i := range tasks {
 		tasks[i] = p.observing.counted(tasks[i])

@@ -23,6 +23,7 @@ func Compile(object map[string]any) (*policy.Exception, diag.List) {
 		Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
 		Background: e.Spec.Background == nil || *e.Spec.Background,
 		Kinds:      []string{"ClusterPolicy", "Policy"},
+		Object:     object,
 	}
 	for _, x := range e.Spec.Exceptions {
 		out.Rules = append(out.Rules, policy.ExceptionRules{Policy: x.PolicyName, Names: x.RuleNames})

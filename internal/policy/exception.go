@@ -28,6 +28,8 @@ type Exception struct {
 	// names, a value that belongs to the compiler of those rules. Other rules do not look at it.
 	Relaxes  bool
 	Controls any
+	// Object is what it was compiled of, for those who translate it.
+	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. An exception with errors must not be used.
 	Diags diag.List
 }

@@ -1,16 +1,17 @@
 package status
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/autogen"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // The texts of the condition Ready; tests and users compare them. The second is followed by the reason.
@@ -24,7 +25,8 @@ const (
 // that can be read.
 func Desired(object *unstructured.Unstructured, notReady error, now time.Time) (kyvernov1.PolicyStatus, error) {
 	var p kyvernov1.ClusterPolicy // a Policy has the same spec and status
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &p); err != nil {
+	// By JSON: the converter of the API machinery cannot read paramRef, one of whose fields has no JSON name.
+	if err := json.Unmarshal(value.AppendJSON(nil, object.Object), &p); err != nil {
 		return kyvernov1.PolicyStatus{}, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	s := *p.Status.DeepCopy()

@@ -163,3 +163,25 @@ func TestPatchNamesWhatHasGone(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", rec.body, want)
 	}
 }
+
+// A rule with parameters has a field without a JSON name, which the converter of the API machinery takes amiss.
+func TestParameters(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": "p"},
+		"spec": map[string]any{"rules": []any{map[string]any{
+			"name": "r", "match": map[string]any{"any": []any{map[string]any{"resources": map[string]any{"kinds": []any{"Pod"}}}}},
+			"validate": map[string]any{"cel": map[string]any{
+				"paramRef":    map[string]any{"name": "limits", "parameterNotFoundAction": "Deny"},
+				"expressions": []any{map[string]any{"expression": "true"}},
+			}},
+		}}},
+	}}
+	s, err := Desired(o, nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := treeOf(&s)
+	if err != nil || s.RuleCount.Validate != 1 || len(s.Conditions) != 1 || tree["conditions"] == nil {
+		t.Errorf("%+v %v %v", s, tree, err)
+	}
+}

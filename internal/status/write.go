@@ -14,6 +14,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Writer stores statuses.
@@ -22,11 +23,25 @@ type Writer struct{ Client client.Client }
 // Write stores the status of a policy unless the object, as it was read, already has it. A policy that is gone or was
 // changed in the meantime is no error: it is looked at again when that news arrives.
 func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, want kyvernov1.PolicyStatus) (written bool, err error) {
-	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&want)
+	tree, err := treeOf(&want)
 	if err != nil {
 		return false, err
 	}
 	return w.write(ctx, object, tree)
+}
+
+// treeOf is a status as the API server stores it.
+func treeOf(status *kyvernov1.PolicyStatus) (map[string]any, error) {
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	v, err := value.DecodeJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	tree, _ := v.(map[string]any)
+	return tree, nil
 }
 
 // WriteGlobalContext stores the status of a GlobalContextEntry, as Write does.

@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const celGeneratePolicy = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: native}
+spec:
+  rules:
+  - name: labelled
+    match: {any: [{resources: {kinds: [ConfigMap], operations: [CREATE, UPDATE], namespaces: [%s]}}]}
+    validate:
+      failureAction: %s
+      cel:
+        generate: true
+        expressions: [{expression: "has(object.metadata.labels)", message: "labels are needed"}]
+`
+
+const celGenerateException = `
+apiVersion: kyverno.io/v2
+kind: PolicyException
+metadata: {name: native, namespace: native}
+spec:
+  exceptions: [{policyName: native, ruleNames: [labelled]}]
+  match: {any: [{resources: {kinds: [ConfigMap], %s}}]}
+`
+
+// A CEL rule with generate: true is also a ValidatingAdmissionPolicy, which follows the policy and its exceptions, goes with
+// it, is put right when somebody deletes it and the policy changes, and denies when we do not answer.
+func TestCELGenerate(t *testing.T) {
+	must(t, "", "create", "namespace", "native")
+	t.Cleanup(func() {
+		_, _ = cluster.Try(t, "", "delete", "namespace", "native", "--wait=false")
+	})
+	const vap = "validatingadmissionpolicy"
+	is := func(what, want string, args ...string) {
+		t.Helper()
+		eventually(t, func() error {
+			if got, err := kubectl(t, "", append([]string{"get"}, args...)...); err != nil || got != want {
+				return fmt.Errorf("%s: %q, want %q (%w)", what, got, want, err)
+			}
+			return nil
+		})
+	}
+	status := func(want string) {
+		t.Helper()
+		is("the status", want, "clusterpolicy", "native", "-o", "jsonpath={.status.validatingadmissionpolicy.generated} {.status.validatingadmissionpolicy.message}")
+	}
+	applyPolicies(t, policyFile(t, fmt.Sprintf(celGeneratePolicy, "native", "Audit")))
+	status("true ")
+	is("the binding", `["Audit","Warn"] cpol-native`, vap+"binding", "cpol-native-binding", "-o", "jsonpath={.spec.validationActions} {.spec.policyName}")
+	is("the policy", "labels are needed kyverno ClusterPolicy configmaps", vap, "cpol-native", "-o",
+		`jsonpath={.spec.validations[0].message} {.metadata.labels.app\.kubernetes\.io/managed-by} {.metadata.ownerReferences[0].kind} {.spec.matchConstraints.resourceRules[0].resources[0]}`)
+
+	must(t, fmt.Sprintf(celGeneratePolicy, "native", "Enforce"), "apply", "-f", "-")
+	is("the binding", `["Deny"]`, vap+"binding", "cpol-native-binding", "-o", "jsonpath={.spec.validationActions}")
+
+	// An exception that can be said there is; one that cannot ends it, with the reason.
+	must(t, fmt.Sprintf(celGenerateException, "names: [spared]"), "apply", "-f", "-")
+	is("what is excluded", `["spared"]`, vap, "cpol-native", "-o", "jsonpath={.spec.matchConstraints.excludeResourceRules[0].resourceNames}")
+	must(t, fmt.Sprintf(celGenerateException, "selector: {matchLabels: {a: b}}"), "apply", "-f", "-")
+	status("false skip generating ValidatingAdmissionPolicy: NamespaceSelector / ObjectSelector in the exclude block is not applicable.")
+	is("the policy", "", vap, "cpol-native", "--ignore-not-found", "-o", "name")
+	must(t, "", "delete", "policyexception", "native", "-n", "native")
+	status("true ")
+
+	// Ours judges, too.
+	eventually(t, func() error {
+		_, err := kubectl(t, "", "create", "configmap", "bare", "-n", "native")
+		if err == nil || !strings.Contains(err.Error(), "labels are needed") {
+			return fmt.Errorf("an object without labels: %w", err)
+		}
+		return nil
+	})
+	must(t, "", "delete", vap, "cpol-native")
+	must(t, fmt.Sprintf(celGeneratePolicy, "native, other", "Enforce"), "apply", "-f", "-")
+	is("the policy", `["native","other"]`, vap, "cpol-native", "-o", "jsonpath={.spec.matchConstraints.namespaceSelector.matchExpressions[0].values}")
+
+	must(t, strings.Replace(fmt.Sprintf(celGeneratePolicy, "native", "Enforce"), "generate: true", "generate: false", 1), "apply", "-f", "-")
+	is("the policy", "", vap, "cpol-native", "--ignore-not-found", "-o", "name")
+	status("false ")
+}

@@ -1,0 +1,191 @@
+package vapgen
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// Names and labels of what is generated.
+const (
+	prefix       = "cpol-"
+	bindingEnd   = "-binding"
+	labelManaged = "app.kubernetes.io/managed-by"
+	managedBy    = "kyverno"
+)
+
+// Input is a policy with what has to be known to translate it.
+type Input struct {
+	Policy *kyvernov1.ClusterPolicy
+	// Exceptions are those that name its rule.
+	Exceptions []*kyvernov2.PolicyException
+	Resources  webhookconf.Resources
+}
+
+// Output is what a policy becomes.
+type Output struct {
+	// Reason is why it becomes nothing, as its status says; empty when it does.
+	Reason  string
+	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// Asks reports whether the policy has a rule that asks to be turned into a ValidatingAdmissionPolicy: others need not be
+// told why they are not.
+func Asks(p *kyvernov1.ClusterPolicy) bool {
+	return slices.ContainsFunc(p.Spec.Rules, func(r kyvernov1.Rule) bool {
+		return r.Validation != nil && r.Validation.CEL != nil && r.Validation.CEL.Generate != nil && *r.Validation.CEL.Generate
+	})
+}
+
+// Generate translates a policy. The error means that the kinds could not be looked up.
+func Generate(in Input) (Output, error) {
+	rules := in.Policy.Spec.Rules
+	switch {
+	case len(rules) == 0:
+		return Output{Reason: skipped + reasonNoRules}, nil
+	case len(rules) > 1:
+		return Output{Reason: skipped + reasonRules}, nil
+	case rules[0].Validation == nil || rules[0].Validation.CEL == nil:
+		return Output{Reason: skipped + reasonNotCEL}, nil
+	case !Asks(in.Policy):
+		return Output{Reason: skipped + reasonNotAsked}, nil
+	case rules[0].Preconditions != nil && len(rules[0].Preconditions.Raw) > 0 && string(rules[0].Preconditions.Raw) != "null":
+		return Output{Reason: skipped + reasonPreconditions}, nil
+	}
+	enforce, reason := action(&in.Policy.Spec, rules[0].Validation)
+	var constraints *admissionregistrationv1.MatchResources
+	if reason == "" {
+		var err error
+		if constraints, reason, err = in.constraints(&rules[0]); err != nil {
+			return Output{}, err
+		}
+	}
+	if reason != "" {
+		return Output{Reason: skipped + reason}, nil
+	}
+	return Output{Policy: in.policy(&rules[0], constraints), Binding: in.binding(rules[0].Validation.CEL, enforce)}, nil
+}
+
+// constraints says which requests are meant.
+func (in *Input) constraints(r *kyvernov1.Rule) (*admissionregistrationv1.MatchResources, string, error) {
+	match, reason := matched(r)
+	if reason != "" {
+		return nil, reason, nil
+	}
+	out := &admissionregistrationv1.MatchResources{}
+	wanted := newRules(in.Resources)
+	for i := range match {
+		d := &match[i].ResourceDescription
+		if err := wanted.add(d); err != nil {
+			return nil, "", err
+		}
+		out.ObjectSelector = d.Selector.DeepCopy()
+		out.NamespaceSelector = narrowed(d.NamespaceSelector, metav1.LabelSelectorOpIn, d.Namespaces)
+	}
+	exclude, reason := excluded(r.ExcludeResources, reasonExcludeAll)
+	if reason != "" {
+		return nil, reason, nil
+	}
+	for _, e := range in.Exceptions {
+		more, reason := excepted(e, in.Policy.Name)
+		if reason != "" {
+			return nil, reason, nil
+		}
+		exclude = append(slices.Clip(exclude), more...)
+	}
+	unwanted := newRules(in.Resources)
+	for i := range exclude {
+		d := &exclude[i].ResourceDescription
+		if len(d.Namespaces) > 0 {
+			unwanted.addNamespaces(d)
+			// The rules spare the Namespaces themselves, and this what is in them.
+			out.NamespaceSelector = narrowed(out.NamespaceSelector, metav1.LabelSelectorOpNotIn, d.Namespaces)
+			continue
+		}
+		if err := unwanted.add(d); err != nil {
+			return nil, "", err
+		}
+	}
+	out.ResourceRules, out.ExcludeResourceRules = wanted.list(), unwanted.list()
+	return out, "", nil
+}
+
+// narrowed is a namespace selector that also looks at the names.
+func narrowed(s *metav1.LabelSelector, op metav1.LabelSelectorOperator, names []string) *metav1.LabelSelector {
+	s = s.DeepCopy()
+	if len(names) == 0 {
+		return s
+	}
+	if s == nil {
+		s = &metav1.LabelSelector{}
+	}
+	s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{
+		Key: "kubernetes.io/metadata.name", Operator: op, Values: slices.Clone(names),
+	})
+	return s
+}
+
+func (in *Input) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{labelManaged: managedBy},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: kyvernov1.GroupVersion.String(), Kind: "ClusterPolicy", Name: in.Policy.Name, UID: in.Policy.UID,
+		}},
+	}
+}
+
+func (in *Input) policy(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResources) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	cel := r.Validation.CEL.DeepCopy()
+	failure := admissionregistrationv1.Fail
+	if f := in.failurePolicy(); f != nil && *f == kyvernov1.Ignore {
+		failure = admissionregistrationv1.Ignore
+	}
+	for i := range cel.Expressions {
+		if e := &cel.Expressions[i]; e.Message == "" && e.MessageExpression == "" {
+			e.Message = r.Validation.Message
+		}
+	}
+	conditions := slices.Clone(r.CELPreconditions)
+	if w := in.Policy.Spec.WebhookConfiguration; w != nil {
+		for _, m := range w.MatchConditions {
+			if slices.ContainsFunc(conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == m.Name }) {
+				m.Name = fmt.Sprint(m.Name, "-webhook")
+			}
+			conditions = append(conditions, m)
+		}
+	}
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: in.meta(prefix + in.Policy.Name),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &failure, MatchConstraints: c, Validations: cel.Expressions, ParamKind: cel.ParamKind,
+			AuditAnnotations: cel.AuditAnnotations, Variables: cel.Variables, MatchConditions: conditions,
+		},
+	}
+}
+
+func (in *Input) failurePolicy() *kyvernov1.FailurePolicyType {
+	if w := in.Policy.Spec.WebhookConfiguration; w != nil && w.FailurePolicy != nil {
+		return w.FailurePolicy
+	}
+	return in.Policy.Spec.FailurePolicy
+}
+
+func (in *Input) binding(cel *kyvernov1.CEL, enforce bool) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit, admissionregistrationv1.Warn}
+	if enforce {
+		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
+	}
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: in.meta(prefix + in.Policy.Name + bindingEnd),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: prefix + in.Policy.Name, ParamRef: cel.ParamRef.DeepCopy(), ValidationActions: actions,
+		},
+	}
+}

@@ -1,0 +1,108 @@
+package vapgen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, set of operations and of names.
+type rules struct {
+	known webhookconf.Resources
+	order []*admissionregistrationv1.NamedRuleWithOperations
+}
+
+func newRules(known webhookconf.Resources) *rules { return &rules{known: known} }
+
+// add adds what a filter says of kinds, names and operations.
+func (x *rules) add(d *kyvernov1.ResourceDescription) error {
+	if len(d.Kinds) == 0 {
+		x.put("*", "*", "*", d, namesOf(d))
+	}
+	for _, kind := range d.Kinds {
+		if kind == "*" {
+			x.put("*", "*", "*", d, namesOf(d))
+			continue
+		}
+		t, err := match.ParseKind(kind)
+		if err != nil {
+			return err
+		}
+		found, err := x.known.Find(t.Group, t.Version, t.Kind, t.Subresource)
+		if err != nil {
+			return fmt.Errorf("look up the kind %s: %w", kind, err)
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("the kind %s is not served", kind)
+		}
+		seen := map[string]bool{} // one version will do: the API server looks at the others, too (matchPolicy)
+		for _, r := range found {
+			name := r.Resource
+			if r.Subresource != "" {
+				name += "/" + r.Subresource
+			}
+			if key := r.Group + "/" + name; !seen[key] {
+				seen[key] = true
+				x.put(r.Group, r.Version, name, d, namesOf(d))
+			}
+			if r.Group == "" && name == "pods" && t.Subresource == "" {
+				x.put(r.Group, r.Version, "pods/ephemeralcontainers", d, namesOf(d)) // as in our webhooks: it changes the Pod
+			}
+		}
+	}
+	return nil
+}
+
+// addNamespaces adds the Namespaces that a filter names.
+func (x *rules) addNamespaces(d *kyvernov1.ResourceDescription) {
+	x.put("", "v1", "namespaces", d, d.Namespaces)
+}
+
+// allOperations is the default, in the reference's order.
+var allOperations = []admissionregistrationv1.OperationType{
+	admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Connect, admissionregistrationv1.Delete,
+}
+
+func (x *rules) put(group, version, resource string, d *kyvernov1.ResourceDescription, names []string) {
+	operations := make([]admissionregistrationv1.OperationType, 0, len(allOperations))
+	for _, o := range d.Operations {
+		operations = append(operations, admissionregistrationv1.OperationType(o))
+	}
+	if len(operations) == 0 {
+		operations = append(operations, allOperations...)
+	}
+	i := slices.IndexFunc(x.order, func(r *admissionregistrationv1.NamedRuleWithOperations) bool {
+		return r.APIGroups[0] == group && r.APIVersions[0] == version && slices.Equal(r.Operations, operations) && slices.Equal(r.ResourceNames, names)
+	})
+	if i < 0 {
+		scope := admissionregistrationv1.AllScopes
+		r := &admissionregistrationv1.NamedRuleWithOperations{ResourceNames: slices.Clone(names)}
+		r.Operations = operations
+		r.APIGroups, r.APIVersions, r.Scope = []string{group}, []string{version}, &scope
+		x.order = append(x.order, r)
+		i = len(x.order) - 1
+	}
+	if r := x.order[i]; !slices.Contains(r.Resources, resource) {
+		r.Resources = append(r.Resources, resource)
+		slices.Sort(r.Resources)
+	}
+}
+
+// list are the rules in order of groups.
+func (x *rules) list() []admissionregistrationv1.NamedRuleWithOperations {
+	slices.SortStableFunc(x.order, func(a, b *admissionregistrationv1.NamedRuleWithOperations) int {
+		return cmp.Or(strings.Compare(a.APIGroups[0], b.APIGroups[0]), strings.Compare(a.APIVersions[0], b.APIVersions[0]))
+	})
+	var out []admissionregistrationv1.NamedRuleWithOperations
+	for _, r := range x.order {
+		out = append(out, *r)
+	}
+	return out
+}

@@ -1,0 +1,113 @@
+package vapgen
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+var update = flag.Bool("update", false, "rewrite what is wanted in testdata")
+
+// served are the resources of the tests.
+type served []webhookconf.Resource
+
+var known = served{
+	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
+	{Version: "v1", Resource: "pods", Subresource: "exec", Kind: "Pod", Namespaced: true},
+	{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
+	{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Namespaced: true},
+	{Group: "apps", Version: "v1", Resource: "statefulsets", Kind: "StatefulSet", Namespaced: true},
+	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true},
+	{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true},
+}
+
+func (s served) Find(group, version, kind, sub string) (out []webhookconf.Resource, err error) {
+	for _, r := range s {
+		if wildcard.Match(group, r.Group) && wildcard.Match(version, r.Version) && wildcard.Match(kind, r.Kind) && wildcard.Match(sub, r.Subresource) {
+			out = append(out, r)
+		}
+	}
+	if kind == "Unknown" {
+		return nil, errors.New("discovery failed")
+	}
+	return out, nil
+}
+
+// What policies become, with their exceptions, and why some become nothing.
+func TestData(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no testdata", err)
+	}
+	for _, name := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := Input{Resources: known}
+			at := -1
+			for i, f := range a.Files {
+				var object map[string]any
+				switch {
+				case f.Name == "want":
+					at = i
+					continue
+				case strings.HasPrefix(f.Name, "exception"):
+					e := &kyvernov2.PolicyException{}
+					if err := yaml.UnmarshalStrict(f.Data, e); err != nil {
+						t.Fatal(err)
+					}
+					in.Exceptions = append(in.Exceptions, e)
+					continue
+				}
+				if err := yaml.Unmarshal(f.Data, &object); err != nil {
+					t.Fatal(err)
+				}
+				in.Policy, _ = classic.Decode(object)
+			}
+			got := text(t, in)
+			if *update {
+				a.Files[at].Data = []byte(got)
+				if err := os.WriteFile(name, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want := string(a.Files[at].Data); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func text(t *testing.T, in Input) string {
+	t.Helper()
+	out, err := Generate(in)
+	switch {
+	case err != nil:
+		return "error: " + err.Error() + "\n"
+	case out.Reason != "":
+		return out.Reason + "\n"
+	}
+	var b strings.Builder
+	for _, o := range []any{out.Policy, out.Binding} {
+		y, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString("---\n" + strings.ReplaceAll(string(y), "  creationTimestamp: null\n", ""))
+	}
+	return b.String()
+}
