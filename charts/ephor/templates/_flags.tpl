@@ -68,6 +68,14 @@
 {{- with $features.policyExceptions.namespace }}
 - --exceptionNamespace={{ . }}
 {{- end }}
+{{- $rules := list }}
+{{- range $rule := list "validate" "mutate" "mutateExisting" "generate" "imageVerify" }}
+{{- if index $features.reporting $rule }}{{ $rules = append $rules $rule }}{{ end }}
+{{- end }}
+- --enableReporting={{ join "," $rules }}
+{{- with $features.reporting.allowedResults }}
+- --allowedResults={{ join "," . }}
+{{- end }}
 {{- with $features.omitEvents.eventTypes }}
 - --omitEvents={{ join "," . }}
 {{- end }}
@@ -94,7 +102,8 @@
 {{- define "ephor.admissionFlags" -}}
 {{- $features := include "ephor.features" (list . "admission-controller") | fromYaml -}}
 - --webhookServerPort={{ .Values.admissionController.webhookServer.port }}
-- --admissionReports={{ $features.admissionReports.enabled }}
+{{ include "ephor.admissionReportsFlag" (list . "admission-controller") }}
+- --maxAdmissionReports={{ int64 $features.admissionReports.backPressureThreshold }}
 - --autoUpdateWebhooks={{ $features.autoUpdateWebhooks.enabled }}
 - --excludeBootstrapResources={{ $features.excludeBootstrapResources.enabled }}
 - --deriveMatchConditions={{ $features.deriveMatchConditions.enabled }}
@@ -118,23 +127,26 @@
 {{- end }}
 {{- end -}}
 
+{{/* Whether results of admission are sent, and taken. */}}
+{{- define "ephor.admissionReportsFlag" -}}
+- --admissionReports={{ (include "ephor.features" . | fromYaml).admissionReports.enabled }}
+{{- end -}}
+
 {{/* Flags of the reports controller alone, in a process of its own or not. */}}
 {{- define "ephor.reportsFlags" -}}
 {{- $features := include "ephor.features" (list . "reports-controller") | fromYaml -}}
 - --policyReports={{ $features.policyReports.enabled }}
+- --aggregateReports={{ $features.aggregateReports.enabled }}
+{{- if $.Values.openreports.enabled }}
+- --openreportsEnabled
+{{- end }}
+- --validatingAdmissionPolicyReports={{ $features.validatingAdmissionPolicyReports.enabled }}
+- --mutatingAdmissionPolicyReports={{ $features.mutatingAdmissionPolicyReports.enabled }}
 {{- with $features.backgroundScan }}
 - --backgroundScan={{ .enabled }}
 - --backgroundScanWorkers={{ int64 .backgroundScanWorkers }}
 - --backgroundScanInterval={{ .backgroundScanInterval }}
 - --skipResourceFilters={{ .skipResourceFilters }}
-{{- end }}
-{{- $rules := list }}
-{{- range $rule := list "validate" "mutate" "mutateExisting" "generate" "imageVerify" }}
-{{- if index $features.reporting $rule }}{{ $rules = append $rules $rule }}{{ end }}
-{{- end }}
-- --enableReporting={{ join "," $rules }}
-{{- with $features.reporting.allowedResults }}
-- --allowedResults={{ join "," . }}
 {{- end }}
 {{- if not .Values.reportsController.sanityChecks }}
 - --reportsCRDsSanityChecks=false
