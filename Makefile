@@ -67,6 +67,14 @@ conformance-differential: ## public policies on changed resources, against the r
 e2e: build ## the end-to-end tests on a real API server; RUN=rollout those of one folder below e2e/
 	go test -count=1 -timeout 15m $(if $(RUN),-v ./e2e/$(RUN)/...,./e2e/... ./internal/devcluster/)
 
+.PHONY: test-ui
+test-ui: build ## the dashboard on a real API server, in a real Chromium without a window
+	EPHOR_UI=chromium go test -count=1 -timeout 10m ./e2e/dashboard/
+
+.PHONY: screenshot
+screenshot: build ## docs/images/dashboard.png, by the test of the page
+	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^TestPage$$' ./e2e/dashboard/
+
 .PHONY: promql
 promql: build ## every query of the dashboard, the alerts and docs/metrics.md over a running controller
 	go test -count=1 -v -timeout 15m -run '^TestMetrics$$' ./e2e

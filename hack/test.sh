@@ -3,6 +3,7 @@
 #
 #   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
 #   EPHOR_REFERENCE    folder of the language reference (default ../shared/reference)
+#   EPHOR_UI           "none" runs without a browser
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -18,6 +19,15 @@ if [ "$EPHOR_CONFORMANCE" != none ]; then
   done
   EPHOR_CONFORMANCE=$(cd "$EPHOR_CONFORMANCE" && pwd)
   EPHOR_REFERENCE=$(cd "$EPHOR_REFERENCE" && pwd)
+fi
+
+if [ "${EPHOR_UI:-}" != none ]; then
+  for tool in chromium chromedriver; do
+    if ! command -v "$tool" >/dev/null 2>&1; then
+      echo "make test: there is no $tool: install Debian's packages chromium and chromium-driver, or set EPHOR_UI=none to run without a browser" >&2
+      exit 1
+    fi
+  done
 fi
 
 started=$SECONDS
@@ -50,7 +60,14 @@ chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # These measure time and memory, which the race detector multiplies.
 bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/; }
 conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
-e2e() { go test -count=1 -timeout 15m ./e2e/... ./internal/devcluster/; }
+e2e() {
+  local packages
+  packages=$(go list ./e2e/... | grep -v '/e2e/dashboard$')
+  # shellcheck disable=SC2086
+  go test -count=1 -timeout 15m $packages ./internal/devcluster/
+}
+# Without EPHOR_UI the tests that need a browser are skipped.
+dashboard() { EPHOR_UI=${EPHOR_UI/none/} go test -count=1 -timeout 10m ./e2e/dashboard/; }
 
 part "lint" hack/lint.sh
 part "generated files are up to date" hack/verify-generated.sh
@@ -62,9 +79,14 @@ if [ "$EPHOR_CONFORMANCE" != none ]; then
   part "conformance data" conformance
 fi
 part "end-to-end tests on a real API server" e2e
+: "${EPHOR_UI:=chromium}"
+part "the dashboard, in Chromium" dashboard
 
 echo "== all parts passed after $((SECONDS - started)) s"
 printf '%s\n' "${summary[@]}"
 if [ "$EPHOR_CONFORMANCE" = none ]; then
   echo "conformance: NOT RUN"
+fi
+if [ "$EPHOR_UI" = none ]; then
+  echo "the dashboard in a browser: NOT RUN"
 fi
