@@ -67,6 +67,29 @@ func TestJudgedAgain(t *testing.T) {
 	times(3*objects+1, 3*objects+1)
 }
 
+// A resource is judged again when a ConfigMap changes that a policy looks up.
+func TestContextChanges(t *testing.T) {
+	const ns = "report-context"
+	namespace(t, ns)
+	cluster.Must(t, configMap(ns, "subject", "team: a"), "apply", "-f", "-")
+	cluster.Must(t, "", "create", "configmap", "teams", "-n", ns, "--from-literal=known=a")
+	cluster.Start(t, devcluster.Reports)
+	apply(t, strings.ReplaceAll(`
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: context}
+spec:
+  rules:
+  - name: known
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [NS], names: [subject]}}]}
+    context: [{name: teams, configMap: {name: teams, namespace: NS}}]
+    validate: {deny: {conditions: {all: [{key: "{{request.object.metadata.labels.team}}", operator: NotEquals, value: "{{teams.data.known}}"}]}}}
+`, "NS", ns))
+	says(t, ns, "subject", "context", "known", "pass")
+	cluster.Must(t, "", "patch", "configmap", "teams", "-n", ns, "--type=merge", "-p", `{"data":{"known":"b"}}`)
+	says(t, ns, "subject", "context", "known", "fail")
+}
+
 // All is judged again once in an interval.
 func TestInterval(t *testing.T) {
 	const ns = "report-interval"

@@ -2,12 +2,14 @@ package reports
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
+	"github.com/ephor-dev/ephor/internal/ring"
 )
 
 // Three replicas share the namespaces, each report is written once, and when one dies the others take its share within 30 seconds.
@@ -25,13 +27,13 @@ func TestReplicasShareNamespaces(t *testing.T) {
 	replicas := []*devcluster.Replica{cluster.Start(t, devcluster.Reports), cluster.Start(t, devcluster.Reports), cluster.Start(t, devcluster.Reports)}
 	for _, r := range replicas {
 		suite.Until(t, r.Name+" shares with two others", func() error {
-			if suite.Logged(r, "the work is shared", "-1", "-2", "-3") == 0 {
+			if page := metrics(t, r.MetricsAddr); !regexp.MustCompile(`(?m)^ephor_ring_members\{.*\} 3$`).MatchString(page) {
 				return fmt.Errorf("its log ends with\n%s", r.Tail(5))
 			}
 			return nil
 		})
 	}
-	time.Sleep(15 * time.Second) // what is gained late in the ring is worked for only after it has settled
+	time.Sleep(ring.Settle) // what a replica gains it works for after that
 	apply(t, strings.Replace(againPolicy("shared", "report-share-*", "team"), "namespaces: [", "names: [subject], namespaces: [", 1))
 	all := func(want string) func() error {
 		return func() error {

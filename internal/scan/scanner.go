@@ -91,6 +91,7 @@ type Scanner struct {
 	workers chan struct{} // one place for each evaluation that may run
 	objects chan struct{} // one for each object that is read, judged or reported at the moment
 	replan  chan struct{}
+	sources *sources
 
 	mu       sync.Mutex
 	loops    map[schema.GroupResource]*loop
@@ -100,7 +101,9 @@ type Scanner struct {
 // New returns a Scanner that does nothing yet.
 func New(o Options) *Scanner {
 	workers := max(1, o.Workers)
-	return &Scanner{o: o, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
+	lookups := &sources{world: o.Root, log: o.Log, seen: map[source]string{}}
+	o.Root = lookups.root()
+	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
 }
 
 // Replan looks for the kinds again: some came or went.
@@ -126,10 +129,15 @@ func (s *Scanner) Run(ctx context.Context) error {
 		running.Wait()
 	}()
 	var again <-chan time.Time
+	look := time.NewTicker(sourcesEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-look.C:
+			s.lookSources(ctx)
+			continue
 		case <-again:
 		case <-s.replan:
 		case <-changed:

@@ -45,9 +45,16 @@ func (s *set) after(old *set, revision uint64) (changed bool) {
 	if len(policies) == 0 {
 		return false
 	}
-	s.revision = revision
-	s.changes = append(slices.Clone(s.changes[max(0, len(s.changes)-maxChanges+1):]), change{revision, policies})
+	*s = *s.changed(revision, policies)
 	return true
+}
+
+// changed is the set under another revision, because of the policies.
+func (s *set) changed(revision uint64, policies map[report.ID]bool) *set {
+	next := *s
+	next.revision = revision
+	next.changes = append(slices.Clone(s.changes[max(0, len(s.changes)-maxChanges+1):]), change{revision, policies})
+	return &next
 }
 
 // since are the policies that have changed since the revision; nil when that is not known.

@@ -1,0 +1,40 @@
+package scan
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// A set knows which of its policies have changed since a resource was judged; what is too long ago is judged by all.
+func TestSince(t *testing.T) {
+	a, b, other := &policy.Program{Name: "a"}, &policy.Program{Name: "b"}, &policy.Program{Name: "a"}
+	first := &set{programs: []*policy.Program{a, b}, revision: 1, changes: []change{{revision: 1}}}
+	same := &set{programs: []*policy.Program{a, b}}
+	if same.after(first, 2) || same.revision != 1 {
+		t.Errorf("the same policies are another revision: %d", same.revision)
+	}
+	second := &set{programs: []*policy.Program{other, b}}
+	if !second.after(same, 2) || second.revision != 2 {
+		t.Errorf("another policy is no other revision: %d", second.revision)
+	}
+	third := &set{programs: []*policy.Program{other}}
+	third.after(second, 5)
+	for revision, want := range map[uint64]string{1: "map[{kyverno a}:true {kyverno b}:true]", 2: "map[{kyverno b}:true]", 5: "map[]", 4: "all"} {
+		got := "all"
+		if since := third.since(revision); since != nil {
+			got = fmt.Sprint(since)
+		}
+		if got != want {
+			t.Errorf("since %d %s, want %s", revision, got, want)
+		}
+	}
+	for i := range uint64(maxChanges) {
+		third = third.changed(6+i, map[report.ID]bool{{Policy: "c"}: true})
+	}
+	if len(third.changes) != maxChanges || third.since(2) != nil || third.since(6+maxChanges-2) == nil {
+		t.Errorf("%d changes are remembered", len(third.changes))
+	}
+}

@@ -1,0 +1,174 @@
+package scan
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// sourcesEvery is how often it is looked whether what policies looked up has changed.
+const sourcesEvery = 30 * time.Second
+
+// maxSources bounds what is looked at; what policies looked up beyond is seen at the next interval.
+const maxSources = 500
+
+// sources are what policies looked up while they judged: ConfigMaps and other objects, and data of GlobalContextEntries. Calls of
+// APIs and services are not among them: nobody tells when their answers change.
+type sources struct {
+	world world.Root
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	seen map[source]string // what stands for its content
+	full bool
+}
+
+// source is an object, or with only a name the data of a GlobalContextEntry.
+type source struct{ apiVersion, kind, namespace, name string }
+
+// root is the world that policies judge in; what they look up is remembered.
+func (s *sources) root() world.Root {
+	return world.RootFunc(func(r world.Reach) world.World {
+		w := s.world.For(r)
+		if w.Objects != nil {
+			w.Objects = recordedObjects{w.Objects, s}
+		}
+		if w.Globals != nil {
+			w.Globals = recordedGlobals{w.Globals, s}
+		}
+		return w
+	})
+}
+
+type recordedObjects struct {
+	world.Objects
+	sources *sources
+}
+
+// Get implements world.Objects.
+func (o recordedObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	found, err := o.Objects.Get(ctx, apiVersion, kind, namespace, name)
+	o.sources.record(source{apiVersion, kind, namespace, name}, func() (string, bool) { return versionOf(found, err) })
+	return found, err
+}
+
+type recordedGlobals struct {
+	world.Globals
+	sources *sources
+}
+
+// Global implements world.Globals.
+func (g recordedGlobals) Global(ctx context.Context, name string) (any, error) {
+	data, err := g.Globals.Global(ctx, name)
+	g.sources.record(source{name: name}, func() (string, bool) { return digestOf(data, err), true })
+	return data, err
+}
+
+// record remembers a source when it is looked up first.
+func (s *sources) record(at source, content func() (string, bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.seen[at]; known || s.full {
+		return
+	}
+	if len(s.seen) >= maxSources {
+		s.full = true
+		s.log.Warn("policies look up more than is looked at again: changes of the rest are seen at the next interval", "most", maxSources)
+		return
+	}
+	if c, known := content(); known {
+		s.seen[at] = c
+	}
+}
+
+// changed looks at all sources and reports whether one has other content than before.
+func (s *sources) changed(ctx context.Context) bool {
+	s.mu.Lock()
+	all := make([]source, 0, len(s.seen))
+	for at := range s.seen {
+		all = append(all, at)
+	}
+	s.mu.Unlock()
+	if len(all) == 0 {
+		return false
+	}
+	w := s.world.For(world.Cluster())
+	found := false
+	for _, at := range all {
+		now, known := "", false
+		if at.kind == "" {
+			data, err := w.Globals.Global(ctx, at.name)
+			now, known = digestOf(data, err), true
+		} else {
+			now, known = versionOf(w.Objects.Get(ctx, at.apiVersion, at.kind, at.namespace, at.name))
+		}
+		if ctx.Err() != nil {
+			return found
+		}
+		s.mu.Lock()
+		if known && s.seen[at] != now {
+			s.seen[at], found = now, true
+		}
+		s.mu.Unlock()
+	}
+	return found
+}
+
+// versionOf stands for the content of an object; an object that is not there has a content, too. known is false when it could
+// not be read.
+func versionOf(o map[string]any, err error) (version string, known bool) {
+	if apierrors.IsNotFound(err) {
+		return "absent", true
+	}
+	meta, _ := o["metadata"].(map[string]any)
+	version, _ = meta["resourceVersion"].(string)
+	return version, err == nil
+}
+
+// digestOf stands for data, or for the error that is there in their place.
+func digestOf(data any, err error) string {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	if err != nil {
+		_, _ = h.WriteString(err.Error())
+	} else {
+		_, _ = h.Write(value.AppendJSON(nil, data))
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// lookSources judges by the policies that look something up again when what they looked up has changed.
+func (s *Scanner) lookSources(ctx context.Context) {
+	if !s.sources.changed(ctx) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		old := l.set.Load()
+		policies := map[report.ID]bool{}
+		for _, p := range old.programs {
+			for _, r := range p.Rules {
+				if scannable(p, r) && r.Needs.Lookups {
+					policies[report.IDOf(p)] = true
+				}
+			}
+		}
+		if len(policies) == 0 {
+			continue
+		}
+		s.revision++
+		l.set.Store(old.changed(s.revision, policies))
+		l.poke()
+		s.o.Log.Info("what policies look up has changed", "kind", old.resource.GVK().String(), "policies", len(policies))
+	}
+}

@@ -1,0 +1,64 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// fakeObjects are the versions of objects by name; one of them may be out of reach.
+type fakeObjects map[string]string
+
+func (f fakeObjects) Get(_ context.Context, _, _, _, name string) (map[string]any, error) {
+	switch version, there := f[name]; {
+	case version == "unreachable":
+		return nil, errors.New("no answer")
+	case !there:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name)
+	default:
+		return map[string]any{"metadata": map[string]any{"resourceVersion": version}}, nil
+	}
+}
+
+// What policies looked up is looked at again; what they did not is none of ours.
+func TestSources(t *testing.T) {
+	objects := fakeObjects{"a": "1", "b": "1"}
+	var global any = map[string]any{"x": int64(1)}
+	s := &sources{log: slog.New(slog.DiscardHandler), seen: map[source]string{}, world: world.RootFunc(func(world.Reach) world.World {
+		return world.World{Objects: objects, Globals: world.GlobalsFunc(func(context.Context, string) (any, error) { return global, nil })}
+	})}
+	changed := func(what string, want bool) {
+		t.Helper()
+		if got := s.changed(t.Context()); got != want {
+			t.Errorf("%s: changed is %v, want %v", what, got, want)
+		}
+	}
+	changed("nothing was looked up", false)
+	w := s.root().For(world.Cluster())
+	for _, name := range []string{"a", "none"} {
+		_, _ = w.Objects.Get(t.Context(), "v1", "ConfigMap", "ns", name)
+	}
+	_, _ = w.Globals.Global(t.Context(), "g")
+	changed("nothing", false)
+	objects["b"] = "2"
+	changed("an object that nobody looked up", false)
+	objects["a"] = "2"
+	changed("an object", true)
+	changed("the same again", false)
+	objects["a"] = "unreachable"
+	changed("an object that cannot be read", false)
+	objects["a"] = "2"
+	objects["none"] = "3"
+	changed("an object that was not there", true)
+	delete(objects, "none")
+	changed("an object that is gone", true)
+	global = map[string]any{"x": int64(2)}
+	changed("data", true)
+	changed("the same data", false)
+}
