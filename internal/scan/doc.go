@@ -7,7 +7,8 @@
 // Each kind is listed in pages, whose objects are judged as they come, and then watched as metadata. What is kept of an
 // object is a hash of its content and the revision of the set of policies that judged it, so that memory grows with the
 // number of resources by some bytes each, and not with their size. What neither changed in content nor in policies is not
-// judged again before the interval is over.
+// judged again before the interval is over; where only some policies changed, or what they look up, it is judged by those. Several
+// processes share the namespaces (Share).
 //
 // The package writes no reports (package reports does, as its Sink), does not choose the words of results (the rules do),
 // and leaves kinds alone that it may not list, but names them.
