@@ -110,7 +110,7 @@ func TestPage(t *testing.T) {
 	b := open(t, s.url)
 	b.Until(loaded)
 	if path := os.Getenv("EPHOR_SCREENSHOT"); path != "" {
-		b.Size(1280, 1120)
+		b.Size(1360, 1120)
 		if err := os.WriteFile(path, small(t, b.Screenshot()), 0o644); err != nil {
 			t.Fatal(err)
 		}
