@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/cli"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
@@ -131,20 +131,6 @@ func hasEvent(t *testing.T, namespace, reason, note string) {
 	})
 }
 
-func metricsOf(t *testing.T, r *devcluster.Replica) string {
-	t.Helper()
-	response, err := http.Get("http://" + r.MetricsAddr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(page)
-}
-
 // Cleanup policies and TTL labels delete what they say and nothing else, list it when asked to, and stop at the limit.
 func TestCleanup(t *testing.T) {
 	must(t, cleanupObjects, "apply", "-f", "-")
@@ -190,7 +176,7 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 	if due, who, _ := strings.Cut(claim, " "); who != r.Name || due != "2021-01-01T00:00:00Z" {
 		t.Errorf("the run is claimed by %q", claim)
 	}
-	if page := metricsOf(t, r); value(page, `kyverno_cleanup_controller_deletedobjects_total{deletion_propagation="Background",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_name="everywhere",policy_namespace="-",policy_type="ClusterCleanupPolicy",resource_kind="ConfigMap",resource_namespace="e2e-cleanup"}`) != 1 {
+	if page := suite.Metrics(t, r.MetricsAddr); value(page, `kyverno_cleanup_controller_deletedobjects_total{deletion_propagation="Background",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_name="everywhere",policy_namespace="-",policy_type="ClusterCleanupPolicy",resource_kind="ConfigMap",resource_namespace="e2e-cleanup"}`) != 1 {
 		t.Error("the metric does not count the deletion")
 	}
 
@@ -205,7 +191,7 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 		t.Errorf("status %q, last run %q", message, last)
 	}
 	hasEvent(t, "e2e-cleanup", "PolicyError", "failed to clean up the target resource ConfigMap/e2e-cleanup/sizeless: ")
-	if page := metricsOf(t, r); !regexp.MustCompile(`kyverno_cleanup_controller_errors_total\{.*policy_name="own",policy_namespace="e2e-cleanup",policy_type="CleanupPolicy",resource_kind="ConfigMap",resource_namespace="e2e-cleanup"\} [1-9]`).MatchString(page) {
+	if page := suite.Metrics(t, r.MetricsAddr); !regexp.MustCompile(`kyverno_cleanup_controller_errors_total\{.*policy_name="own",policy_namespace="e2e-cleanup",policy_type="CleanupPolicy",resource_kind="ConfigMap",resource_namespace="e2e-cleanup"\} [1-9]`).MatchString(page) {
 		t.Error("no metric counts the failure")
 	}
 	if got := names(t, "e2e-cleanup", "batch=own") + "|" + names(t, "e2e-cleanup-other", "batch=own"); got != "sizeless|large" {
@@ -279,7 +265,7 @@ func ttlFormats(t *testing.T, r *devcluster.Replica) {
 		}
 		return nil
 	})
-	page := metricsOf(t, r)
+	page := suite.Metrics(t, r.MetricsAddr)
 	if value(page, `kyverno_ttl_controller_deletedobjects_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",resource_group="",resource_namespace="e2e-cleanup",resource_resource="configmaps",resource_version="v1"}`) != 7 ||
 		value(page, `kyverno_ttl_controller_info{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",resource_group="example.com",resource_resource="trinkets",resource_version="v1"}`) != 1 ||
 		strings.Contains(page, `resource_resource="secrets"`) {
@@ -300,7 +286,7 @@ func cleanupLimit(t *testing.T, r *devcluster.Replica) {
 	if got := names(t, "e2e-cleanup", "batch=limited"); got != "a b c" {
 		t.Errorf("left are %s", got)
 	}
-	if value(metricsOf(t, r), `ephor_cleanup_runs_stopped_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_name="limited",policy_namespace="-",policy_type="ClusterCleanupPolicy"}`) < 1 {
+	if value(suite.Metrics(t, r.MetricsAddr), `ephor_cleanup_runs_stopped_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_name="limited",policy_namespace="-",policy_type="ClusterCleanupPolicy"}`) < 1 {
 		t.Error("no metric tells of the run that was stopped")
 	}
 }
@@ -317,7 +303,7 @@ func ttlLimit(t *testing.T, r *devcluster.Replica) {
 	if got := must(t, "", "get", "trinkets", "-o", "jsonpath={.items[*].metadata.name}"); got != "limited-0 limited-1 limited-2" {
 		t.Errorf("left are %s", got)
 	}
-	if value(metricsOf(t, r), `ephor_ttl_rounds_stopped_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",resource_group="example.com",resource_resource="trinkets",resource_version="v1"}`) < 1 {
+	if value(suite.Metrics(t, r.MetricsAddr), `ephor_ttl_rounds_stopped_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",resource_group="example.com",resource_resource="trinkets",resource_version="v1"}`) < 1 {
 		t.Error("no metric tells of the round that was stopped")
 	}
 	must(t, "", "label", "trinket", "limited-1", "cleanup.kyverno.io/ttl-")

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/charts"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
 // object reads one object as JSON data.
@@ -90,7 +92,7 @@ func TestNamespacedPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "own")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "own", "--wait=false") })
 	must(t, strings.NewReplacer("kind: ClusterPolicy", "kind: Policy", "{name: require-team}", "{name: require-team, namespace: own}", ", namespaces: [default]", "").
-		Replace(fmt.Sprintf(requireTeam, "Enforce")), "create", "-f", "-")
+		Replace(suite.RequireTeam), "create", "-f", "-")
 	in := func(ns string) string {
 		return strings.Replace(configMap("c"), "namespace: default", "namespace: "+ns, 1)
 	}
@@ -100,7 +102,7 @@ func TestNamespacedPolicy(t *testing.T) {
 
 // A namespaceSelector sees the labels of a namespace that was made a moment ago.
 func TestNamespaceSelector(t *testing.T) {
-	applyPolicies(t, policyFile(t, strings.Replace(fmt.Sprintf(requireTeam, "Enforce"), "namespaces: [default]", "namespaceSelector: {matchLabels: {tier: prod}}", 1)))
+	applyPolicies(t, policyFile(t, strings.Replace(suite.RequireTeam, "namespaces: [default]", "namespaceSelector: {matchLabels: {tier: prod}}", 1)))
 	isRefused(t, configMap("c"), "")
 	for _, tier := range []string{"prod", "lab"} {
 		name := "tier-" + tier
@@ -116,7 +118,7 @@ func TestNamespaceSelector(t *testing.T) {
 // Roles come from bindings of the user, of a group, and of a service account.
 func TestClusterRoles(t *testing.T) {
 	applyPolicies(t, policyFile(t, strings.NewReplacer("spec:\n  rules:", "spec:\n  background: false\n  rules:", "namespaces: [default]}", "namespaces: [default]}, clusterRoles: [team-lead]").
-		Replace(fmt.Sprintf(requireTeam, "Enforce"))))
+		Replace(suite.RequireTeam)))
 	must(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -153,7 +155,7 @@ subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: joe}]
 
 // Match conditions give a webhook of its own, and the API server asks it only when they hold.
 func TestMatchConditions(t *testing.T) {
-	applyPolicies(t, policyFile(t, strings.Replace(fmt.Sprintf(requireTeam, "Enforce"), "spec:\n", `spec:
+	applyPolicies(t, policyFile(t, strings.Replace(suite.RequireTeam, "spec:\n", `spec:
   webhookConfiguration:
     matchConditions: [{name: not-exempt, expression: "object.metadata.name != 'exempt'"}]
 `, 1)))
@@ -163,7 +165,7 @@ func TestMatchConditions(t *testing.T) {
 
 // The ConfigMap's filters take effect without a restart.
 func TestResourceFilters(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	isRefused(t, configMap("c"), "the label team is required")
 	before, err := object(t, "configmap", charts.ConfigMap, "-n", charts.Namespace)
 	if err != nil {
@@ -182,7 +184,7 @@ func TestResourceFilters(t *testing.T) {
 
 // What somebody else changes in our webhook configurations is changed back, and a deleted one comes back.
 func TestDriftIsReverted(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	const name = "kyverno-resource-validating-webhook-cfg"
 	intact := func() error {
 		o, err := object(t, "validatingwebhookconfiguration", name)
@@ -206,7 +208,7 @@ func TestDriftIsReverted(t *testing.T) {
 
 // The certificates are Kyverno's Secrets; when they are deleted new ones are made, served and trusted without a restart.
 func TestCertificates(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	read := func() (ca string, err error) {
 		for _, name := range []string{charts.AdmissionTLSSecret, charts.AdmissionCASecret} {
 			o, err := object(t, "secret", name, "-n", charts.Namespace)
@@ -244,7 +246,7 @@ func TestCertificates(t *testing.T) {
 
 // A second replica serves at once; the lease stays with the first until that ends.
 func TestSecondReplica(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	isRefused(t, configMap("c"), "the label team is required")
 	holder := func() string {
 		o, _ := object(t, "lease", "kyverno", "-n", charts.Namespace)

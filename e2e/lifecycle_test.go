@@ -10,21 +10,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-const requireTeam = `
-apiVersion: kyverno.io/v1
-kind: ClusterPolicy
-metadata: {name: require-team}
-spec:
-  rules:
-  - name: team
-    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [default]}}]}
-    validate:
-      failureAction: %s
-      message: "the label team is required"
-      pattern: {metadata: {labels: {team: "?*"}}}
-`
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
 
 func configMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: default}\n"
@@ -32,14 +20,14 @@ func configMap(name string) string {
 
 // A policy switched to Audit admits, and the result is recorded in the log.
 func TestAuditAdmitsAndRecords(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	eventually(t, func() error {
 		if _, ok := refused(second(kubectl(t, configMap("audited"), "create", "--dry-run=server", "-f", "-"))); !ok {
 			return errAdmitted
 		}
 		return nil
 	})
-	must(t, fmt.Sprintf(requireTeam, "Audit"), "apply", "-f", "-")
+	must(t, strings.Replace(suite.RequireTeam, "Enforce", "Audit", 1), "apply", "-f", "-")
 	eventually(t, func() error {
 		_, err := kubectl(t, configMap("audited"), "create", "-f", "-")
 		return err
@@ -79,7 +67,7 @@ func TestWebhookConfigurationsFollowThePolicies(t *testing.T) {
 		}
 		return kinds, cfg.Metadata.ResourceVersion
 	}
-	path := policyFile(t, fmt.Sprintf(requireTeam, "Enforce"))
+	path := policyFile(t, suite.RequireTeam)
 	applyPolicies(t, path)
 	want := "validate.kyverno.svc-fail[configmaps] [CONNECT CREATE DELETE UPDATE]"
 	var version string
@@ -109,7 +97,7 @@ func TestWebhookConfigurationsFollowThePolicies(t *testing.T) {
 // kill -9 under load: while the process is down the API server refuses what it cannot ask about (failurePolicy Fail),
 // so no violating object gets in, neither then nor while the process comes back.
 func TestKillUnderLoadAdmitsNothing(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	eventually(t, func() error {
 		if _, ok := refused(second(kubectl(t, configMap("probe"), "create", "--dry-run=server", "-f", "-"))); !ok {
 			return errAdmitted
@@ -161,7 +149,7 @@ func TestKillUnderLoadAdmitsNothing(t *testing.T) {
 
 // SIGTERM drains: no request that the API server sends during a rolling change fails.
 func TestDrainLosesNoRequest(t *testing.T) {
-	applyPolicies(t, policyFile(t, fmt.Sprintf(requireTeam, "Enforce")))
+	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	old := replica
 	ctx, stop := context.WithCancel(t.Context())
 	var asked atomic.Int64

@@ -22,6 +22,8 @@ import (
 
 	collectortrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
 const metricsPolicies = `
@@ -174,19 +176,7 @@ func afterwards(t *testing.T, args ...string) {
 }
 
 // scrape returns what the controller shows on /metrics.
-func scrape(t *testing.T) string {
-	t.Helper()
-	response, err := http.Get("http://" + replica.MetricsAddr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %v", response.Status, err)
-	}
-	return string(page)
-}
+func scrape(t *testing.T) string { return suite.Metrics(t, replica.MetricsAddr) }
 
 // value is the number at the end of the first line that contains text; 0 when there is none.
 func value(page, text string) int {

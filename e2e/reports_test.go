@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -80,7 +79,7 @@ func TestReports(t *testing.T) {
 		}
 		return nil
 	})
-	if page := metricsPage(t, r); !strings.Contains(page, `rule_execution_cause="background_scan"`) {
+	if page := suite.Metrics(t, r.MetricsAddr); !strings.Contains(page, `rule_execution_cause="background_scan"`) {
 		t.Error("no results of scans among the metrics")
 	}
 
@@ -238,18 +237,4 @@ func jq(t *testing.T, ns string, pass, fail int) error {
 		return fmt.Errorf("jq says %s", out)
 	}
 	return nil
-}
-
-func metricsPage(t *testing.T, r *devcluster.Replica) string {
-	t.Helper()
-	resp, err := http.Get("http://" + r.MetricsAddr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -205,17 +205,9 @@ func cutMade(name string) (base, rule string, made bool) {
 // generated is how many objects a replica says that it has made.
 func (p *place) generated(r *devcluster.Replica) int {
 	p.Helper()
-	resp, err := http.Get("http://" + r.MetricsAddr + "/metrics")
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	text := suite.Metrics(p.T, r.MetricsAddr)
 	sum := 0.0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "kyverno_policy_results_total{") && strings.Contains(line, `policy_name="work-share"`) {
 			var v float64
 			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' ')+1:], &v); err == nil {

@@ -138,18 +138,10 @@ func TestControllerAll(t *testing.T) {
 	for addr, of := range map[string][2]string{ports[0]: {caName, "kyverno-svc.kyverno.svc"}, ports[1]: {cleanupCA, "kyverno-cleanup-controller.kyverno.svc"}} {
 		suite.Until(t, of[1]+" is served", func() error { return healthy(t, "127.0.0.1:"+addr, of[0], of[1]) })
 	}
-	resp, err := http.Get("http://127.0.0.1:" + ports[2] + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	metrics := new(strings.Builder)
-	if err := resp.Write(metrics); err != nil {
-		t.Fatal(err)
-	}
+	metrics := suite.Metrics(t, "127.0.0.1:"+ports[2])
 	for _, name := range []string{caName, pairName, cleanupCA, cleanupPair} {
-		if !strings.Contains(grep(metrics.String(), "ephor_certificate_expiry_timestamp_seconds{"), `secret="`+name+`"`) {
-			t.Errorf("no metric tells when the certificate in %s ends:\n%s", name, grep(metrics.String(), "ephor_cert"))
+		if !strings.Contains(grep(metrics, "ephor_certificate_expiry_timestamp_seconds{"), `secret="`+name+`"`) {
+			t.Errorf("no metric tells when the certificate in %s ends:\n%s", name, grep(metrics, "ephor_cert"))
 		}
 	}
 	if err := p.Stop(40 * time.Second); err != nil {

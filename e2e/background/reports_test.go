@@ -2,8 +2,6 @@ package background
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -62,15 +60,7 @@ func TestReportsAndMetrics(t *testing.T) {
 	reported("reported/copy pass")
 	drained(t)
 
-	response, err := http.Get("http://" + r.MetricsAddr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := suite.Metrics(t, r.MetricsAddr)
 	for _, want := range [][]string{
 		{"kyverno_policy_results_total", `rule_name="make"`, `rule_type="generate"`, `rule_result="pass"`, `resource_request_operation="create"`},
 		{"kyverno_policy_results_total", `rule_name="change"`, `rule_type="mutate"`, `rule_result="pass"`},
@@ -80,7 +70,7 @@ func TestReportsAndMetrics(t *testing.T) {
 		{"kyverno_policy_rule_info_total", `rule_name="make"`, `rule_type="generate"`},
 	} {
 		found := false
-		for line := range strings.Lines(string(page)) {
+		for line := range strings.Lines(page) {
 			all := true
 			for _, w := range want {
 				all = all && strings.Contains(line, w)

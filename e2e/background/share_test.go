@@ -3,8 +3,6 @@ package background
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -259,16 +257,8 @@ func TestTwoReplicas(t *testing.T) {
 // judged counts the rules of a policy that a replica says it has carried out.
 func judged(t *testing.T, r *devcluster.Replica, policy string) (n int) {
 	t.Helper()
-	resp, err := http.Get("http://" + r.MetricsAddr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
+	text := suite.Metrics(t, r.MetricsAddr)
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "kyverno_policy_results_total{") && strings.Contains(line, fmt.Sprintf("policy_name=%q", policy)) {
 			n++
 		}

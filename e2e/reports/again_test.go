@@ -141,7 +141,7 @@ spec:
 	if ready := cluster.Must(t, "", "get", "clusterpolicy", "left-out", "-o", "jsonpath={.status.conditions[*].type}{.status.rulecount.validate}"); ready != "Ready3" {
 		t.Errorf("the rest of the status is %q", ready)
 	}
-	if page := metrics(t, r.MetricsAddr); !strings.Contains(page, `ephor_reports_unlistable_kinds{kind="Secret"`) {
+	if page := suite.Metrics(t, r.MetricsAddr); !strings.Contains(page, `ephor_reports_unlistable_kinds{kind="Secret"`) {
 		t.Error("no metric tells of the kind")
 	}
 	cluster.Must(t, `

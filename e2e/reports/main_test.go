@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -103,7 +101,7 @@ func says(t *testing.T, ns, name, policy, rule, want string) {
 func judged(t *testing.T, metricsAddr, policy string) int {
 	t.Helper()
 	n := 0
-	for line := range strings.Lines(metrics(t, metricsAddr)) {
+	for line := range strings.Lines(suite.Metrics(t, metricsAddr)) {
 		if strings.HasPrefix(line, "kyverno_policy_results_total{") && strings.Contains(line, `policy_name="`+policy+`"`) && strings.Contains(line, `"background_scan"`) {
 			v, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64)
 			if err != nil {
@@ -124,19 +122,4 @@ func gone(t *testing.T, ns string) {
 		}
 		return nil
 	})
-}
-
-// metrics is the page of a replica.
-func metrics(t *testing.T, addr string) string {
-	t.Helper()
-	resp, err := http.Get("http://" + addr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 32<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
