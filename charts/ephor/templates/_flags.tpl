@@ -107,6 +107,7 @@
 - --autoUpdateWebhooks={{ $features.autoUpdateWebhooks.enabled }}
 - --excludeBootstrapResources={{ $features.excludeBootstrapResources.enabled }}
 - --deriveMatchConditions={{ $features.deriveMatchConditions.enabled }}
+- --generateValidatingAdmissionPolicy={{ $features.generateValidatingAdmissionPolicy.enabled }}
 {{- if $features.forceFailurePolicyIgnore.enabled }}
 - --forceFailurePolicyIgnore
 {{- end }}
