@@ -43,9 +43,12 @@ func TestSubresources(t *testing.T) {
 		t.Errorf("exec in a Pod on no node: %v", err)
 	}
 	has(t, "subresources", "exec", "k", "p ls")
-	labels := cluster.Must(t, "", "get", "configmap", "exec", "-n", "subresources", "-o", `jsonpath={.metadata.labels.generate\.kyverno\.io/trigger-kind} {.metadata.labels.generate\.kyverno\.io/trigger-namespace}`)
-	if labels != "PodExecOptions subresources" {
-		t.Errorf("the trigger of exec is %s", labels)
+	trigger := func(of string) string {
+		const label = `{.metadata.labels.generate\.kyverno\.io/trigger-`
+		return cluster.Must(t, "", "get", "configmap", of, "-n", "subresources", "-o", "jsonpath="+label+"group}/"+label+"version} "+label+"kind} "+label+"namespace}")
+	}
+	if got := trigger("exec"); got != "/v1 PodExecOptions subresources" {
+		t.Errorf("the trigger of exec is %s", got)
 	}
 	suite.Eventually(t, func() error {
 		if got := cluster.Must(t, "", "get", "pod", "p", "-n", "subresources", "-o", "jsonpath={.metadata.labels.entered}"); got != "c" {
@@ -56,6 +59,9 @@ func TestSubresources(t *testing.T) {
 	cluster.Must(t, `{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "subresources"}}`,
 		"create", "--raw", "/api/v1/namespaces/subresources/pods/p/eviction", "-f", "-")
 	has(t, "subresources", "eviction", "k", "p")
+	if got := trigger("eviction"); got != "policy/v1 Eviction subresources" {
+		t.Errorf("the trigger of the eviction is %s", got)
+	}
 	if got := cluster.Must(t, "", "get", "pod", "p", "-n", "subresources", "--ignore-not-found", "-o", "name"); got != "" {
 		t.Errorf("evicted, and there: %s", got)
 	}

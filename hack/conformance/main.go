@@ -29,7 +29,7 @@ import (
 )
 
 // builtParts are the parts of the work that are whole, so that their tests have to pass; -parts names others.
-const builtParts = "Language Admission Reports"
+const builtParts = "Language Admission Background Reports"
 
 func main() {
 	var (
