@@ -81,7 +81,7 @@ promql: build ## every query of the dashboard, the alerts and docs/metrics.md ov
 
 .PHONY: soak
 soak: build ## load and faults on real API servers, minutes; PARTS="load reviews" for some of it, SHORT=1 to try
-	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 60m ./soak/ | { grep --line-buffered -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
+	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 90m ./soak/ | { grep --line-buffered -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
