@@ -84,6 +84,7 @@ func (b *bench) background() error {
 	}
 	for _, part := range []func(context.Context) error{g.generate, g.follow, g.churn} {
 		if err := part(ctx); err != nil {
+			b.print() // what was measured before
 			return fmt.Errorf("%w; the controller's log ends with:\n%s", err, g.controller.Tail(10))
 		}
 	}

@@ -67,7 +67,7 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	}
 	n := 0
 	for _, a := range asked {
-		if a.ObjectRef.Resource != "leases" {
+		if r := a.ObjectRef.Resource; r != "" && r != "leases" { // /livez is asked for all the time
 			n++
 		}
 	}
@@ -82,9 +82,14 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	return nil
 }
 
-// complaints is how many lines of the controller's log tell of errors.
-func (g *backgroundBench) complaints() int {
-	return strings.Count(g.controller.Tail(1<<30), "level=ERROR")
+// complaints is how many lines of the controller's log tell of errors, or of work that failed and is tried again.
+func (g *backgroundBench) complaints() (n int) {
+	for line := range strings.Lines(g.controller.Tail(1 << 30)) {
+		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "work failed") {
+			n++
+		}
+	}
+	return n
 }
 
 // end deletes what is in a Namespace that is being deleted, and lets it go.
