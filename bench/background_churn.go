@@ -15,7 +15,7 @@ import (
 const (
 	churnErrors   = 10               // lines of the log that tell of errors
 	churnRest     = 10 * time.Second // in which nothing is asked any more
-	churnAsked    = 20               // requests in that time; the admission controller has some of its own
+	churnAsked    = 10               // requests in that time; the admission controller has some of its own
 	churnDeadline = 15 * time.Minute
 )
 

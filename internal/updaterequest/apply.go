@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
@@ -58,12 +57,10 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	}
 	there, err := w.create(ctx, t, planned)
 	if there {
-		err = wrap(apierrors.NewConflict(schema.GroupResource{Resource: planned.GetKind()}, planned.GetName(), errMadeMeanwhile), "create "+text)
+		err = meanwhile(text)
 	}
 	return err
 }
-
-var errMadeMeanwhile = errors.New("it was made meanwhile")
 
 // create makes the object, and tells whether there is one already. None is made in a namespace that goes away.
 func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured) (there bool, err error) {

@@ -78,14 +78,14 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 		}
 		t.made = true
 	}
-	return notYetError{"the source changes all the time"}
+	return meanwhile("the source of rule " + t.rule.Name)
 }
 
 // sameRule is an error when the policy is not what it was when the work began.
 func (w *Worker) sameRule(t *task) error {
 	now, _ := find(w.Snapshot(), t.u.Spec.Policy, t.Rule)
 	if now != nil && (now.UID != t.program.UID || now.Generation != t.program.Generation) {
-		return notYetError{"the policy has changed meanwhile"}
+		return meanwhile("policy " + t.u.Spec.Policy)
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package updaterequest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
@@ -94,6 +96,11 @@ func (w *Worker) thin(ctx context.Context, name string) {
 
 // onlyConflicts reports whether all that went wrong is that somebody else wrote first.
 func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
+
+// meanwhile is a conflict that we noticed ourselves: what is named was changed, or made, while we worked with what was before.
+func meanwhile(what string) error {
+	return apierrors.NewConflict(schema.GroupResource{}, what, errors.New("it was changed meanwhile"))
+}
 
 // all reports whether f is true of every error that was joined.
 func all(err error, f func(error) bool) bool {
