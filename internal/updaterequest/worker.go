@@ -3,15 +3,12 @@ package updaterequest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -292,127 +289,6 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 		w.lookAgain(ctx, u, lapsed)
 	}
 	return errors.Join(failures...), waiting, elsewhere
-}
-
-// task is one rule of an UpdateRequest with one trigger.
-type task struct {
-	kyvernov2.RuleContext
-	u       *kyvernov2.UpdateRequest
-	program *policy.Program
-	rule    *policy.Rule
-	waited  time.Duration // since the UpdateRequest was first seen
-	hops    int           // how many writes of ours in a row led here
-	reads   *reads
-	sources *sourceReads               // what a synchronized rule reads
-	follows *unstructured.Unstructured // the source whose change is followed
-	made    bool                       // what is generated is most likely there already
-	lapsed  []kyvernov2.RuleContext    // what was under way when the authority to work for it ended
-}
-
-// notYetError says what has to be waited for.
-type notYetError struct{ reason string }
-
-func (e notYetError) Error() string { return e.reason }
-
-// one carries out one task.
-func (w *Worker) one(ctx context.Context, t *task) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			w.Log.Error("the work of a rule panicked", "policy", t.u.Spec.Policy, "rule", t.Rule, "panic", v, "stack", string(debug.Stack()))
-			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
-		}
-	}()
-	key := keyOf(t.u.Spec.Policy, t.Trigger)
-	if _, source := t.u.Labels[LabelSource]; source {
-		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
-	}
-	defer w.lock(key)() // of a source each trigger is locked
-	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
-	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
-		t.lapsed = append(t.lapsed, t.RuleContext)
-	}
-	return err
-}
-
-// do carries out one task whose key is ours.
-func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
-	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
-		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
-	}
-	t.program, t.rule = find(w.Snapshot(), t.u.Spec.Policy, t.Rule)
-	if t.rule == nil {
-		if t.waited < policyPatience {
-			return notYetError{"the policy is not there"}
-		}
-		w.Log.Info("the work is over, since its rule is gone", "policy", t.u.Spec.Policy, "rule", t.Rule)
-		return nil
-	}
-	if t.hops > policy.MaxHops {
-		err := hopError{t.u.Spec.Policy, t.Rule}
-		w.tellFailure(controllerOf(t.rule), t, eventReference(t.Trigger), err)
-		return err
-	}
-	err := execute(ctx, t)
-	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
-		w.Log.Info("the work is over: what was to come did not come", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
-		return nil
-	}
-	return err
-}
-
-// doTrigger carries out the work for one trigger.
-func (w *Worker) doTrigger(ctx context.Context, t *task) error {
-	switch {
-	case t.u.Spec.RequestType == kyvernov2.Mutate:
-		return w.doMutateExisting(ctx, t)
-	case t.DeleteDownstream:
-		return w.doDelete(ctx, t)
-	}
-	return w.doGenerate(ctx, t)
-}
-
-// lock keeps others of this process from working for the key: what is made for a trigger and what is deleted with it must not overtake
-// each other.
-func (w *Worker) lock(key string) (unlock func()) {
-	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
-	m.Lock()
-	return m.Unlock
-}
-
-// find looks a rule up by the key of its policy.
-func find(s *catalog.Snapshot, key, rule string) (*policy.Program, *policy.Rule) {
-	namespace, name := splitKey(key)
-	id := catalog.ID{Kind: "ClusterPolicy", Name: name}
-	if namespace != "" {
-		id = catalog.ID{Kind: "Policy", Namespace: namespace, Name: name}
-	}
-	p := s.Get(id)
-	if p == nil {
-		return nil, nil
-	}
-	for _, r := range p.Rules {
-		if r.Name == rule && r.Stage.Has(policy.StageGenerate|policy.StageMutateExisting) {
-			return p, r
-		}
-	}
-	return p, nil
-}
-
-// contextsOf are the rules with their triggers. Requests of the older form have one rule.
-func contextsOf(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
-	out := make([]kyvernov2.RuleContext, 0, len(s.RuleContext)+1)
-	if len(s.RuleContext) == 0 && s.Rule != "" {
-		return append(out, kyvernov2.RuleContext{
-			Rule: s.Rule, Trigger: s.Resource, Synchronize: s.Synchronize, DeleteDownstream: s.DeleteDownstream,
-		})
-	}
-	for _, r := range s.RuleContext {
-		if r.Trigger == (kyvernov2.ResourceSpec{}) {
-			r.Trigger = s.Resource
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
