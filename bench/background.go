@@ -47,7 +47,7 @@ func (w *warnings) HandleWarningHeader(int, string, string) { w.Add(1) }
 // each of 1,000 Namespaces that are made at once, the copies when their source changes, and 20 times 500 Namespaces that are
 // deleted at once.
 func (b *bench) background() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Minute)
 	defer cancel()
 	audit, flags, err := load.NewAudit(b.dir, "kyverno")
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	churnErrors   = 10               // lines of the log that tell of errors
 	churnRest     = 10 * time.Second // in which nothing is asked any more
 	churnAsked    = 10               // requests in that time; the admission controller has some of its own
-	churnDeadline = 15 * time.Minute
+	churnDeadline = 30 * time.Minute
 )
 
 // churn deletes Namespaces while their work is under way: each is deleted up to a fifth of a second after it was made.
