@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// What travels to the reports controller: one object for each resource, whichever replica writes, with the names that users
+// know, owned by the resource and gone with it; and no more of them than there may be.
+func TestEphemeralReports(t *testing.T) {
+	const ns = "ephemeral"
+	must(t, "", "create", "namespace", ns)
+	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	scheme := runtime.NewScheme()
+	if err := reportsv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(cluster.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := ephemeral.NewStore(c, ephemeral.Admission, 3), ephemeral.NewStore(c, ephemeral.Admission, 3)
+	write := func(s *ephemeral.Objects, r report.Resource, results ...policyreport.Result) bool {
+		t.Helper()
+		full, err := s.Write(t.Context(), &ephemeral.Report{
+			Resource: r, GVR: schema.GroupVersionResource{Version: "v1", Resource: strings.ToLower(r.Kind) + "s"},
+			Policies: map[string]string{"cpol.kyverno.io/p": "7"}, Results: results,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return full
+	}
+	result := func(rule, status string, seconds int64) policyreport.Result {
+		r := policyreport.Result{Source: "kyverno", Policy: "p", Rule: rule, Result: policyreport.Status(status)}
+		r.Timestamp.Seconds = seconds
+		return r
+	}
+	configMap := func(name string) report.Resource {
+		t.Helper()
+		must(t, labelled(name, "{}"), "create", "-n", ns, "-f", "-")
+		uid := must(t, "", "get", "configmap", name, "-n", ns, "-o", "jsonpath={.metadata.uid}")
+		return report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: name, UID: uid}
+	}
+	get := func(r report.Resource) (o reportsv1.EphemeralReport, said string) {
+		t.Helper()
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: r.UID + "-admission"}, &o); err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range o.Spec.Results {
+			said += fmt.Sprintf("%s=%s@%d ", x.Rule, x.Result, x.Timestamp.Seconds)
+		}
+		return o, strings.TrimSpace(said)
+	}
+
+	a := configMap("a")
+	write(one, a, result("x", "fail", 10))
+	o, _ := get(a)
+	for key, want := range map[string]string{
+		"app.kubernetes.io/managed-by": "kyverno", "audit.kyverno.io/source": "admission", "audit.kyverno.io/resource.uid": a.UID,
+		"audit.kyverno.io/resource.group": "", "audit.kyverno.io/resource.version": "v1", "audit.kyverno.io/resource.kind": "ConfigMap",
+		"audit.kyverno.io/resource.gvr": "configmaps.v1", "cpol.kyverno.io/p": "7",
+	} {
+		if got, there := o.Labels[key]; !there || got != want {
+			t.Errorf("label %s is %q", key, got)
+		}
+	}
+	if o.Annotations["audit.kyverno.io/resource.name"] != "a" || o.Annotations["audit.kyverno.io/resource.namespace"] != ns ||
+		len(o.OwnerReferences) != 1 || string(o.OwnerReferences[0].UID) != a.UID || o.Spec.Summary.Fail != 1 {
+		t.Errorf("the object is %+v", o)
+	}
+	if out := must(t, "", "get", "ephr", "-n", ns); !strings.Contains(out, "SOURCE") || !strings.Contains(out, "admission") || !strings.Contains(out, "ConfigMap") {
+		t.Error(out)
+	}
+	write(other, a, result("y", "pass", 11), result("x", "pass", 9))
+	o, said := get(a)
+	if said != "x=fail@10 y=pass@11" {
+		t.Errorf("two replicas together say %s", said)
+	}
+	write(one, a, result("y", "pass", 20))
+	if again, _ := get(a); again.ResourceVersion != o.ResourceVersion {
+		t.Error("what has not changed was written again")
+	}
+
+	// An object that is being created has no UID yet, and a cluster-scoped one has no namespace.
+	write(one, report.Resource{APIVersion: "v1", Kind: "ConfigMap", Namespace: ns, Name: "new"}, result("x", "pass", 10))
+	uid := must(t, "", "get", "namespace", ns, "-o", "jsonpath={.metadata.uid}")
+	write(one, report.Resource{APIVersion: "v1", Kind: "Namespace", Name: ns, UID: uid}, result("x", "pass", 10))
+	if out := must(t, "", "get", "cephr", "-o", "name"); !strings.Contains(out, uid+"-admission") {
+		t.Errorf("no object for a cluster-scoped resource among %s", out)
+	}
+	b := configMap("b")
+	if full := write(ephemeral.NewStore(c, ephemeral.Admission, 3), b, result("x", "pass", 10)); !full {
+		t.Error("a fourth object was written where there may be three")
+	}
+	if full := write(ephemeral.NewStore(c, ephemeral.Admission, 3), a, result("x", "pass", 30)); full {
+		t.Error("an object that exists was kept back")
+	}
+
+	must(t, "", "delete", "configmap", "a", "-n", ns)
+	eventually(t, func() error { return intermediate(t, ns, 1) })
+	must(t, "", "delete", "cephr", "--all")
+}
+
+// While nobody takes results, the same resources that come, change and go leave no more of them behind; they are taken when
+// somebody is back. Without a reports controller nothing is sent, which is counted.
+func TestReportsWithoutConsumer(t *testing.T) {
+	const ns = "reports-waiting"
+	must(t, "", "create", "namespace", ns)
+	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	r := cluster.Start(t, devcluster.Reports)
+	applyPolicies(t, policyFile(t, strings.ReplaceAll(admissionReportsPolicies, "reports-admission", ns)))
+	eventually(t, func() error { return scanned("ConfigMap") })
+	suite.Stop(t, r)
+
+	churn := func(rounds int) (most int) {
+		for range rounds {
+			for _, name := range []string{"one", "dry"} {
+				must(t, labelled(name, "{}"), "apply", "-n", ns, "-f", "-")
+				for i := range 3 {
+					must(t, "", "label", "configmap", name, "-n", ns, "--overwrite", "team=t"+strconv.Itoa(i))
+				}
+			}
+			time.Sleep(3 * time.Second) // for what is on its way
+			most = max(most, strings.Count(must(t, "", "get", "ephr", "-n", ns, "-o", "name"), "\n"))
+			must(t, "", "delete", "configmap", "one", "dry", "-n", ns)
+		}
+		return most
+	}
+	if n := churn(5); n == 0 || n > 4 { // for each of the two at most one before and one after it had its UID
+		t.Errorf("%d objects wait", n)
+	}
+	must(t, labelled("one", "{}"), "apply", "-n", ns, "-f", "-")
+	r = cluster.Start(t, devcluster.Reports)
+	eventually(t, func() error {
+		return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-scanned/team fail", "e2e-who/admin fail")
+	})
+	eventually(t, func() error { return intermediate(t, ns, 0) })
+
+	suite.Stop(t, r)
+	must(t, "", "delete", "lease", "kyverno-reports-controller", "-n", suite.Namespace)
+	time.Sleep(time.Second)
+	if n := churn(1); n != 0 {
+		t.Errorf("%d objects were written for nobody", n)
+	}
+	eventually(t, func() error {
+		if !strings.Contains(suite.Metrics(t, replica.MetricsAddr), `reason="no reports controller"`) {
+			return errors.New("nothing was counted")
+		}
+		return nil
+	})
+}
