@@ -18,6 +18,9 @@ import (
 // sourcesEvery is how often it is looked whether what policies looked up has changed.
 const sourcesEvery = 30 * time.Second
 
+// sourcesTimeout bounds one look at all of them.
+const sourcesTimeout = 20 * time.Second
+
 // maxSources bounds what is looked at; what policies looked up beyond is seen at the next interval.
 const maxSources = 500
 
@@ -148,7 +151,9 @@ func digestOf(data any, err error) string {
 
 // lookSources judges by the policies that look something up again when what they looked up has changed.
 func (s *Scanner) lookSources(ctx context.Context) {
-	if !s.sources.changed(ctx) {
+	limited, cancel := context.WithTimeout(ctx, sourcesTimeout)
+	defer cancel()
+	if !s.sources.changed(limited) {
 		return
 	}
 	s.mu.Lock()

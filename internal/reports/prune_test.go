@@ -1,0 +1,96 @@
+package reports
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// ruleTable says of rules, by their policies' names, whether they live and whether scans judge by them.
+type ruleTable map[string]struct{ live, elsewhere bool }
+
+func (r ruleTable) Live(at report.Rule) bool      { return r[at.Policy].live }
+func (r ruleTable) Elsewhere(at report.Rule) bool { return r[at.Policy].live && r[at.Policy].elsewhere }
+
+var table = ruleTable{"scanned": {live: true}, "admission": {live: true, elsewhere: true}, "gone": {}}
+
+// Which reports hold something that nobody finds any longer: of kinds that are scanned results of rules that are gone, of other
+// kinds also what scans found, and what is not known.
+func TestStale(t *testing.T) {
+	rule := func(policies ...string) (out []*report.Rule) {
+		for _, p := range policies {
+			out = append(out, &report.Rule{Policy: p})
+		}
+		return out
+	}
+	w := New(Options{})
+	w.known = map[string]*state{
+		"pod":                   {kind: "Pod", told: true, parts: []part{1}},
+		"pod-mixed":             {kind: "Pod", told: true, parts: []part{1}, others: rule("admission", "scanned")},
+		"pod-gone":              {kind: "Pod", told: true, others: rule("admission", "gone")},
+		"pod-unknown":           {kind: "Pod"},
+		"secret-of-admission":   {kind: "Secret", told: true, others: rule("admission")},
+		"secret-scanned-before": {kind: "Secret", told: true, parts: []part{1}},
+		"secret-of-scans":       {kind: "Secret", told: true, others: rule("scanned")},
+		"secret-gone":           {kind: "Secret", told: true, others: rule("gone")},
+		"secret-unknown":        {kind: "Secret"},
+		"nobody-knows-of-what":  {},
+	}
+	got := w.stale(func(gk schema.GroupKind) bool { return gk.Kind == "Pod" }, table)
+	want := "pod-gone secret-gone secret-of-scans secret-scanned-before secret-unknown"
+	if names := strings.Join(slices.Sorted(maps.Keys(got)), " "); names != want {
+		t.Errorf("stale are %s, want %s", names, want)
+	}
+}
+
+// What becomes of the results that a report holds when some policies have judged again.
+func TestSplit(t *testing.T) {
+	results := []policyreport.Result{{Policy: "scanned"}, {Policy: "admission"}, {Policy: "gone"}}
+	names := func(all []policyreport.Result) string {
+		var out []string
+		for _, r := range all {
+			out = append(out, r.Policy)
+		}
+		return strings.Join(out, " ")
+	}
+	for _, c := range []struct {
+		name                       string
+		judged                     report.Judged
+		replaced, unjudged, others string
+	}{
+		{"by nobody else", report.Judged{}, "scanned admission gone", "", ""},
+		{"all", report.Judged{Elsewhere: table.Elsewhere}, "scanned gone", "", "admission"},
+		{"one", report.Judged{Elsewhere: table.Elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "gone", "scanned", "admission"},
+	} {
+		h := split(results, &c.judged)
+		if names(h.replaced) != c.replaced || names(h.unjudged) != c.unjudged || names(h.others) != c.others {
+			t.Errorf("%s: replaced %q, not judged %q, of others %q", c.name, names(h.replaced), names(h.unjudged), names(h.others))
+		}
+	}
+}
+
+// What is written in the other form reads as it was.
+func TestForms(t *testing.T) {
+	w := New(Options{})
+	for name, form := range map[string]Form{"wgpolicyk8s.io": PolicyReports, "openreports.io": OpenReports} {
+		for _, ns := range []string{"", "ns"} {
+			r := &report.Resource{APIVersion: "v1", Kind: "Pod", Namespace: ns, Name: "p", UID: "u"}
+			content := policyreport.ReportContent{Scope: r.Scope(), Summary: policyreport.Summary{Fail: 1}, Results: []policyreport.Result{{
+				Source: "kyverno", Policy: "p", Rule: "r", Message: "m", Result: "fail", Scored: true, Properties: map[string]string{"k": "v"}, Category: "c", Severity: "low",
+			}}}
+			o := form.report(r)
+			form.fill(o, &content)
+			back := form.content(o)
+			if !intact(o, r) || o.GetName() != "u" || o.GetNamespace() != ns || back.Summary != content.Summary || *back.Scope != *content.Scope ||
+				!slices.Equal(w.numbers.parts(r, back.Results), w.numbers.parts(r, content.Results)) {
+				t.Errorf("%s: %+v", name, o)
+			}
+		}
+	}
+}
