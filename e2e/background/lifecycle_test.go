@@ -50,6 +50,8 @@ type event struct {
 	orphan     bool // orphanDownstreamOnPolicyDelete
 	late       bool // the trigger comes with the event, and the source after it
 	do         func(t *testing.T, r *row)
+	edit       func(policy string) string // of the policy; "" deletes it
+	then       func(policy string) string // a second edit, when the first is noted
 	also       func(t *testing.T, r *row) // what else holds afterwards
 }
 
@@ -92,12 +94,8 @@ var events = []event{
 		failing(t, r.name, "source resource v1/ConfigMap/"+downs+"/"+r.made()+" not found")
 		r.createSource(t)
 	}},
-	{name: "data-updated", only: data, sync: "p2-1", once: first, do: func(t *testing.T, r *row) {
-		r.edit(t, "k: \"p1-", "k: \"p2-")
-	}},
-	{name: "target-renamed", only: func(m mode) bool { return m.name == "data" || m.name == "clone" }, sync: first, once: first, do: func(t *testing.T, r *row) {
-		r.edit(t, "-made\"", "-renamed\"")
-	}, also: func(t *testing.T, r *row) {
+	{name: "data-updated", only: data, sync: "p2-1", once: first, edit: replacing("k: \"p1-", "k: \"p2-")},
+	{name: "target-renamed", only: func(m mode) bool { return m.name == "data" || m.name == "clone" }, sync: first, once: first, edit: replacing("-made\"", "-renamed\""), also: func(t *testing.T, r *row) {
 		// What was made is let go; data that synchronize are made anew, copies by the next event of the trigger.
 		label := cluster.Must(t, "", "get", "configmap", r.made(), "-n", downs, "-o", `jsonpath={.metadata.labels.generate\.kyverno\.io/policy-name}`)
 		renamed := state(t, downs, r.name+"-renamed", "k")
@@ -105,21 +103,11 @@ var events = []event{
 			t.Errorf("label %q; under the new name %q, want %q", label, renamed, want)
 		}
 	}},
-	{name: "rule-deleted", sync: gone, once: first, do: deleteRule},
-	{name: "rule-deleted-orphan", sync: first, once: first, orphan: true, do: deleteRule},
-	{name: "policy-deleted", sync: gone, once: first, do: deletePolicy},
-	{name: "policy-deleted-orphan", sync: first, once: first, orphan: true, do: deletePolicy},
-	{name: "unsynchronized-rule-deleted", onlySync: true, sync: first, do: func(t *testing.T, r *row) {
-		r.edit(t, "synchronize: true", "synchronize: false")
-		suite.Until(t, r.name+" is known not to synchronize", func() error {
-			noted := cluster.Must(t, "", "get", "configmap", "ephor-generate-rules", "-n", suite.Namespace, "-o", "jsonpath={.data.rules}")
-			if strings.Contains(noted, `"policy":"`+r.name+`","rule":"r","synchronize":true`) {
-				return fmt.Errorf("it is noted as synchronizing")
-			}
-			return nil
-		})
-		deleteRule(t, r)
-	}},
+	{name: "rule-deleted", sync: gone, once: first, edit: withoutRule},
+	{name: "rule-deleted-orphan", sync: first, once: first, orphan: true, edit: withoutRule},
+	{name: "policy-deleted", sync: gone, once: first, edit: nothing},
+	{name: "policy-deleted-orphan", sync: first, once: first, orphan: true, edit: nothing},
+	{name: "unsynchronized-rule-deleted", onlySync: true, sync: first, edit: replacing("synchronize: true", "synchronize: false"), then: withoutRule},
 }
 
 // row is one cell of the table: an event for one mode, with or without synchronize. It has a policy, a trigger and a source
@@ -164,25 +152,55 @@ func (r *row) createSource(t *testing.T) {
 	create(t, configMap(triggers, r.name+"-source", map[string]string{"source": r.name, "own": "label"}, map[string]string{"k": "s1"}))
 }
 
-// edit replaces a text of the policy.
-func (r *row) edit(t *testing.T, old, new string) {
+// replacing is an edit of a text of the policy.
+func replacing(old, new string) func(string) string {
+	return func(policy string) string { return strings.ReplaceAll(policy, old, new) }
+}
+
+// withoutRule leaves a policy with another rule only.
+func withoutRule(policy string) string { return policy[:strings.Index(policy, "  - name: r\n")] }
+
+// nothing leaves no policy.
+func nothing(string) string { return "" }
+
+// edited applies an edit of each row that has one, all in one call: the command takes longer than what it asks for.
+func edited(t *testing.T, table []*row, of func(*event) func(string) string) {
 	t.Helper()
-	if !strings.Contains(r.policy, old) {
-		t.Fatalf("%q is not in %s", old, r.policy)
+	var manifests strings.Builder
+	remove := []string{"delete", "clusterpolicy", "--wait=false"}
+	for _, r := range table {
+		edit := of(&r.event)
+		if edit == nil {
+			continue
+		}
+		before := r.policy
+		if r.policy = edit(before); r.policy == before {
+			t.Fatalf("the edit of %s changes nothing", r.name)
+		}
+		if r.policy == "" {
+			remove = append(remove, r.name)
+		} else {
+			manifests.WriteString(r.policy)
+		}
 	}
-	r.policy = strings.ReplaceAll(r.policy, old, new)
-	cluster.Must(t, r.policy, "apply", "-f", "-")
+	cluster.Must(t, manifests.String(), "apply", "-f", "-")
+	if len(remove) > 3 {
+		cluster.Must(t, "", remove...)
+	}
 }
 
-// deleteRule leaves a policy with another rule only.
-func deleteRule(t *testing.T, r *row) {
-	at := strings.Index(r.policy, "  - name: r\n")
-	r.policy = r.policy[:at]
-	cluster.Must(t, r.policy, "apply", "-f", "-")
-}
-
-func deletePolicy(t *testing.T, r *row) {
-	cluster.Must(t, "", "delete", "clusterpolicy", r.name, "--wait=false")
+// unsynchronized waits until the background controller has taken note that the rules do not synchronize any longer.
+func unsynchronized(t *testing.T, table []*row) {
+	t.Helper()
+	suite.Until(t, "the rules are known not to synchronize", func() error {
+		noted := cluster.Must(t, "", "get", "configmap", "ephor-generate-rules", "-n", suite.Namespace, "-o", "jsonpath={.data.rules}")
+		for _, r := range table {
+			if r.event.then != nil && strings.Contains(noted, `"policy":"`+r.name+`","rule":"r","synchronize":true`) {
+				return fmt.Errorf("%s is noted as synchronizing", r.name)
+			}
+		}
+		return nil
+	})
 }
 
 const rowPolicy = `---
@@ -249,9 +267,12 @@ func TestLifecycle(t *testing.T) {
 			r.event.do(t, r)
 		}
 	}
+	edited(t, table, func(e *event) func(string) string { return e.edit })
+	unsynchronized(t, table)
+	edited(t, table, func(e *event) func(string) string { return e.then })
 	var left []string
 	for _, r := range table {
-		if strings.HasPrefix(r.event.name, "policy-deleted") {
+		if r.policy == "" {
 			left = append(left, r.name)
 		}
 	}
