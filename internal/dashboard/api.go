@@ -84,12 +84,23 @@ func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(*http.
 		d.fail(w, r, err)
 		return
 	}
-	body, err := f(r.WithContext(context.WithValue(ctx, contextKey{}, v)))
+	body, err := d.work(r.WithContext(context.WithValue(ctx, contextKey{}, v)), f)
 	if err != nil {
 		d.fail(w, r, err)
 		return
 	}
 	writeJSON(w, r, http.StatusOK, body)
+}
+
+// work waits for a place and works out an answer. It is written without a place, since who reads it may be slow.
+func (d *Dashboard) work(r *http.Request, f func(*http.Request) (any, error)) (any, error) {
+	select {
+	case d.answers <- struct{}{}:
+		defer func() { <-d.answers }()
+		return f(r)
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
 }
 
 // bearer is the token of a request; empty without one.

@@ -39,14 +39,15 @@ type Dashboard struct {
 	sessions            *sessions
 	namespaced, cluster *reader
 	started             time.Time
-	complete            atomic.Bool // all reports have been read
-	details             chan struct{}
+	complete            atomic.Bool   // all reports have been read
+	answers, details    chan struct{} // places
 }
 
 // New makes a Dashboard that knows no reports yet.
 func New(o Options) *Dashboard {
 	d := &Dashboard{
-		o: o, index: newIndex(), trend: newTrend(o.Sample), sessions: newSessions(o), started: o.Now(), details: make(chan struct{}, detailsAtOnce),
+		o: o, index: newIndex(), trend: newTrend(o.Sample), sessions: newSessions(o), started: o.Now(),
+		answers: make(chan struct{}, maxAnswers), details: make(chan struct{}, detailsAtOnce),
 	}
 	d.namespaced = &reader{client: o.Client, kind: o.Form.Namespaced, index: d.index, log: o.Log}
 	d.cluster = &reader{client: o.Client, kind: o.Form.Cluster, index: d.index, log: o.Log, cluster: true}

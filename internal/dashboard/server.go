@@ -25,7 +25,8 @@ var embedded embed.FS
 const (
 	maxHeader      = 32 << 10 // bytes: tokens of identity providers are long
 	maxConnections = 256
-	maxAnswers     = 32 // at once
+	maxStreams     = 20 // of one connection at once
+	maxAnswers     = 16 // that are worked out at once
 )
 
 // policy is the Content-Security-Policy: scripts, styles and data from here only, and no HTML out of text.
@@ -37,7 +38,6 @@ func (d *Dashboard) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /api/v1/", d.api())
 	mux.HandleFunc("GET /", asset)
-	busy := make(chan struct{}, maxAnswers)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		if status, why := d.refuse(r); why != "" {
@@ -47,12 +47,7 @@ func (d *Dashboard) Handler() http.Handler {
 			http.Error(w, why, status)
 			return
 		}
-		select {
-		case busy <- struct{}{}:
-			defer func() { <-busy }()
-			mux.ServeHTTP(w, r)
-		case <-r.Context().Done():
-		}
+		mux.ServeHTTP(w, r)
 	})
 }
 
@@ -124,6 +119,7 @@ func (d *Dashboard) Serve(ctx context.Context, l net.Listener, t *tls.Config) er
 	s := &http.Server{
 		Handler: d.Handler(), TLSConfig: t, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: answerFor + 15*time.Second, IdleTimeout: time.Minute,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog: slog.NewLogLogger(d.o.Log.Handler(), slog.LevelDebug),
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
