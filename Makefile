@@ -108,7 +108,7 @@ bench-compare: build ## the command line beside a peer's: PEER=/path/to/kyverno
 	go run ./bench compare $(PEER)
 
 .PHONY: bench-reports
-bench-reports: build ## the first scan of 5,000 Pods by 18 policies
+bench-reports: build ## what reports cost: the first scan of 5,000 Pods by 18 policies, changes, nothing, 50,000 Pods (SHORT=1: less of nothing)
 	go run ./bench reports
 
 .PHONY: bench-background

@@ -59,12 +59,12 @@ func (b *bench) reports() error {
 		return err
 	}
 	defer g.cluster.Stop()
+	defer b.print() // also what was measured before something failed
 	for _, part := range []func(context.Context) error{g.firstScan, g.podsChange, g.policyChanges, g.nothing, g.memory} {
 		if err := part(ctx); err != nil {
 			return fmt.Errorf("%w; the controller's log ends with:\n%s", err, g.controller.Tail(10))
 		}
 	}
-	b.print()
 	return nil
 }
 
