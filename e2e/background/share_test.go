@@ -265,3 +265,23 @@ func judged(t *testing.T, r *devcluster.Replica, policy string) (n int) {
 	}
 	return n
 }
+
+// Another replica makes something for a rule just when it is gone, and what it made was deleted: that goes, too.
+func TestMadeForARuleThatIsGone(t *testing.T) {
+	start(t)
+	namespaces(t, "late")
+	policy := strings.NewReplacer("twice", "late").Replace(strings.SplitN(twice, "  - name: copy", 2)[0])
+	apply(t, policy)
+	create(t, configMap("late", "t", nil, map[string]string{"v": "1"}))
+	has(t, "late", "data", "v", "1")
+	made, err := cluster.Client.CoreV1().ConfigMaps("late").Get(t.Context(), "data", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.Must(t, policy, "delete", "-f", "-")
+	has(t, "late", "data", "v", gone)
+	settled(t, "late")
+	create(t, configMap("late", "late", made.Labels, map[string]string{"v": "1"}))
+	has(t, "late", "late", "v", gone)
+	has(t, "late", "t", "v", "1")
+}

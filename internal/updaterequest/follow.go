@@ -39,6 +39,8 @@ type Follower struct {
 	settling bool
 	// handled are the policies whose rules were turned into work, with the time.
 	handled map[catalog.ID]handled
+	// again are the rules that were undone a moment ago, oldest first.
+	again []undoneAt
 }
 
 // FollowerObserver counts; nil for nobody.
@@ -58,6 +60,8 @@ type handled struct {
 // Once does what the changes since the last time ask for, and tells when to come again without news.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	err := f.settle(ctx)
+	soon, failed := f.undoAgain(ctx)
+	err = errors.Join(err, failed)
 	s, now := f.Worker.Snapshot(), f.Worker.Now()
 	if f.handled == nil {
 		f.handled = map[catalog.ID]handled{}
@@ -82,6 +86,12 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 			continue
 		}
 		f.handled[id] = handled{p.UID, p.Generation, now}
+	}
+	if len(f.again) > 0 && (soon == 0 || soon > lag) {
+		soon = lag // they came while policies were followed
+	}
+	if soon > 0 && (next <= 0 || soon < next) {
+		next = soon
 	}
 	return next, err
 }

@@ -31,6 +31,7 @@ func (f *Follower) settle(ctx context.Context) error {
 	for _, x := range undone(l.entries, today) {
 		err := f.undo(ctx, &x)
 		if err == nil {
+			f.remember(x)
 			continue
 		}
 		errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
