@@ -226,7 +226,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 		return 0
 	}
 	p := w.progressOf(u)
-	failed, waiting, elsewhere := w.carryOut(ctx, u, p)
+	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
 	switch {
 	case ctx.Err() != nil:
 		return firstRetry // somebody else goes on
@@ -243,7 +243,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 
 // carryOut does what is left to do. The error joins what failed; waiting tells that something has to be waited for, elsewhere
 // that other replicas have a share.
-func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (failed error, waiting, elsewhere bool) {
+func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
 	todo := contextsOf(&u.Spec)
 	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))
 	slots := make(chan struct{}, parallel)
@@ -288,7 +288,7 @@ func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *pr
 	if ctx.Err() == nil {
 		w.lookAgain(ctx, u, lapsed)
 	}
-	return errors.Join(failures...), waiting, elsewhere
+	return waiting, elsewhere, errors.Join(failures...)
 }
 
 func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
