@@ -59,7 +59,7 @@ func apply(t *testing.T, policies string) {
 		return err
 	})
 	t.Cleanup(func() {
-		if _, err := cluster.Try(t, policies, "delete", "--ignore-not-found", "-f", "-"); err != nil {
+		if _, err := cluster.Try(t, policies, "delete", "--ignore-not-found", "--wait=false", "-f", "-"); err != nil {
 			t.Error(err)
 		}
 	})
