@@ -58,14 +58,16 @@ func New(o Options) *Dashboard {
 func (d *Dashboard) Follow(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	ready := make(chan struct{})
-	running.Go(func() {
-		follow(ctx, []*reader{d.namespaced, d.cluster}, func() { close(ready) })
-	})
-	select {
-	case <-ctx.Done():
-		return
-	case <-ready:
+	read := make(chan struct{}, 2)
+	for _, r := range []*reader{d.namespaced, d.cluster} {
+		running.Go(func() { r.follow(ctx, sync.OnceFunc(func() { read <- struct{}{} })) })
+	}
+	for range cap(read) {
+		select {
+		case <-read:
+		case <-ctx.Done():
+			return
+		}
 	}
 	d.complete.Store(true)
 	n, _ := d.index.state()

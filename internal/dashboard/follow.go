@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -178,23 +177,4 @@ func statusError(object map[string]any) error {
 		return err
 	}
 	return &apierrors.StatusError{ErrStatus: failed}
-}
-
-// follow keeps the index current until ctx is done, and calls ready when all reports are in it.
-func follow(ctx context.Context, readers []*reader, ready func()) {
-	var running, listed sync.WaitGroup
-	for _, r := range readers {
-		listed.Add(1)
-		running.Go(func() { r.follow(ctx, sync.OnceFunc(listed.Done)) })
-	}
-	running.Go(func() {
-		all := make(chan struct{})
-		go func() { listed.Wait(); close(all) }()
-		select {
-		case <-all:
-			ready()
-		case <-ctx.Done():
-		}
-	})
-	running.Wait()
 }
