@@ -141,6 +141,8 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 // existing finds the triggers of a rule among all objects.
 func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
 	seen := map[schema.GroupKind]bool{}
+	// What the rule itself made is no trigger of it, or there would be more at each look.
+	own := labels.SelectorFromSet(ofRule(p, r.Name))
 	for _, target := range r.Targets {
 		if target.Subresource != "" {
 			continue
@@ -156,7 +158,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			seen[gvk.GroupKind()] = true
 			var failed error
 			err := f.Worker.each(ctx, gvk, &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
-				if u.GetDeletionTimestamp() == nil && !madeBy(u, p, r) && f.applies(ctx, p, r, u) {
+				if u.GetDeletionTimestamp() == nil && !own.Matches(labels.Set(u.GetLabels())) && f.applies(ctx, p, r, u) {
 					failed = b.add(kyvernov2.ResourceSpec{
 						APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
 					})
@@ -172,12 +174,6 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 		}
 	}
 	return nil
-}
-
-// madeBy reports whether the rule itself made the object. It is no trigger then, or there would be more at each look.
-func madeBy(u *unstructured.Unstructured, p *policy.Program, r *policy.Rule) bool {
-	have := labels.Set(u.GetLabels())
-	return labels.SelectorFromSet(ofRule(p, r.Name)).Matches(have)
 }
 
 // applies reports whether the rule asks for work for the object. What cannot be told is found out, and reported, where the
