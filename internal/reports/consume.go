@@ -49,6 +49,8 @@ type Share interface {
 type Consumer struct {
 	o      ConsumerOptions
 	places chan struct{} // one for each resource that is worked on
+
+	unreadable sync.Map // kinds that a line of the log was written about
 }
 
 // NewConsumer returns a Consumer that does nothing yet.
@@ -268,7 +270,9 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 		}
 		switch {
 		case err != nil: // it cannot be told whether it exists; a report would be for nobody to put right
-			c.o.Log.Warn("results are dropped, since their resource may not be read", "kind", r.Kind, "namespace", r.Namespace, "error", err)
+			if _, said := c.unreadable.LoadOrStore(gvr, true); !said {
+				c.o.Log.Warn("results of admission are missing in reports, since resources of the kind may not be read", "kind", r.Kind, "error", err)
+			}
 			return true, c.delete(ctx, objects)
 		case !there && c.o.Now().Sub(first) > patience:
 			return true, c.delete(ctx, objects)
