@@ -33,8 +33,9 @@ const (
 )
 
 var (
-	podsGVR    = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	reportsGVR = schema.GroupVersionResource{Group: "wgpolicyk8s.io", Version: "v1alpha2", Resource: "policyreports"}
+	podsGVR      = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	ephemeralGVR = schema.GroupVersionResource{Group: "reports.kyverno.io", Version: "v1", Resource: "ephemeralreports"}
+	reportsGVR   = schema.GroupVersionResource{Group: "wgpolicyk8s.io", Version: "v1alpha2", Resource: "policyreports"}
 )
 
 // reportsBench is a control plane with Pods, on which the reports controller runs.

@@ -182,7 +182,9 @@ func (g *reportsBench) nothing(ctx context.Context) error {
 	if os.Getenv("SHORT") != "" {
 		idle /= 10
 	}
-	time.Sleep(10 * time.Second) // events of what was before are written
+	if err := g.settled(ctx); err != nil {
+		return err
+	}
 	if _, err := g.audit.Next(); err != nil {
 		return err
 	}
@@ -201,9 +203,28 @@ func (g *reportsBench) nothing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	g.row(fmt.Sprintf("nothing for %s: writes besides Leases", idle), "", float64(len(reportWrites(asked))), 0)
+	writes := reportWrites(asked)
+	g.row(fmt.Sprintf("nothing for %s: writes besides Leases", idle), "", float64(len(writes)), 0)
+	for _, a := range writes[:min(5, len(writes))] {
+		fmt.Println("while nothing happens:", a.What(), a.ObjectRef.Namespace+"/"+a.ObjectRef.Name)
+	}
 	fmt.Printf("nothing for %s: %.2f s CPU of the controller\n", idle, cpu.Seconds())
 	return nil
+}
+
+// settled waits until what the changes before have caused is done: results of admission are in the reports, and events are
+// written.
+func (g *reportsBench) settled(ctx context.Context) error {
+	for ; ; time.Sleep(time.Second) {
+		left, err := g.reports.Resource(ephemeralGVR).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(left.Items) == 0 {
+			time.Sleep(10 * time.Second)
+			return nil
+		}
+	}
 }
 
 // reportWrites are the writes of the reports controller, but for its Leases.
@@ -214,7 +235,6 @@ func reportWrites(asked []load.Asked) []load.Asked {
 		case "create", "update", "patch", "delete", "deletecollection":
 			if strings.HasSuffix(a.User.Username, "reports-controller") && a.ObjectRef.Resource != "leases" {
 				out = append(out, a)
-				fmt.Println("while nothing happens:", a.What(), a.ObjectRef.Namespace+"/"+a.ObjectRef.Name)
 			}
 		}
 	}

@@ -45,17 +45,13 @@ func (g *reportsBench) memory(ctx context.Context) error {
 
 // stubbed is the peak memory, in MB, of a controller that has reported about n Pods.
 func (g *reportsBench) stubbed(ctx context.Context, n int) (float64, error) {
-	stub, err := g.newStub(n)
+	stub, err := g.newStub(ctx, n)
 	if err != nil {
 		return 0, err
 	}
 	defer stub.server.Close()
-	kubeconfig, err := g.stubKubeconfig(ctx, stub)
-	if err != nil {
-		return 0, err
-	}
 	p, err := g.cluster.Run(fmt.Sprint("reports-", n), []string{"KYVERNO_NAMESPACE=kyverno", "KYVERNO_POD_NAME=reports-stub", "KYVERNO_SVC=kyverno-reports", "KYVERNO_DEPLOYMENT=kyverno-reports-controller"},
-		g.ephor, "controller", "reports", "--kubeconfig="+kubeconfig, "--healthPort=0", "--metricsPort=0", "--disableMetrics")
+		g.ephor, "controller", "reports", "--kubeconfig="+stub.kubeconfig, "--healthPort=0", "--metricsPort=0", "--disableMetrics")
 	if err != nil {
 		return 0, err
 	}
@@ -72,50 +68,51 @@ func (g *reportsBench) stubbed(ctx context.Context, n int) (float64, error) {
 	return peakMB(p.PID())
 }
 
-// stubKubeconfig is the reports controller's way to the stub.
-func (g *reportsBench) stubKubeconfig(ctx context.Context, s *stub) (string, error) {
-	path, err := g.cluster.ServiceAccountKubeconfig(ctx, "kyverno", "kyverno-reports-controller")
-	if err != nil {
-		return "", err
-	}
-	config, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		return "", err
-	}
-	for _, c := range config.Clusters {
-		c.Server, c.CertificateAuthorityData = "http://"+s.listener.Addr().String(), nil
-	}
-	out := filepath.Join(g.dir, "stub.kubeconfig")
-	return out, clientcmd.WriteToFile(*config, out)
-}
-
-// stub is an API server with many Pods, which takes reports and forgets them. Everything else is the real one's.
+// stub is an API server with many Pods, which takes reports and forgets them. Everything else is the real one's, as whom the reports
+// controller logs in.
 type stub struct {
-	listener net.Listener
-	server   *http.Server
-	next     http.Handler
-	pods     int
-	reports  atomic.Int64
+	kubeconfig string
+	server     *http.Server
+	next       http.Handler
+	pods       int
+	reports    atomic.Int64
 }
 
-func (g *reportsBench) newStub(pods int) (*stub, error) {
-	target, err := url.Parse(g.cluster.Config.Host)
+func (g *reportsBench) newStub(ctx context.Context, pods int) (*stub, error) {
+	path, err := g.cluster.ServiceAccountKubeconfig(ctx, "kyverno", "kyverno-reports-controller")
 	if err != nil {
 		return nil, err
 	}
-	anonymous := rest.AnonymousClientConfig(g.cluster.Config) // the controller's own token goes through
-	transport, err := rest.TransportFor(anonymous)
+	own, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(own.Host)
 	if err != nil {
 		return nil, err
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport, proxy.FlushInterval = transport, -1
-	s := &stub{next: proxy, pods: pods}
-	if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	proxy.FlushInterval = -1
+	if proxy.Transport, err = rest.TransportFor(own); err != nil { // adds the token: clients send none in the clear
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range config.Clusters {
+		c.Server, c.CertificateAuthorityData = "http://"+listener.Addr().String(), nil
+	}
+	s := &stub{next: proxy, pods: pods, kubeconfig: filepath.Join(g.dir, fmt.Sprint("stub-", pods, ".kubeconfig"))}
+	if err := clientcmd.WriteToFile(*config, s.kubeconfig); err != nil {
 		return nil, err
 	}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.server.Serve(s.listener) }()
+	go func() { _ = s.server.Serve(listener) }()
 	return s, nil
 }
 
