@@ -108,7 +108,7 @@ func (g *backgroundBench) generate(ctx context.Context) error {
 	}
 	wanted := []*expected{generated(configMaps, rightSettings("first")), generated(networkPolicies, rightNetworkPolicy)}
 	for _, w := range wanted {
-		if err := w.watch(ctx, g.client); err != nil {
+		if err := w.watch(ctx, g.client, backgroundNamespaces); err != nil {
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (g *backgroundBench) generate(ctx context.Context) error {
 	made := time.Since(began)
 	last := began
 	for _, w := range wanted {
-		at, err := w.await(ctx, backgroundNamespaces)
+		at, err := w.await()
 		if err != nil {
 			return err
 		}
@@ -152,14 +152,14 @@ func (g *backgroundBench) follow(ctx context.Context) error {
 		return err
 	}
 	copies := generated(configMaps, rightSettings("second"))
-	if err := copies.watch(ctx, g.client); err != nil {
+	if err := copies.watch(ctx, g.client, backgroundNamespaces); err != nil {
 		return err
 	}
 	began := time.Now()
 	if err := g.source(ctx, "second"); err != nil {
 		return err
 	}
-	last, err := copies.await(ctx, backgroundNamespaces)
+	last, err := copies.await()
 	if err != nil {
 		return err
 	}

@@ -150,8 +150,13 @@ type expected struct {
 	selector string
 	right    func(*unstructured.Unstructured) bool
 
-	events watch.Interface
-	there  map[string]bool // by namespace
+	all chan arrival
+}
+
+// arrival is when the last object was right, or why that is not known.
+type arrival struct {
+	at  time.Time
+	err error
 }
 
 // generated are objects that the policy makes.
@@ -159,48 +164,56 @@ func generated(resource schema.GroupVersionResource, right func(*unstructured.Un
 	return &expected{resource: resource, selector: "generate.kyverno.io/policy-name=bench-generate", right: right}
 }
 
-// watch looks at what is there; what is right from now on comes to await.
-func (e *expected) watch(ctx context.Context, client dynamic.Interface) error {
+// watch looks at what is there and at what comes, until n objects are right, each in a Namespace of its own; await tells when.
+func (e *expected) watch(ctx context.Context, client dynamic.Interface, n int) error {
 	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
 	if err != nil {
 		return err
 	}
-	e.there = map[string]bool{}
+	there := map[string]bool{}
 	for i := range list.Items {
-		e.note(&list.Items[i])
+		if o := &list.Items[i]; e.right(o) {
+			there[o.GetNamespace()] = true
+		}
 	}
-	e.events, err = client.Resource(e.resource).Watch(ctx, metav1.ListOptions{LabelSelector: e.selector, ResourceVersion: list.GetResourceVersion()})
-	return err
+	events, err := client.Resource(e.resource).Watch(ctx, metav1.ListOptions{LabelSelector: e.selector, ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		return err
+	}
+	e.all = make(chan arrival, 1)
+	go func() {
+		defer events.Stop()
+		err := e.follow(ctx, events, there, n)
+		e.all <- arrival{time.Now(), err}
+	}()
+	return nil
 }
 
-func (e *expected) note(o *unstructured.Unstructured) {
-	if e.right(o) {
-		e.there[o.GetNamespace()] = true
-	}
-}
-
-// await returns the time at which the last of n objects was right.
-func (e *expected) await(ctx context.Context, n int) (time.Time, error) {
-	defer e.events.Stop()
-	at := time.Now()
-	for len(e.there) < n {
+// follow takes note of what is right until there are n.
+func (e *expected) follow(ctx context.Context, events watch.Interface, there map[string]bool, n int) error {
+	for len(there) < n {
 		select {
 		case <-ctx.Done():
-			return at, fmt.Errorf("%d of %d %s are right: %w", len(e.there), n, e.resource.Resource, ctx.Err())
-		case event, ok := <-e.events.ResultChan():
+			return fmt.Errorf("%d of %d %s are right: %w", len(there), n, e.resource.Resource, ctx.Err())
+		case event, ok := <-events.ResultChan():
 			if !ok {
-				return at, fmt.Errorf("the watch of %s ended", e.resource.Resource)
+				return fmt.Errorf("the watch of %s ended, %d of %d are right", e.resource.Resource, len(there), n)
 			}
 			if event.Type == watch.Error {
-				return at, apierrors.FromObject(event.Object)
+				return apierrors.FromObject(event.Object)
 			}
-			if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Deleted {
-				e.note(o)
-				at = time.Now()
+			if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != watch.Deleted && e.right(o) {
+				there[o.GetNamespace()] = true
 			}
 		}
 	}
-	return at, nil
+	return nil
+}
+
+// await returns when the last of the objects that watch looks for was right.
+func (e *expected) await() (time.Time, error) {
+	last := <-e.all
+	return last.at, last.err
 }
 
 // check counts what is right in the end, and what is not.
