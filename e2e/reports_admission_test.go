@@ -180,3 +180,32 @@ spec:
     match: {any: [{resources: {kinds: [ServiceAccount], namespaces: [reports-admission]}}]}
     validate: {pattern: {metadata: {labels: {team: "?*"}}}}
 `
+
+// Where nothing is scanned, admission sends what scans would find elsewhere; what is left of a rule that is gone is taken out
+// without them.
+func TestReportsWithoutScans(t *testing.T) {
+	const ns = "reports-unscanned"
+	must(t, "", "create", "namespace", ns)
+	t.Cleanup(func() { must(t, "", "delete", "namespace", ns, "--wait=false") })
+	r := cluster.Start(t, devcluster.Reports, "--backgroundScan=false")
+	applyPolicies(t, policyFile(t, strings.ReplaceAll(admissionReportsPolicies, "reports-admission", ns)))
+	eventually(t, func() error {
+		notes, err := kubectl(t, "", "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace, "-o", "jsonpath={.metadata.annotations}")
+		if err != nil || !strings.Contains(notes, `"ephor.dev/scanned-kinds":""`) {
+			return fmt.Errorf("the Lease does not say that nothing is scanned: %s %v", notes, err)
+		}
+		time.Sleep(100 * time.Millisecond) // admission sees it a moment later
+		return nil
+	})
+	must(t, labelled("one", "{}"), "apply", "-n", ns, "-f", "-")
+	eventually(t, func() error {
+		return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-scanned/team fail", "e2e-who/admin fail")
+	})
+	must(t, "", "delete", "clusterpolicy", "e2e-scanned")
+	eventually(t, func() error { return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-who/admin fail") })
+	// A rule that goes while nobody looks is found out about later.
+	suite.Stop(t, r)
+	must(t, "", "delete", "clusterpolicy", "e2e-who")
+	cluster.Start(t, devcluster.Reports, "--backgroundScan=false")
+	eventually(t, func() error { return reportSays(t, ns, "one", "e2e-mutate/mark pass") })
+}
