@@ -10,7 +10,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +63,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	defer listener.Close()
 	m, err := newManager(b, &f.commonFlags, e, cached{
 		schemes: []func(*runtime.Scheme) error{
-			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme,
+			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
 		},
 		objects:   webhookObjects(f.certificateFlags, e),
 		transform: stripManagedFields,
