@@ -56,9 +56,10 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 		return nil
 	})
 	said := 0
-	for _, r := range replicas {
-		if suite.Logged(r, "the API server answers again") > 0 {
-			said++
+	for asked := time.Now(); said < len(replicas) && time.Since(asked) < time.Minute; time.Sleep(100 * time.Millisecond) {
+		said = 0
+		for _, r := range replicas {
+			said += min(suite.Logged(r, "the API server answers again"), 1)
 		}
 	}
 	figure(t, what+": replicas whose log says that it is over", said, "3", said == 3)

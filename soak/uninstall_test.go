@@ -167,7 +167,8 @@ func TestUninstallInEveryOrder(t *testing.T) {
 				return fmt.Errorf("the namespace is there")
 			}
 			if out := p.kubectl("get", "crds", "-o", "jsonpath={.items[*].metadata.name}"); strings.Contains(out, "kyverno.io") {
-				return fmt.Errorf("definitions are there: %s", out)
+				why := p.kubectl("get", "crds", "-o", `jsonpath={range .items[*]}{.metadata.name}: {.status.conditions[?(@.type=="Terminating")].message}{"\n"}{end}`)
+				return fmt.Errorf("definitions are there:\n%s", why)
 			}
 			return nil
 		})
