@@ -58,10 +58,11 @@ func TestLifecycleEndsInOrder(t *testing.T) {
 			t.Fatalf("it began with %v", s.seen)
 		}
 		stop()
-		if err := <-done; err != nil {
+		err := <-done
+		synctest.Wait()
+		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
 		at := func(step string) int { return slices.Index(s.seen, step) }
 		for _, first := range []string{"serve ended", "work ended", "beside ended"} {
 			if at(first) < 0 || at(first) > at("last ended") {
@@ -89,10 +90,10 @@ func TestLifecycleDoesNotWorkUnfilled(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("being told to stop is no failure: %v", err)
 		}
+		synctest.Wait() // the cache ends by itself
 		if slices.Contains(s.seen, "work") {
 			t.Errorf("it worked without filled caches: %v", s.seen)
 		}
-		synctest.Wait()
 	})
 }
 
