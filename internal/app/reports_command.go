@@ -21,7 +21,10 @@ func newReportsCommand() *cobra.Command {
 			if err := f.complete(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
-			return f.run(cmd.Context(), "reports", func(ctx context.Context, e env, b *base) error { return runReports(ctx, f, e, b) })
+			return f.run(cmd.Context(), "reports", func(ctx context.Context, e env, b *base) error {
+				go boundGarbage(ctx)
+				return runReports(ctx, f, e, b)
+			})
 		},
 	}
 	f.register(cmd.Flags())

@@ -70,7 +70,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 	others := w.rulesOf(results)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st.of(r)
+	w.about(st, r)
 	st.version, st.told = object.GetResourceVersion(), told
 	for _, o := range others {
 		if !slices.Contains(st.others, o) {

@@ -30,9 +30,9 @@ func (st *state) groupKind() schema.GroupKind {
 	return schema.FromAPIVersionAndKind(st.apiVersion, st.kind).GroupKind()
 }
 
-// of makes the state one about the resource.
-func (st *state) of(r *report.Resource) {
-	st.namespace, st.apiVersion, st.kind, st.name = r.Namespace, r.APIVersion, r.Kind, r.Name
+// about makes the state one about the resource. w.mu is held.
+func (w *Writer) about(st *state, r *report.Resource) {
+	st.namespace, st.apiVersion, st.kind, st.name = w.shared(r.Namespace), w.shared(r.APIVersion), w.shared(r.Kind), r.Name
 }
 
 // resource is what the report is about.
@@ -93,7 +93,7 @@ func (w *Writer) begin(r *report.Resource) *state {
 	st := w.known[r.UID]
 	if st == nil {
 		st = &state{}
-		st.of(r)
+		w.about(st, r)
 		w.known[r.UID] = st
 	}
 	st.writing, st.foreign = true, ""

@@ -186,7 +186,7 @@ func split(results []policyreport.Result, judged *report.Judged) held {
 func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, judged *report.Judged) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st.of(r)
+	w.about(st, r)
 	st.version, st.told, st.others = now.version, now.told, now.others
 	if judged.Policies == nil {
 		st.parts = want
