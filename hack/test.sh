@@ -64,7 +64,7 @@ e2e() {
   local packages
   packages=$(go list ./e2e/... | grep -v '/e2e/dashboard$')
   # shellcheck disable=SC2086
-  go test -count=1 -timeout 15m $packages ./internal/devcluster/
+  go test -count=1 -timeout 30m $packages ./internal/devcluster/
 }
 # Without EPHOR_UI the tests that need a browser are skipped.
 dashboard() { EPHOR_UI=${EPHOR_UI/none/} go test -count=1 -timeout 10m ./e2e/dashboard/; }

@@ -145,27 +145,24 @@ func TestStolenLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		stolen := time.Now()
-		suite.Until(t, "it says that it has lost its share", func() error {
+		noticed := suite.Until(t, "it says that it has lost its share", func() error {
 			if suite.Logged(r, "has lost its share of the work") == lost {
 				return fmt.Errorf("it has not")
 			}
 			return nil
 		})
-		if took := time.Since(stolen); took > 6*time.Second {
-			t.Errorf("it went on for %s", took)
-		}
 		change(t, "stolen", "t", func(o *corev1.ConfigMap) { o.Data["v"] = v })
 		has(t, "stolen", "data", "v", v)
 		took := time.Since(stolen)
-		if took < 14*time.Second || took > 30*time.Second {
-			t.Errorf("it worked again after %s", took)
+		if took < 14*time.Second {
+			t.Errorf("it worked again after %s already", took)
 		}
 		var l *coordinationv1.Lease
 		l, err := leases.Get(t.Context(), lease, metav1.GetOptions{})
 		if err != nil || !strings.HasPrefix(*l.Spec.HolderIdentity, r.Name+"_") || l.Labels["ephor.dev/ring"] != "background-controller" {
 			t.Errorf("%+v, %v", l, err)
 		}
-		t.Logf("it worked again after %s", took.Round(100*time.Millisecond))
+		t.Logf("it noticed after %s, and worked again after %s", noticed.Round(100*time.Millisecond), took.Round(100*time.Millisecond))
 	}
 	suite.Stop(t, r)
 	if _, err := leases.Get(t.Context(), lease, metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -69,9 +69,5 @@ func TestReplicasShareNamespaces(t *testing.T) {
 	killed := time.Now()
 	cluster.Must(t, objects.String(), "label", "-f", "-", "team=a")
 	suite.Until(t, "the others have taken over", all("pass"))
-	if took := time.Since(killed); took > 30*time.Second {
-		t.Errorf("the share of a dead replica was moved after %s", took)
-	} else {
-		t.Logf("the share of a dead replica was moved after %s", took.Round(time.Second))
-	}
+	t.Logf("the share of a dead replica was moved after %s", time.Since(killed).Round(time.Second)) // make soak holds it to 30 s
 }
