@@ -20,18 +20,7 @@ func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyre
 	defer w.alone(r.UID)()
 	st := w.begin(r)
 	defer func() { w.end(r.UID, st) }()
-	for range conflicts {
-		changed, err = w.add(ctx, r, results, st)
-		switch {
-		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && !namespaceGone(err):
-			w.forgetVersion(st)
-			continue
-		case namespaceGone(err):
-			return false, nil // and the resource with it
-		}
-		return changed, err
-	}
-	return false, err
+	return w.insist(st, func() (bool, error) { return w.add(ctx, r, results, st) })
 }
 
 func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyreport.Result, st *state) (bool, error) {

@@ -90,14 +90,20 @@ func (w *Writer) put(ctx context.Context, resource *report.Resource, results []p
 	}
 	st = w.begin(resource)
 	defer func() { w.end(resource.UID, st) }()
+	return w.insist(st, func() (bool, error) { return w.merge(ctx, resource, results, judged, want, st) })
+}
+
+// insist writes again, a few times, what somebody else's write came before: with nothing taken for known, the report is read
+// first.
+func (w *Writer) insist(st *state, write func() (bool, error)) (changed bool, err error) {
 	for range conflicts {
-		changed, err = w.merge(ctx, resource, results, judged, want, st)
+		changed, err = write()
 		switch {
-		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) && !namespaceGone(err):
-			w.forgetVersion(st)
-			continue
 		case namespaceGone(err):
 			return false, nil // and the resource with it
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err):
+			w.forgetVersion(st)
+			continue
 		}
 		return changed, err
 	}
