@@ -46,7 +46,7 @@ type nativeKey struct{ kind, name string }
 // bindingSuffix tells the kind of bindings from that of policies.
 const bindingSuffix = "Binding"
 
-// boundPolicy is the policy that a binding names.
+// boundPolicy is the policy that a binding names; none for a policy.
 func boundPolicy(binding *unstructured.Unstructured) string {
 	name, _, _ := unstructured.NestedString(binding.Object, "spec", "policyName")
 	return name
@@ -95,7 +95,9 @@ func (n *natives) set(objects map[nativeKey]*unstructured.Unstructured, obj any)
 	if old != nil && sameContent(old, u) {
 		return
 	}
-	n.compile(old)
+	if old != nil && boundPolicy(old) != boundPolicy(u) {
+		n.compile(old) // a binding has left it
+	}
 	n.compile(u)
 }
 
@@ -110,11 +112,8 @@ func (n *natives) remove(objects map[nativeKey]*unstructured.Unstructured, obj a
 	n.compile(u)
 }
 
-// compile brings the policy into the catalog that the object, nil for none, is or binds. The lock is held.
+// compile brings the policy into the catalog that the object is or binds. The lock is held.
 func (n *natives) compile(of *unstructured.Unstructured) {
-	if of == nil {
-		return
-	}
 	key := nativeKey{of.GetKind(), of.GetName()}
 	if kind, isBinding := strings.CutSuffix(of.GetKind(), bindingSuffix); isBinding {
 		key = nativeKey{kind, boundPolicy(of)}
