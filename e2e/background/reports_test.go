@@ -46,7 +46,7 @@ func TestReportsAndMetrics(t *testing.T) {
 	reported := func(want ...string) {
 		t.Helper()
 		suite.Until(t, "the report has the results", func() error {
-			text := cluster.Must(t, "", "get", "policyreport", string(uid), "-n", "reported", "--ignore-not-found", "-o", `jsonpath={range .results[*]}{.policy}/{.rule} {.result} {.message}{"\n"}{end}`)
+			text := cluster.Must(t, "", "get", "policyreport", string(uid), "-n", "reported", "--ignore-not-found", "-o", `jsonpath={range .results[*]}{.policy}/{.rule} {.result} {.message}{.properties.generated-resources}{.properties.patched-target}{"\n"}{end}`)
 			for _, w := range want {
 				if strings.Count(text, w) != 1 {
 					return fmt.Errorf("%q is not once in\n%s", w, text)
@@ -55,9 +55,9 @@ func TestReportsAndMetrics(t *testing.T) {
 			return nil
 		})
 	}
-	reported("reported/make pass", "reported/copy error source resource v1/ConfigMap/reported/copied not found", "reported/change pass")
+	reported("reported/make pass /v1, Kind=ConfigMap Name=made Namespace=reported", "reported/copy error source resource v1/ConfigMap/reported/copied not found", "reported/change pass", "Kind=ConfigMap Name=target-1 Namespace=reported; /v1, Kind=ConfigMap Name=target-2")
 	create(t, configMap("reported", "source", nil, nil))
-	reported("reported/copy pass")
+	reported("reported/copy pass /v1, Kind=ConfigMap Name=copied Namespace=reported")
 	drained(t)
 
 	page := suite.Metrics(t, r.MetricsAddr)

@@ -1,6 +1,11 @@
 package updaterequest
 
 import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -32,6 +37,69 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	if result.Status == policy.StatusNone {
 		return
 	}
+	if result.Status == policy.StatusPass {
+		result.Properties = withDone(result.Properties, out.Work)
+	}
 	result.Object, result.Work, result.Also = nil, nil, nil // they may be large, and are nobody's business any more
 	w.Reports.Put(req, []policy.Result{result})
+}
+
+// The properties of a result that name what was carried out (control plane reference §6.5).
+const (
+	generatedProperty = "generated-resources"
+	patchedProperty   = "patched-target"
+)
+
+// withDone adds to the properties of a result what was made and what was patched. What a rule found done already is named, too:
+// the result says what there is.
+func withDone(properties map[string]string, work []policy.Work) map[string]string {
+	var generated, patched []map[string]any
+	for i := range work {
+		for j := range work[i].Generated {
+			generated = append(generated, work[i].Generated[j].Object)
+		}
+		for j := range work[i].Targets {
+			if m := &work[i].Targets[j]; m.Status == policy.StatusPass {
+				patched = append(patched, m.Before)
+			}
+		}
+	}
+	if len(generated)+len(patched) == 0 {
+		return properties
+	}
+	out := maps.Clone(properties) // they may be shared
+	if out == nil {
+		out = map[string]string{}
+	}
+	for key, objects := range map[string][]map[string]any{generatedProperty: generated, patchedProperty: patched} {
+		if len(objects) > 0 {
+			out[key] = objectList(objects)
+		}
+	}
+	return out
+}
+
+// maxListed bounds a list of objects in a property, in bytes.
+const maxListed = 8 << 10
+
+// objectList names objects in the form of reports: group/version, Kind=kind Name=name Namespace=namespace.
+func objectList(objects []map[string]any) string {
+	var b strings.Builder
+	for _, o := range objects {
+		u := unstructured.Unstructured{Object: o}
+		text := u.GroupVersionKind().String() + " Name=" + u.GetName()
+		if ns := u.GetNamespace(); ns != "" {
+			text += " Namespace=" + ns
+		}
+		switch {
+		case b.Len() == 0:
+		case b.Len()+len(text) > maxListed:
+			b.WriteString("; ...")
+			return b.String()
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(text)
+	}
+	return b.String()
 }
