@@ -28,6 +28,17 @@ spec:
       patchStrategicMerge: {data: {by: "{{request.object.metadata.name}}"}}
 `
 
+const reportedLater = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: reported-later}
+spec:
+  rules:
+  - name: make
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [reported], names: [t]}}]}
+    generate: {generateExisting: true, apiVersion: v1, kind: ConfigMap, name: later, namespace: reported, data: {data: {k: v}}}
+`
+
 // The results of what was carried out are in the report about the trigger, one for each rule, and counted by metrics.
 func TestReportsAndMetrics(t *testing.T) {
 	r := start(t)
@@ -58,6 +69,8 @@ func TestReportsAndMetrics(t *testing.T) {
 	reported("reported/make pass /v1, Kind=ConfigMap Name=made Namespace=reported", "reported/copy error source resource v1/ConfigMap/reported/copied not found", "reported/change pass", "Kind=ConfigMap Name=target-1 Namespace=reported; /v1, Kind=ConfigMap Name=target-2")
 	create(t, configMap("reported", "source", nil, nil))
 	reported("reported/copy pass /v1, Kind=ConfigMap Name=copied Namespace=reported")
+	apply(t, reportedLater) // no request asks for this one
+	reported("reported-later/make pass /v1, Kind=ConfigMap Name=later Namespace=reported")
 	drained(t)
 
 	page := suite.Metrics(t, r.MetricsAddr)

@@ -72,10 +72,11 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 	if res.UID == "" {
 		delete(meta.Labels, uidKey)
 	}
-	gvr := strings.TrimSuffix(r.GVR.Resource+"."+r.GVR.Version+"."+r.GVR.Group, ".")
-	if len(gvr) <= validation.LabelValueMaxLength {
+	switch gvr := strings.TrimSuffix(r.GVR.Resource+"."+r.GVR.Version+"."+r.GVR.Group, "."); {
+	case r.GVR.Resource == "":
+	case len(gvr) <= validation.LabelValueMaxLength:
 		meta.Labels[gvrKey] = gvr
-	} else {
+	default:
 		meta.Labels[nameKey] = r.GVR.Resource
 	}
 	if res.Name != "" && res.UID != "" {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -26,14 +27,15 @@ func TestSubject(t *testing.T) {
 		},
 		"no UID yet":  {Resource: report.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "p"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
 		"no name yet": {Resource: report.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "ns", UID: "u"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+		"no resource": {Resource: report.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "ns", Name: "p", UID: "u"}},
 	} {
 		o, _ := newObject(&r, Admission)
 		if got, plural := Subject(o); got != r.Resource || plural != r.GVR.Resource {
 			t.Errorf("%s: %+v %s", name, got, plural)
 		}
 		for key, value := range o.GetLabels() {
-			if len(value) > 63 {
-				t.Errorf("%s: label %s has %d characters", name, key, len(value))
+			if errs := validation.IsValidLabelValue(value); len(errs) > 0 {
+				t.Errorf("%s: label %s: %q %v", name, key, value, errs)
 			}
 		}
 		if owned := len(o.GetOwnerReferences()) == 1; owned != (r.Resource.Name != "" && r.Resource.UID != "") || len(o.GetName()) > 63 {

@@ -41,6 +41,15 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 		result.Properties = withDone(result.Properties, out.Work)
 	}
 	result.Object, result.Work, result.Also = nil, nil, nil // they may be large, and are nobody's business any more
+	if req.GVR.Resource == "" {
+		// Nobody sent the request, so that nobody said it.
+		m, err := w.Client.RESTMapper().RESTMapping(req.GVK.GroupKind(), req.GVK.Version)
+		if err != nil {
+			w.Log.Warn("a result is not reported, since the resource of its trigger's kind is not known", "kind", req.GVK.String(), "policy", t.program.Key(), "error", err)
+			return
+		}
+		req.GVR = m.Resource
+	}
 	w.Reports.Put(req, []policy.Result{result})
 }
 
