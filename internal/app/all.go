@@ -63,7 +63,7 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	c.caSecret, c.tlsSecret = f.cleanup.caSecret, f.cleanup.tlsSecret
 	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, shared.commonFlags, shared.events
 	f.cleanup.calls, f.cleanup.globals = shared.calls, shared.globals
-	errs = append(errs, f.cleanup.deletion.complete(fs, lookup), f.background.completeOwn(lookup), f.reports.completeOwn())
+	errs = append(errs, f.cleanup.deletion.complete(), f.background.completeOwn(lookup), f.reports.completeOwn())
 	f.cleanup.deletion.protectManaged, f.cleanup.deletion.dumpPayload = f.admission.serving.protectManaged, f.admission.serving.dumpPayload
 	return errors.Join(errs...)
 }

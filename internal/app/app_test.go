@@ -64,28 +64,6 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// The flag wins over the environment.
-func TestForceIgnore(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		env  string
-		want bool
-	}{
-		{nil, "", false}, {nil, "true", true}, {[]string{"--forceFailurePolicyIgnore=false"}, "true", false}, {[]string{"--forceFailurePolicyIgnore"}, "", true},
-	} {
-		f := &admissionFlags{}
-		cmd := newAdmissionCommand()
-		cmd.ResetFlags()
-		f.register(cmd.Flags())
-		if err := cmd.Flags().Parse(append([]string{"--caSecretName=a", "--tlsSecretName=b"}, c.args...)); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.complete(cmd.Flags(), func(name string) (string, bool) { return c.env, name == envForceIgnore }); err != nil || f.forceIgnore != c.want {
-			t.Errorf("%+v: %v, %v", c, f.forceIgnore, err)
-		}
-	}
-}
-
 // The lists of calls come from the flags, else from the environment, and are checked at start.
 func TestCallFlags(t *testing.T) {
 	for _, c := range []struct {

@@ -41,19 +41,13 @@ func (f *deletionFlags) register(fs *pflag.FlagSet) {
 }
 
 // complete checks the flags.
-func (f *deletionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+func (f *deletionFlags) complete() error {
 	var errs []error
 	if f.ttlInterval <= 0 {
 		errs = append(errs, errors.New("--ttlReconciliationInterval must be positive"))
 	}
 	if f.maxDeletions < 0 {
 		errs = append(errs, errors.New("--maxDeletionsPerRun must not be negative"))
-	}
-	if v, ok := lookup(envProtect); ok && v != "" && !fs.Changed("protectManagedResources") {
-		var err error
-		if f.protectManaged, err = strconv.ParseBool(v); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", envProtect, err))
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -71,7 +65,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("maxAPICallResponseLength").DefValue = strconv.Itoa(cleanupResponse)
 	f.globals.register(fs)
 	f.deletion.register(fs)
-	fs.BoolVar(&f.deletion.protectManaged, "protectManagedResources", false, "delete nothing that is labelled as managed by kyverno (environment: "+envProtect+")")
+	registerToggle(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
 	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
 	registerKnown(fs, knownFlags, "C")
 	registerKnown(fs, cleanupKnownFlags, "C")
@@ -80,7 +74,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 // complete checks what cannot be seen flag by flag.
 func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{
-		f.commonFlags.complete(fs), f.certificateFlags.complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(fs, lookup),
+		readToggles(fs, lookup), f.commonFlags.complete(fs), f.certificateFlags.complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
 	}
 	if f.deadManSeconds != 0 && f.grace() < deadman.MinGrace {
 		errs = append(errs, fmt.Errorf("--deadManSeconds: %d is less than %.0f, within which another replica takes over", f.deadManSeconds, deadman.MinGrace.Seconds()))

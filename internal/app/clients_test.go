@@ -71,31 +71,26 @@ func TestAuthoritiesFollowTheirFile(t *testing.T) {
 func TestServingFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
-		env  map[string]string
 		want string // part of the error; empty for none
 		min  uint16
-		prot bool
 	}{
-		{nil, nil, "", tls.VersionTLS13, false},
-		{[]string{"--tls-min-version=1.2"}, nil, "", tls.VersionTLS12, false},
-		{[]string{"--tls-min-version=VersionTLS13"}, nil, "", tls.VersionTLS13, false},
-		{[]string{"--tls-min-version=1.1"}, nil, "neither 1.2 nor 1.3", 0, false},
-		{[]string{"--client-names=x"}, nil, "needs --client-ca-file", 0, false},
-		{[]string{"--sourceRateLimitQPS=-1"}, nil, "must not be negative", 0, false},
-		{nil, map[string]string{envProtect: "true"}, "", tls.VersionTLS13, true},
-		{[]string{"--protectManagedResources=false"}, map[string]string{envProtect: "true"}, "", tls.VersionTLS13, false},
-		{nil, map[string]string{envProtect: "perhaps"}, envProtect, 0, false},
+		{nil, "", tls.VersionTLS13},
+		{[]string{"--tls-min-version=1.2"}, "", tls.VersionTLS12},
+		{[]string{"--tls-min-version=VersionTLS13"}, "", tls.VersionTLS13},
+		{[]string{"--tls-min-version=1.1"}, "neither 1.2 nor 1.3", 0},
+		{[]string{"--client-names=x"}, "needs --client-ca-file", 0},
+		{[]string{"--sourceRateLimitQPS=-1"}, "must not be negative", 0},
 	} {
 		f, fs := &servingFlags{}, pflag.NewFlagSet("", pflag.ContinueOnError)
 		f.register(fs)
 		if err := fs.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		err := f.complete(fs, func(k string) (string, bool) { v, ok := c.env[k]; return v, ok })
+		err := f.complete()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v", c, err)
 		}
-		if err == nil && (f.minVersion != c.min || f.protectManaged != c.prot) {
+		if err == nil && f.minVersion != c.min {
 			t.Errorf("%+v: %+v", c, f)
 		}
 		if clients, err := f.clients(); err != nil || clients.Authorities != nil {

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/spf13/pflag"
 )
@@ -23,7 +22,7 @@ type servingFlags struct {
 	backgroundAccount string
 }
 
-// envProtect is the environment's form of --protectManagedResources; the flag wins.
+// envProtect is the environment's form of --protectManagedResources.
 const envProtect = "FLAG_PROTECT_MANAGED_RESOURCES"
 
 func (f *servingFlags) register(fs *pflag.FlagSet) {
@@ -32,13 +31,13 @@ func (f *servingFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tlsMinVersion, "tls-min-version", "1.3", "lowest version of TLS: 1.2 or 1.3")
 	fs.Float64Var(&f.sourceQPS, "sourceRateLimitQPS", 0, "reviews per second from one address; 0 for no limit. Clients with a certificate of --client-ca-file have none")
 	fs.IntVar(&f.sourceBurst, "sourceRateLimitBurst", 1000, "reviews that may come at once from one address when there is a limit")
-	fs.BoolVar(&f.protectManaged, "protectManagedResources", false, "let nobody else change resources that are labelled as managed by kyverno (environment: "+envProtect+")")
+	registerToggle(fs, &f.protectManaged, "protectManagedResources", envProtect, false, "let nobody else change resources that are labelled as managed by kyverno")
 	fs.BoolVar(&f.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
 	fs.StringVar(&f.backgroundAccount, "backgroundServiceAccountName", "", "user name of the background controller (system:serviceaccount:⟨namespace⟩:⟨name⟩), whose requests ask for no work")
 }
 
 // complete checks the flags.
-func (f *servingFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+func (f *servingFlags) complete() error {
 	var errs []error
 	switch f.tlsMinVersion {
 	case "1.2", "VersionTLS12":
@@ -53,12 +52,6 @@ func (f *servingFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, 
 	}
 	if f.sourceQPS < 0 || f.sourceBurst < 1 {
 		errs = append(errs, errors.New("--sourceRateLimitQPS must not be negative, --sourceRateLimitBurst must be positive"))
-	}
-	if v, ok := lookup(envProtect); ok && v != "" && !fs.Changed("protectManagedResources") {
-		var err error
-		if f.protectManaged, err = strconv.ParseBool(v); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", envProtect, err))
-		}
 	}
 	return errors.Join(errs...)
 }
