@@ -85,24 +85,6 @@ func beingDeleted(object map[string]any) bool {
 	return meta["deletionTimestamp"] != nil
 }
 
-// refusal words the mistakes.
-func refusal(mistakes diag.List) string {
-	var b strings.Builder
-	for i, d := range mistakes {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(d.Summary)
-		if d.Path != "" {
-			b.WriteString("\n  at " + d.Path)
-		}
-		if d.Hint != "" {
-			b.WriteString("\n  " + d.Hint)
-		}
-	}
-	return b.String()
-}
-
 // checkKinds compares the kinds that the policy names with what the API server serves. A kind that is not served is
 // only a warning, since its definition may come later.
 func (s *Server) checkKinds(p *policy.Program) diag.List {

@@ -28,7 +28,7 @@ func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissio
 	}
 	if kind == nil {
 		c.diags.Errorf(path+".paramKind", "cel.paramKind is required")
-		return nil
+		kind = &admissionregistrationv1.ParamKind{APIVersion: "-", Kind: "-"} // the reference may have mistakes of its own
 	}
 	if kind.APIVersion == "" {
 		c.diags.Errorf(path+".paramKind.apiVersion", "cel.paramKind.apiVersion is required")

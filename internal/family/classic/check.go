@@ -40,6 +40,7 @@ func (c *checker) rule(r *kyvernov1.Rule, path string, index int) {
 	if c.background {
 		c.backgroundMatch(r, path, index)
 	}
+	c.contexts(r, path)
 	c.variables(r, path)
 	c.validation(r, path)
 }

@@ -1,0 +1,56 @@
+package classic
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+)
+
+// contexts checks what authors owe to readers of a context entry (§13.5): a ConfigMap of a cluster-wide policy lies in a
+// namespace that is written out. A policy that was stored without one goes on reading `default`.
+func (c *checker) contexts(r *kyvernov1.Rule, path string) {
+	if namespaced(c.policy) {
+		return
+	}
+	tree, err := ruleTree(r)
+	if err != nil {
+		return // told by variables
+	}
+	c.configMaps(tree, path)
+}
+
+// free are the fields that hold objects of any form, in which `context` is a field like any other.
+var free = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
+
+func (c *checker) configMaps(v any, path string) {
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			c.configMaps(e, path+"["+strconv.Itoa(i)+"]")
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			at := path + "." + key
+			entries, ok := v[key].([]any)
+			if slices.Contains(free, key) {
+				continue
+			}
+			if key != "context" || !ok {
+				c.configMaps(v[key], at)
+				continue
+			}
+			for i, e := range entries {
+				entry, _ := e.(map[string]any)
+				ref, ok := entry["configMap"].(map[string]any)
+				if name, _ := ref["name"].(string); !ok || name == "" {
+					continue // what has no name is told already
+				}
+				if namespace, _ := ref["namespace"].(string); namespace == "" {
+					c.diags.Errorf(at+"["+strconv.Itoa(i)+"].configMap.namespace", "a namespace is required for configMap context entry")
+				}
+			}
+		}
+	}
+}
