@@ -18,7 +18,8 @@ type Context struct {
 
 // From gives the events of the results of one request (control plane reference §7). Each policy gives its own: one for
 // every rule that failed, and one for the resource with each of its rules, unless the request was refused; where none
-// failed, one for every rule that an exception skipped; else one that says that the policy was applied.
+// failed, one for every rule that an exception skipped; else one that says that the policy was applied. Of a refused
+// request only the violations are told (language reference §3.1).
 func From(req *policy.Request, results []policy.Result, c Context) []Event {
 	var out []Event
 	var resource Reference
@@ -91,6 +92,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 				})
 			}
 		}
+	case c.Blocked: // what was refused is only told of by what refused it
 	case len(skipped) > 0:
 		for _, r := range skipped {
 			out = append(out, c.skips(about, resource, r)...)

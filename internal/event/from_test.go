@@ -47,6 +47,12 @@ func TestFrom(t *testing.T) {
 			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
 			"PolicyViolation|Resource Blocked|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [b] error (blocked)",
 		}},
+		{"refused: what the other policies did is not told", pod, []policy.Result{
+			result(own, a, policy.StatusFail, "no"), result(cluster, a, policy.StatusPass, ""),
+			result(&policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "excepted"}, a, policy.StatusSkip, "", "team/x"),
+		}, true, []string{
+			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
+		}},
 		{"two policies, each with its own", pod, []policy.Result{
 			result(cluster, a, policy.StatusPass, ""), result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusPass, ""),
 		}, false, []string{
