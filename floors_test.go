@@ -46,7 +46,7 @@ var floors = []struct {
 	}},
 	{"4 effects", []string{
 		"internal/source", "internal/given", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
-		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring",
+		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keepalive",
 	}},
 	{"5 state", []string{
 		"internal/catalog",

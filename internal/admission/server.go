@@ -21,6 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/keepalive"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -121,8 +122,14 @@ func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 // Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay with each answer the
 // last one on its connection, finishes the requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
+	handler := &keepalive.Handler{
+		Handler: s.Observer.HTTP(s),
+		Idle:    5 * time.Minute,
+		Read:    30 * time.Second,
+		Write:   10 * time.Second,
+	}
 	server := &http.Server{
-		Handler:           s.Observer.HTTP(s),
+		Handler:           handler,
 		TLSConfig:         s.Clients.serverTLS(getCertificate),
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -144,7 +151,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 	time.Sleep(s.DrainDelay)
 	stop, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	err := server.Shutdown(stop)
+	err := errors.Join(server.Shutdown(stop), handler.Shutdown(stop))
 	if err != nil {
 		err = errors.Join(fmt.Errorf("requests were still in flight: %w", err), server.Close())
 	}
