@@ -54,8 +54,6 @@ func (s *Server) reviewException(_ context.Context, req *policy.Request, _ place
 	if w := s.Exceptions.warning(req.Namespace); w != "" {
 		res.warnings = append(res.warnings, w)
 	}
-	for _, d := range diags.Warnings() {
-		res.warnings = append(res.warnings, d.Summary)
-	}
+	res.warnings = appendWarnings(res.warnings, diags.Warnings())
 	return res, nil
 }

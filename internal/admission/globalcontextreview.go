@@ -36,8 +36,6 @@ func (s *Server) reviewGlobalContext(_ context.Context, req *policy.Request, _ p
 		}
 	}
 	res := response{allowed: true}
-	for _, d := range diags.Warnings() {
-		res.warnings = append(res.warnings, d.Summary)
-	}
+	res.warnings = appendWarnings(res.warnings, diags.Warnings())
 	return res, nil
 }

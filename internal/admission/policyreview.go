@@ -60,9 +60,7 @@ func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place)
 		return response{message: refusal(diags.Errors())}, nil
 	}
 	res := response{allowed: true}
-	for _, d := range diags.Warnings() {
-		res.warnings = append(res.warnings, d.Summary)
-	}
+	res.warnings = appendWarnings(res.warnings, diags.Warnings())
 	return res, nil
 }
 

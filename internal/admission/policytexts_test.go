@@ -169,3 +169,33 @@ func TestTextsOfPolicyReviews(t *testing.T) {
 		}
 	}
 }
+
+// The warnings of the language reference §13.10 and §1.0 with which a policy is accepted.
+func TestWarningsOfPolicyReviews(t *testing.T) {
+	const pods, deployments = `match: {any: [{resources: {kinds: [Pod]}}]}`, `match: {any: [{resources: {kinds: [Deployment]}}]}`
+	const lowercase = ": Validation failure actions enforce/audit are deprecated, use Enforce/Audit instead."
+	const in, notIn = `Operator In has been deprecated and will be removed soon. Use these instead: ["AllIn" "AnyIn"]`,
+		`Operator NotIn has been deprecated and will be removed soon. Use these instead: ["AllNotIn" "AnyNotIn"]`
+	srv, _ := setup(t, fakeCluster{}, nil)
+	for _, c := range []struct {
+		name, spec string
+		want       []string
+	}{
+		{"lower case", `validationFailureAction: enforce, validationFailureActionOverrides: [{action: audit, namespaces: [a]}], rules: [{name: r, ` + pods + `, validate: {deny: {}}}]`,
+			[]string{"spec.validationFailureAction" + lowercase, "spec.validationFailureActionOverrides[0].action" + lowercase}},
+		{"operators of deny", `rules: [{name: r, ` + pods + `, validate: {deny: {conditions: {any: [{key: a, operator: In, value: [b]}, {key: a, operator: NotIn, value: [b]}]}}}}]`, []string{in, notIn}},
+		{"operators of preconditions", `rules: [{name: r, ` + pods + `, preconditions: {any: [{key: a, operator: In, value: [b]}]}, validate: {deny: {}}}]`, nil},
+		{"operators of a foreach", `rules: [{name: r, ` + pods + `, mutate: {foreach: [{list: "request.object.a", preconditions: {any: [{key: a, operator: In, value: [b]}]}, patchStrategicMerge: {metadata: {labels: {a: b}}}}]}}]`, []string{in}},
+		{"patched Pods", `rules: [{name: r, ` + pods + `, mutate: {patchesJson6902: "- {op: add, path: /a, value: b}"}}]`, []string{"Pods managed by workload controllers should not be directly mutated using policies. Use the autogen feature or write policies that match Pod controllers."}},
+		{"replicas", `rules: [{name: r, ` + deployments + `, validate: {pattern: {spec: {replicas: 3}}}}]`, []string{"You are matching on replicas but not including the scale subresource in the policy."}},
+		{"replicas in conditions", `rules: [{name: r, ` + deployments + `, validate: {deny: {conditions: {any: [{key: "{{request.object.spec.replicas}}", operator: Equals, value: 3}]}}}}]`, nil},
+		{"status", `rules: [{name: r, ` + deployments + `, validate: {pattern: {status: {a: 3}}}}]`, []string{"You are matching on status but not including the status subresource in the policy."}},
+		{"unknown kinds", `rules: [{name: r, match: {any: [{resources: {kinds: [Foo, a/v1/Bar]}}]}, validate: {deny: {}}}]`,
+			[]string{"the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Foo", "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds a/v1/Bar"}},
+	} {
+		_, res := ask(t, srv, "/policyvalidate", reviewOf(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {`+c.spec+`}}`, "", "jane"))
+		if !res.Allowed || strings.Join(res.Warnings, "\n") != strings.Join(c.want, "\n") {
+			t.Errorf("%s: allowed %t, warnings %q, want %q", c.name, res.Allowed, res.Warnings, c.want)
+		}
+	}
+}

@@ -60,3 +60,15 @@ func worded(d diag.Diagnostic) (text string, placed bool) {
 	}
 	return d.Summary, false
 }
+
+// appendWarnings adds the texts of warnings. That of a deprecated value names its field (§1.0); others stand alone.
+func appendWarnings(to []string, warnings diag.List) []string {
+	for _, d := range warnings {
+		text := d.Summary
+		if strings.HasPrefix(text, "Validation failure actions ") {
+			text = d.Path + ": " + text
+		}
+		to = append(to, text)
+	}
+	return to
+}
