@@ -28,6 +28,7 @@ metadata: {name: background-tests, labels: {rbac.kyverno.io/aggregate-to-backgro
 rules:
 - {apiGroups: [""], resources: [secrets, namespaces], verbs: [get, list, create, update, delete]}
 - {apiGroups: [""], resources: [pods, pods/status], verbs: [get, list, update]}
+- {apiGroups: [apps], resources: [deployments, deployments/scale], verbs: [get, list, update]}
 `
 
 func TestMain(m *testing.M) {

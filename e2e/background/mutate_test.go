@@ -172,3 +172,32 @@ func TestMutateExistingWritesChangesOnly(t *testing.T) {
 	})
 	told(t, "PolicyError", "kyverno-mutate policy repeating/refused error: update v1/ConfigMap/repeating/fixed: ")
 }
+
+const scaled = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: scaled}
+spec:
+  rules:
+  - name: change
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [scaled], names: [t]}}]}
+    mutate:
+      targets: [{apiVersion: apps/v1, kind: Deployment/scale, namespace: scaled, name: web}]
+      patchStrategicMerge: {spec: {replicas: 3}}
+`
+
+// The sub-resource scale is a target, although it is not of the kind of its object.
+func TestMutateExistingScale(t *testing.T) {
+	start(t)
+	namespaces(t, "scaled")
+	cluster.Must(t, "", "create", "deployment", "web", "-n", "scaled", "--image=web:1", "--replicas=0")
+	apply(t, scaled)
+	create(t, configMap("scaled", "t", nil, nil))
+	suite.Eventually(t, func() error {
+		if got := cluster.Must(t, "", "get", "deployment", "web", "-n", "scaled", "-o", "jsonpath={.spec.replicas}"); got != "3" {
+			return fmt.Errorf("%s replicas, want 3", got)
+		}
+		return nil
+	})
+	drained(t)
+}

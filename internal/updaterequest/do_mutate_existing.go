@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -75,9 +76,12 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	after.SetUID(before.GetUID())
 	after.SetResourceVersion(before.GetResourceVersion())
 	var err error
-	if m.Subresource == "" {
+	switch m.Subresource {
+	case "":
 		err = w.Client.Update(ctx, after, t.owner(""))
-	} else {
+	case "scale":
+		err = w.scale(ctx, t, before, after)
+	default:
 		err = w.Client.SubResource(m.Subresource).Update(ctx, after, t.owner(""))
 	}
 	if err != nil {
@@ -92,4 +96,48 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 		Note:    "resource mutated",
 	})
 	return nil
+}
+
+// scale writes what changed to the sub-resource scale, which is not of the object's kind, as long as the object is as it was read.
+func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured.Unstructured) error {
+	scale := &unstructured.Unstructured{}
+	scale.SetAPIVersion("autoscaling/v1")
+	scale.SetKind("Scale")
+	if err := w.Client.SubResource("scale").Get(ctx, before, scale); err != nil {
+		return err
+	}
+	if scale.GetResourceVersion() != before.GetResourceVersion() {
+		return meanwhile(objectText(before))
+	}
+	changes := changedIn(before.Object["spec"], after.Object["spec"])
+	if changes == nil {
+		return nil
+	}
+	scale.Object["spec"] = overlay(scale.Object["spec"], changes)
+	return w.Client.SubResource("scale").Update(ctx, after, t.owner(""), client.WithSubResourceBody(scale))
+}
+
+// changedIn is what after says otherwise than before; nil for nothing.
+func changedIn(before, after any) any {
+	a, ok := after.(map[string]any)
+	if !ok {
+		if value.Equal(before, after) {
+			return nil
+		}
+		return after
+	}
+	b, _ := before.(map[string]any)
+	var out map[string]any
+	for k, v := range a {
+		if changed := changedIn(b[k], v); changed != nil {
+			if out == nil {
+				out = map[string]any{}
+			}
+			out[k] = changed
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return out
 }
