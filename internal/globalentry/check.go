@@ -11,7 +11,7 @@ import (
 // Texts of the language reference §13.9, verbatim.
 const (
 	textEither         = "A global context entry should either have KubernetesResource or APICall"
-	textResource       = "A Resource entry requires a group|version|resource"
+	textResource       = "A Resource entry requires a %s"
 	textRefresh        = "A Resource entry requires a refresh interval greater than 0 seconds"
 	textServiceOrPath  = "An External API call should either have Service or URLPath"
 	textDataMethod     = "An External API call with data should have method as POST"
@@ -29,9 +29,8 @@ func check(e *kyvernov2beta1.GlobalContextEntry) diag.List {
 	if (e.Spec.KubernetesResource == nil) == (e.Spec.APICall == nil) {
 		l.Errorf("spec", "%s", textEither)
 	}
-	if r := e.Spec.KubernetesResource; r != nil && (r.Version == "" || r.Resource == "") {
-		l.Errorf("spec.kubernetesResource", "%s", textResource)
-		l.Hint("the core group is the empty one; resource is the name in paths: pods, deployments")
+	if r := e.Spec.KubernetesResource; r != nil {
+		checkResource(&l, r)
 	}
 	if c := e.Spec.APICall; c != nil {
 		checkCall(&l, c)
@@ -49,6 +48,21 @@ func check(e *kyvernov2beta1.GlobalContextEntry) diag.List {
 		}
 	}
 	return l
+}
+
+func checkResource(l *diag.List, r *kyvernov2beta1.KubernetesResource) {
+	const path = "spec.kubernetesResource"
+	if r.Group == "" && r.Version != "v1" && r.Version != "" {
+		l.Errorf(path+".group", textResource, "group")
+		l.Hint("only the core group is empty, and its version is v1")
+	}
+	if r.Version == "" {
+		l.Errorf(path+".version", textResource, "version")
+	}
+	if r.Resource == "" {
+		l.Errorf(path+".resource", textResource, "resource")
+		l.Hint("it is the name in paths: pods, deployments")
+	}
 }
 
 func checkCall(l *diag.List, c *kyvernov2beta1.ExternalAPICall) {
