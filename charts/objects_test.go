@@ -179,13 +179,21 @@ func TestReferences(t *testing.T) {
 					t.Errorf("%s: %s does not select its Pods", name, d.Name)
 				}
 			}
+			service := ""
 			for _, e := range pod.Containers[0].Env {
+				if e.Name == "KYVERNO_SVC" || e.Name == "KYVERNO_DEPLOYMENT" && service == "" {
+					service = e.Value // the process makes the certificate of its metrics for this name
+				}
 				if (e.Name == "INIT_CONFIG" || e.Name == "METRICS_CONFIG") && !exists["ConfigMap "+e.Value] {
 					t.Errorf("%s: %s: there is no ConfigMap %s", name, d.Name, e.Value)
 				}
 				if e.Name == "KYVERNO_SVC" && !exists["Service "+e.Value] {
 					t.Errorf("%s: %s: there is no Service %s", name, d.Name, e.Value)
 				}
+			}
+			served := slices.ContainsFunc(pod.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics-port" })
+			if served && name != "testdata/no-metrics.yaml" && !exists["Service "+service+"-metrics"] {
+				t.Errorf("%s: %s: there is no Service %s-metrics", name, d.Name, service)
 			}
 		}
 		for _, s := range decode[corev1.Service](t, docs, "Service") {

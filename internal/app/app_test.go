@@ -123,8 +123,20 @@ func TestEnvironment(t *testing.T) {
 		v, ok := map[string]string{"KYVERNO_NAMESPACE": "ns", "KYVERNO_SVC": "", "KYVERNO_POD_NAME": "pod-1"}[k]
 		return v, ok
 	})
-	if (e != env{namespace: "ns", service: "kyverno-svc", configMap: "kyverno", metricsConfig: "kyverno-metrics", podName: "pod-1", version: version}) {
+	if (e != env{namespace: "ns", service: "kyverno-svc", metricsService: "kyverno-svc-metrics", configMap: "kyverno", metricsConfig: "kyverno-metrics", podName: "pod-1", version: version}) {
 		t.Errorf("%+v", e)
+	}
+	for _, c := range []struct{ service, deployment, want string }{
+		{"own-svc", "own-admission-controller", "own-svc-metrics"},
+		{"", "own-background-controller", "own-background-controller-metrics"},
+	} {
+		e := environment(func(k string) (string, bool) {
+			v, ok := map[string]string{"KYVERNO_SVC": c.service, "KYVERNO_DEPLOYMENT": c.deployment}[k]
+			return v, ok
+		})
+		if e.metricsService != c.want {
+			t.Errorf("%+v: %s", c, e.metricsService)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 // env is what a process learns from its environment (control plane reference §1.6).
 type env struct {
 	namespace, service, configMap, metricsConfig, podName string
+	// metricsService is the chart's name for the Service of the metrics.
+	metricsService string
 	// version is the program's.
 	version string
 }
@@ -26,11 +28,14 @@ func environment(lookup func(string) (string, bool)) env {
 	if err != nil || host == "" {
 		host = "kyverno"
 	}
+	service := get("KYVERNO_SVC", "kyverno-svc")
 	return env{
 		version:   version,
 		namespace: get("KYVERNO_NAMESPACE", "kyverno"),
-		service:   get("KYVERNO_SVC", "kyverno-svc"),
-		configMap: get("INIT_CONFIG", "kyverno"), metricsConfig: get("METRICS_CONFIG", "kyverno-metrics"),
+		service:   service,
+		// A controller without webhooks has no Service but that one, which is called after its Deployment.
+		metricsService: get("KYVERNO_SVC", get("KYVERNO_DEPLOYMENT", service)) + "-metrics",
+		configMap:      get("INIT_CONFIG", "kyverno"), metricsConfig: get("METRICS_CONFIG", "kyverno-metrics"),
 		podName: get("KYVERNO_POD_NAME", host),
 	}
 }

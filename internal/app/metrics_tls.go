@@ -50,7 +50,7 @@ func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Keeper) (task, error) {
 	return o.certificate("metrics-certificates", o.wrap(cfg, observe.KubeClient), keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
-		Names: certs.ServiceNames(o.env.service+"-metrics", o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
+		Names: certs.ServiceNames(o.env.metricsService, o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
 	})
 }
 

@@ -7,13 +7,15 @@ type Variable struct{ Name, Default, Doc string }
 func Variables() []Variable {
 	return []Variable{
 		{"KYVERNO_NAMESPACE", "`kyverno`", "The namespace that the process runs in."},
-		{"KYVERNO_SVC", "`kyverno-svc`", "The Service of the process, for webhook configurations and certificates."},
+		{"KYVERNO_SVC", "`kyverno-svc`", "The Service of the process, for webhook configurations and certificates; with `-metrics` that of its metrics."},
+		{"KYVERNO_DEPLOYMENT", "–", "The Deployment of the process, which the Service of its metrics is called after where it has no other."},
 		{"INIT_CONFIG", "`kyverno`", "The name of the main ConfigMap."},
 		{"METRICS_CONFIG", "`kyverno-metrics`", "The name of the ConfigMap for metrics."},
 		{"KYVERNO_POD_NAME", "the host name", "The identity with which leases are held."},
 		{envScanInterval, "`1h`", "How often the background controller looks at rules for what exists already without news."},
 		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours."},
 		{envForceIgnore, "–", "As --forceFailurePolicyIgnore, which wins."},
+		{envGenerateNative, "–", "As --generateValidatingAdmissionPolicy, which wins."},
 		{envProtect, "–", "As --protectManagedResources, which wins."},
 		{envBlocklist, "–", "As --httpBlocklist, which wins."},
 		{envAllowlist, "–", "As --httpAllowlist, which wins."},
