@@ -5,18 +5,12 @@
 // It only carries them; installing is up to the caller. It imports nothing of Ephor.
 package crds
 
-import (
-	"embed"
-	"io/fs"
-)
+import "embed"
 
 //go:embed *.yaml
 var files embed.FS
 
-// FS holds the definitions, one YAML file each, named ⟨group⟩_⟨plural⟩.yaml.
-func FS() fs.FS { return files }
-
-// Names lists the file names in FS, sorted.
+// Names lists the definitions, one YAML file each, named ⟨group⟩_⟨plural⟩.yaml, sorted.
 func Names() []string {
 	entries, err := files.ReadDir(".")
 	if err != nil {
