@@ -59,40 +59,57 @@ func (f *filter) selects(gvk schema.GroupVersionKind, sub string) bool {
 	return f.kind.Match(gvk.Kind) && f.sub.Match(sub) && f.group.Match(gvk.Group) && f.version.Match(gvk.Version)
 }
 
-// parseFilters reads the groups in brackets; whatever stands between them is ignored.
+// parseFilters reads the groups in brackets; whatever stands between them is ignored. A group that cannot be read is an
+// error of type partly: the others count, since without them policies would judge what keeps the cluster going.
 func parseFilters(text string) (filters, error) {
 	out := filters{byKind: map[string][]filter{}}
+	var mistakes partly
 	for rest := text; ; {
 		open := strings.IndexByte(rest, '[')
 		if open < 0 {
-			return out, nil
+			break
 		}
 		rest = rest[open+1:]
-		end := strings.IndexByte(rest, ']')
-		if end < 0 {
-			return filters{}, fmt.Errorf("the filter [%s has no closing bracket", rest)
+		end := strings.IndexAny(rest, "[]")
+		if end < 0 || rest[end] == '[' {
+			if end < 0 {
+				end = len(rest)
+			}
+			mistakes = append(mistakes, fmt.Sprintf("the filter [%s has no closing bracket", strings.TrimSpace(rest[:end])))
+			rest = rest[end:]
+			continue
 		}
-		group := rest[:end]
+		f, err := parseFilter(rest[:end])
 		rest = rest[end+1:]
-		parts := strings.Split(group, ",")
-		if len(parts) > 3 {
-			return filters{}, fmt.Errorf("the filter [%s] has more than three parts: kind,namespace,name", group)
-		}
-		for i := range parts {
-			parts[i] = strings.TrimSpace(parts[i])
-		}
-		parts = append(parts, "", "")
-		f, err := parseKind(parts[0])
 		if err != nil {
-			return filters{}, err
+			mistakes = append(mistakes, err.Error())
+			continue
 		}
-		f.namespace, f.name = wildcard.Compile(parts[1]), wildcard.Compile(parts[2])
 		if kind, literal := f.kind.Literal(); literal {
 			out.byKind[kind] = append(out.byKind[kind], f)
 		} else {
 			out.anyKind = append(out.anyKind, f)
 		}
 	}
+	if mistakes != nil {
+		return out, mistakes
+	}
+	return out, nil
+}
+
+// parseFilter reads what stands between two brackets.
+func parseFilter(group string) (filter, error) {
+	parts := strings.Split(group, ",")
+	if len(parts) > 3 {
+		return filter{}, fmt.Errorf("the filter [%s] has more than three parts: kind,namespace,name", group)
+	}
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	parts = append(parts, "", "")
+	f, err := parseKind(parts[0])
+	f.namespace, f.name = wildcard.Compile(parts[1]), wildcard.Compile(parts[2])
+	return f, err
 }
 
 // parseKind reads the kind part: [group/][version/]Kind[/subresource], each with wildcards. It is the grammar of match

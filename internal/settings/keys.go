@@ -34,7 +34,7 @@ const (
 
 var keys = []Key{
 	{"resourceFilters", "groups `[kind,namespace,name]` with wildcards; the kind may be `group/version/Kind/subresource`", defaultNil,
-		"Resources that no policy judges. What is missing in a group matches only what is empty. A filter on a namespace covers the Namespace object, too.",
+		"Resources that no policy judges. What is missing in a group matches only what is empty. A filter on a namespace covers the Namespace object, too. A group that cannot be read is left out, with a line in the log.",
 		func(s *Settings, v string) (err error) {
 			s.filters, err = parseFilters(v)
 			return err

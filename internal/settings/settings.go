@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,13 @@ func Parse(data map[string]string) (*Settings, diag.List) {
 			continue
 		}
 		trial := *s
-		if err := read(&trial, strings.TrimSpace(data[key])); err != nil {
+		err := read(&trial, strings.TrimSpace(data[key]))
+		var some partly
+		switch {
+		case errors.As(err, &some):
+			diags.Errorf(path, "%v", err)
+			diags.Hint("what else %s says is in force", key)
+		case err != nil:
 			diags.Errorf(path, "%v", err)
 			diags.Hint("the default of %s stays in force", key)
 			continue
@@ -71,6 +78,11 @@ func Parse(data map[string]string) (*Settings, diag.List) {
 	}
 	return s, diags
 }
+
+// partly is what is wrong with a value of which the rest counts.
+type partly []string
+
+func (p partly) Error() string { return strings.Join(p, "; ") }
 
 func parseBool(to *bool, v string) error {
 	b, err := strconv.ParseBool(v)

@@ -138,9 +138,17 @@ func TestBadKeyKeepsDefault(t *testing.T) {
 			t.Errorf("%s: the default did not stay: %+v", key, s)
 		}
 	}
-	for _, bad := range []string{"[Pod", "[a/b/c/d/e,*,*]"} {
-		if _, diags := Parse(map[string]string{"resourceFilters": bad}); !diags.HasErrors() {
-			t.Errorf("%s: no diagnostic", bad)
+	for bad, want := range map[string]string{
+		"[Pod": "the filter [Pod has no closing bracket", "[a/b/c/d/e,*,*]": `"a/b/c/d/e" is not a kind`, "[Pod,*,*": "the filter [Pod,*,* has no closing bracket",
+		"[a,b,c,d] [Pod": "more than three parts: kind,namespace,name; the filter [Pod has",
+	} {
+		// What is wrong with one filter takes none from the others.
+		s, diags := Parse(map[string]string{"resourceFilters": "[Event,*,*]" + bad + " [*/*,kube-system,*]"})
+		if !diags.HasErrors() || len(diags) != 1 || !strings.Contains(diags[0].Summary, want) {
+			t.Errorf("%s: %v", bad, diags)
+		}
+		if !s.Filtered(kind("", "v1", "Event"), "", "x", "e") || !s.Filtered(kind("", "v1", "Pod"), "", "kube-system", "p") || s.Filtered(kind("", "v1", "Pod"), "", "x", "p") {
+			t.Errorf("%s: the other filters are lost", bad)
 		}
 	}
 	if _, diags := Parse(map[string]string{"resourcefilters": ""}); diags.HasErrors() || len(diags) != 1 || !strings.Contains(diags[0].Summary, "resourcefilters") {
