@@ -62,7 +62,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 		Access: live.Access{Creator: m.GetClient()}, Kinds: cluster,
 	})
 	c.server = admission.NewCleanup(admission.Options{
-		Namespace: c.env.namespace, Timeout: cleanupTimeout * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
+		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
 		Observer: c.observing.server(), DumpPayload: f.deletion.dumpPayload, Accounts: admission.Accounts{Cleanup: c.account(ctx)},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {

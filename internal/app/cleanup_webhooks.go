@@ -14,9 +14,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// cleanupTimeout is the timeout of the cleanup controller's webhooks, in seconds.
-const cleanupTimeout = 10
-
 // cleanupWebhooks keeps the webhook configurations of the cleanup controller.
 type cleanupWebhooks struct {
 	*cleanup
@@ -64,7 +61,7 @@ func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
 	want := webhookconf.DesiredCleanup(webhookconf.Input{
 		Settings: w.settings.Load(), CABundle: bundle, Owner: owner,
 		Options: webhookconf.Options{
-			Namespace: w.env.namespace, Service: w.env.service, ServicePort: w.flags.servicePort, ServerIP: w.flags.serverIP, TimeoutSeconds: cleanupTimeout,
+			Namespace: w.env.namespace, Service: w.env.service, ServicePort: w.flags.servicePort, ServerIP: w.flags.serverIP,
 		},
 	})
 	_, err = w.apply.Apply(ctx, want)

@@ -343,7 +343,14 @@ validate.kyverno.svc-ignore-finegrained-rec-fine /validate/ignore/finegrained/re
 }
 
 func TestFixedParts(t *testing.T) {
-	got, _, _, _ := Desired(in(program("a", nil, "Service")))
+	input := in(program("a", nil, "Service"))
+	input.Options.TimeoutSeconds = 25
+	got, _, _, _ := Desired(input)
+	for name, want := range map[string]int32{PolicyValidating: 25, ResourceValidating: 25, ExceptionValidating: 10, GlobalContextValidating: 10} {
+		if w := validatingOf(got, name).Webhooks[0]; *w.TimeoutSeconds != want {
+			t.Errorf("%s: timeout %d", name, *w.TimeoutSeconds)
+		}
+	}
 	names := []string{}
 	for _, c := range got.Validating {
 		names = append(names, c.Name)

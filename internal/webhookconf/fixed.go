@@ -114,10 +114,15 @@ func (b *builder) globalContextValidating() []webhook {
 	return b.review("/globalcontextvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "globalcontextentries"))
 }
 
+// ReviewTimeoutSeconds is the timeout of the webhooks for objects of ours other than policies: the API server's default,
+// whatever --webhookTimeout is.
+const ReviewTimeoutSeconds = 10
+
 func (b *builder) review(path string, r admissionv1.RuleWithOperations) []webhook {
 	w := b.webhook(b.Options.Service+"."+b.Options.Namespace+".svc", path)
 	w.Rules = []admissionv1.RuleWithOperations{r}
 	w.MatchConditions = b.globalConditions()
+	w.TimeoutSeconds = ReviewTimeoutSeconds
 	return []webhook{w}
 }
 
