@@ -9,6 +9,7 @@ app.kubernetes.io/part-of: {{ include "ephor.fullname" (index . 0) }}
 {{- define "ephor.labels" -}}
 {{- $root := index . 0 -}}
 {{ include "ephor.matchLabels" . }}
+app.kubernetes.io/name: {{ include "ephor.name" $root }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
