@@ -203,7 +203,7 @@ func (e *Executor) judge(ctx context.Context, p *policy.Program, r schema.GroupV
 		UID: string(item.GetUID()), ResourceVersion: item.GetResourceVersion(),
 	}
 	conf := e.Settings()
-	if item.GetDeletionTimestamp() != nil || !p.Reach().Allows(o.Namespace) || conf.Filtered(o.Kind, "", o.Namespace, o.Name) ||
+	if item.GetDeletionTimestamp() != nil || !p.Reach().Allows(o.Namespace) || conf.Spared(o.Kind, o.Namespace, o.Name) ||
 		e.Protect && item.GetLabels()[labelManaged] == "kyverno" {
 		return false
 	}

@@ -20,6 +20,7 @@ type filters struct {
 type filter struct {
 	group, version, kind, sub wildcard.Pattern
 	namespace, name           wildcard.Pattern
+	whole                     bool // all objects of the kind
 }
 
 // neverJudged are kinds that are filtered whatever the ConfigMap says (§5.1): the engine's own bookkeeping.
@@ -48,11 +49,29 @@ func anyMatches(fs []filter, gvk schema.GroupVersionKind, sub, namespace, name s
 }
 
 func (f *filter) matches(gvk schema.GroupVersionKind, sub, namespace, name string) bool {
-	if f.namespace.Match(namespace) && f.name.Match(name) {
-		return f.selects(gvk, sub)
+	return f.covers(gvk, namespace, name) && f.selects(gvk, sub)
+}
+
+// covers reports whether the filter is about the namespace and the name. A filter on a namespace covers the Namespace object
+// itself, too.
+func (f *filter) covers(gvk schema.GroupVersionKind, namespace, name string) bool {
+	return f.namespace.Match(namespace) && f.name.Match(name) ||
+		gvk.Kind == "Namespace" && gvk.Group == "" && f.namespace.Match(name)
+}
+
+// Spared reports whether the resourceFilters keep an object from being deleted by cleanup policies. Filters on a whole kind
+// count only where they have sub-resources, too (`[ReplicaSet,*,*] [ReplicaSet/?*,*,*]`, `[*/*,kube-system,*]`): a kind that is too
+// busy for admission, such as Event, is what people clean up (control plane reference §10.1).
+func (s *Settings) Spared(gvk schema.GroupVersionKind, namespace, name string) bool {
+	for _, fs := range [][]filter{s.filters.byKind[gvk.Kind], s.filters.anyKind} {
+		for i := range fs {
+			f := &fs[i]
+			if f.covers(gvk, namespace, name) && (f.selects(gvk, gvk.Kind) || !f.whole && f.selects(gvk, "")) {
+				return true
+			}
+		}
 	}
-	// A filter on a namespace covers the Namespace object itself, too.
-	return gvk.Kind == "Namespace" && gvk.Group == "" && f.namespace.Match(name) && f.selects(gvk, sub)
+	return false
 }
 
 func (f *filter) selects(gvk schema.GroupVersionKind, sub string) bool {
@@ -109,6 +128,7 @@ func parseFilter(group string) (filter, error) {
 	parts = append(parts, "", "")
 	f, err := parseKind(parts[0])
 	f.namespace, f.name = wildcard.Compile(parts[1]), wildcard.Compile(parts[2])
+	f.whole = parts[1] == "*" && parts[2] == "*"
 	return f, err
 }
 

@@ -61,6 +61,37 @@ func TestFiltered(t *testing.T) {
 	}
 }
 
+// What cleanup policies leave alone (control plane reference §10.1).
+func TestSpared(t *testing.T) {
+	s, diags := Parse(map[string]string{"resourceFilters": `[*/*,kyverno,*] [Event,*,*] [Node,*,*] [Node/?*,*,*] [Pod/binding,*,*]
+	  [ReplicaSet,*,*] [ReplicaSet/?*,*,*] [ClusterRole,,kyverno:*] [Secret,prod,*]`})
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	for _, c := range []struct {
+		gvk      schema.GroupVersionKind
+		ns, name string
+		want     bool
+	}{
+		{kind("", "v1", "Pod"), "default", "a", false},
+		{kind("", "v1", "Pod"), "kyverno", "a", true},
+		{kind("", "v1", "Event"), "default", "a", false},
+		{kind("", "v1", "Event"), "kyverno", "a", true},
+		{kind("", "v1", "Node"), "", "a", true},
+		{kind("apps", "v1", "ReplicaSet"), "default", "a", true},
+		{kind("rbac.authorization.k8s.io", "v1", "ClusterRole"), "", "kyverno:a", true},
+		{kind("rbac.authorization.k8s.io", "v1", "ClusterRole"), "", "a", false},
+		{kind("", "v1", "Secret"), "prod", "a", true},
+		{kind("", "v1", "Secret"), "test", "a", false},
+		{kind("", "v1", "Namespace"), "", "kyverno", true},
+		{kind("kyverno.io", "v2", "UpdateRequest"), "other", "a", false},
+	} {
+		if got := s.Spared(c.gvk, c.ns, c.name); got != c.want {
+			t.Errorf("Spared(%v, %q, %q) = %v", c.gvk, c.ns, c.name, got)
+		}
+	}
+}
+
 func TestExcluded(t *testing.T) {
 	s, diags := Parse(map[string]string{
 		"excludeGroups":       "system:nodes, !system:masters",
