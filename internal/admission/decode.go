@@ -73,12 +73,20 @@ func (d *decoder) request(key string) (err error) {
 		req.UID, err = r.String()
 	case "kind":
 		err = r.Object(func(key string) error { return d.part(key, "kind", &req.GVK.Group, &req.GVK.Version, &req.GVK.Kind) })
+	case "requestKind":
+		k, a := &req.GVK, &req.Asked.GVK
+		err = d.asked("kind", [3]*string{&k.Group, &k.Version, &k.Kind}, [3]*string{&a.Group, &a.Version, &a.Kind})
 	case "resource":
 		err = r.Object(func(key string) error {
 			return d.part(key, "resource", &req.GVR.Group, &req.GVR.Version, &req.GVR.Resource)
 		})
+	case "requestResource":
+		g, a := &req.GVR, &req.Asked.GVR
+		err = d.asked("resource", [3]*string{&g.Group, &g.Version, &g.Resource}, [3]*string{&a.Group, &a.Version, &a.Resource})
 	case "subResource":
 		req.Subresource, err = r.String()
+	case "requestSubResource":
+		req.Asked.Subresource, err = r.String()
 	case "name":
 		req.Name, err = r.String()
 	case "namespace":
@@ -106,6 +114,31 @@ func (d *decoder) request(key string) (err error) {
 		req.Options, err = r.Any()
 	}
 	return err
+}
+
+// asked reads what the requester asked for. It nearly always is what the request is about, which comes before it: then
+// nothing is read a second time.
+func (d *decoder) asked(last string, about, into [3]*string) error {
+	if d.r.Null() {
+		return nil
+	}
+	raw, err := d.r.Raw()
+	if err != nil {
+		return err
+	}
+	var room [192]byte
+	usual := append(append(room[:0], `{"group":"`...), *about[0]...)
+	usual = append(append(usual, `","version":"`...), *about[1]...)
+	usual = append(append(append(usual, `","`...), last...), `":"`...)
+	usual = append(append(usual, *about[2]...), `"}`...)
+	if bytes.Equal(raw, usual) {
+		for i := range into {
+			*into[i] = *about[i]
+		}
+		return nil
+	}
+	sub := decoder{r: value.NewReader(raw)}
+	return sub.r.Object(func(key string) error { return sub.part(key, last, into[0], into[1], into[2]) })
 }
 
 // part reads one member of a group-version-kind or group-version-resource.

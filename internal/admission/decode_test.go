@@ -63,6 +63,13 @@ func TestDecodeReview(t *testing.T) {
 		req.Name != "web", req.Namespace != "shop", req.Operation != policy.Update, !req.DryRun, req.Origin != policy.FromAdmission:
 		t.Errorf("%+v", req)
 	}
+	if want := (policy.Asked{
+		GVK:         schema.GroupVersionKind{Group: "extensions", Version: "v1beta1", Kind: "Deployment"},
+		GVR:         schema.GroupVersionResource{Group: "extensions", Version: "v1beta1", Resource: "deployments"},
+		Subresource: "scale",
+	}); req.Asked != want {
+		t.Errorf("asked for %+v", req.Asked)
+	}
 	if want := (policy.User{Username: "jane", UID: "u", Groups: []string{"dev", "system:authenticated"}, Extra: map[string][]string{"scopes": {"a", "b"}}}); !reflect.DeepEqual(*req.User, want) {
 		t.Errorf("%+v", req.User)
 	}

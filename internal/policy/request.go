@@ -58,6 +58,8 @@ type Request struct {
 	GVK, RequestGVK schema.GroupVersionKind
 	GVR             schema.GroupVersionResource
 	Subresource     string
+	// Asked is what the requester asked for, where that is something else: the API server converts what it sends.
+	Asked           Asked
 	Namespace, Name string
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
@@ -86,6 +88,25 @@ type Request struct {
 	withRoles onceResult[map[string]any]
 	images    onceResult[map[string]any]
 	imageList onceResult[[]imageref.Image]
+}
+
+// Asked names what a requester asked for: requestKind, requestResource and requestSubResource of an admission request.
+type Asked struct {
+	GVK         schema.GroupVersionKind
+	GVR         schema.GroupVersionResource
+	Subresource string
+}
+
+// AskedFor is what the requester asked for; what was sent, where nothing else is said.
+func (r *Request) AskedFor() Asked {
+	a := r.Asked
+	if a.GVK.Empty() {
+		a.GVK = r.RequestGVK
+	}
+	if a.GVR.Empty() {
+		a.GVR, a.Subresource = r.GVR, r.Subresource
+	}
+	return a
 }
 
 // Conf are settings that change what rules see. The zero Conf holds the defaults.
@@ -135,7 +156,7 @@ func (r *Request) Subject() (map[string]any, error) {
 func (r *Request) CreationOfOld() *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: Create,
-		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR,
+		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Asked: r.Asked,
 		Namespace: r.Namespace, Name: r.Name,
 		Object: r.OldObject, User: &User{}, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles:     func(context.Context) (Roles, error) { return Roles{}, nil },
@@ -147,7 +168,7 @@ func (r *Request) CreationOfOld() *Request {
 func (r *Request) WithObject(object *value.Doc) *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
-		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource,
+		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource, Asked: r.Asked,
 		Namespace: r.Namespace, Name: r.Name,
 		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
@@ -266,12 +287,24 @@ func (r *Request) makeDocument() (map[string]any, error) {
 	doc["subResource"] = r.Subresource
 	doc["dryRun"] = r.DryRun
 	doc["options"] = r.Options
-	doc["kind"] = map[string]any{"group": r.RequestGVK.Group, "version": r.RequestGVK.Version, "kind": r.RequestGVK.Kind}
-	doc["resource"] = map[string]any{"group": r.GVR.Group, "version": r.GVR.Version, "resource": r.GVR.Resource}
+	asked := r.AskedFor()
+	doc["kind"], doc["requestKind"] = KindDocument(r.RequestGVK), KindDocument(asked.GVK)
+	doc["resource"], doc["requestResource"] = ResourceDocument(r.GVR), ResourceDocument(asked.GVR)
+	doc["requestSubResource"] = asked.Subresource
 	if r.User != nil {
 		doc["userInfo"] = r.User.document()
 	}
 	return doc, nil
+}
+
+// KindDocument is a kind as an admission request writes it.
+func KindDocument(k schema.GroupVersionKind) map[string]any {
+	return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
+}
+
+// ResourceDocument is a resource as an admission request writes it.
+func ResourceDocument(r schema.GroupVersionResource) map[string]any {
+	return map[string]any{"group": r.Group, "version": r.Version, "resource": r.Resource}
 }
 
 func (u *User) document() map[string]any {

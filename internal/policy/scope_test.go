@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -62,6 +64,32 @@ func TestRequestDocumentInScan(t *testing.T) {
 		if _, there := doc[absent]; there {
 			t.Errorf("request.%s exists in a scan", absent)
 		}
+	}
+}
+
+// requestKind, requestResource and requestSubResource are what the requester asked for; what was sent where nothing else
+// is known (§8.2).
+func TestRequestDocumentAsked(t *testing.T) {
+	r := &Request{
+		RequestGVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		GVR:        schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Subresource: "scale",
+	}
+	read := func(r *Request) [4]any {
+		v, _, _ := scope(r).Field("request")
+		doc := v.(map[string]any)
+		kind, resource := doc["requestKind"].(map[string]any), doc["requestResource"].(map[string]any)
+		return [4]any{kind["group"], kind["kind"], resource["group"], doc["requestSubResource"]}
+	}
+	if got, want := read(r), [4]any{"apps", "Deployment", "apps", "scale"}; got != want {
+		t.Errorf("%v, not %v", got, want)
+	}
+	r = r.WithObject(nil)
+	r.Asked = Asked{
+		GVK: schema.GroupVersionKind{Group: "extensions", Version: "v1beta1", Kind: "Deployment"},
+		GVR: schema.GroupVersionResource{Group: "extensions", Version: "v1beta1", Resource: "deployments"},
+	}
+	if got, want := read(r), [4]any{"extensions", "Deployment", "extensions", ""}; got != want {
+		t.Errorf("%v, not %v", got, want)
 	}
 }
 

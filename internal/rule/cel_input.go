@@ -26,17 +26,20 @@ func CELInput(r *policy.Request) (*celenv.Input, error) {
 // celRequest is the variable request, as the API server makes it of an AdmissionRequest: without the objects. What has
 // no value is not there, but for the user's name and groups, which are empty where nobody asked.
 func celRequest(r *policy.Request) map[string]any {
-	kind := map[string]any{"group": r.RequestGVK.Group, "version": r.RequestGVK.Version, "kind": r.RequestGVK.Kind}
-	resource := map[string]any{"group": r.GVR.Group, "version": r.GVR.Version, "resource": r.GVR.Resource}
+	asked := r.AskedFor()
 	out := map[string]any{
-		"kind": kind, "requestKind": kind, "resource": resource, "requestResource": resource,
+		"kind": policy.KindDocument(r.RequestGVK), "requestKind": policy.KindDocument(asked.GVK),
+		"resource": policy.ResourceDocument(r.GVR), "requestResource": policy.ResourceDocument(asked.GVR),
 		"name": r.Name, "operation": string(r.Operation), "dryRun": r.DryRun, "options": r.Options,
 	}
 	if r.Namespace != "" {
 		out["namespace"] = r.Namespace
 	}
 	if r.Subresource != "" {
-		out["subResource"], out["requestSubResource"] = r.Subresource, r.Subresource
+		out["subResource"] = r.Subresource
+	}
+	if asked.Subresource != "" {
+		out["requestSubResource"] = asked.Subresource
 	}
 	user := map[string]any{"username": "", "groups": []any{}}
 	if u := r.User; u != nil {

@@ -171,6 +171,10 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 		UID: types.UID(req.UID), Kind: gvk(req.RequestGVK), Resource: metav1.GroupVersionResource(req.GVR), SubResource: req.Subresource,
 		Name: req.Name, Namespace: req.Namespace, Operation: admissionv1.Operation(req.Operation), DryRun: &dryRun,
 	}
+	if asked := req.Asked; asked != (policy.Asked{}) {
+		kind, resource := gvk(asked.GVK), metav1.GroupVersionResource(asked.GVR)
+		out.RequestKind, out.RequestResource, out.RequestSubResource = &kind, &resource, asked.Subresource
+	}
 	if u := req.User; u != nil {
 		out.UserInfo = authenticationv1.UserInfo{Username: u.Username, UID: u.UID, Groups: u.Groups}
 		for k, v := range u.Extra {

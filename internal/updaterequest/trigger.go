@@ -209,6 +209,12 @@ func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[str
 		}
 		r.User.Extra[k] = v
 	}
+	if a.RequestKind != nil {
+		r.Asked.GVK = schema.GroupVersionKind(*a.RequestKind)
+	}
+	if a.RequestResource != nil {
+		r.Asked.GVR, r.Asked.Subresource = schema.GroupVersionResource(*a.RequestResource), a.RequestSubResource
+	}
 	if object != nil {
 		r.Object = value.Of(object)
 	}
