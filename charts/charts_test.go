@@ -1,6 +1,7 @@
 package charts_test
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -22,6 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/config/crds"
 	"github.com/ephor-dev/ephor/hack/chart/helm"
 	"github.com/ephor-dev/ephor/hack/chart/values"
+	"github.com/ephor-dev/ephor/internal/certs"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.diff")
@@ -452,31 +454,31 @@ func TestValuesAreUsed(t *testing.T) {
 	}
 }
 
-// A self-signed certificate is made of the right names, with the right types.
+// A self-signed certificate has the right name, type and algorithm, and a key that the controllers can read.
 func TestSelfSigned(t *testing.T) {
-	docs := template(t, "--set", "admissionController.createSelfSignedCert=true")
-	found := 0
-	for _, d := range docs {
-		if d.Kind != "Secret" {
-			continue
+	for algorithm, want := range map[string]x509.PublicKeyAlgorithm{"RSA": x509.RSA, "ECDSA": x509.ECDSA, "Ed25519": x509.Ed25519} {
+		docs := template(t, "--set", "admissionController.createSelfSignedCert=true", "--set", "admissionController.tlsKeyAlgorithm="+algorithm)
+		found := 0
+		for _, d := range docs {
+			if d.Kind != "Secret" {
+				continue
+			}
+			found++
+			var s struct {
+				Type string
+				Data map[string][]byte
+			}
+			if err := yaml.Unmarshal([]byte(d.Text), &s); err != nil {
+				t.Fatal(err)
+			}
+			pair, err := certs.ParsePair(s.Data["tls.crt"], s.Data["tls.key"])
+			if err != nil || s.Type != "kubernetes.io/tls" || pair.Newest().PublicKeyAlgorithm != want {
+				t.Errorf("%s: %s: %s, %v", algorithm, d.ID(), s.Type, err)
+			}
 		}
-		found++
-		var s struct {
-			Type string
-			Data map[string]string
+		if found != 2 || !reflect.DeepEqual(names(docs, "Secret"), []string{charts.AdmissionCASecret, charts.AdmissionTLSSecret}) {
+			t.Errorf("%s: %v", algorithm, names(docs, "Secret"))
 		}
-		if err := yaml.Unmarshal([]byte(d.Text), &s); err != nil {
-			t.Fatal(err)
-		}
-		if s.Type != "kubernetes.io/tls" || s.Data["tls.crt"] == "" || s.Data["tls.key"] == "" {
-			t.Errorf("%s: %v", d.ID(), s)
-		}
-	}
-	if found != 2 {
-		t.Errorf("%d Secrets", found)
-	}
-	if !reflect.DeepEqual(names(docs, "Secret"), []string{charts.AdmissionCASecret, charts.AdmissionTLSSecret}) {
-		t.Error(names(docs, "Secret"))
 	}
 }
 
