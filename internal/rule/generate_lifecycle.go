@@ -36,7 +36,8 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 		req := s.Request
 		switch {
 		case req.Operation == policy.Delete && !onDelete:
-			if sync && !req.DryRun && applied(s, req) {
+			// Preconditions do not count: what was made before they failed, or for CREATE only, goes with its trigger, too.
+			if sync && !req.DryRun {
 				return policy.Yield{Work: []policy.Work{undo}}
 			}
 			return policy.Yield{}
