@@ -33,10 +33,27 @@ func ResolveReferences(v any) (any, error) {
 	return out, err
 }
 
+// Quote replaces the references in a message, whose neighbours are the fields of document: $(./../pattern/spec/replicas) is
+// what the pattern asks of replicas, and so is $(/spec/replicas), which counts from the top of the document's only field. A
+// message is text for people: what leads nowhere stays as it is.
+func Quote(message string, document map[string]any) string {
+	r := resolver{document: document, lenient: true}
+	for field := range document {
+		r.top = "/" + field
+	}
+	out, _ := r.text(message, "/message")
+	if s, ok := out.(string); ok {
+		return s
+	}
+	return plain(out)
+}
+
 type resolver struct {
 	document any
-	hops     int // references that are being followed
-	made     int // bytes of text made so far
+	top      string // where absolute paths begin
+	lenient  bool   // references that lead nowhere are left as they are
+	hops     int    // references that are being followed
+	made     int    // bytes of text made so far
 }
 
 // value resolves what is at place at; changed tells whether anything in it was a reference.
@@ -114,6 +131,9 @@ func (r *resolver) text(s, at string) (any, error) {
 			b.WriteString(ref)
 		default:
 			v, err := r.reference(ref, at)
+			if err != nil && r.lenient {
+				v, err = ref, nil
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -159,7 +179,9 @@ func (r *resolver) reference(ref, at string) (any, error) {
 			break
 		}
 	}
-	if !strings.HasPrefix(target, "/") {
+	if strings.HasPrefix(target, "/") {
+		target = r.top + target
+	} else {
 		target = path.Join(at, target)
 	}
 	v, ok := lookup(r.document, target)

@@ -27,7 +27,7 @@ type Input struct {
 // Compile makes the executable rule. Mistakes are diagnostics, all at once. A rule with an error among them is still a
 // rule: it matches as far as its match block can be read, and evaluates to status error.
 func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
-	c := &compiler{in: in, name: r.Name}
+	c := &compiler{in: in, name: r.Name, quotable: r.Validation}
 	out := &policy.Rule{
 		Name: r.Name, Index: in.Index, Path: in.Path, Origin: in.Origin, Action: in.Action,
 		ReportProperties: r.ReportProperties,
@@ -91,9 +91,11 @@ func allowsExisting(r *kyvernov1.Rule) bool {
 
 // compiler collects what the parts of one rule have in common: mistakes and free variables.
 type compiler struct {
-	in       Input
-	name     string
-	diags    diag.List
+	in    Input
+	name  string
+	diags diag.List
+	// quotable is the validate block of the rule, whose pattern a message may quote; nil when there is none.
+	quotable *kyvernov1.Validation
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
 	relaxed  relaxed // set by a kind whose handler can leave controls out

@@ -3,8 +3,10 @@ package rule
 import (
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/pattern"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // textNotString stands in for a message whose variables give something else than text (§4.6).
@@ -20,6 +22,7 @@ type message struct {
 // cannot be resolved changes the text of the failure, not its status; so malformed variables are mistakes to report
 // and not a broken rule.
 func (c *compiler) message(text, path string) message {
+	text = c.quoted(text)
 	t := template.Compile(text, template.Options{Path: "/validate/message"})
 	for _, d := range t.Diags() {
 		d.Path = path
@@ -30,6 +33,25 @@ func (c *compiler) message(text, path string) message {
 		return message{text: v.(string)}
 	}
 	return message{dynamic: t}
+}
+
+// quoted is the message with what its references $( ) to the pattern stand for.
+func (c *compiler) quoted(text string) string {
+	if c.quotable == nil || !strings.Contains(text, "$(") {
+		return text
+	}
+	field, raw := "pattern", c.quotable.RawPattern
+	if raw == nil {
+		field, raw = "anyPattern", c.quotable.RawAnyPattern
+	}
+	if raw == nil {
+		return text
+	}
+	v, err := value.DecodeJSON(raw.Raw)
+	if err != nil {
+		return text // the pattern itself tells
+	}
+	return pattern.Quote(text, map[string]any{field: v})
 }
 
 // empty reports whether the author wrote no message.
