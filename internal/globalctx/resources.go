@@ -36,6 +36,7 @@ type watched struct {
 	client dynamic.ResourceInterface
 	weight *weight
 	log    *slog.Logger
+	kind   string // as messages name it
 	*publisher
 
 	mu sync.Mutex
@@ -63,7 +64,8 @@ var errNotListed = errors.New("the resources are being listed anew")
 var _ toolscache.ReflectorStore = (*watched)(nil)
 
 func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) source {
-	w := &watched{weight: s.weight, publisher: p, log: s.Log.With("resources", r.APIVersion+" "+r.Resource)}
+	kind := r.APIVersion + " " + r.Resource
+	w := &watched{weight: s.weight, publisher: p, log: s.Log.With("resources", kind), kind: kind}
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	if err == nil && s.Resources == nil {
 		err = fmt.Errorf("resources are %w", world.ErrUnavailable)
@@ -86,7 +88,7 @@ func (w *watched) data() *data { return w.get() }
 // run follows the resources until ctx is done. When they take too much room they are let go, and tried again later.
 func (w *watched) run(ctx context.Context) {
 	logger := logr.FromSlogHandler(w.log.Handler()).V(1)
-	r := toolscache.NewReflectorWithOptions(w, nil, w, toolscache.ReflectorOptions{Name: "global-context", Logger: &logger})
+	r := toolscache.NewReflectorWithOptions(w, nil, w, toolscache.ReflectorOptions{Name: "global-context", TypeDescription: w.kind, Logger: &logger})
 	outage := firstPause
 	for {
 		var term context.Context

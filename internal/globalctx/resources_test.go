@@ -2,13 +2,19 @@ package globalctx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/ephor-dev/ephor/internal/globalentry"
 )
@@ -90,6 +96,26 @@ func TestResourcesFollow(t *testing.T) {
 	}
 	if got := names(t, w.data()); got != "" {
 		t.Error(got)
+	}
+}
+
+// An author has to learn which resources may not be read.
+func TestResourcesThatMayNotBeListed(t *testing.T) {
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}: "LeaseList",
+	})
+	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "", errors.New("no"))
+	})
+	failed := make(chan string, 1)
+	p := &publisher{first: make(chan struct{}), now: time.Now, changed: func() {}, failed: func(err error) { failed <- err.Error() }}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	watchResources(ctx, &Store{Options: Options{Resources: client, Log: slog.New(slog.DiscardHandler)}, weight: &weight{max: 100}},
+		&globalentry.Resource{APIVersion: "coordination.k8s.io/v1", Resource: "leases"}, p)
+	const want = `permission denied: failed to list coordination.k8s.io/v1 leases: leases.coordination.k8s.io is forbidden: no`
+	if got := <-failed; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

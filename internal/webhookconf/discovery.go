@@ -85,7 +85,7 @@ func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersio
 		return schema.GroupVersionKind{}, err
 	}
 	if len(found) == 0 {
-		return schema.GroupVersionKind{}, fmt.Errorf("the API server serves no %s", gvr)
+		return schema.GroupVersionKind{}, fmt.Errorf("the API server serves no %s of %s", gvr.Resource, gvr.GroupVersion())
 	}
 	return schema.GroupVersionKind{Group: gvr.Group, Version: gvr.Version, Kind: found[0].Kind}, nil
 }
