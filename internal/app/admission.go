@@ -51,6 +51,9 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			p.observing.observeChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 			p.every(ctx, beside)
+			down := p.standDown()
+			down.begin(ctx)
+			defer down.end(ctx)
 			return lead(ctx, b.cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), p.log)
 		},
 		last: []func(context.Context){p.work.Run, p.events.Run, p.sending.run},

@@ -134,8 +134,8 @@ func TestEnvironment(t *testing.T) {
 			v, ok := map[string]string{"KYVERNO_SVC": c.service, "KYVERNO_DEPLOYMENT": c.deployment}[k]
 			return v, ok
 		})
-		if e.metricsService != c.want {
-			t.Errorf("%+v: %s", c, e.metricsService)
+		if e.metricsService != c.want || e.deployment != c.deployment {
+			t.Errorf("%+v: %+v", c, e)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 // env is what a process learns from its environment (control plane reference §1.6).
 type env struct {
 	namespace, service, configMap, metricsConfig, podName string
+	// deployment is what the process belongs to; empty when it stands alone.
+	deployment string
 	// metricsService is the chart's name for the Service of the metrics.
 	metricsService string
 	// version is the program's.
@@ -30,9 +32,10 @@ func environment(lookup func(string) (string, bool)) env {
 	}
 	service := get("KYVERNO_SVC", "kyverno-svc")
 	return env{
-		version:   version,
-		namespace: get("KYVERNO_NAMESPACE", "kyverno"),
-		service:   service,
+		version:    version,
+		namespace:  get("KYVERNO_NAMESPACE", "kyverno"),
+		service:    service,
+		deployment: get("KYVERNO_DEPLOYMENT", ""),
 		// A controller without webhooks has no Service but that one, which is called after its Deployment.
 		metricsService: get("KYVERNO_SVC", get("KYVERNO_DEPLOYMENT", service)) + "-metrics",
 		configMap:      get("INIT_CONFIG", "kyverno"), metricsConfig: get("METRICS_CONFIG", "kyverno-metrics"),

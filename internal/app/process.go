@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
@@ -142,6 +143,15 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 		t = p.observing.counted(t)
 		beside(func() { t.run(ctx, p.log) })
 	}
+}
+
+// standDown is what is done when no replica is to be left.
+func (p *process) standDown() *standDown {
+	s := &standDown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
+	if p.flags.serverIP == "" {
+		s.deployment = client.ObjectKey{Namespace: p.env.namespace, Name: p.env.deployment}
+	}
+	return s
 }
 
 // watchBindings begins to cache role bindings as soon as a policy or the settings ask for roles.
