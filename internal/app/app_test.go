@@ -83,7 +83,7 @@ func TestCallFlags(t *testing.T) {
 	} {
 		f := &callFlags{}
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-		f.register(fs)
+		f.register(fs, admissionResponse)
 		if err := fs.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ type backgroundFlags struct {
 const envScanInterval = "BACKGROUND_SCAN_INTERVAL"
 
 func (f *backgroundFlags) register(fs *pflag.FlagSet) {
-	f.evaluatorFlags.register(fs)
+	f.evaluatorFlags.register(fs, otherResponse)
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
 	registerKnown(fs, knownFlags, "B")

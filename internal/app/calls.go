@@ -30,8 +30,14 @@ const (
 	envAllowlist = "FLAG_HTTP_ALLOWLIST"
 )
 
-func (f *callFlags) register(fs *pflag.FlagSet) {
-	fs.Int64Var(&f.maxResponse, "maxAPICallResponseLength", 10_000_000, "bytes of the longest answer to an API call of a context entry; 0 for 2000000: there is always a limit")
+// Defaults of --maxAPICallResponseLength.
+const (
+	admissionResponse = 10_000_000
+	otherResponse     = 2_000_000 // of all other controllers
+)
+
+func (f *callFlags) register(fs *pflag.FlagSet, maxResponse int64) {
+	fs.Int64Var(&f.maxResponse, "maxAPICallResponseLength", maxResponse, "bytes of the longest answer to an API call of a context entry; 0 for 2000000: there is always a limit")
 	fs.DurationVar(&f.timeout, "apiCallTimeout", 30*time.Second, "longest time of an API call of a context entry; 0 for 30s")
 	fs.StringSliceVar(&f.blocklist, "httpBlocklist", apicall.DefaultBlocklist, "addresses, ranges and host names that services of context entries must not be (environment: "+envBlocklist+")")
 	fs.StringSliceVar(&f.allowlist, "httpAllowlist", nil, "beginnings of the only URLs that context entries may call; empty for all (environment: "+envAllowlist+")")

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -32,9 +31,6 @@ type deletionFlags struct {
 	dumpPayload    bool
 }
 
-// cleanupResponse is the default of --maxAPICallResponseLength in the cleanup controller.
-const cleanupResponse = 2_000_000
-
 func (f *deletionFlags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.ttlInterval, "ttlReconciliationInterval", time.Minute, "how often it is looked again at which resources with TTL labels are served and may be deleted; with --maxDeletionsPerRun also how often what is due is deleted")
 	fs.IntVar(&f.maxDeletions, "maxDeletionsPerRun", 0, "a run of a cleanup policy that would delete more objects deletes none, and says so; of TTL labels for each --ttlReconciliationInterval and resource. 0 for no limit")
@@ -60,9 +56,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when nobody has answered reviews for so many seconds, at least %.0f, "+
 		"webhooks of resources that fail closed are made to fail open until somebody does; 0 for never", deadman.MinGrace.Seconds()))
 	f.events.register(fs)
-	f.calls.register(fs)
-	f.calls.maxResponse = cleanupResponse
-	fs.Lookup("maxAPICallResponseLength").DefValue = strconv.Itoa(cleanupResponse)
+	f.calls.register(fs, otherResponse)
 	f.globals.register(fs)
 	f.deletion.register(fs)
 	registerToggle(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")

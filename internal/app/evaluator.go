@@ -35,9 +35,9 @@ type evaluatorFlags struct {
 	reporting  reportingFlags
 }
 
-func (f *evaluatorFlags) register(fs *pflag.FlagSet) {
+func (f *evaluatorFlags) register(fs *pflag.FlagSet, maxResponse int64) {
 	f.commonFlags.register(fs)
-	f.calls.register(fs)
+	f.calls.register(fs, maxResponse)
 	f.registry.register(fs)
 	f.exceptions.register(fs)
 	f.events.register(fs)

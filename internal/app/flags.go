@@ -32,7 +32,7 @@ const (
 )
 
 func (f *admissionFlags) register(fs *pflag.FlagSet) {
-	f.evaluatorFlags.register(fs)
+	f.evaluatorFlags.register(fs, admissionResponse)
 	f.certificateFlags.register(fs)
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")

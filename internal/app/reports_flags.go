@@ -28,7 +28,7 @@ type reportsFlags struct {
 }
 
 func (f *reportsFlags) register(fs *pflag.FlagSet) {
-	f.evaluatorFlags.register(fs)
+	f.evaluatorFlags.register(fs, otherResponse)
 	f.qps, f.burst = 300, 300
 	fs.Lookup("clientRateLimitQPS").DefValue, fs.Lookup("clientRateLimitBurst").DefValue = "300", "300"
 	f.probeFlags.register(fs)

@@ -1,0 +1,26 @@
+package app
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Defaults that differ between controllers are those of each (§1.5).
+func TestDefaultsOfControllers(t *testing.T) {
+	commands := map[string]*cobra.Command{
+		"admission": newAdmissionCommand(), "background": newBackgroundCommand(), "reports": newReportsCommand(), "cleanup": newCleanupCommand(),
+	}
+	for flag, want := range map[string]map[string]string{
+		"maxAPICallResponseLength": {"admission": "10000000", "background": "2000000", "reports": "2000000", "cleanup": "2000000"},
+		"clientRateLimitQPS":       {"admission": "100", "background": "100", "reports": "300", "cleanup": "100"},
+		"clientRateLimitBurst":     {"admission": "200", "background": "200", "reports": "300", "cleanup": "200"},
+	} {
+		for name, cmd := range commands {
+			f := cmd.Flags().Lookup(flag)
+			if f.DefValue != want[name] || f.Value.String() != want[name] {
+				t.Errorf("%s --%s: %s, and %s in the help; want %s", name, flag, f.Value, f.DefValue, want[name])
+			}
+		}
+	}
+}
