@@ -514,7 +514,7 @@ func TestGenerateScope(t *testing.T) {
 		{"ClusterPolicy", "kind: Cat, name: x, namespace: there, data: {}", ""},
 		{"ClusterPolicy", "kind: Mouse, name: x, namespace: there, data: {}", "path: spec.rules[0].generate.namespace.: target namespace must not be set for a cluster-wide resource"},
 		{"ClusterPolicy", "kind: Cat, name: x, data: {}", "path: spec.rules[0].generate.namespace.: target namespace must be set for a namespaced resource"},
-		{"Policy", "kind: Mouse, name: x, namespace: own, data: {}", "path: spec.rules[0].generate.: the target must be a namespaced resource: example.com/v1/Mouse"},
+		{"Policy", "kind: Mouse, name: x, namespace: own, data: {}", "path: spec.rules[0].generate..: the target must be a namespaced resource: example.com/v1/Mouse"},
 		{"ClusterPolicy", "namespace: there, cloneList: {kinds: [example.com/v1/Mouse]}", ""},
 	} {
 		text := "\napiVersion: kyverno.io/v1\nkind: " + c.kind + "\nmetadata: {name: p, namespace: own}\nspec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: example.com/v1, " + c.pattern + "}}]}\n"

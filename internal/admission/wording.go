@@ -36,8 +36,8 @@ var (
 	kindsMistake = regexp.MustCompile(`^(wildcard policy not allowed in background mode|background scan enabled)`)
 
 	contextPath  = regexp.MustCompile(`^(spec\.rules\[\d+\])\.(?:.*\.)?context\[`)
-	validatePath = regexp.MustCompile(`^spec\.rules\[\d+\]\.validate$`)
-	generatePath = regexp.MustCompile(`^spec\.rules\[\d+\]\.generate(\.|$)`)
+	wholeAction  = regexp.MustCompile(`^spec\.rules\[\d+\]\.(validate|generate)$`)
+	generatePath = regexp.MustCompile(`^spec\.rules\[\d+\]\.generate\.`)
 )
 
 // worded is the text of a mistake as users of the policy language know it (language reference §13): many follow a place,
@@ -53,7 +53,7 @@ func worded(d diag.Diagnostic) (text string, placed bool) {
 		return "path: " + strings.Replace(d.Path, ".resources.kinds", ".kinds", 1) + ": " + d.Summary, false
 	case context != nil:
 		return "path: " + context[1] + ": " + d.Summary, false
-	case validatePath.MatchString(d.Path):
+	case wholeAction.MatchString(d.Path):
 		return "path: " + d.Path + "..: " + d.Summary, false
 	case generatePath.MatchString(d.Path):
 		return "path: " + d.Path + ".: " + d.Summary, false
