@@ -151,6 +151,10 @@ func TestResponses(t *testing.T) {
 			response{uid: "u", message: "\n\nresource <Pod> \"é\"\n", warnings: []string{"unused \"x\"", "b"}},
 			admissionv1.AdmissionResponse{UID: "u", Result: &metav1.Status{Status: "Failure", Message: "\n\nresource <Pod> \"é\"\n"}, Warnings: []string{"unused \"x\"", "b"}},
 		},
+		{ // the API server passes no warning on that has a line break
+			response{uid: "u", allowed: true, warnings: []string{"policy p.r: several\n\tlines\n"}},
+			admissionv1.AdmissionResponse{UID: "u", Allowed: true, Warnings: []string{"policy p.r: several lines"}},
+		},
 		{response{uid: "u", allowed: true, patch: []byte(`[{"op":"add"}]`)}, admissionv1.AdmissionResponse{
 			UID: "u", Allowed: true, Patch: []byte(`[{"op":"add"}]`),
 			PatchType: func() *admissionv1.PatchType { t := admissionv1.PatchTypeJSONPatch; return &t }(),

@@ -2,6 +2,8 @@ package admission
 
 import (
 	"encoding/base64"
+	"strings"
+	"unicode"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -37,10 +39,18 @@ func (r *response) append(b []byte) []byte {
 		} else {
 			b = append(b, ',')
 		}
-		b = value.AppendJSON(b, w)
+		b = value.AppendJSON(b, oneLine(w))
 	}
 	if len(r.warnings) > 0 {
 		b = append(b, ']')
 	}
 	return append(b, `}}`...)
+}
+
+// oneLine is a warning as the API server takes it: one with line breaks or other control characters would be lost.
+func oneLine(s string) string {
+	if strings.IndexFunc(s, unicode.IsControl) < 0 {
+		return s
+	}
+	return strings.Join(strings.FieldsFunc(s, unicode.IsControl), " ")
 }
