@@ -14,6 +14,9 @@ func TestExceptionReview(t *testing.T) {
 	  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: p, ruleNames: [r]}]}}`
 	nameless := strings.Replace(good, "policyName: p", `policyName: ""`, 1)
 	deleted := strings.Replace(nameless, "{name: e,", "{name: e, deletionTimestamp: '2026-01-01T00:00:00Z',", 1)
+	controls := func(list string) string {
+		return strings.Replace(good, "exceptions:", "podSecurity: "+list+", exceptions:", 1)
+	}
 	for _, c := range []struct {
 		name, text string
 		exceptions Exceptions
@@ -26,6 +29,10 @@ func TestExceptionReview(t *testing.T) {
 		{"the namespace", good, Exceptions{Enabled: true, Namespace: "ns"}, "", ""},
 		{"all namespaces", good, Exceptions{Enabled: true, Namespace: "*"}, "", ""},
 		{"a mistake", nameless, Exceptions{Enabled: true, Namespace: "*"}, "An exception requires a policy name\n  at spec.exceptions[0].policyName", ""},
+		{"a control without images", controls("[{controlName: Capabilities}]"), Exceptions{Enabled: true, Namespace: "*"}, `spec.podSecurity[0].controlName: Invalid value: "Capabilities": exclude.images must be specified for the container level control`, ""},
+		{"a field without values", controls(`[{controlName: Seccomp}, {controlName: Seccomp, restrictedField: spec.x}]`), Exceptions{Enabled: true, Namespace: "*"}, "spec.podSecurity[1].values: Required value: values is required", ""},
+		{"values without a field", controls(`[{controlName: Seccomp, values: [a]}]`), Exceptions{Enabled: true, Namespace: "*"}, "spec.podSecurity[0].restrictedField: Required value: restrictedField is required", ""},
+		{"user info", strings.Replace(good, "{resources: {kinds: [Pod]}}", "{resources: {kinds: [Pod]}, roles: ['a:b']}", 1), Exceptions{Enabled: true, Namespace: "*"}, "Usage of user info is forbidden\n  at spec.match.any[0]", ""},
 		{"a mistake, while it is being deleted", deleted, Exceptions{Enabled: true, Namespace: "*"}, "", ""},
 		{"a caution", strings.Replace(good, "policyName: p", `policyName: "p*"`, 1), Exceptions{Enabled: true, Namespace: "*"}, "", `the exception is for no policy: "p*" is taken literally`},
 	} {
