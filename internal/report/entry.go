@@ -57,18 +57,18 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 	return out
 }
 
-// ResourceOf names the object that the request is about. The strings are copies: an entry lives longer than the object.
+// ResourceOf names the object that the request is about: for a subresource its parent, or on the command line the object as
+// it was given. The strings are copies: an entry lives longer than the object.
 func ResourceOf(r *policy.Request) *Resource {
+	gvk := r.GVK
+	if r.Origin == policy.FromCLI {
+		gvk = r.RequestGVK
+	}
 	subject, _ := r.Subject()
 	meta, _ := subject["metadata"].(map[string]any)
 	uid, _ := meta["uid"].(string)
-	group, version := r.GVK.Group, r.GVK.Version
-	apiVersion := version
-	if group != "" {
-		apiVersion = group + "/" + version
-	}
 	return &Resource{
-		APIVersion: strings.Clone(apiVersion), Kind: strings.Clone(r.GVK.Kind),
+		APIVersion: strings.Clone(gvk.GroupVersion().String()), Kind: strings.Clone(gvk.Kind),
 		Namespace: strings.Clone(r.Namespace), Name: strings.Clone(r.Name), UID: strings.Clone(uid),
 	}
 }
