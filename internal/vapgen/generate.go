@@ -9,6 +9,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -161,8 +162,12 @@ func (in *Input) policy(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResou
 			conditions = append(conditions, m)
 		}
 	}
+	meta := in.meta(prefix + in.Policy.Name)
+	if _, off := in.Policy.Labels[ephemeral.DisabledLabel]; off {
+		meta.Labels[ephemeral.DisabledLabel] = "true"
+	}
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: in.meta(prefix + in.Policy.Name),
+		ObjectMeta: meta,
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: &failure, MatchConstraints: c, Validations: cel.Expressions, ParamKind: cel.ParamKind,
 			AuditAnnotations: cel.AuditAnnotations, Variables: cel.Variables, MatchConditions: conditions,

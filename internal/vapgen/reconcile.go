@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
 )
 
@@ -54,11 +56,9 @@ func (r *Reconciler) Apply(ctx context.Context, out map[string]Output) (failed m
 		p, b := havePolicies[o.Policy.Name], haveBindings[o.Binding.Name]
 		delete(havePolicies, o.Policy.Name)
 		delete(haveBindings, o.Binding.Name)
-		samePolicy := p != nil && sameMeta(p, o.Policy) && equality.Semantic.DeepDerivative(o.Policy.Spec, p.Spec) && sameSize(o.Policy, p)
-		sameBinding := b != nil && sameMeta(b, o.Binding) && equality.Semantic.DeepDerivative(o.Binding.Spec, b.Spec) && (o.Binding.Spec.ParamRef == nil) == (b.Spec.ParamRef == nil)
-		err := write(ctx, r, o.Policy, p, samePolicy, name, "")
+		err := write(ctx, r, o.Policy, p, p != nil && sameMeta(p, o.Policy) && samePolicy(o.Policy, p), name, "")
 		if err == nil {
-			err = write(ctx, r, o.Binding, b, sameBinding, name, " binding")
+			err = write(ctx, r, o.Binding, b, b != nil && sameMeta(b, o.Binding) && sameBinding(o.Binding, b), name, " binding")
 		}
 		if err != nil {
 			failed[name] = err
@@ -76,29 +76,39 @@ func (r *Reconciler) Apply(ctx context.Context, out map[string]Output) (failed m
 
 // sameMeta compares what we say of an object besides its spec.
 func sameMeta(have, want client.Object) bool {
-	return have.GetLabels()[labelManaged] == managedBy && equality.Semantic.DeepEqual(have.GetOwnerReferences(), want.GetOwnerReferences())
+	for _, l := range []string{labelManaged, ephemeral.DisabledLabel} {
+		h, there := have.GetLabels()[l]
+		if w, wanted := want.GetLabels()[l]; h != w || there != wanted {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(have.GetOwnerReferences(), want.GetOwnerReferences())
 }
 
-// sameSize reports whether nothing is there that is not wanted; what is wanted was compared, and the API server adds defaults.
-func sameSize(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
-	w, h := &want.Spec, &have.Spec
-	return len(w.Validations) == len(h.Validations) && len(w.MatchConditions) == len(h.MatchConditions) && len(w.Variables) == len(h.Variables) &&
-		len(w.AuditAnnotations) == len(h.AuditAnnotations) && (w.ParamKind == nil) == (h.ParamKind == nil) && h.MatchConstraints != nil &&
-		sameSelector(w.MatchConstraints.NamespaceSelector, h.MatchConstraints.NamespaceSelector) &&
-		sameSelector(w.MatchConstraints.ObjectSelector, h.MatchConstraints.ObjectSelector) &&
-		len(w.MatchConstraints.ResourceRules) == len(h.MatchConstraints.ResourceRules) &&
-		equality.Semantic.DeepEqual(w.MatchConstraints.ExcludeResourceRules, h.MatchConstraints.ExcludeResourceRules)
+// samePolicy compares a policy with the one that is there, to which the API server has added its defaults.
+func samePolicy(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+	w := want.Spec.DeepCopy()
+	if m := w.MatchConstraints; m != nil {
+		if m.MatchPolicy == nil {
+			m.MatchPolicy = ptr.To(admissionregistrationv1.Equivalent)
+		}
+		if m.NamespaceSelector == nil {
+			m.NamespaceSelector = &metav1.LabelSelector{}
+		}
+		if m.ObjectSelector == nil {
+			m.ObjectSelector = &metav1.LabelSelector{}
+		}
+	}
+	return equality.Semantic.DeepEqual(*w, have.Spec)
 }
 
-// sameSelector compares selectors; the API server stores an empty one for none.
-func sameSelector(want, have *metav1.LabelSelector) bool {
-	if want == nil {
-		want = &metav1.LabelSelector{}
+// sameBinding is samePolicy for bindings.
+func sameBinding(want, have *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+	w := want.Spec.DeepCopy()
+	if p := w.ParamRef; p != nil && have.Spec.ParamRef != nil && p.ParameterNotFoundAction == nil {
+		p.ParameterNotFoundAction = have.Spec.ParamRef.ParameterNotFoundAction
 	}
-	if have == nil {
-		have = &metav1.LabelSelector{}
-	}
-	return equality.Semantic.DeepEqual(want, have)
+	return equality.Semantic.DeepEqual(*w, have.Spec)
 }
 
 // write makes one object be there.
