@@ -67,6 +67,7 @@ type written struct {
 	namespace, name string
 	count, told     int32 // seen; as the API server knows
 	last            time.Time
+	again           *Event // what was seen since it was told of; nil for nothing
 }
 
 // Queue is a Recorder that writes.
@@ -97,7 +98,10 @@ func New(o Options) *Queue {
 }
 
 // Record implements Recorder.
-func (q *Queue) Record(e Event) {
+func (q *Queue) Record(e Event) { q.record(e, 1) }
+
+// record keeps what was seen n times.
+func (q *Queue) record(e Event, n int32) {
 	if !q.wanted(&e) {
 		return
 	}
@@ -109,11 +113,12 @@ func (q *Queue) Record(e Event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p := q.waiting[id]; p != nil {
-		p.count, p.last = p.count+1, now
+		p.count, p.last = p.count+n, now
 		return
 	}
 	if w := q.recent[id]; w != nil && now.Sub(w.last) < seriesWindow {
-		w.count, w.last = w.count+1, now
+		again := e // only what repeats is kept
+		w.count, w.last, w.again = w.count+n, now, &again
 		return
 	}
 	if q.closed {
@@ -121,7 +126,7 @@ func (q *Queue) Record(e Event) {
 	}
 	select {
 	case q.queue <- id:
-		q.waiting[id] = &pending{event: e, count: 1, last: now}
+		q.waiting[id] = &pending{event: e, count: n, last: now}
 	default:
 		q.drop()
 	}
@@ -227,7 +232,7 @@ func (q *Queue) remember(id identity, w *written) {
 func (q *Queue) repeat(ctx context.Context) {
 	type update struct {
 		id     identity
-		w      written
+		w      written // as it was before this was told
 		series eventsv1.EventSeries
 	}
 	var updates []update
@@ -236,8 +241,8 @@ func (q *Queue) repeat(ctx context.Context) {
 	for id, w := range q.recent {
 		switch {
 		case w.count > w.told:
-			w.told = w.count
 			updates = append(updates, update{id, *w, eventsv1.EventSeries{Count: w.count, LastObservedTime: metav1.NewMicroTime(w.last)}})
+			w.told, w.again = w.count, nil
 		case now.Sub(w.last) >= seriesWindow:
 			delete(q.recent, id)
 		}
@@ -251,9 +256,11 @@ func (q *Queue) repeat(ctx context.Context) {
 		q.mu.Lock()
 		delete(q.recent, u.id) // the API server forgot it, or does not answer: the next one is new again
 		q.mu.Unlock()
-		if !apierrors.IsNotFound(err) {
-			q.drop()
+		if apierrors.IsNotFound(err) && u.w.again != nil {
+			q.record(*u.w.again, u.w.count-u.w.told) // somebody deleted it: what happened since is told anew
+			continue
 		}
+		q.drop()
 	}
 }
 

@@ -122,7 +122,7 @@ func TestRepetitions(t *testing.T) {
 	})
 }
 
-// An event that the API server has forgotten is written anew.
+// An event that somebody has deleted is written anew when it repeats.
 func TestRepetitionOfAForgottenEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
@@ -133,10 +133,11 @@ func TestRepetitionOfAForgottenEvent(t *testing.T) {
 		l.names = nil
 		l.mu.Unlock()
 		q.Record(on("a", "one"))
+		q.Record(on("a", "one"))
 		time.Sleep(seriesPause + time.Second)
 		q.Record(on("a", "one"))
 		stop()
-		if want := "Warning one\nWarning one"; l.text() != want {
+		if want := "Warning one\nWarning one ×2\nagain ×3"; l.text() != want {
 			t.Errorf("%q, want %q", l.text(), want)
 		}
 	})
