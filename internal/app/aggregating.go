@@ -41,7 +41,8 @@ func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, e
 		return nil, fmt.Errorf("connect to the API server for EphemeralReports: %w", err)
 	}
 	return reports.NewConsumer(reports.ConsumerOptions{
-		Writer: c.writer, Client: follower, Metadata: listed, Live: c.live, Share: c.ring, Workers: c.flags.takers, Log: c.log, Now: time.Now,
+		Writer: c.writer, Client: follower, Metadata: listed, Live: c.live, Share: c.ring, Workers: c.flags.takers,
+		Observer: c.base.observing.metrics, Log: c.log, Now: time.Now,
 	}), nil
 }
 

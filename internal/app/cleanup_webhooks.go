@@ -99,5 +99,6 @@ func (w *cleanupWebhooks) configure(obj any) {
 	s, _ := settings.Parse(cm.Data)
 	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // nobody else holds the settings yet
 	w.settings.Set(s)
+	w.observing.configured()
 	w.wake.fire()
 }

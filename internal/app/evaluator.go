@@ -167,6 +167,7 @@ func (v *evaluator) configure(obj any) {
 	}
 	s, _ := settings.Parse(cm.Data) // the admission controller tells of mistakes
 	v.settings.Set(s)
+	v.base.observing.configured()
 }
 
 // ready tells why this replica is not ready to lead.

@@ -272,6 +272,9 @@ func (o *observing) configure(obj any) {
 	o.metrics.Reconciled("metrics-config-controller")
 }
 
+// configured counts that the main ConfigMap was taken over.
+func (o *observing) configured() { o.metrics.Reconciled("config-controller") }
+
 // observePolicies lets the metrics see the policies in force: those of the first controller, when a process holds several
 // that follow the same ones.
 func (o *observing) observePolicies(p *policies) {

@@ -180,7 +180,7 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 func (p *process) leaderTasks() []task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &follow{
-		catalog: p.catalog, policies: p.policies, settings: p.settings, resources: p.discovery, reader: m.GetCache(),
+		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, reader: m.GetCache(),
 		certs: p.certs, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,

@@ -9,9 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
@@ -110,35 +108,4 @@ func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
 		kept.Labels = map[string]string{webhookconf.OwnerLabel: v}
 	}
 	return kept
-}
-
-// crdObject stands for the definitions of custom kinds, of which only the coming and going is of interest.
-func crdObject() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	return o
-}
-
-// watchKinds looks at the served kinds again when a custom kind comes or goes. Nobody waits for it: without it, a kind
-// that a policy names is looked for twice a minute.
-func (p *process) watchKinds(ctx context.Context) error {
-	return watchDefinitions(ctx, p.manager.GetCache(), func() { p.discovery.Invalidate(); p.policies.changed.fire() })
-}
-
-// watchDefinitions calls changed when a custom kind comes, changes or goes.
-func watchDefinitions(ctx context.Context, from cache.Cache, changed func()) error {
-	informer, err := from.GetInformer(ctx, crdObject(), cache.BlockUntilSynced(false))
-	if err != nil {
-		return err
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(_ any, initial bool) {
-			if !initial {
-				changed()
-			}
-		},
-		UpdateFunc: func(any, any) { changed() },
-		DeleteFunc: func(any) { changed() },
-	})
-	return err
 }

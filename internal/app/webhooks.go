@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
@@ -20,7 +22,7 @@ type follow struct {
 	catalog   *catalog.Catalog
 	policies  *policies
 	settings  *settings.Store
-	resources webhookconf.Resources
+	discovery *webhookconf.Discovery
 	options   webhookconf.Options
 	reader    client.Reader // cached
 	certs     *certificates
@@ -44,10 +46,11 @@ func (f *webhookFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.derive, "deriveMatchConditions", true, "derive match conditions of webhooks from the policies, so that the API server asks only where a policy may apply")
 }
 
-// retryUnknown is how soon a kind is looked up again that the API server did not serve, retryConflict how soon a write
-// is tried again that was refused because the object had changed.
+// retryUnknown is how soon a kind is looked up again that the API server did not serve, retrySettling the same while it may
+// come in a moment; retryConflict how soon a write is tried again that was refused because the object had changed.
 const (
 	retryUnknown  = 30 * time.Second
+	retrySettling = 300 * time.Millisecond
 	retryConflict = 100 * time.Millisecond
 )
 
@@ -78,9 +81,10 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
+	settling := f.discovery.Settling()
 	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
-		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.resources, Options: f.options,
-		Owner: owner, Stored: stored,
+		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: f.options,
+		Owner: owner, Stored: stored, Settling: settling,
 	})
 	if err != nil {
 		return 0, err
@@ -116,6 +120,12 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 		} else if err := mistakes[key]; err != nil && notReady == nil {
 			notReady = err
 		}
+		if errors.Is(notReady, webhookconf.ErrSettling) {
+			if isNew(object) {
+				continue // who waits for it to be ready wants it to be in force
+			}
+			notReady = nil
+		}
 		if notReady != nil {
 			f.log.Warn("policy is not ready", "policy", key, "error", notReady)
 		}
@@ -128,8 +138,17 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 			failed = err // the other policies need theirs, too
 		}
 	}
-	if unknown > 0 {
+	switch {
+	case unknown > 0 && settling:
+		return retrySettling, failed
+	case unknown > 0:
 		return retryUnknown, failed
 	}
 	return 0, failed
+}
+
+// isNew reports whether nobody has said yet whether the policy is ready.
+func isNew(object *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return len(conditions) == 0
 }

@@ -59,6 +59,8 @@ type Input struct {
 	CABundle  []byte
 	Resources Resources
 	Options   Options
+	// Settling: kinds that are not served now may be in a moment (ErrSettling).
+	Settling bool
 	// Owner is the object with which the configurations go away (FindOwner); nil in tests only.
 	Owner *metav1.OwnerReference
 	// Stored gives the rules of a resource webhook as it is stored, nil when there is none. They are kept for a webhook
@@ -75,6 +77,9 @@ type Configurations struct {
 // Readiness says for each Program, by its Key with the kind before it (see ProgramKey), whether its rules are in the
 // configurations; the error is why they are not.
 type Readiness map[string]error
+
+// ErrSettling is in Readiness, while Input.Settling, for a policy that names a kind which is not served.
+var ErrSettling = errors.New("a kind that the policy names is not served yet")
 
 // ProgramKey identifies a Program among all kinds.
 func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
@@ -184,6 +189,9 @@ func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, d
 			unknown += more
 		}
 		b.unknown += unknown
+		if unknown > 0 && b.Settling && b.ready[ProgramKey(p)] == nil {
+			b.ready[ProgramKey(p)] = ErrSettling
+		}
 		var group *discovery.ErrGroupDiscoveryFailed
 		switch {
 		case errors.As(err, &group):

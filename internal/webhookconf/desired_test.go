@@ -463,6 +463,42 @@ func TestDiscoveryIsRefreshed(t *testing.T) {
 
 type changing struct{ served }
 
+// The API server lists a kind some time after its definition is established: for a while what is missing is looked for
+// often, and a policy that names it is not said to be ready.
+func TestSettling(t *testing.T) {
+	now := time.Unix(0, 0)
+	fake := &changing{served: cluster}
+	d := NewDiscovery(fake, func() time.Time { return now })
+	input := in(program("known", nil, "Pod"), program("new", nil, "Gadget"))
+	input.Resources = d
+	look := func() (rules int, ready error) {
+		t.Helper()
+		input.Settling = d.Settling()
+		got, readiness, _, err := Desired(input)
+		if err != nil || readiness["ClusterPolicy/known"] != nil {
+			t.Fatal(err, readiness)
+		}
+		return len(validatingOf(got, ResourceValidating).Webhooks[0].Rules), readiness["ClusterPolicy/new"]
+	}
+	if rules, ready := look(); d.Settling() || rules != 1 || ready != nil {
+		t.Errorf("nothing changed: %d rules, %v", rules, ready)
+	}
+	d.Invalidate()
+	if rules, ready := look(); !d.Settling() || rules != 1 || !errors.Is(ready, ErrSettling) {
+		t.Errorf("a definition changed: %d rules, %v", rules, ready)
+	}
+	fake.served += "x.io/v1 gadgets Gadget\n"
+	now = now.Add(300 * time.Millisecond)
+	if rules, ready := look(); rules != 2 || ready != nil {
+		t.Errorf("it is listed: %d rules, %v", rules, ready)
+	}
+	input.Programs = append(input.Programs, program("never", nil, "Nothing"))
+	now = now.Add(3 * time.Second)
+	if _, ready := look(); d.Settling() || ready != nil {
+		t.Errorf("it is over: %v", ready)
+	}
+}
+
 func BenchmarkDesired(b *testing.B) {
 	var programs []*policy.Program
 	for i := range 100 {

@@ -37,7 +37,8 @@ type Discovery struct {
 	client  discovery.ServerResourcesInterface
 	now     func() time.Time
 	current atomic.Pointer[listing]
-	mu      sync.Mutex // one fetch at a time
+	changed atomic.Pointer[time.Time] // when Invalidate was last called; nil for never
+	mu      sync.Mutex                // one fetch at a time
 }
 
 // listing is one answer of the API server.
@@ -49,9 +50,12 @@ type listing struct {
 }
 
 // A list is fetched again when it is older than maxAge, or when something is missing in it and it is older than minAge.
+// While it settles it may be missing because the API server lists a kind only some time after it is established.
 const (
-	maxAge = 10 * time.Minute
-	minAge = 5 * time.Second
+	maxAge      = 10 * time.Minute
+	minAge      = 5 * time.Second
+	settling    = 3 * time.Second
+	settlingAge = 200 * time.Millisecond
 )
 
 // NewDiscovery returns a Discovery that has fetched nothing yet.
@@ -67,8 +71,16 @@ func (d *Discovery) Find(group, version, kind, sub string) ([]Resource, error) {
 	})
 }
 
-// Invalidate makes the next question fetch the list anew.
+// Settling reports whether kinds may come to be served in a moment: Invalidate was called some seconds ago.
+func (d *Discovery) Settling() bool {
+	changed := d.changed.Load()
+	return changed != nil && d.now().Sub(*changed) < settling
+}
+
+// Invalidate makes the next question fetch the list anew. It is called when something may be served that was not before.
 func (d *Discovery) Invalidate() {
+	now := d.now()
+	d.changed.Store(&now)
 	if l := d.current.Load(); l != nil {
 		old := *l
 		old.fetched = time.Time{}
@@ -112,7 +124,11 @@ func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
 		}
 	}
 	found := filter(l.all, want)
-	if len(found) == 0 && now.Sub(l.fetched) > minAge {
+	oldest := minAge
+	if d.Settling() {
+		oldest = settlingAge
+	}
+	if len(found) == 0 && now.Sub(l.fetched) > oldest {
 		var err error
 		if l, err = d.fetch(l); err != nil {
 			return nil, err
