@@ -42,7 +42,7 @@ spec:
 // The results of what was carried out are in the report about the trigger, one for each rule, and counted by metrics.
 func TestReportsAndMetrics(t *testing.T) {
 	r := start(t)
-	cluster.Start(t, devcluster.Reports)
+	taker := cluster.Start(t, devcluster.Reports)
 	namespaces(t, "reported")
 	create(t, configMap("reported", "target-1", nil, nil))
 	create(t, configMap("reported", "target-2", nil, nil))
@@ -73,12 +73,16 @@ func TestReportsAndMetrics(t *testing.T) {
 	reported("reported-later/make pass /v1, Kind=ConfigMap Name=later Namespace=reported")
 	drained(t)
 
+	if page := suite.Metrics(t, taker.MetricsAddr); !strings.Contains(page, `kyverno_controller_reconcile_total{controller_name="aggregate-report-controller"`) {
+		t.Error("no metric tells of the results that were taken into reports")
+	}
 	page := suite.Metrics(t, r.MetricsAddr)
 	for _, want := range [][]string{
 		{"kyverno_policy_results_total", `rule_name="make"`, `rule_type="generate"`, `rule_result="pass"`, `resource_request_operation="create"`},
 		{"kyverno_policy_results_total", `rule_name="change"`, `rule_type="mutate"`, `rule_result="pass"`},
 		{"kyverno_policy_execution_duration_seconds_count", `rule_name="make"`},
 		{"kyverno_controller_reconcile_total", `controller_name="background-controller"`},
+		{"kyverno_controller_reconcile_total", `controller_name="config-controller"`},
 		{"kyverno_controller_requeue_total", `controller_name="background-controller"`, `num_requeues="1"`},
 		{"kyverno_policy_rule_info_total", `rule_name="make"`, `rule_type="generate"`},
 	} {

@@ -118,6 +118,7 @@ func (p *process) loadSettings(obj any) {
 	}
 	s.Webhook.MatchConditions = usable // nobody else holds the settings yet
 	p.settings.Set(s)
+	p.observing.configured()
 	p.wakeBindings.fire()
 	p.policies.changed.fire()
 }

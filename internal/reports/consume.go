@@ -34,9 +34,25 @@ type ConsumerOptions struct {
 	Share Share
 	// Workers is how many resources are worked on at once.
 	Workers int
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Observer counts the resources whose results were taken; nil for nobody.
+	Observer ConsumerObserver
+	Log      *slog.Logger
+	Now      func() time.Time
 }
+
+// ConsumerName is the controller's name in metrics.
+const ConsumerName = "aggregate-report-controller"
+
+// ConsumerObserver counts: Reconciled is called for each resource, Requeued for one that has to be looked at again.
+type ConsumerObserver interface {
+	Reconciled(controller string)
+	Requeued(controller string, failures int)
+}
+
+type unobserved struct{}
+
+func (unobserved) Reconciled(string)    {}
+func (unobserved) Requeued(string, int) {}
 
 // Share says what is for this process, where several share the work: keys are namespaces, and for what lies outside of them
 // a slash and the kind's name in paths.
@@ -55,6 +71,9 @@ type Consumer struct {
 
 // NewConsumer returns a Consumer that does nothing yet.
 func NewConsumer(o ConsumerOptions) *Consumer {
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
 	return &Consumer{o: o, places: make(chan struct{}, max(1, o.Workers))}
 }
 
@@ -221,6 +240,10 @@ func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
 		running.Go(func() {
 			defer func() { <-c.places }()
 			done, err := c.takeOne(ctx, objects, named)
+			c.o.Observer.Reconciled(ConsumerName)
+			if !done {
+				c.o.Observer.Requeued(ConsumerName, 1)
+			}
 			if err != nil && ctx.Err() == nil {
 				c.o.Log.Warn("results were not taken into a report, will try again", "error", err)
 			}
