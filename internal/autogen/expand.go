@@ -6,6 +6,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -184,8 +185,9 @@ func toTree(r *kyvernov1.Rule) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
+// fromTree reads the rule as the authored one was read, which tells a null from what is absent.
 func fromTree(tree map[string]any) (kyvernov1.Rule, error) {
 	var r kyvernov1.Rule
-	err := json.Unmarshal(value.AppendJSON(nil, tree), &r)
-	return r, err
+	diags := strict.Decode(tree, &r)
+	return r, diags.Err()
 }

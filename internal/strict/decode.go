@@ -15,7 +15,8 @@ import (
 
 // Decode fills out, a pointer to a struct with json tags, from obj. Every field of obj that the type does not have,
 // and every value that does not fit its field, becomes a diagnostic of severity Error; all else is decoded. Types with
-// an UnmarshalJSON method of their own (times, raw JSON) are decoded by it.
+// an UnmarshalJSON method of their own (times, raw JSON) are decoded by it. A null leaves a field alone, unless its tag
+// null:"value" says that null is a value like others: then it points to nothing.
 func Decode(obj map[string]any, out any) diag.List { return DecodeAt("", obj, out) }
 
 // DecodeFold is Decode for files whose readers never cared about the case of field names: a name that differs from a
@@ -141,7 +142,12 @@ func (d *decoder) object(path string, m map[string]any, out reflect.Value) {
 			}
 			continue
 		}
-		d.value(at, m[key], out.FieldByIndex(index))
+		field := out.FieldByIndex(index)
+		if m[key] == nil && info.nulls[key] {
+			field.Set(reflect.New(field.Type().Elem()))
+			continue
+		}
+		d.value(at, m[key], field)
 	}
 }
 

@@ -22,6 +22,7 @@ type embedded struct {
 type inner struct {
 	Name  string            `json:"name"`
 	Free  *raw              `json:"free,omitempty"`
+	Kept  *raw              `json:"kept,omitempty" null:"value"`
 	Label map[string]string `json:"label,omitempty"`
 }
 
@@ -103,6 +104,13 @@ func TestNumbersOfBothDecodings(t *testing.T) {
 func TestNullLeavesTheFieldAlone(t *testing.T) {
 	o, got := decode(t, `{"count":null,"inners":null,"metadata":null,"on":null,"kind":null}`)
 	if len(got) > 0 || o.Count != nil || o.On != nil || o.Inners != nil {
+		t.Errorf("%v %+v", got, o)
+	}
+}
+
+func TestNullThatIsAValue(t *testing.T) {
+	o, got := decode(t, `{"inners":[{"kept":null,"free":null},{}]}`)
+	if len(got) > 0 || o.Inners[0].Kept == nil || o.Inners[0].Free != nil || o.Inners[1].Kept != nil {
 		t.Errorf("%v %+v", got, o)
 	}
 }

@@ -11,6 +11,7 @@ import (
 type structInfo struct {
 	fields map[string][]int
 	names  []string
+	nulls  map[string]bool // pointers that tell a null from an absent field: those with the tag null:"value"
 }
 
 var structInfos sync.Map // reflect.Type → *structInfo
@@ -19,7 +20,7 @@ func structInfoOf(t reflect.Type) *structInfo {
 	if i, ok := structInfos.Load(t); ok {
 		return i.(*structInfo)
 	}
-	info := &structInfo{fields: map[string][]int{}}
+	info := &structInfo{fields: map[string][]int{}, nulls: map[string]bool{}}
 	info.collect(t, nil)
 	for name := range info.fields {
 		info.names = append(info.names, name)
@@ -47,6 +48,7 @@ func (s *structInfo) collect(t reflect.Type, at []int) {
 		}
 		if _, taken := s.fields[name]; !taken {
 			s.fields[name] = index
+			s.nulls[name] = f.Tag.Get("null") == "value" && f.Type.Kind() == reflect.Pointer
 		}
 	}
 }

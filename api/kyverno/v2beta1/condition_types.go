@@ -18,13 +18,13 @@ type AnyAllConditions struct {
 type Condition struct {
 	// Any JSON value, most often an expression.
 	// +optional
-	RawKey *apiextensionsv1.JSON `json:"key,omitempty"`
+	RawKey *apiextensionsv1.JSON `json:"key,omitempty" null:"value"`
 	// How key and value are compared.
 	// +optional
 	Operator ConditionOperator `json:"operator,omitempty"`
 	// Any JSON value; it may hold variables.
 	// +optional
-	RawValue *apiextensionsv1.JSON `json:"value,omitempty"`
+	RawValue *apiextensionsv1.JSON `json:"value,omitempty" null:"value"`
 	// Shown when the condition is why a rule failed.
 	// +optional
 	Message string `json:"message,omitempty"`
