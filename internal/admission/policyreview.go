@@ -33,9 +33,11 @@ func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place)
 		return response{allowed: true}, nil
 	}
 	program, diags := compile.One(compile.Object{Value: object})
-	if !diags.HasErrors() {
+	if program != nil {
 		diags.Add(s.checkKinds(program)...)
 		diags.Add(s.checkOutputs(program)...)
+	}
+	if !diags.HasErrors() {
 		diags.Add(s.checkDeferred(program)...)
 		diags.Add(s.checkLoops(program)...)
 		diags.Add(lint.CELFields(object, builtinKinds)...)

@@ -49,6 +49,8 @@ func TestTextsOfPolicyReviews(t *testing.T) {
 		{"empty selector", "ClusterPolicy", matching(`match: {any: [{resources: {kinds: [Pod], selector: {}}}]}`), []string{"The requirements are not specified in selector"}},
 		{"namespaces in a Policy", "Policy", matching(`match: {any: [{resources: {kinds: [Pod], namespaces: [a]}}]}`), []string{"Filtering namespaces not allowed in namespaced policies"}},
 		{"cluster kind in a Policy", "Policy", matching(`match: {any: [{resources: {kinds: [Namespace]}}]}`), []string{"Cluster wide resource 'Namespace' not allowed in namespaced policy"}},
+		{"what only the API server knows, beside other mistakes", "Policy", matching(`match: {any: [{resources: {kinds: [Namespace], namespaces: [a]}}]}`),
+			[]string{"Filtering namespaces not allowed in namespaced policies", "Cluster wide resource 'Namespace' not allowed in namespaced policy"}},
 		{"subjects", "ClusterPolicy", `background: false, ` + matching(`match: {any: [{resources: {kinds: [Pod]}, subjects: [{kind: Robot, name: a}, {kind: ServiceAccount, name: a}], roles: [a]}]}`),
 			[]string{"kind must be 'User', 'Group', or 'ServiceAccount'", "namespace is required when Kind is ServiceAccount", "Role is expected to be in namespace:name format"}},
 		{"wildcard", "ClusterPolicy", matching(`match: {any: [{resources: {kinds: [Pod]}}, {resources: {kinds: ["*"]}}]}`),
