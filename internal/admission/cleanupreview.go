@@ -56,7 +56,7 @@ func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ place
 		changed = !value.Equal(old["spec"], object["spec"])
 	}
 	if !diags.HasErrors() {
-		diags.Add(s.checkKinds(program)...)
+		diags.Add(s.checkKinds(program, object)...)
 	}
 	if changed && !diags.HasErrors() {
 		diags.Add(s.checkDeletion(ctx, program, req.User)...)

@@ -34,7 +34,7 @@ func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place)
 	}
 	program, diags := compile.One(compile.Object{Value: object})
 	if program != nil {
-		diags.Add(s.checkKinds(program)...)
+		diags.Add(s.checkKinds(program, object)...)
 		diags.Add(s.checkOutputs(program)...)
 	}
 	if !diags.HasErrors() {
@@ -87,7 +87,7 @@ func beingDeleted(object map[string]any) bool {
 
 // checkKinds compares the kinds that the policy names with what the API server serves. A kind that is not served is
 // only a warning, since its definition may come later.
-func (s *Server) checkKinds(p *policy.Program) diag.List {
+func (s *Server) checkKinds(p *policy.Program, object map[string]any) diag.List {
 	var diags diag.List
 	warned := map[string]bool{}
 	for _, r := range p.Rules {
@@ -104,10 +104,10 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 			case err != nil:
 				s.Log.Warn("the kind of a policy could not be looked up", "policy", p.Key(), "kind", name, "error", err)
 			case !served && t.Subresource == "" && len(s.cluster.BodyOf(t.Kind)) > 0:
-				diags.Add(notASubresource(p, r, "no resource has the kind "+t.Kind+", only subresources have", t.Kind)...)
+				diags.Add(notASubresource(p, r, kindsField(object, r.Path, t), "no resource has the kind "+t.Kind+", only subresources have", t.Kind)...)
 				diags.Hint("name the subresource: %s", strings.Join(s.cluster.BodyOf(t.Kind), ", "))
 			case !served && s.neverServed(t):
-				diags.Add(notASubresource(p, r, t.Kind+" has no subresource "+t.Subresource, t.Kind+"/"+t.Subresource)...)
+				diags.Add(notASubresource(p, r, kindsField(object, r.Path, t), t.Kind+" has no subresource "+t.Subresource, t.Kind+"/"+t.Subresource)...)
 			case !served && !warned[name]:
 				warned[name] = true
 				diags.Warnf(r.Path, "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds %s", name)
@@ -121,12 +121,12 @@ func (s *Server) checkKinds(p *policy.Program) diag.List {
 }
 
 // notASubresource is the mistake of a selector that no request can ever meet, with the reference's text where it has one.
-func notASubresource(p *policy.Program, r *policy.Rule, text, selector string) diag.List {
+func notASubresource(p *policy.Program, r *policy.Rule, path, text, selector string) diag.List {
 	var diags diag.List
 	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
 		text = "background scan enabled with subresource " + selector
 	}
-	diags.Errorf(r.Path+".match", "%s", text)
+	diags.Errorf(path, "%s", text)
 	return diags
 }
 
