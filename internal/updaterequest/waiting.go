@@ -62,6 +62,7 @@ func (w *Writer) names() []string {
 func (w *Writer) Run(ctx context.Context) {
 	recount := time.NewTicker(recountEvery)
 	defer recount.Stop()
+	w.recount(ctx) // the metric is there from the start
 	pause := firstPause
 	var timer <-chan time.Time
 	for {

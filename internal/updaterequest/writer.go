@@ -309,12 +309,12 @@ func (w *Writer) count(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// recount follows what others carry out, as long as there was something.
+// recount follows what others carry out, as long as there was something or nobody has looked yet.
 func (w *Writer) recount(ctx context.Context) {
 	w.mu.Lock()
-	n := w.known.n
+	known := w.known
 	w.mu.Unlock()
-	if n == 0 {
+	if known.n == 0 && !known.at.IsZero() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
