@@ -3,9 +3,13 @@ package main
 
 import (
 	"os"
+	"slices"
 
 	"github.com/ephor-dev/ephor/internal/app"
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-func main() { os.Exit(cli.Main(os.Args, cli.NewRoot(app.NewControllerCommand(cli.Version())))) }
+func main() {
+	root := cli.NewRoot(app.NewControllerCommand(cli.Version()))
+	os.Exit(cli.Main(slices.Concat(os.Args[:1], app.TwoDashes(root, os.Args[1:])), root))
+}

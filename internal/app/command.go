@@ -7,12 +7,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// controllerName is the command above all controllers.
+const controllerName = "controller"
+
 // NewControllerCommand returns `controller`, whose subcommands are the long-running processes. They say of themselves
 // that they are of programVersion.
 func NewControllerCommand(programVersion string) *cobra.Command {
 	version = programVersion
 	cmd := &cobra.Command{
-		Use:   "controller",
+		Use:   controllerName,
 		Short: "Run one of the controllers in a cluster",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
