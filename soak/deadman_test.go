@@ -22,10 +22,6 @@ func TestDeadMan(t *testing.T) {
 		}
 		return nil
 	})
-	before, err := p.failClosed(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var watchers []*devcluster.Replica
 	for range 2 { // only one of them acts
 		r, err := p.Ephor.Start(t.Context(), devcluster.Cleanup, "--deadManSeconds=30")
@@ -34,6 +30,13 @@ func TestDeadMan(t *testing.T) {
 		}
 		watchers = append(watchers, r)
 	}
+	var before []string
+	suite.Until(p.T, "the cleanup controller has its own webhooks", func() (err error) {
+		if before, err = p.failClosed(t.Context()); err == nil && !strings.Contains(fmt.Sprint(before), "kyverno-cleanup-") {
+			err = fmt.Errorf("%q", before)
+		}
+		return err
+	})
 	admission.Kill()
 	begin := time.Now()
 	if err := p.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
