@@ -34,17 +34,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Handler.ServeHTTP(w, r)
 		return
 	}
+	// Before it is taken: what net/http has given away its own Shutdown no longer waits for.
+	c := &connection{handler: h}
+	if !h.enter(c) {
+		w.Header().Set("Connection", "close")
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	defer h.leave(c)
 	conn, rw, err := hijacker.Hijack()
 	if err != nil {
 		http.Error(w, "the connection cannot be kept: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	defer conn.Close()
-	c := newConnection(h, conn, rw.Reader, r)
-	if !h.enter(c) {
-		return
-	}
-	defer h.leave(c)
+	c.take(conn, rw.Reader, r)
 	c.serve(r)
 }
 
@@ -61,7 +65,7 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 	}
 	for c := range h.taken {
 		if c.idle {
-			_ = c.conn.Close()
+			_ = c.conn.SetReadDeadline(past) // it closes itself: TLS says goodbye, and a client need not listen
 		}
 	}
 	h.mu.Unlock()
@@ -76,10 +80,15 @@ func (h *Handler) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	for c := range h.taken {
-		_ = c.conn.Close()
+		if c.conn != nil {
+			go c.conn.Close()
+		}
 	}
 	return errors.Join(errors.New("keep-alive connections were still in use"), ctx.Err())
 }
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
 
 func (h *Handler) enter(c *connection) bool {
 	h.mu.Lock()
@@ -103,7 +112,7 @@ func (h *Handler) leave(c *connection) {
 	}
 }
 
-// mark says whether c waits for a request from now on; more is false when this request is to be its last.
+// mark says whether c waits for a request from now on; more is false when no other request is to be begun.
 func (h *Handler) mark(c *connection, idle bool) (more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,6 +27,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	case "/empty":
 		w.WriteHeader(http.StatusNoContent)
 		return
+	case "/split":
+		w.Header().Set("Retry-After", "1\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK")
 	case "/typed":
 		w.Header().Set("Content-Type", "application/json")
 	}
@@ -39,7 +41,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve serves h until the test ends. kept is the Handler, accepted counts the connections.
-func serve(t *testing.T, h http.HandlerFunc, change func(*Handler)) (address string, kept *Handler, accepted *atomic.Int32) {
+func serve(t testing.TB, h http.HandlerFunc, change func(*Handler)) (address string, kept *Handler, accepted *atomic.Int32) {
 	t.Helper()
 	kept = &Handler{Handler: h, Idle: time.Minute, Read: time.Minute, Write: time.Minute}
 	if change != nil {
@@ -68,85 +70,6 @@ func serve(t *testing.T, h http.HandlerFunc, change func(*Handler)) (address str
 // post is a request as it goes over the wire.
 func post(path, body string, header ...string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), strings.Join(append(header, ""), "\r\n"), body)
-}
-
-// conversations are bytes that a client sends at once.
-var conversations = []struct{ name, sent string }{
-	{"one", post("/a?b=c", "body")},
-	{"pipelined", post("/1", "one") + post("/2", "") + post("/3", "three")},
-	{"other methods", post("/1", "one") + "GET /2 HTTP/1.1\r\nHost: x\r\n\r\n" + "DELETE /3 HTTP/1.1\r\nHost: x\r\n\r\n"},
-	{"chunks", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" + post("/3", "three")},
-	{"longer than a buffer", post("/1", strings.Repeat("long ", 20_000)) + post("/2", strings.Repeat("longer ", 20_000)) + post("/3", "short")},
-	{"types", post("/typed", "{}") + post("/typed", "{}") + post("/1", "<html>")},
-	{"no content", post("/1", "one") + post("/empty", "two") + post("/3", "three")},
-	{"unread", post("/unread", "one") + post("/unread", strings.Repeat("x", 50_000)) + post("/3", "three")},
-	{"the server's last", post("/1", "one") + post("/last", "two") + post("/3", "three")},
-	{"the server's first", post("/last", "one") + post("/2", "two")},
-	{"the client's last", post("/1", "one") + post("/2", "two", "Connection: close") + post("/3", "three")},
-	{"an older version", post("/1", "one") + "POST /2 HTTP/1.0\r\nHost: x\r\nContent-Length: 3\r\n\r\ntwo" + post("/3", "three")},
-	{"no request", post("/1", "one") + "no request\r\n\r\n"},
-	{"no length", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"},
-	{"two lengths", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"},
-	{"no host", post("/1", "one") + "POST /2 HTTP/1.1\r\nContent-Length: 3\r\n\r\ntwo"},
-	{"a long header", post("/1", "one") + post("/2", "two", "X: "+strings.Repeat("x", 2<<20))},
-	{"an unknown expectation", post("/1", "one") + post("/2", "two", "Expect: more")},
-	{"cut short", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 30\r\n\r\ntwo"},
-}
-
-// What goes over the wire is what net/http alone sends.
-func TestAsNetHTTP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reference := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0)}
-	go func() { _ = reference.Serve(l) }()
-	defer reference.Close()
-	address, _, _ := serve(t, echo, nil)
-	for _, c := range conversations {
-		t.Run(c.name, func(t *testing.T) {
-			want, got := say(t, l.Addr().String(), c.sent), say(t, address, c.sent)
-			if got != want {
-				t.Errorf("got\n%s\nnet/http says\n%s", got, want)
-			}
-			if want == "" {
-				t.Error("net/http answers nothing")
-			}
-		})
-	}
-}
-
-// say sends all of sent, and returns what is answered until the connection ends or nothing more can come.
-func say(t *testing.T, address, sent string) string {
-	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	go func() {
-		_, _ = io.WriteString(conn, sent)
-		_ = conn.(*net.TCPConn).CloseWrite()
-	}()
-	var out strings.Builder
-	for reader := bufio.NewReader(conn); ; {
-		res, err := http.ReadResponse(reader, nil)
-		if err != nil {
-			return out.String()
-		}
-		body, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		if _, err := http.ParseTime(res.Header.Get("Date")); res.StatusCode == http.StatusOK && err != nil {
-			t.Errorf("Date: %v", err)
-		}
-		kind := res.Header.Get("Content-Type")
-		if res.StatusCode >= 400 {
-			kind, body = "", nil // net/http has words of its own
-		}
-		fmt.Fprintf(&out, "%d %q close:%v length:%d %.80s\n", res.StatusCode, kind, res.Close, len(body), body)
-	}
 }
 
 // A client keeps its connection, and the handler knows whose it is.
@@ -281,8 +204,8 @@ func TestShutdown(t *testing.T) {
 	if err := kept.Shutdown(ctx); err != nil {
 		t.Errorf("nothing is open: %v", err)
 	}
-	if got := say(t, address, post("/1", "one")); got != "" {
-		t.Errorf("after the end: %s", got)
+	if got := say(t, address, post("/1", "one")+post("/2", "two")); strings.Count(got, "200 ") != 1 || !strings.Contains(got, "close:true") {
+		t.Errorf("what comes after the end is answered, and no more: %s", got)
 	}
 }
 
