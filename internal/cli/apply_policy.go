@@ -124,6 +124,8 @@ func (s *policySet) addNatives(policies, bindings []compile.Object, places []int
 	}
 }
 
+const hintResource = "resources are given with --resource"
+
 // foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
 func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
@@ -148,7 +150,7 @@ func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 		d.Hint = "it is not applied"
 	case source.KubernetesGroup(group):
 		d.Summary = "policy type not supported: " + apiVersion + " " + kind
-		d.Hint = "resources are given with --resource"
+		d.Hint = hintResource
 	default:
 		d.Severity = diag.Warning
 		d.Summary = apiVersion + " " + kind + " is not a policy"

@@ -82,6 +82,7 @@ func newApply() *cobra.Command {
 	f.Var(paths, "resources", "the same as --resource")
 	f.BoolVarP(&o.report, "policy-report", "p", false, "print a report instead of text")
 	f.StringVar(&o.format, "output-format", "yaml", "format of the report: json or yaml")
+	choices(cmd, "output-format", "json", "yaml")
 	f.BoolVarP(&o.table, "table", "t", false, "print a table of all results instead of text")
 	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
 	f.StringVarP(&o.output, "output", "o", "", "file (.yaml, .yml) or directory for mutated and generated objects")

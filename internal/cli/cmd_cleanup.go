@@ -73,6 +73,7 @@ func newCleanupPreview() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of a CleanupPolicy; empty for a ClusterCleanupPolicy")
 	f.StringVarP(&p.output, "output", "o", "", "json for one JSON document")
+	choices(cmd, "output", "json")
 	f.StringVar(&p.installation, "installation-namespace", "kyverno", "namespace of the installation, whose resource filters spare objects")
 	f.StringVar(&p.configMap, "configmap", "kyverno", "main ConfigMap of the installation")
 	f.BoolVar(&p.protect, "protect-managed-resources", false, "spare what is labelled as managed by kyverno, as the cleanup controller's flag does")

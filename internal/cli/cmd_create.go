@@ -12,9 +12,10 @@ import (
 func newCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Write the first version of a file by hand no more",
+		Short: "Print a new test, values file, user info, exception, role or metrics configuration",
 		Long: "Create prints objects and files that go with policies, filled from flags: what it prints can be applied or used by\n" +
 			"the other commands as it is.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newCreateClusterRole(), newCreateException(), newCreateMetricsConfig(), newCreateTest(), newCreateUserInfo(), newCreateValues())

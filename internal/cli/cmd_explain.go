@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,24 +29,28 @@ type explainOptions struct {
 func newExplain() *cobra.Command {
 	o := &explainOptions{}
 	cmd := &cobra.Command{
-		Use:   "explain -p POLICY... -r RESOURCE...",
+		Use:   "explain POLICY... --resource FILE...",
 		Short: "Say why a rule passes, fails, or does not apply",
 		Long: "Explain judges resources by policies like apply, and says for each rule which clause matched or did not, the value of\n" +
 			"each variable, which condition or part of a pattern decided, and what would make the resource pass. The exit code\n" +
-			"is 1 only when some input could not be read.",
-		Example: "  ephor explain -p policy.yaml -r pod.yaml\n" +
-			"  ephor explain -p policies/ -r deployment.yaml --rule 'autogen-*' -o json\n" +
-			"  ephor explain -p policy.yaml -r pod.yaml --operation DELETE -u user.yaml",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+			"is 1 only when some input could not be read, or no rule has the name of --rule.",
+		Example: "  ephor explain policy.yaml -r pod.yaml\n" +
+			"  ephor explain policies/ -r deployment.yaml --rule 'autogen-*' -o json\n" +
+			"  ephor explain policy.yaml -r pod.yaml --operation DELETE -u user.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = append(o.policies, args...)
+			return o.run(cmd)
+		},
 	}
 	f := cmd.Flags()
-	f.VarP(pathList{&o.policies}, "policy", "p", "policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(pathList{&o.policies}, "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.VarP(pathList{&o.resources}, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.VarP(pathList{&o.exceptions}, "exception", "e", "policy exceptions: files or directories (repeat it, or separate by commas)")
 	f.StringVar(&o.rule, "rule", "*", "explain only rules of this name, which may hold wildcards")
 	f.StringVar(&o.operation, "operation", "", "what is done to the resource: CREATE (the default), UPDATE, DELETE or CONNECT")
 	f.StringVarP(&o.format, "output", "o", "", "json for the facts instead of text")
+	choices(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
+	choices(cmd, "output", "json")
 	o.addGivenFlags(f)
 	return cmd
 }
@@ -53,7 +58,7 @@ func newExplain() *cobra.Command {
 func (o *explainOptions) run(cmd *cobra.Command) error {
 	switch {
 	case len(o.policies) == 0:
-		return errors.New("require policy: give it with --policy")
+		return errors.New("require policy: name files or directories before the flags, or with --policy")
 	case len(o.resources) == 0:
 		return errors.New("require resource: give it with --resource")
 	case len(o.assignments) > 0 && o.valuesFile != "":
@@ -111,7 +116,30 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 	if diags.HasErrors() {
 		return quietly(cmd, 1)
 	}
-	return nil
+	return o.missedRule(programs)
+}
+
+// missedRule says so when no policy has a rule of the name that was asked for: silence would look like an answer.
+func (o *explainOptions) missedRule(programs []*policy.Program) error {
+	var names []string
+	for _, p := range programs {
+		for _, r := range p.Rules {
+			if wildcard.Match(o.rule, r.Name) {
+				return nil
+			}
+			if !strings.HasPrefix(r.Name, "autogen-") {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	const shown = 10
+	if len(names) > shown {
+		names = append(names[:shown], fmt.Sprintf("and %d more", len(names)-shown))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no rule has the name %q; there are %s", o.rule, strings.Join(names, ", "))
 }
 
 func (o *explainOptions) printExplanations(out io.Writer, all []explanation) error {

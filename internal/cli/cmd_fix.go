@@ -21,6 +21,7 @@ func newFix() *cobra.Command {
 		Short: "Rewrite old policies and tests in the current form",
 		Long: "Fix replaces forms that are deprecated, or no longer read, by the current ones that mean the same. Comments and the order\n" +
 			"of keys stay. Without --save it prints what would be written.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newFixPolicy(), newFixTest())

@@ -26,6 +26,7 @@ func newJP() *cobra.Command {
 		Short: "Try JMESPath expressions in the dialect of policies",
 		Long: "JMESPath is the language of the variables and queries in policies. These commands evaluate an expression,\n" +
 			"show how it is read, and list the functions.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newJPQuery(), newJPParse(), newJPFunction())
@@ -214,6 +215,11 @@ func newJPFunction() *cobra.Command {
 					fmt.Fprintf(&b, "  Note:      %s\n", f.Note)
 				}
 				b.WriteByte('\n')
+			}
+			for _, name := range names {
+				if !slices.ContainsFunc(jmespath.Functions(), func(f jmespath.Function) bool { return f.Name == name }) {
+					fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there is no function %s; `%s` without names lists what there is\n", name, cmd.CommandPath())
+				}
 			}
 			_, err := io.WriteString(cmd.OutOrStdout(), b.String())
 			return err

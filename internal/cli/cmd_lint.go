@@ -44,13 +44,14 @@ func newLint() *cobra.Command {
 	f := cmd.Flags()
 	f.Var(pathList{&o.crds}, "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
 	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
+	choices(cmd, "output", "json", "sarif")
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
 	return cmd
 }
 
 func (o *lintOptions) run(cmd *cobra.Command) error {
 	if len(o.policies) == 0 {
-		return errors.New("require policy")
+		return errors.New("require policy: name files or directories")
 	}
 	if o.format != "" && o.format != "json" && o.format != "sarif" {
 		return fmt.Errorf("invalid output format %q, expected json or sarif", o.format)
@@ -71,7 +72,11 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
 			diags.Add(found...)
 		default:
-			diags.Add(foreign(object, apiVersion, object.Kind()))
+			d := foreign(object, apiVersion, object.Kind())
+			if d.Hint == hintResource { // which lint has no flag for
+				d.Hint = "only policies are checked: leave it out"
+			}
+			diags.Add(d)
 		}
 	}
 	var all []lint.Finding

@@ -58,6 +58,9 @@ func newReport() *cobra.Command {
 	f.BoolVarP(&o.list, "list", "l", false, "list the single results, too: those that do not pass, or those of --result")
 	f.IntVar(&o.limit, "limit", 1000, "how many single results are listed, in HTML, too")
 	f.StringVarP(&o.format, "output", "o", "table", "table, json, csv, or html (one file that needs nothing else)")
+	choices(cmd, "output", "table", "json", "csv", "html")
+	choices(cmd, "severity", "critical", "high", "medium", "low", "info", "none")
+	choices(cmd, "result", "fail", "error", "warn", "skip", "pass")
 	return cmd
 }
 

@@ -57,6 +57,7 @@ func newRollout() *cobra.Command {
 	f.DurationVar(&o.minAge, "min-age", 0, "how long the policy must have been in the cluster, such as 168h; by default the guide's week is an advice")
 	f.IntVar(&o.limit, "limit", 1000, "how many resources that would be refused are listed")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
+	choices(cmd, "output", "table", "json")
 	return cmd
 }
 

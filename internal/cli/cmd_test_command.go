@@ -72,6 +72,7 @@ func newTest() *cobra.Command {
 	f.StringVarP(&o.fileName, "file-name", "f", "kyverno-test.yaml", "name of the test files, looked for in all directories below")
 	f.StringVarP(&o.selector, "test-case-selector", "t", "policy=*,rule=*,resource=*", "which results to check; wildcards are allowed")
 	f.StringVarP(&o.format, "output-format", "o", "", "format of the results instead of a table: json, yaml, markdown or junit")
+	choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
 	f.BoolVar(&o.failOnly, "fail-only", false, "show only what fails, in one table at the end")
 	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
 	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")

@@ -47,5 +47,6 @@ func newVersion() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
+	choices(cmd, "output", "json", "yaml")
 	return cmd
 }

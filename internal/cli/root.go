@@ -18,7 +18,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "ephor",
 		Short:        "Kubernetes policies: judge, mend and report",
-		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: ClusterPolicies and\nPolicies work as they are.",
+		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: policies,\nexceptions, cleanup policies and tests work as they are.",
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -27,6 +27,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	addLogFlags(root.PersistentFlags())
 	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix(), newUnlock(), newCleanup(), newReport(), newRollout())
 	root.AddCommand(extra...)
+	helpful(root)
 	return root
 }
 

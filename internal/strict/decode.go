@@ -125,7 +125,7 @@ func (d *decoder) object(path string, m map[string]any, out reflect.Value) {
 		index, ok := info.fields[key]
 		near := ""
 		if !ok {
-			near = nearest(key, info.names)
+			near = Nearest(key, info.names)
 		}
 		if d.fold && strings.EqualFold(near, key) {
 			_, both := m[near]

@@ -53,8 +53,8 @@ func (s *structInfo) collect(t reflect.Type, at []int) {
 	}
 }
 
-// nearest returns the known name that the author most likely meant, or "" when none is close.
-func nearest(key string, names []string) string {
+// Nearest returns the known name that the author most likely meant, or "" when none is close.
+func Nearest(key string, names []string) string {
 	best, bestAt := "", 3
 	for _, n := range names {
 		if strings.EqualFold(n, key) {

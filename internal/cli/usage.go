@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// helpful adds to every complaint about the arguments and flags of the commands where they are described, on a line of its
+// own: the first line is what programs look for.
+func helpful(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(flagError)
+	describeArgs(cmd)
+}
+
+func describeArgs(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		if check := c.Args; check != nil {
+			c.Args = func(cmd *cobra.Command, args []string) error { return withUsage(cmd, check(cmd, args)) }
+		}
+		describeArgs(c)
+	}
+}
+
+// flagError names the flag that was probably meant instead of an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := strict.Nearest(unknown.GetSpecifiedName(), names); near != "" {
+			err = fmt.Errorf("%w\nDid you mean --%s?", err, near)
+		}
+	}
+	return withUsage(cmd, err)
+}
+
+func withUsage(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w\nRun '%s --help' for usage.", err, cmd.CommandPath())
+}
+
+// choices says which values a flag has, for the completion in a shell.
+func choices(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the command has no such flag
+	}
+}
