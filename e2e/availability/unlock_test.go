@@ -74,6 +74,15 @@ func TestUnlock(t *testing.T) {
 	if out, code := unlock(t, "--restore"); code != 0 || !strings.Contains(out, "nothing was kept") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
+	// A ConfigMap that the controllers do not read unlocks nothing, which is said.
+	t.Cleanup(func() { cluster.Must(t, "", "delete", "configmap", "another", "-n", namespace, "--ignore-not-found") })
+	if out, code := unlock(t, "--configmap", "another"); code != 0 || !strings.Contains(out, "Warning: there was no ConfigMap "+namespace+"/another") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	if out, code := unlock(t, "--configmap", "another", "--restore"); code != 0 || strings.Contains(out, "Warning") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	suite.Until(t, "the policy is enforced again", func() error { return cluster.Enforced(t.Context()) })
 }
 
 // When the time is over the controllers make the configurations again by themselves; a note that nobody can read is

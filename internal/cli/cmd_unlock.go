@@ -84,6 +84,10 @@ func open(cmd *cobra.Command, door *unlock.Door, lasting time.Duration) error {
 	}
 	fmt.Fprintf(out, "unlocked until %s: no policy is enforced before then, or before `%s unlock --restore`\n",
 		report.Until.Format(time.RFC3339), cmd.Root().DisplayName())
+	if report.Made {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there was no ConfigMap %s/%s, and it was made; an installation that reads another one (--namespace, --configmap) is not unlocked\n",
+			door.Namespace, door.ConfigMap)
+	}
 	return nil
 }
 

@@ -39,6 +39,8 @@ type Report struct {
 	Configurations []string
 	// Present are those that were there already when the others were put back.
 	Present []string
+	// Made: there was no such ConfigMap. Either it was lost, or the installation reads another one and goes on as before.
+	Made bool
 	// CopyStays: the copy could not be deleted, because the configurations that are back are in the way.
 	CopyStays bool
 }
@@ -54,7 +56,7 @@ func (d *Door) Open(ctx context.Context, lasting time.Duration) (Report, error) 
 	if err != nil {
 		return report, err
 	}
-	noted := d.note(ctx, report.Until)
+	noted := d.note(ctx, &report)
 	kept := noted
 	if noted == nil {
 		kept = d.keep(ctx, found)
@@ -69,7 +71,7 @@ func (d *Door) Open(ctx context.Context, lasting time.Duration) (Report, error) 
 		return report, err
 	}
 	if noted != nil {
-		if err := d.note(ctx, report.Until); err != nil {
+		if err := d.note(ctx, &report); err != nil {
 			return report, lost(found, err)
 		}
 	}
@@ -121,9 +123,9 @@ func (d *Door) list(ctx context.Context) ([]client.Object, error) {
 }
 
 // note writes the time onto the ConfigMap, which is made where it is missing, but never its namespace.
-func (d *Door) note(ctx context.Context, until time.Time) error {
+func (d *Door) note(ctx context.Context, report *Report) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.ConfigMap}}
-	note := map[string]string{Annotation: until.Format(time.RFC3339)}
+	note := map[string]string{Annotation: report.Until.Format(time.RFC3339)}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": note}})
 	if err != nil {
 		return err
@@ -132,6 +134,7 @@ func (d *Door) note(ctx context.Context, until time.Time) error {
 	if apierrors.IsNotFound(err) {
 		cm.Annotations = note
 		err = d.Client.Create(ctx, cm)
+		report.Made = err == nil
 	}
 	if err != nil {
 		return fmt.Errorf("note the time on the ConfigMap %s/%s: %w", d.Namespace, d.ConfigMap, err)
