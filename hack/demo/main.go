@@ -82,13 +82,14 @@ func demo(ctx context.Context, once bool) error {
 	_, message, _ := strings.Cut(err.Error(), "exit status 1: ")
 	fmt.Println(message)
 
+	if once {
+		fmt.Println("\nThat is all; `make demo` without ARGS=--once stays up for you to try more.")
+		return nil
+	}
 	fmt.Printf("\nEphor runs. Its log: %s\n\n  export KUBECONFIG=%s\n  alias kubectl='%s'\n\nThree things to try:\n", replica.Log, c.Kubeconfig, c.KubectlPath())
 	fmt.Println("  kubectl get clusterpolicies -o wide")
 	fmt.Println("  kubectl create deployment web --image=nginx        # refused: autogen judges what creates Pods, too")
 	fmt.Printf("  bin/ephor apply %s --resource %s\n", relative(root, policies), relative(root, bad))
-	if once {
-		return nil
-	}
 	fmt.Println("\nCtrl-C ends it.")
 	<-ctx.Done()
 	fmt.Println("Stopping ...")

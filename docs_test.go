@@ -1,0 +1,120 @@
+package ephor_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// skipped are folders that hold nothing of ours to read.
+var skipped = []string{".git", "bin", "build", "testdata"}
+
+// filesOf hands over every file of the module with the ending.
+func filesOf(t *testing.T, ending string, read func(path, text string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && slices.Contains(skipped, d.Name()):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ending):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err == nil {
+			read(path, string(text))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	fences  = regexp.MustCompile("(?s)```.*?```")
+	links   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	titles  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	linkTo  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	ownName = regexp.MustCompile(`ephor\.dev/[a-z-]+`)
+)
+
+// anchor is what a title is called in links.
+func anchor(title string) string {
+	title = linkTo.ReplaceAllString(title, "$1")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, strings.TrimSpace(title))
+}
+
+// Every link between documents leads to a file that is there, and to a section of it that is there.
+func TestLinks(t *testing.T) {
+	pages, anchors := map[string]string{}, map[string][]string{}
+	filesOf(t, ".md", func(path, text string) {
+		text = fences.ReplaceAllString(text, "")
+		pages[path] = text
+		for _, m := range titles.FindAllStringSubmatch(text, -1) {
+			anchors[path] = append(anchors[path], anchor(m[1]))
+		}
+	})
+	found := 0
+	for path, text := range pages {
+		for _, m := range links.FindAllStringSubmatch(text, -1) {
+			to := m[1]
+			if strings.Contains(to, "://") {
+				continue
+			}
+			found++
+			file, section, _ := strings.Cut(to, "#")
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: the link %s leads nowhere: %v", path, to, err)
+			} else if section != "" && !slices.Contains(anchors[target], section) {
+				t.Errorf("%s: the link %s leads to no section; %s has %s", path, to, target, strings.Join(anchors[target], " "))
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d links were found", found)
+	}
+}
+
+// docs/annotations.md lists every name of our own that the code knows.
+func TestOwnNames(t *testing.T) {
+	page, err := os.ReadFile("docs/annotations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, ending := range []string{".go", ".tpl", ".yaml"} {
+		filesOf(t, ending, func(path, text string) {
+			if strings.HasSuffix(path, "_test.go") {
+				return
+			}
+			for _, name := range ownName.FindAllString(text, -1) {
+				found++
+				if !strings.Contains(string(page), "`"+name+"`") {
+					t.Errorf("%s: docs/annotations.md does not list %s", path, name)
+				}
+			}
+		})
+	}
+	if found < 8 {
+		t.Errorf("only %d names were found", found)
+	}
+}
