@@ -81,6 +81,9 @@ func (s *Server) checkDeletion(ctx context.Context, p *policy.Program, author *p
 				diags.Errorf("spec.match", "the kind %s cannot be looked up: %v", t.Kind, err)
 				return
 			}
+			if len(found) == 0 && user == author { // its definition may come later, when nobody asks any more
+				found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
+			}
 		}
 		for _, verb := range []string{"delete", "list"} {
 			for _, r := range found {

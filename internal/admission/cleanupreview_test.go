@@ -32,6 +32,8 @@ func TestCleanupReview(t *testing.T) {
 		{"a cluster-wide kind", strings.Replace(namespaced, "KIND", "Node", 1), "", grantedTo{all, "jane * * a"}, "Cluster wide resource 'Node' not allowed in namespaced policy", ""},
 		{"an author without rights", strings.Replace(namespaced, "KIND", "Pod", 1), "", grantedTo{all, "jane delete,list pods b"}, "the author of the policy 'jane' has no permission to delete kind Pod", ""},
 		{"an author with rights", strings.Replace(namespaced, "KIND", "Pod", 1), "", grantedTo{all, "jane delete,list pods a"}, "", ""},
+		{"an unknown kind in a namespace", strings.Replace(namespaced, "KIND", "example.com/v1/Strange", 1), "", grantedTo{all, "jane delete,list pods a"}, "the author of the policy 'jane' has no permission to delete kind Strange", ""},
+		{"whoever may delete all kinds", strings.Replace(namespaced, "KIND", "Strange", 1), "", grantedTo{all, "jane delete,list * a"}, "", "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Strange"},
 		{"the same spec", strings.Replace(namespaced, "KIND", "Pod", 1), strings.Replace(namespaced, "KIND", "Pod", 1), nil, "", ""},
 	} {
 		srv := NewCleanup(Options{

@@ -19,10 +19,11 @@ import (
 // for those that do not exist, whose rights are not looked at.
 type Accounts struct{ Background, Reports, Cleanup string }
 
-// Texts of the control plane reference §11.1, verbatim, except that of the author.
+// Texts of the control plane reference §11.1, verbatim, except those about the author.
 const (
 	textRequires     = "%s requires permissions %s for resource %s"
 	textMutateRights = "path: %s.: auth check fails, additional privileges are required for the service account '%s': %s"
+	textDelegates    = "a namespaced policy cannot generate or change a %s"
 	textAuthorRights = "path: %s.: auth check fails, additional privileges are required for the author of the policy '%s': %s"
 )
 
@@ -152,6 +153,11 @@ func fieldBelow(path, rule string) string {
 func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, author *policy.User) {
 	var missing []string
 	for _, g := range r.Grants {
+		if kind := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind); !g.Source && policy.Delegates(kind.GroupKind()) {
+			diags.Errorf(g.Path, textDelegates, kind.Kind)
+			diags.Hint("it would be written by the background controller, whose rights are not those of %s; use a ClusterPolicy", author.Username)
+			continue
+		}
 		g.Namespace = p.Namespace
 		resources, err := a.resources(g)
 		if err != nil {
@@ -185,24 +191,25 @@ type needed struct {
 }
 
 // escalations are the rights beyond those on the object itself without which the API server would not let the author
-// write it: whoever makes roles and bindings gives rights away.
-func escalations(g policy.Grant, resource served) []needed {
-	if resource.Group != rbacGroup || g.Source {
+// write it: whoever makes roles and bindings gives rights away. What may turn out to be one of them counts as both.
+func escalations(g policy.Grant, resource served) (out []needed) {
+	if resource.Group != rbacGroup && resource.Group != "*" || g.Source {
 		return nil
 	}
-	of := func(resource, kind, verb string) needed {
-		return needed{
+	add := func(resource, kind, verb string) {
+		out = append(out, needed{
 			policy.Grant{APIVersion: rbacGroup + "/v1", Kind: kind, Namespace: g.Namespace, Verbs: []string{verb}},
 			served{Group: rbacGroup, Version: "v1", Resource: resource},
-		}
+		})
 	}
-	switch resource.Resource {
-	case "roles":
-		return []needed{of("roles", "Role", "escalate")}
-	case "rolebindings":
-		return []needed{of("roles", "Role", "bind"), of("clusterroles", "ClusterRole", "bind")}
+	if resource.Resource == "roles" || resource.Resource == "*" {
+		add("roles", "Role", "escalate")
 	}
-	return nil
+	if resource.Resource == "rolebindings" || resource.Resource == "*" {
+		add("roles", "Role", "bind")
+		add("clusterroles", "ClusterRole", "bind")
+	}
+	return out
 }
 
 const rbacGroup = "rbac.authorization.k8s.io"

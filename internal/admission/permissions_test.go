@@ -86,6 +86,9 @@ func TestS7RightsForWork(t *testing.T) {
 		strange    = `generate: {apiVersion: example.com/v1, kind: Strange, name: made, namespace: a, data: {spec: {}}}`
 		statuses   = `generate: {apiVersion: v1, kind: ConfigMap/status, name: made, namespace: a, data: {data: {k: v}}}`
 		variable   = `generate: {apiVersion: v1, kind: "{{request.object.data.kind}}", name: made, namespace: a, data: {data: {k: v}}}`
+		anyRole    = `generate: {apiVersion: rbac.authorization.k8s.io/v1, kind: "{{request.object.data.kind}}", name: made, namespace: a, data: {roleRef: {kind: ClusterRole, name: cluster-admin}}}`
+		policies   = `generate: {apiVersion: kyverno.io/v1, kind: Policy, name: made, namespace: a, data: {spec: {}}}`
+		cleanups   = `mutate: {targets: [{apiVersion: kyverno.io/v2, kind: CleanupPolicy, name: one}], patchStrategicMerge: {spec: {schedule: "* * * * *"}}}`
 		change     = `mutate: {targets: [{apiVersion: v1, kind: Secret, name: one, namespace: a}], patchStrategicMerge: {metadata: {labels: {a: b}}}}`
 		changeTwo  = `mutate: {targets: [{apiVersion: v1, kind: Pod/status, namespace: "{{ request.namespace }}"}, {apiVersion: v1, kind: Secret}, {apiVersion: v1, kind: "{{ x }}"}], patchStrategicMerge: {metadata: {labels: {a: b}}}, }, context: [{name: x, variable: {value: Pod}}]`
 		changeHere = `mutate: {targets: [{apiVersion: v1, kind: Secret}], patchStrategicMerge: {metadata: {labels: {a: b}}}}`
@@ -119,6 +122,10 @@ func TestS7RightsForWork(t *testing.T) {
 		{"a kind that is not served takes all of the group", namespaced, strange, "jane", grantedTo{everything, "jane get,create stranges a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get,create for resource example.com/v1/Strange in namespace a"},
 		{"whoever has it", namespaced, strange, "jane", grantedTo{everything, "jane * * a"}, ""},
 		{"a kind in a variable", namespaced, variable, "jane", grantedTo{everything, "jane get,create configmaps a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions get,create for resource v1/{{request.object.data.kind}} in namespace a"},
+		{"a role or a binding in a variable", namespaced, anyRole, "jane", grantedTo{everything, "jane get,create * a"}, "path: spec.rules[0].generate.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions escalate for resource rbac.authorization.k8s.io/v1/Role in namespace a; jane requires permissions bind for resource rbac.authorization.k8s.io/v1/Role in namespace a; jane requires permissions bind for resource rbac.authorization.k8s.io/v1/ClusterRole in namespace a"},
+		{"a policy, which would be the controller's", namespaced, policies, "jane", grantedTo{everything, "jane * * a"}, "path: spec.rules[0].generate..: a namespaced policy cannot generate or change a Policy"},
+		{"a cleanup policy", namespaced, cleanups, "jane", grantedTo{everything, "jane * * a"}, "a namespaced policy cannot generate or change a CleanupPolicy"},
+		{"a policy of a ClusterPolicy", cluster, policies, "jane", grantedTo{everything}, ""},
 		{"targets of the namespace", namespaced, changeHere, "jane", grantedTo{everything, "jane get,update secrets a"}, ""},
 		{"targets that the author may not change", namespaced, changeHere, "jane", grantedTo{everything, "jane get secrets a"}, "path: spec.rules[0].mutate.targets.: auth check fails, additional privileges are required for the author of the policy 'jane': jane requires permissions update for resource v1/Secret in namespace a"},
 		{"nobody can tell", namespaced, make, "nobody", grantedTo{everything}, "the rights of nobody cannot be looked up: the API server is gone"},

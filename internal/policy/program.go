@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/schedule"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -42,6 +44,13 @@ func (p *Program) Reach() world.Reach {
 		return world.Cluster()
 	}
 	return world.InNamespace(p.Namespace)
+}
+
+// Delegates reports whether objects of the kind get work done with somebody else's rights: namespaced policies, whose author
+// is asked for his own rights when they are written. No namespaced policy may write one, for its author would then be the
+// background controller, who may do more than the author of the first (lesson S7).
+func Delegates(kind schema.GroupKind) bool {
+	return kind.Group == "kyverno.io" && (kind.Kind == "Policy" || kind.Kind == "CleanupPolicy")
 }
 
 // FailurePolicy says what an evaluation error means for the request.

@@ -28,6 +28,9 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	if !t.program.Reach().Allows(planned.GetNamespace()) {
 		return fmt.Errorf("%s is out of reach: the policy generates only in the namespace %s", text, t.program.Reach().Namespace())
 	}
+	if t.program.Namespace != "" && policy.Delegates(planned.GroupVersionKind().GroupKind()) {
+		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
+	}
 	generation := t.rule.Generation
 	if g.Source != nil {
 		planned.SetOwnerReferences(nil) // they are the source's

@@ -67,6 +67,9 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	if !t.program.Reach().Allows(before.GetNamespace()) {
 		return fmt.Errorf("%s is out of reach: the policy changes only the namespace %s", text, t.program.Reach().Namespace())
 	}
+	if t.program.Namespace != "" && policy.Delegates(before.GroupVersionKind().GroupKind()) {
+		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
+	}
 	after := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(m.After)}
 	// It is written to the object that was read, whatever the patch says.
 	after.SetAPIVersion(before.GetAPIVersion())

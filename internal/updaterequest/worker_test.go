@@ -27,7 +27,7 @@ func object(t *testing.T, json string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: v.(map[string]any)}
 }
 
-// S7: what a namespaced policy makes or changes lies in its namespace, whatever was planned. There is no client here: nothing
+// S7: what a namespaced policy makes or changes lies in its namespace and is no policy, whatever was planned. There is no client here: nothing
 // is even asked for.
 func TestReach(t *testing.T) {
 	w := NewWorker(WorkerOptions{Log: slog.New(slog.DiscardHandler)})
@@ -38,6 +38,8 @@ func TestReach(t *testing.T) {
 	for _, made := range []string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"other"}}`,
 		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"a"}}`,
+		`{"apiVersion":"kyverno.io/v1","kind":"Policy","metadata":{"name":"a","namespace":"team"}}`,
+		`{"apiVersion":"kyverno.io/v2","kind":"CleanupPolicy","metadata":{"name":"a","namespace":"team"}}`,
 	} {
 		u := object(t, made)
 		if err := w.apply(t.Context(), own, &policy.Generated{Object: u.Object}); err == nil || !strings.Contains(err.Error(), "out of reach") {
@@ -47,6 +49,9 @@ func TestReach(t *testing.T) {
 		after.SetLabels(map[string]string{"a": "b"})
 		if err := w.mutate(t.Context(), own, &policy.Mutated{Before: u.Object, After: after.Object, Status: policy.StatusPass}); err == nil || !strings.Contains(err.Error(), "out of reach") {
 			t.Errorf("mutate %s: %v", made, err)
+		}
+		if u.GetNamespace() == "team" {
+			continue // what is of the namespace may go
 		}
 		if err := w.remove(t.Context(), own.program, []*unstructured.Unstructured{u}); err != nil {
 			t.Errorf("delete %s: %v", made, err)
