@@ -68,7 +68,7 @@ func (c *connection) next() *http.Request {
 		return nil
 	}
 	c.limited.left = maxHeader
-	if _, err := c.reader.Peek(1); err != nil {
+	if _, err := c.reader.Peek(len("GET ")); err != nil {
 		return nil // the client closed it, or we did
 	}
 	if !c.handler.mark(c, false) {
@@ -77,6 +77,9 @@ func (c *connection) next() *http.Request {
 	_ = c.conn.SetReadDeadline(time.Now().Add(c.handler.Read))
 	c.skipLineEnds()
 	r, err := http.ReadRequest(c.reader)
+	if late := net.Error(nil); err == io.EOF || errors.As(err, &late) && late.Timeout() {
+		return nil // it was never all there: nobody waits for an answer
+	}
 	if status := refusal(r, err); status != 0 {
 		c.refuse(status)
 		return nil
@@ -94,12 +97,8 @@ func (c *connection) next() *http.Request {
 
 // skipLineEnds forgives what old clients send after the body of a POST, as far as net/http does.
 func (c *connection) skipLineEnds() {
-	for range 4 {
-		if b, err := c.reader.Peek(1); err != nil || b[0] != '\r' && b[0] != '\n' {
-			return
-		}
-		_, _ = c.reader.Discard(1)
-	}
+	begin, _ := c.reader.Peek(len("GET "))
+	_, _ = c.reader.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
 }
 
 // refusal is the status for what http.ReadRequest has read when it is nothing to be answered, else 0. These are the checks

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,9 @@ var conversations = []struct{ name, sent string }{
 	{"the server's first", post("/last", "one") + post("/2", "two")},
 	{"the client's last", post("/1", "one") + post("/2", "two", "Connection: close") + post("/3", "three")},
 	{"an older version", post("/1", "one") + "POST /2 HTTP/1.0\r\nHost: x\r\nContent-Length: 3\r\n\r\ntwo" + post("/3", "three")},
+	{"less than a line", post("/1", "one") + "POST /2"},
+	{"no address", post("/1", "one") + "POST  HTTP/1.1\r\nHost: x\r\n\r\n"},
+	{"less than a word", post("/1", "one") + "P"},
 	{"no request", post("/1", "one") + "no request\r\n\r\n"},
 	{"no length", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n"},
 	{"two lengths", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"},
@@ -91,7 +95,11 @@ func FuzzAsNetHTTP(f *testing.F) {
 	}
 	plain := reference(f)
 	address, _, _ := serve(f, echo, nil)
+	noHost := regexp.MustCompile(`(?im)^host:\s*$`) // net/http tells an empty one from none
 	f.Fuzz(func(t *testing.T, sent string) {
+		if noHost.MatchString(sent) {
+			t.Skip()
+		}
 		// The first request is one to take the connection over with.
 		want, got := say(t, plain, post("/1", "one")+sent), say(t, address, post("/1", "one")+sent)
 		if sameAnswers(want) != sameAnswers(got) {
@@ -101,7 +109,7 @@ func FuzzAsNetHTTP(f *testing.F) {
 }
 
 // sameAnswers leaves out of what say returns how a connection ends that is no longer understood: net/http tells encodings
-// that it does not know (501) and an empty Host (which it takes) from other mistakes.
+// that it does not know (501) from other mistakes.
 func sameAnswers(said string) string {
 	var out []string
 	for line := range strings.Lines(said) {
