@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -56,12 +57,8 @@ var conversations = []struct{ name, sent string }{
 }
 
 // reference is net/http with the same handler.
-func reference(t testing.TB) (address string) {
+func reference(t testing.TB, l net.Listener) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
@@ -70,7 +67,7 @@ func reference(t testing.TB) (address string) {
 
 // What goes over the wire is what net/http alone sends.
 func TestAsNetHTTP(t *testing.T) {
-	plain := reference(t)
+	plain := reference(t, listen(t))
 	address, _, _ := serve(t, echo, nil)
 	for _, c := range conversations {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,8 +90,16 @@ func FuzzAsNetHTTP(f *testing.F) {
 			f.Add(strings.TrimPrefix(c.sent, post("/1", "one")))
 		}
 	}
-	plain := reference(f)
-	address, _, _ := serve(f, echo, nil)
+	sockets := f.TempDir()
+	local := func(name string) net.Listener { // there are as many of these as one likes
+		l, err := net.Listen("unix", filepath.Join(sockets, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		return l
+	}
+	plain := reference(f, local("plain"))
+	address, _, _ := serveOn(f, local("kept"), echo, nil)
 	noHost := regexp.MustCompile(`(?im)^host:\s*$`) // net/http tells an empty one from none
 	f.Fuzz(func(t *testing.T, sent string) {
 		if noHost.MatchString(sent) {
@@ -124,14 +129,18 @@ func sameAnswers(said string) string {
 // say sends all of sent, and returns what is answered until the connection ends or nothing more can come.
 func say(t testing.TB, address, sent string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
+	network := "tcp"
+	if filepath.IsAbs(address) {
+		network = "unix"
+	}
+	conn, err := net.Dial(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	go func() {
 		_, _ = io.WriteString(conn, sent)
-		_ = conn.(*net.TCPConn).CloseWrite()
+		_ = conn.(interface{ CloseWrite() error }).CloseWrite()
 	}()
 	var out strings.Builder
 	for reader := bufio.NewReader(conn); ; {

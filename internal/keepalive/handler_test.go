@@ -43,13 +43,23 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // serve serves h until the test ends. kept is the Handler, accepted counts the connections.
 func serve(t testing.TB, h http.HandlerFunc, change func(*Handler)) (address string, kept *Handler, accepted *atomic.Int32) {
 	t.Helper()
-	kept = &Handler{Handler: h, Idle: time.Minute, Read: time.Minute, Write: time.Minute}
-	if change != nil {
-		change(kept)
-	}
+	return serveOn(t, listen(t), h, change)
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
+	}
+	return l
+}
+
+func serveOn(t testing.TB, l net.Listener, h http.HandlerFunc, change func(*Handler)) (address string, kept *Handler, accepted *atomic.Int32) {
+	t.Helper()
+	kept = &Handler{Handler: h, Idle: time.Minute, Read: time.Minute, Write: time.Minute}
+	if change != nil {
+		change(kept)
 	}
 	accepted = new(atomic.Int32)
 	server := &http.Server{Handler: kept, ErrorLog: log.New(io.Discard, "", 0), ConnState: func(_ net.Conn, s http.ConnState) {
