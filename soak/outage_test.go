@@ -83,9 +83,17 @@ func (p *place) asksFor(resource string) error {
 	return fmt.Errorf("no webhook asks for %s", resource)
 }
 
-// The API server is killed and started again.
+// The API server is killed and, after some seconds without it, started again. Without them it may be back before anybody
+// has asked it for anything.
 func TestAPIServerRestarts(t *testing.T) {
-	outage(t, "the API server was restarted", func(p *place) {}, func(p *place) {
+	outage(t, "the API server was restarted", func(p *place) {
+		api, err := p.Part(devcluster.APIServer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		api.Kill()
+		time.Sleep(5 * time.Second)
+	}, func(p *place) {
 		if err := p.Restart(t.Context(), devcluster.APIServer); err != nil {
 			t.Fatal(err)
 		}
