@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
 	"github.com/ephor-dev/ephor/internal/cli"
@@ -83,6 +84,42 @@ func TestUnlock(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	suite.Until(t, "the policy is enforced again", func() error { return cluster.Enforced(t.Context()) })
+}
+
+// The same by hand, as docs/availability.md has it: the deletion may be heard of before the note, which makes no difference.
+func TestUnlockByHand(t *testing.T) {
+	r := cluster.StartEnforcing(t, 1)[0]
+	before := strings.Join(configurations(t), " ")
+	hooks, configMaps := cluster.Client.AdmissionregistrationV1(), cluster.Client.CoreV1().ConfigMaps(namespace)
+	note := func(value string) {
+		t.Helper()
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"ephor.dev/unlocked-until":%s}}}`, value)
+		if _, err := configMaps.Patch(t.Context(), "kyverno", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := metav1.ListOptions{LabelSelector: "webhook.kyverno.io/managed-by=kyverno"}
+	for i := range 3 {
+		note(fmt.Sprintf("%q", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+		if err := hooks.ValidatingWebhookConfigurations().DeleteCollection(t.Context(), metav1.DeleteOptions{}, ours); err != nil {
+			t.Fatal(err)
+		}
+		if err := hooks.MutatingWebhookConfigurations().DeleteCollection(t.Context(), metav1.DeleteOptions{}, ours); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := configurations(t); len(got) > 0 {
+			t.Fatalf("round %d: %q were made again", i, got)
+		}
+		note("null")
+		suite.Until(t, "all configurations are back", func() error {
+			if got := strings.Join(configurations(t), " "); got != before {
+				return fmt.Errorf("%s, want %s", got, before)
+			}
+			return nil
+		})
+	}
+	suite.Says(t, r, "the cluster is unlocked")
 }
 
 // When the time is over the controllers make the configurations again by themselves; a note that nobody can read is

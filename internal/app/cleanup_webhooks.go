@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -32,7 +34,8 @@ func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 			namespace: c.env.namespace, reader: m.GetCache(), client: m.GetClient(), events: c.events, controller: event.CleanupController, log: c.log,
 			leaving: newTrigger(),
 		},
-		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true},
+		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
+			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: c.env.namespace, Name: c.env.configMap})},
 	}
 	c.certs.changed = w.wake.fire
 	return w
@@ -65,7 +68,7 @@ func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
 		},
 	})
 	_, err = w.apply.Apply(ctx, want)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, errUnlocked) {
 		return retryConflict, nil // the cache lags behind a write, mostly our own
 	}
 	return 0, err

@@ -191,6 +191,7 @@ func (p *process) leaderTasks() []task {
 		installation: p.installation,
 		apply: &webhookconf.Reconciler{
 			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
+			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
 		},
 		status: &status.Writer{Client: m.GetClient()},
 		log:    p.log,

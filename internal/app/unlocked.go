@@ -1,11 +1,14 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/unlock"
 )
@@ -44,4 +47,22 @@ func (u *unlocked) left() time.Duration {
 		return 0
 	}
 	return max(time.Until(*until), 0)
+}
+
+// errUnlocked keeps a configuration from being made while the news of the note is on its way.
+var errUnlocked = errors.New("the cluster is unlocked")
+
+// holdUnlocked reads the note from the API server. Whoever unlocks writes the note and then deletes the configurations, but
+// the two are watched apart, and the second may be heard of first.
+func holdUnlocked(live client.Reader, configMap client.ObjectKey) func(context.Context) error {
+	return func(ctx context.Context) error {
+		cm := &corev1.ConfigMap{}
+		if err := live.Get(ctx, configMap, cm); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		if until, err := unlock.Until(cm.Annotations); err == nil && time.Until(until) > 0 {
+			return errUnlocked
+		}
+		return nil // a note that nobody can read is none
+	}
 }

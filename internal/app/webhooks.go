@@ -98,7 +98,7 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 		switch _, err := f.apply.Apply(ctx, want); {
-		case apierrors.IsConflict(err):
+		case apierrors.IsConflict(err), errors.Is(err, errUnlocked):
 			return retryConflict, nil // the cache lags behind a write, mostly our own
 		case err != nil:
 			return 0, err

@@ -27,7 +27,9 @@ type Reconciler struct {
 	Own bool
 	// Mended is called for each configuration that somebody else had changed or deleted; nil for nobody.
 	Mended func(name, what string)
-	Log    *slog.Logger
+	// Hold is asked before a configuration is made; its error keeps it from being made. nil for nobody.
+	Hold func(ctx context.Context) error
+	Log  *slog.Logger
 
 	// settled holds the configurations as they were when they were last right, to tell our own changes from others'.
 	settled map[string]client.Object
@@ -133,6 +135,11 @@ func (r *Reconciler) one(ctx context.Context, want client.Object) (int, error) {
 	before := r.settled[name]
 	err := r.Reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
 	if apierrors.IsNotFound(err) {
+		if r.Hold != nil {
+			if err := r.Hold(ctx); err != nil {
+				return 0, fmt.Errorf("create webhook configuration %s: %w", name, err)
+			}
+		}
 		created := want.DeepCopyObject().(client.Object)
 		err = r.Client.Create(ctx, created)
 		if err == nil {
