@@ -21,6 +21,10 @@ if [ "$EPHOR_CONFORMANCE" != none ]; then
   EPHOR_REFERENCE=$(cd "$EPHOR_REFERENCE" && pwd)
 fi
 
+if ! command -v jq >/dev/null 2>&1; then
+  echo "make test: there is no jq: install Debian's package jq, with which the commands of docs/rollout.md are run" >&2
+  exit 1
+fi
 if [ "${EPHOR_UI:-}" != none ]; then
   for tool in chromium chromedriver; do
     if ! command -v "$tool" >/dev/null 2>&1; then
