@@ -145,6 +145,35 @@ func TestS25ClientCertificates(t *testing.T) {
 	}
 }
 
+// Lesson S25 again: who was let in once cannot come back with a ticket of that time when the authority is gone.
+func TestS25NoTickets(t *testing.T) {
+	own, api := newAuthority(t), newAuthority(t)
+	srv, _ := setup(t, fakeCluster{}, nil)
+	srv.Clients = Clients{Authorities: func() (*x509.CertPool, error) { return api.pool(), nil }}
+	address := strings.TrimPrefix(listen(t, srv, own.issue(t, "ephor", x509.ExtKeyUsageServerAuth)), "https://")
+	config := &tls.Config{
+		RootCAs: own.pool(), Certificates: []tls.Certificate{api.issue(t, "kube-apiserver", x509.ExtKeyUsageClientAuth)},
+		ClientSessionCache: tls.NewLRUClientSessionCache(8),
+	}
+	for range 2 {
+		conn, err := tls.Dial("tcp", address, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if conn.ConnectionState().DidResume {
+			t.Error("the second handshake skipped the authorities")
+		}
+		// A ticket comes with the first answer.
+		if _, err := io.WriteString(conn, "GET /health/liveness HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+}
+
 // Lesson S24: TLS 1.3, or 1.2 with forward secrecy and authenticated encryption where somebody asks for it.
 func TestS24TLS(t *testing.T) {
 	own := newAuthority(t)

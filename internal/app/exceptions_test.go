@@ -107,6 +107,18 @@ func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
+// Lesson S13 again: none counts until an administrator has switched them on and named a namespace.
+func TestS13NoExceptionsByDefault(t *testing.T) {
+	for flags, accepted := range map[exceptionFlags]bool{
+		{}: false, {enabled: true}: false, {namespace: "named"}: false, {namespace: allNamespaces}: false,
+		{enabled: true, namespace: "named"}: true, {enabled: true, namespace: allNamespaces}: true,
+	} {
+		if flags.accepts("named") != accepted || flags.accepts("") && flags.namespace != allNamespaces {
+			t.Errorf("%+v: accepted is %v", flags, !accepted)
+		}
+	}
+}
+
 // The exceptions that do not count take hardly any memory.
 func TestCacheOfExceptions(t *testing.T) {
 	for namespace, kept := range map[string]bool{"named": true, "other": false} {
