@@ -30,7 +30,9 @@ func (o *applyOptions) readGiven() (*given.Set, error) {
 		o.givenWarnings.Add(diags...)
 		spec = values
 	}
-	set := given.New(spec, given.ParseAssignments(o.assignments))
+	assignments, diags := given.ParseAssignments(o.assignments)
+	o.givenWarnings.Add(diags...)
+	set := given.New(spec, assignments)
 	if o.userInfoFile != "" {
 		user, diags := given.ReadUserInfo(o.userInfoFile, true)
 		if diags.HasErrors() {

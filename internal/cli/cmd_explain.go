@@ -82,6 +82,7 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 		programs[i] = located[i].program
 	}
 	exceptions := loadExceptions(o.exceptions, stdin)
+	diags.Add(o.givenWarnings...)
 	diags.Add(exceptions.diags...)
 	programs = catalog.Join(programs, exceptions.exceptions)
 	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})

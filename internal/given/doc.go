@@ -2,7 +2,8 @@
 // namespaces, subresources, and who asks (command line reference §2.4, §4.2, §4.3).
 //
 //	values, diags := given.ReadValues("values.yaml")
-//	set := given.New(values, given.ParseAssignments([]string{"request.operation=UPDATE"}))
+//	assignments, warnings := given.ParseAssignments([]string{"request.operation=UPDATE"})
+//	set := given.New(values, assignments)
 //	v := set.For("require-labels", "web")        // of one policy and one resource
 //	request.Given = v.Rule                       // what stands in for variables of a rule
 //

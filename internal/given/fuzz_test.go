@@ -19,7 +19,8 @@ func FuzzFiles(f *testing.F) {
 		for _, doc := range source.Split("fuzz.yaml", text) {
 			var v v1alpha1.Values
 			DecodeDocument(doc, &v)
-			s := New(&v.ValuesSpec, ParseAssignments([]string{text}))
+			assignments, _ := ParseAssignments([]string{text})
+			s := New(&v.ValuesSpec, assignments)
 			for _, p := range append(v.Policies, v1alpha1.PolicyValues{Name: "p"}) {
 				values, err := s.For(p.Name, "r")
 				if err != nil {

@@ -59,7 +59,11 @@ func TestPrecedence(t *testing.T) {
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
-	s := New(spec, ParseAssignments([]string{"cm.data.b=set,bad,=x,y=,a=b=c,request.object.x=1", "cm.data.b=again"}))
+	assignments, diags := ParseAssignments([]string{"cm.data.b=set,bad,=x,y=,a=b=c,request.object.x=1,", "cm.data.b=again"})
+	if len(diags) != 6 || diags.HasErrors() || diags[0].String() != `warning: --set: "bad" is not name=value (it is passed over)` {
+		t.Errorf("warnings %v", diags)
+	}
+	s := New(spec, assignments)
 	v, err := s.For("p", "web")
 	if err != nil || v.Operation != policy.Update {
 		t.Fatalf("operation %q, %v", v.Operation, err)

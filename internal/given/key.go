@@ -1,9 +1,11 @@
 package given
 
 import (
+	"fmt"
 	"sort"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -52,21 +54,35 @@ func split(key string) []string {
 }
 
 // ParseAssignments reads the values of --set: k=v, several separated by commas. What is not such a pair, has an empty
-// key or value, would change the object, or names a key again is passed over, as the reference does.
-func ParseAssignments(list []string) map[string]any {
+// key or value, would change the object, or names a key again is passed over, as the reference does, with a warning.
+func ParseAssignments(list []string) (map[string]any, diag.List) {
 	out := map[string]any{}
+	var diags diag.List
+	pass := func(pair, why string) {
+		diags.Add(diag.Diagnostic{Severity: diag.Warning, Summary: fmt.Sprintf("--set: %q %s", strings.TrimSpace(pair), why), Hint: "it is passed over"})
+	}
 	for _, text := range list {
 		for _, pair := range strings.Split(text, ",") {
 			parts := strings.Split(strings.TrimSpace(pair), "=")
+			if strings.TrimSpace(pair) == "" {
+				continue
+			}
 			if len(parts) != 2 {
+				pass(pair, "is not name=value")
 				continue
 			}
 			k, v := strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1])
-			if _, again := out[k]; again || k == "" || v == "" || strings.Contains(k, "request.object.") {
-				continue
+			switch _, again := out[k]; {
+			case k == "" || v == "":
+				pass(pair, "is not name=value")
+			case again:
+				pass(pair, "names a variable again")
+			case strings.Contains(k, "request.object."):
+				pass(pair, "would change the object")
+			default:
+				out[k] = v
 			}
-			out[k] = v
 		}
 	}
-	return out
+	return out, diags
 }
