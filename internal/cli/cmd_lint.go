@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,6 +90,9 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 		all = append(all, lint.Finding{Check: c, Diagnostic: d})
 	}
 	all = append(all, findings...)
+	slices.SortStableFunc(all, func(a, b lint.Finding) int {
+		return cmp.Or(strings.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line))
+	})
 	errs, warnings := 0, 0
 	for _, f := range all {
 		if f.Severity == diag.Error {
