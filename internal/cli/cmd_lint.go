@@ -32,8 +32,8 @@ func newLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint POLICY...",
 		Short: "Find mistakes in policies, certain and likely ones",
-		Long: "Lint checks policies as admission does, and looks for what is no error but hardly meant: fields that no matched kind\n" +
-			"has, context entries that nothing uses, rules that are never judged, kinds with wildcards. The exit code is 1 when\n" +
+		Long: "Lint checks policies as admission does, and looks for what is no error but hardly meant: misspelt kinds, fields that no\n" +
+			"matched kind has, context entries that nothing uses, rules that are never judged, kinds with wildcards. The exit code is 1 when\n" +
 			"there are errors, with --strict also when there are warnings.",
 		Example: "  ephor lint policies/\n" +
 			"  ephor lint policies/ --crd-paths crds/ --strict\n" +

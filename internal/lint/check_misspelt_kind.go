@@ -1,0 +1,77 @@
+package lint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+var misspeltKind = &Check{
+	Name: "misspelt-kind",
+	Doc: "A kind that is not known but differs from a known one by a letter, by two letters that changed places, or by upper and lower case. " +
+		"A kind that nothing has is accepted, since its definition may come later, and the rule is never judged. " +
+		"Correct the name; of a custom resource write the group, too, or give its definition with --crd-paths.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: label
+    match:
+      any:
+      - resources:
+          kinds: [Deploymnet]
+    validate:
+      pattern:
+        metadata:
+          labels:
+            team: "?*"
+`,
+	policy: func(in *input) {
+		for i := range in.policy.Spec.Rules {
+			rule := &in.policy.Spec.Rules[i]
+			filters := filtersOf(&rule.MatchResources, rulePath(i)+".match")
+			if rule.ExcludeResources != nil {
+				filters = append(filters, filtersOf(rule.ExcludeResources, rulePath(i)+".exclude")...)
+			}
+			for _, f := range filters {
+				for k, kind := range f.ResourceDescription.Kinds {
+					if meant := in.misspelt(kind); meant != "" {
+						in.warn(f.path+".resources.kinds["+strconv.Itoa(k)+"]", "did you mean "+meant+"?", "there is no kind %s in Kubernetes", kind)
+					}
+				}
+			}
+		}
+	},
+}
+
+// misspelt is the kind that was probably meant by one that is written without a group and not known.
+func (in *input) misspelt(kind string) string {
+	t, err := match.ParseKind(kind)
+	if err != nil || t.Subresource != "" || t.Group != "*" || wildcard.Has(t.Kind) || len(t.Kind) < 3 || len(in.kinds.Find("*", "*", t.Kind, "")) > 0 {
+		return ""
+	}
+	for _, known := range in.kinds.Find("*", "*", "*", "") {
+		if n := known.Kind; strings.EqualFold(n, t.Kind) || distance(t.Kind, n) == 1 || swapped(t.Kind, n) {
+			return n
+		}
+	}
+	return ""
+}
+
+// swapped reports whether two letters next to each other changed places.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := 0; i+1 < len(a); i++ {
+		if a[i] != b[i] {
+			return slices.Equal([]byte{a[i], a[i+1]}, []byte{b[i+1], b[i]}) && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
+}
