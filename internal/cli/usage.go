@@ -47,7 +47,7 @@ func withUsage(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w\nRun '%s --help' for usage.", err, cmd.CommandPath())
+	return fmt.Errorf("%w\n%s", err, fmt.Sprintf("Run '%s --help' for usage.", cmd.CommandPath())) // as cobra has it for unknown commands
 }
 
 // choices says which values a flag has, for the completion in a shell.
