@@ -96,7 +96,11 @@ func (e *CompileError) Summary() string {
 }
 
 func compile(env *cel.Env, expression string, results ...Result) (*Expression, *cel.Type, error) {
-	ast, issues := env.Compile(expression)
+	parsed, err := parse(env, expression)
+	if err != nil {
+		return nil, nil, err
+	}
+	ast, issues := env.Check(parsed)
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, compileError(issues)
 	}
@@ -143,7 +147,7 @@ var declTypes = map[*cel.Type]*apiservercel.DeclType{
 
 // declType is the type of a variable for those who use it. What has no form of its own can be anything.
 func declType(t *cel.Type) *apiservercel.DeclType {
-	if t == nil {
+	if t == nil || typeNesting(t) > maxTypeNesting {
 		return apiservercel.DynType
 	}
 	if d := declTypes[t]; d != nil {
