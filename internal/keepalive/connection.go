@@ -33,6 +33,7 @@ type connection struct {
 	writer  response
 
 	conn net.Conn // nil until it is taken; written with handler.mu held
+	post bool     // the last request was one
 	idle bool     // waits for a request; guarded by handler.mu
 }
 
@@ -97,6 +98,9 @@ func (c *connection) next() *http.Request {
 
 // skipLineEnds forgives what old clients send after the body of a POST, as far as net/http does.
 func (c *connection) skipLineEnds() {
+	if !c.post {
+		return
+	}
 	begin, _ := c.reader.Peek(len("GET "))
 	_, _ = c.reader.Discard(len(begin) - len(bytes.TrimLeft(begin, "\r\n")))
 }
@@ -137,6 +141,7 @@ func refusal(r *http.Request, err error) int {
 func (c *connection) answer(r *http.Request) (more bool) {
 	w := &c.writer
 	w.reset()
+	c.post = r.Method == http.MethodPost
 	c.handler.Handler.ServeHTTP(w, r)
 	whole := read(r.Body)
 	more = whole && !r.Close && r.ProtoAtLeast(1, 1) && !strings.EqualFold(w.header.Get("Connection"), "close") && c.handler.mark(c, false)

@@ -39,6 +39,7 @@ var conversations = []struct{ name, sent string }{
 	{"another expectation without a body", post("/1", "one") + post("/2", "", "Expect: more")},
 	{"another version", post("/1", "one") + "GET /2 HTTP/2.0\r\nHost: x\r\n\r\n"},
 	{"line ends between", post("/1", "one") + "\r\n\r\n" + post("/2", "two")},
+	{"line ends after another method", post("/1", "one") + "GET /2 HTTP/1.1\r\nHost: x\r\n\r\n\r\n" + post("/3", "three")},
 	{"a strange host", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x y\r\nContent-Length: 3\r\n\r\ntwo"},
 	{"two hosts", post("/1", "one") + "POST /2 HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: 3\r\n\r\ntwo"},
 	{"a strange header", post("/1", "one") + post("/2", "two", "X: a\x00b")},
