@@ -21,8 +21,8 @@ import (
 // webhook at all, and with one that does nothing, in turn. Clients, API server and webhooks share the machine, so that
 // what a review costs all of them shows; the webhook that does nothing shows how much of it is the API server's.
 func TestPodsThroughTheAPIServer(t *testing.T) {
-	const rounds = 7
-	phase := lasting(10 * time.Second)
+	const rounds = 13 // one may be a tenth off, on a machine whose other tenants work
+	phase := lasting(7 * time.Second)
 	p := install(t)
 	if err := p.Ephor.WithoutForwarder(devcluster.Admission); err != nil {
 		t.Fatal(err)
@@ -114,9 +114,9 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		per := func(k int) float64 { return float64(used[k][i].Microseconds()) / created[k] }
 		tell(t, "CPU per Pod, "+u.name+": policies, no-op, no webhook", fmt.Sprintf("%.0f, %.0f, %.0f µs", per(policies), per(nothing), per(none)))
 	}
-	tell(t, "rate with a webhook that does nothing", fmt.Sprintf("%.0f %%", 100*median(sharesNoop)))
+	tell(t, "rate with a webhook that does nothing", fmt.Sprintf("%.1f %%", 100*median(sharesNoop)))
 	share := 100 * median(shares)
-	figure(t, fmt.Sprintf("rate with the policies, median of %d rounds", rounds), fmt.Sprintf("%.0f %%", share), "at least 75 %", share >= 75)
+	figure(t, fmt.Sprintf("rate with the policies, median of %d rounds", rounds), fmt.Sprintf("%.1f %%", share), "at least 75 %", share >= 75)
 }
 
 // askNoop lets the API server ask the webhook that does nothing about Pods, and waits until it does.
