@@ -96,7 +96,7 @@ validate: {message: too much, pattern: {data: {count: "<5"}}}`)
 exclude: {any: [{resources: {namespaceSelector: {matchLabels: {tier: gold}}}}]}
 validate: {message: all fail, deny: {}}`), []string{"-r", "judged-1"}, 1, []string{"judged-too/ConfigMap/judged-1 failed", "fail: 1, "}, nil, "judged/ConfigMap"},
 		{"subresources", policyOf("scale", "Deployment/scale", `
-validate: {message: too many, pattern: {spec: {replicas: "<3"}}}`), []string{"-n", "judged"}, 1, []string{"judged/Deployment/judged-web failed", "fail: 1, "}, nil, ""},
+validate: {message: too many, pattern: {spec: {replicas: "<3"}}}`), []string{"-n", "judged"}, 1, []string{"judged/Scale/judged-web failed", "fail: 1, "}, nil, ""},
 		{"cluster-wide resources", policyOf("rules", "ClusterRole, ConfigMap", `
 preconditions: {all: [{key: "{{ request.object.metadata.name }}", operator: Equals, value: "judged*"}]}
 validate: {message: no rules, deny: {}}`), []string{"--cluster-wide-resources"}, 1, []string{"/ClusterRole/judged failed", "fail: 1, "}, nil, "ConfigMap"},
