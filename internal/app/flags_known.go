@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/strict"
 )
 
 // knownFlag is a flag of the control plane reference (§1.5) that has no meaning in a process of Ephor. It is accepted,
@@ -144,7 +145,7 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 		if _, noEffect := f.Value.(*knownValue); f.Hidden && !noEffect {
 			return
 		}
-		switch d := distance(strings.ToLower(name), strings.ToLower(f.Name)); {
+		switch d := strict.Distance(strings.ToLower(name), strings.ToLower(f.Name)); {
 		case d < best:
 			near, best = []string{"--" + f.Name}, d
 		case d == best:
@@ -155,24 +156,4 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())
 	}
 	return fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
-}
-
-// distance is the number of letters to insert, remove or replace to get from a to b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := diagonal
-			if a[i] != b[j] {
-				next = 1 + slices.Min([]int{diagonal, row[j], row[j+1]})
-			}
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

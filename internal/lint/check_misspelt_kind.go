@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
@@ -56,7 +57,7 @@ func (in *input) misspelt(kind string) string {
 		return ""
 	}
 	for _, known := range in.kinds.Find("*", "*", "*", "") {
-		if n := known.Kind; strings.EqualFold(n, t.Kind) || distance(t.Kind, n) == 1 || swapped(t.Kind, n) {
+		if n := known.Kind; strings.EqualFold(n, t.Kind) || strict.Distance(t.Kind, n) == 1 || swapped(t.Kind, n) {
 			return n
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -261,30 +262,10 @@ func nearest(name string, types []schema.Type) string {
 			if strings.EqualFold(n, name) || len(name) > 3 && strings.HasPrefix(n, name) {
 				return n
 			}
-			if d := distance(name, n); d < least {
+			if d := strict.Distance(name, n); d < least {
 				best, least = n, d
 			}
 		}
 	}
 	return best
-}
-
-// distance counts the letters that have to be inserted, deleted or replaced to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
 }

@@ -82,14 +82,3 @@ func TestPositions(t *testing.T) {
 		t.Errorf("%+v", findings)
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"hostNetwrok", "hostNetwork", 2}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%s %s: %d", c.a, c.b, got)
-		}
-	}
-}
