@@ -17,13 +17,21 @@ func TestCountedFromTheStart(t *testing.T) {
 	if counts.existing != 2 {
 		t.Errorf("at the start: %d", counts.existing)
 	}
-	for _, want := range []int{0, 0} {
-		s.delete("ur-1")
-		s.delete("ur-2")
-		w.recount(t.Context())
-		if counts.existing != want {
-			t.Errorf("later: %d, want %d", counts.existing, want)
+	for _, step := range []struct {
+		there []string
+		want  int
+		why   string
+	}{
+		{[]string{"ur-1"}, 1, "somebody carries them out"},
+		{nil, 0, "all are carried out"},
+		{[]string{"ur-3"}, 0, "nobody asks any more: the next write counts"},
+	} {
+		clear(s.objects)
+		for _, name := range step.there {
+			s.objects[name] = &kyvernov2.UpdateRequest{}
 		}
-		s.objects["ur-1"] = &kyvernov2.UpdateRequest{} // of another replica: it is counted when we write
+		if w.recount(t.Context()); counts.existing != step.want {
+			t.Errorf("%s: %d, want %d", step.why, counts.existing, step.want)
+		}
 	}
 }
