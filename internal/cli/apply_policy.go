@@ -124,7 +124,7 @@ func (s *policySet) addNatives(policies, bindings []compile.Object, places []int
 	}
 }
 
-const hintResource = "resources are given with --resource"
+const hintResource = "resources are given with --resource, in a test under resources"
 
 // foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.

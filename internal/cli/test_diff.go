@@ -17,17 +17,26 @@ func yamlText(v any) string {
 	return string(b)
 }
 
-// printDifferences shows below the table what failing rows expected (-) and got (+).
+// printDifferences shows below the table what failing rows expected (-) and got (+), or why there was nothing to compare.
 func printDifferences(w io.Writer, rows []testRow, paint func(s, color string) string) {
 	for _, r := range rows {
-		if r.Result != rowFail || r.want == "" && r.got == "" {
+		if r.Result != rowFail {
 			continue
 		}
-		rule := r.Rule
-		if rule != "" {
-			rule = " rule " + rule
+		place := "policy " + r.Policy
+		if r.Rule != "" {
+			place += " rule " + r.Rule
 		}
-		fmt.Fprintf(w, "\npolicy %s%s -> resource %s: %s\n", r.Policy, rule, r.Resource, r.Reason)
+		if r.Resource != "" {
+			place += " -> resource " + r.Resource
+		}
+		fmt.Fprintf(w, "\n%s: %s\n", place, r.Reason)
+		if r.want == "" {
+			fmt.Fprintln(w, "  "+r.Message)
+		}
+		if r.want == "" && r.got == "" {
+			continue
+		}
 		fmt.Fprintln(w, "  "+paint("- expected", "31"))
 		fmt.Fprintln(w, "  "+paint("+ got", "32"))
 		for _, l := range lineDiff(lines(r.want), lines(r.got)) {

@@ -88,6 +88,9 @@ func (r *testRun) run(ctx context.Context) error {
 	r.answers = map[policy.Operation][][]answer{}
 	for _, e := range r.Results {
 		op := policy.Operation(e.Operation)
+		if op != "" && e.IsDeletingPolicy {
+			return errors.New("failed to run test (operation cannot be used with isDeletingPolicy: deleting policies look at what is there, not at requests)")
+		}
 		switch op {
 		case "", policy.Create, policy.Update, policy.Delete:
 		default:
