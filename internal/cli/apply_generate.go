@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -18,15 +19,24 @@ type generation struct {
 // generationsOf reads the work of generate rules, one change for each policy that made something or failed to.
 func generationsOf(o policy.Outcome) ([]change, error) {
 	var out []change
+	of := func(p *policy.Program) *generation {
+		if n := len(out); n == 0 || out[n-1].policy != p.Name {
+			res := report.ResourceOf(o.Request)
+			out = append(out, change{policy: p.Name, resource: res.String(), name: res.Name, generation: &generation{}})
+		}
+		return out[len(out)-1].generation
+	}
+	for i := range o.Results {
+		if r := &o.Results[i]; r.Rule.Stage == policy.StageGenerate && r.Status == policy.StatusError {
+			g := of(r.Program)
+			g.errs = append(g.errs, errors.New(r.Message))
+		}
+	}
 	for _, w := range o.Work {
 		if w.Kind != policy.WorkGenerate || len(w.Generated) == 0 && w.Err == nil {
 			continue
 		}
-		if n := len(out); n == 0 || out[n-1].policy != w.Program.Name {
-			res := report.ResourceOf(o.Request)
-			out = append(out, change{policy: w.Program.Name, resource: res.String(), name: res.Name, generation: &generation{}})
-		}
-		g := out[len(out)-1].generation
+		g := of(w.Program)
 		for _, made := range w.Generated {
 			text, err := encodeObject(made.Object)
 			if err != nil {

@@ -26,6 +26,8 @@ type judgement struct {
 	inputs   []source.Input
 	// keepAll keeps every entry; otherwise only those that the text output shows.
 	keepAll bool
+	// tellErrors makes a diagnostic of every rule that ends in an error: output without messages only counts them.
+	tellErrors bool
 	// keepChanges keeps what mutate rules made of the resources.
 	keepChanges bool
 	entries     report.Options
@@ -314,7 +316,11 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 	}
 	var entries []report.Entry
 	for i := range answers {
-		entries = append(entries, report.Entries(answers[i].Outcome, j.entries)...)
+		of := report.Entries(answers[i].Outcome, j.entries)
+		entries = append(entries, of...)
+		if j.tellErrors && !(j.keepChanges && answers[i].stage.Has(policy.StageMutate|policy.StageGenerate)) { // those are told with the changes
+			out.diags.Add(errorsOf(of, o.Pos(""))...)
+		}
 		if !j.keepChanges {
 			continue
 		}
@@ -327,7 +333,11 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 	}
 	var last []report.Entry
 	for i := range deletions {
-		last = append(last, report.Entries(deletions[i], j.entries)...)
+		of := report.Entries(deletions[i], j.entries)
+		last = append(last, of...)
+		if j.tellErrors {
+			out.diags.Add(errorsOf(of, o.Pos(""))...)
+		}
 	}
 	out.entries, out.last = j.count(&out.summary, entries), j.count(&out.summary, last)
 	return out

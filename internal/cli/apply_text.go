@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -99,4 +100,14 @@ func (o *applyOptions) printFailures(w io.Writer, entries []report.Entry) {
 		}
 		fmt.Fprintf(w, "%d - %s %s\n", n, e.Rule.Name, message)
 	}
+}
+
+// errorsOf says of each rule that ended in an error why it did.
+func errorsOf(entries []report.Entry, pos diag.Position) (out diag.List) {
+	for i := range entries {
+		if e := &entries[i]; e.Status == policy.StatusError {
+			out.Add(diag.Diagnostic{Pos: pos, Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": error in rule " + e.Rule.Name + ": " + e.Message})
+		}
+	}
+	return out
 }

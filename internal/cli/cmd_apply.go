@@ -167,6 +167,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		programs:    set.programs,
 		inputs:      inputs,
 		keepAll:     o.report || o.table || o.detailed,
+		tellErrors:  !o.report && !o.detailed,
 		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
 		entries:     report.Options{AuditWarn: o.auditWarn},
 		progress:    newProgress(cmd.ErrOrStderr(), "resources judged"),
