@@ -11,7 +11,8 @@ func addLogFlags(f *pflag.FlagSet) {
 		f.Bool(name, false, "accepted without effect")
 		_ = f.MarkHidden(name)
 	}
-	for _, name := range []string{"log_backtrace_at", "log_dir", "log_file", "log_file_max_size", "stderrthreshold", "vmodule"} {
+	// --kubeconfig is one of them: a library adds it to every command, and those that ask a cluster have their own.
+	for _, name := range []string{"kubeconfig", "log_backtrace_at", "log_dir", "log_file", "log_file_max_size", "stderrthreshold", "vmodule"} {
 		f.String(name, "", "accepted without effect")
 		_ = f.MarkHidden(name)
 	}
