@@ -17,6 +17,8 @@ const (
 	DynamicClient ClientType = "dynamic"
 	// MetadataClient follows TTL labels.
 	MetadataClient ClientType = "metadata"
+	// WorkClient carries out what policies ask for, and reads our own kinds, too: those are "kyverno", all else is "dynamic".
+	WorkClient ClientType = "work"
 )
 
 // RoundTripper counts the requests to the API server by t; it fits rest.Config.Wrap.
@@ -115,6 +117,8 @@ func clientOf(group, otherwise, accept string) string {
 		return "policyreport"
 	case group == "apiextensions.k8s.io":
 		return "apiserver"
+	case otherwise == string(WorkClient):
+		return string(DynamicClient)
 	}
 	return otherwise
 }
@@ -126,7 +130,10 @@ var kinds = map[string]string{
 	"serviceaccounts": "ServiceAccount", "leases": "Lease", "deployments": "Deployment",
 	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
 	"subjectaccessreviews": "SubjectAccessReview", "selfsubjectaccessreviews": "SelfSubjectAccessReview",
+	"selfsubjectreviews": "SelfSubjectReview", "services": "Service",
 	"validatingwebhookconfigurations": "ValidatingWebhookConfiguration", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+	"validatingadmissionpolicies": "ValidatingAdmissionPolicy", "validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding",
+	"mutatingadmissionpolicies": "MutatingAdmissionPolicy", "mutatingadmissionpolicybindings": "MutatingAdmissionPolicyBinding",
 	"customresourcedefinitions": "CustomResourceDefinition",
 	"clusterpolicies":           "ClusterPolicy", "policies": "Policy", "policyexceptions": "PolicyException",
 	"globalcontextentries": "GlobalContextEntry", "updaterequests": "UpdateRequest",

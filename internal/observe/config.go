@@ -3,6 +3,7 @@ package observe
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ func ParseConfig(data map[string]string) (Config, diag.List) {
 	}
 	for name, e := range c.Exposure {
 		diags.Add(checkExposure(name, e)...)
-		if !slices.IsSorted(e.BucketBoundaries) {
+		if checkBounds(e.BucketBoundaries) != nil {
 			e.BucketBoundaries = nil
 			c.Exposure[name] = e
 		}
@@ -110,8 +111,8 @@ func checkExposure(name string, e Exposure) diag.List {
 			diags.Warnf("data.metricsExposure", "metricsExposure: %s has no label %s", name, l)
 		}
 	}
-	if !slices.IsSorted(e.BucketBoundaries) {
-		diags.Errorf("data.metricsExposure", "metricsExposure: the bucketBoundaries of %s do not grow", name)
+	if err := checkBounds(e.BucketBoundaries); err != nil {
+		diags.Errorf("data.metricsExposure", "metricsExposure: the bucketBoundaries of %s: %v", name, err)
 	}
 	return diags
 }
@@ -123,12 +124,22 @@ func parseBuckets(text string) ([]float64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a number", strings.TrimSpace(part))
 		}
-		if n := len(out); n > 0 && out[n-1] >= v {
-			return nil, fmt.Errorf("the bounds do not grow at %v", v)
-		}
 		out = append(out, v)
 	}
-	return out, nil
+	return out, checkBounds(out)
+}
+
+// checkBounds finds bounds that would make two buckets one: a page with a bucket twice is refused as a whole.
+func checkBounds(bounds []float64) error {
+	for i, v := range bounds {
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return fmt.Errorf("%v is no bound; the last bucket has none anyway", v)
+		case i > 0 && bounds[i-1] >= v:
+			return fmt.Errorf("the bounds do not grow at %v", v)
+		}
+	}
+	return nil
 }
 
 // counts reports whether what belongs to a namespace is counted; the namespace of cluster-scoped things always is.

@@ -26,11 +26,14 @@ func TestConfigMistakes(t *testing.T) {
 		{"metricsRefreshInterval", "-1h", `"-1h" is not a duration`},
 		{"bucketBoundaries", "1, x", `"x" is not a number`},
 		{"bucketBoundaries", "1, 1", "do not grow"},
+		{"bucketBoundaries", "1, +Inf", "+Inf is no bound"},
+		{"bucketBoundaries", "NaN", "NaN is no bound"},
 		{"metricsExposure", `{`, "is not a map"},
 		{"metricsExposure", `{"kyverno_policy_results": {"disabledLabelDimensions": ["rule"]}}`, "has no label rule"},
 		{"metricsExposure", `{"kyverno_policy_results_total": {"enabled": false}}`, "the name without _total"},
 		{"metricsExposure", `{"kyverno_results": {}}`, "there is no metric kyverno_results"},
 		{"metricsExposure", `{"kyverno_http_requests_duration_seconds": {"bucketBoundaries": [2, 1]}}`, "do not grow"},
+		{"metricsExposure", `{"kyverno_http_requests_duration_seconds": {"bucketBoundaries": [1, 1]}}`, "do not grow"},
 	} {
 		_, diags := ParseConfig(map[string]string{c.key: c.value})
 		if len(diags) != 1 || !strings.Contains(diags[0].Summary, c.want) {
@@ -136,5 +139,7 @@ func TestForget(t *testing.T) {
 	}
 	contains(t, text, `kyverno_events_dropped_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`,
 		`ephor_updaterequest_backlog{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 3`,
-		`kyverno_controller_requeue_total{controller_name="webhook-controller",num_requeues="1",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`)
+		`kyverno_controller_requeue_total{controller_name="webhook-controller",num_requeues="1",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`,
+		`kyverno_controller_reconcile_total{controller_name="webhook-controller",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`,
+		`kyverno_controller_drop_total{controller_name="webhook-controller",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""} 0`)
 }

@@ -122,7 +122,7 @@ func (m *Metrics) begin() {
 		}
 	}
 	m.controllers.Range(func(name, _ any) bool {
-		m.requeue.with(name.(string), "1").add(0)
+		m.announce(name.(string))
 		return true
 	})
 }
@@ -244,12 +244,18 @@ func (m *Metrics) collectRules(set func(float64, ...string)) {
 	}
 }
 
-// Controller announces a controller, whose failures are counted from zero on.
+// Controller announces a controller, whose rounds and failures are counted from zero on.
 func (m *Metrics) Controller(name string) {
 	if m != nil {
 		m.controllers.Store(name, nil)
-		m.requeue.with(name, "1").add(0)
+		m.announce(name)
 	}
+}
+
+func (m *Metrics) announce(controller string) {
+	m.reconcile.with(controller).add(0)
+	m.requeue.with(controller, "1").add(0)
+	m.drop.with(controller).add(0)
 }
 
 // Reconciled counts a round of a controller.

@@ -1,0 +1,20 @@
+package observe
+
+import "github.com/ephor-dev/ephor/internal/policy"
+
+// Work observes a controller that carries out what was asked for.
+type Work struct{ *Metrics }
+
+// Judged counts the results of carried out work, under the cause that Kyverno's users know for it, background_scan,
+// whoever asked for it: what requests ask for was counted when they were judged.
+func (w Work) Judged(out *policy.Outcome) {
+	if w.Metrics == nil || len(out.Results) == 0 {
+		return
+	}
+	r := out.Request
+	counted := &policy.Request{Origin: policy.FromScan, Operation: r.Operation, GVK: r.GVK, Namespace: r.Namespace, DryRun: r.DryRun}
+	if counted.GVK.Group == "" && counted.GVK.Kind == "Namespace" {
+		counted.Namespace = "" // a request about a Namespace names it as its own
+	}
+	w.Metrics.Judged(&policy.Outcome{Request: counted, Results: out.Results})
+}
