@@ -17,8 +17,8 @@ type Context struct {
 }
 
 // From gives the events of the results of one request (control plane reference §7). Each policy gives its own: one for
-// every rule that failed, and one for the resource with each of its rules, unless the request was refused; where none
-// failed, one for every rule that an exception skipped; else one that says that the policy was applied. Of a refused
+// every rule that failed, and one for the resource with each of its rules (of a scan: with each that failed), unless the
+// request was refused; where none failed, one for every rule that an exception skipped; else one that says that the policy was applied. Of a refused
 // request only the violations are told (language reference §3.1). Nobody could find an object that is still without a name
 // (generateName, in a mutating review): about those nothing is told (§3.9).
 func From(req *policy.Request, results []policy.Result, c Context) []Event {
@@ -70,7 +70,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 	var skipped []*policy.Result
 	for _, r := range results {
 		switch {
-		case r.Status == policy.StatusFail || r.Status == policy.StatusError:
+		case violated(r):
 			failed = true
 		case r.Status == policy.StatusSkip && len(r.Exceptions) > 0:
 			skipped = append(skipped, r)
@@ -84,12 +84,12 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 	switch {
 	case failed:
 		for _, r := range results {
-			if r.Status == policy.StatusFail || r.Status == policy.StatusError {
+			if violated(r) {
 				out = append(out, c.violation(about, resource, r))
 			}
 		}
 		for _, r := range results {
-			if !c.Blocked {
+			if !c.Blocked && (violated(r) || c.Controller != ScanController) {
 				out = append(out, Event{
 					Regarding: resource, Reason: PolicyViolation, Action: ResourcePassed, Controller: c.Controller,
 					Note: "policy " + p.Key() + "/" + r.Rule.Name + " " + r.Status.String() + ": " + r.Message,
@@ -112,6 +112,10 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 		out = append(out, e)
 	}
 	return out
+}
+
+func violated(r *policy.Result) bool {
+	return r.Status == policy.StatusFail || r.Status == policy.StatusError
 }
 
 // violation is the event on the policy.

@@ -36,56 +36,69 @@ func TestFrom(t *testing.T) {
 		results []policy.Result
 		blocked bool
 		want    []string // reason, action, regarding, related, note
+		scan    bool
 	}{
-		{"nothing", pod, nil, false, nil},
+		{"nothing", pod, nil, false, nil, false},
 		{"a failure beside a pass", pod, []policy.Result{result(cluster, a, policy.StatusFail, "no label"), result(cluster, b, policy.StatusPass, "fine")}, false, []string{
 			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [a] fail; no label",
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/a fail: no label",
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/b pass: fine",
-		}},
+		}, false},
+		{"a scan tells of the resource what failed", pod, []policy.Result{
+			result(cluster, a, policy.StatusFail, "no label"), result(cluster, b, policy.StatusPass, "fine"), result(cluster, nameless, policy.StatusError, "?"),
+		}, false, []string{
+			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [a] fail; no label",
+			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: error; ?",
+			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/a fail: no label",
+			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/ error: ?",
+		}, true},
 		{"refused: only the policies are told", pod, []policy.Result{result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusError, "")}, true, []string{
 			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
 			"PolicyViolation|Resource Blocked|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [b] error (blocked)",
-		}},
+		}, false},
 		{"refused: what the other policies did is not told", pod, []policy.Result{
 			result(own, a, policy.StatusFail, "no"), result(cluster, a, policy.StatusPass, ""),
 			result(&policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "excepted"}, a, policy.StatusSkip, "", "team/x"),
 		}, true, []string{
 			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
-		}},
+		}, false},
 		{"two policies, each with its own", pod, []policy.Result{
 			result(cluster, a, policy.StatusPass, ""), result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusPass, ""),
 		}, false, []string{
 			"PolicyApplied|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: pass",
 			"PolicyViolation|Resource Passed|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail; no",
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy team/tags/a fail: no",
-		}},
+		}, false},
 		{"exceptions", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "", "team/x", "ops/y"), result(cluster, b, policy.StatusPass, "")}, false, []string{
 			"PolicySkipped|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|resource Pod/team/web was skipped from rule a due to policy exceptions team/x, ops/y",
 			"PolicySkipped|Resource Passed|PolicyException team/x of team/x|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
 			"PolicySkipped|Resource Passed|PolicyException ops/y of ops/y|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
-		}},
-		{"preconditions alone tell nothing", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "")}, false, nil},
+		}, false},
+		{"preconditions alone tell nothing", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "")}, false, nil, false},
 		{"a mutation", pod, []policy.Result{result(cluster, change, policy.StatusPass, ""), result(cluster, change, policy.StatusSkip, "")}, false, []string{
 			"PolicyApplied|Resource Mutated|ClusterPolicy labels u1|Pod team/web u3|Pod team/web is successfully mutated",
-		}},
+		}, false},
 		{"a Namespace lies in none", namespace, []policy.Result{result(cluster, nameless, policy.StatusFail, "no")}, false, []string{
 			"PolicyViolation|Resource Passed|ClusterPolicy labels u1|Namespace x |Namespace x: fail; no",
 			"PolicyViolation|Resource Passed|Namespace x ||policy labels/ fail: no",
-		}},
-		{"an object without a name yet", generated, []policy.Result{result(cluster, a, policy.StatusFail, "no")}, false, nil},
-		{"a mutation of an object without a name yet", generated, []policy.Result{result(cluster, change, policy.StatusPass, "")}, false, nil},
+		}, false},
+		{"an object without a name yet", generated, []policy.Result{result(cluster, a, policy.StatusFail, "no")}, false, nil, false},
+		{"a mutation of an object without a name yet", generated, []policy.Result{result(cluster, change, policy.StatusPass, "")}, false, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
+			controller := AdmissionController
+			if c.scan {
+				controller = ScanController
+			}
 			for _, e := range From(c.req, c.results, Context{
-				Controller: AdmissionController, Blocked: c.blocked, ExceptionUID: func(key string) string { return "of " + key },
+				Controller: controller, Blocked: c.blocked, ExceptionUID: func(key string) string { return "of " + key },
 			}) {
 				related := ""
 				if e.Related != (Reference{}) {
 					related = title(e.Related) + " " + e.Related.UID
 				}
-				if e.Controller != AdmissionController {
+				if e.Controller != controller {
 					t.Errorf("reported by %q", e.Controller)
 				}
 				got = append(got, fmt.Sprintf("%s|%s|%s %s|%s|%s", e.Reason, e.Action, title(e.Regarding), e.Regarding.UID, related, e.Note))
