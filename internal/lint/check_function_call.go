@@ -1,0 +1,119 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+var functionCall = &Check{
+	Name: "function-call",
+	Doc: "Functions are looked up when an expression is evaluated, so that a policy with a misspelled one is accepted, and each of its " +
+		"results is an error. The same holds for a call with the wrong number of arguments. `ephor jp function` lists the functions.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: registry
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    validate:
+      deny:
+        conditions:
+          any:
+          - key: "{{ lower(request.object.metadata.name) }}"
+            operator: Equals
+            value: default
+`,
+	policy: func(in *input) {
+		declared := map[string]*jmespath.Function{}
+		for _, f := range jmespath.Functions() {
+			declared[f.Name] = &f
+		}
+		c := calls{in: in, declared: declared, names: slices.Sorted(maps.Keys(declared))}
+		for i, r := range in.rules {
+			c.look(r, rulePath(i), true)
+		}
+	},
+}
+
+// calls looks at the function calls of a policy.
+type calls struct {
+	in       *input
+	declared map[string]*jmespath.Function
+	names    []string
+}
+
+// content are the fields below which everything is a resource, or a part of one, whose field names mean nothing to us.
+var content = []string{"pattern", "anyPattern", "patchStrategicMerge", "data", "value"}
+
+// look looks at the variables in v and below it, and where fields are those of the language at bare queries, too. CEL has
+// functions of its own.
+func (c *calls) look(v any, path string, language bool) {
+	switch v := v.(type) {
+	case string:
+		for _, x := range template.Compile(v, template.Options{}).Expressions() {
+			c.expression(x.String(), path)
+		}
+	case []any:
+		for i, e := range v {
+			c.look(e, fmt.Sprintf("%s[%d]", path, i), language)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			at := path + "." + k
+			text, isText := v[k].(string)
+			switch {
+			case language && (k == "cel" || k == "celPreconditions"):
+			case language && isText && slices.Contains(queryFields, k):
+				c.expression(filled(text), at)
+				c.look(text, at, language)
+			default:
+				c.look(v[k], at, language && !slices.Contains(content, k))
+			}
+		}
+	}
+}
+
+// expression looks at the calls of one expression. What cannot be parsed the compiler has told of.
+func (c *calls) expression(text, path string) {
+	if tree, err := jmespath.Parse(text); err == nil {
+		c.tree(tree, path)
+	}
+}
+
+func (c *calls) tree(t jmespath.Tree, path string) {
+	if t.Kind == "ASTFunctionExpression" {
+		c.call(t, path)
+	}
+	for _, child := range t.Children {
+		c.tree(child, path)
+	}
+}
+
+func (c *calls) call(t jmespath.Tree, path string) {
+	name, err := strconv.Unquote(t.Value)
+	if err != nil {
+		return
+	}
+	f, given := c.declared[name], len(t.Children)
+	switch {
+	case f == nil:
+		hint := "`ephor jp function` lists those that there are"
+		if near := strict.Nearest(name, c.names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		c.in.warn(path, hint, "there is no function %s: evaluating it is an error", name)
+	case f.Variadic && given < len(f.Args), !f.Variadic && len(f.Args) > 0 && given != len(f.Args):
+		c.in.warn(path, f.Signature(), "the function %s is called with the wrong number of arguments, %d: evaluating it is an error", name, given)
+	}
+}
