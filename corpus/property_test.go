@@ -70,12 +70,59 @@ func print(out policy.Outcome) string {
 	return b.String()
 }
 
+// An object of which only what a rule reads is there is judged like the whole.
+func TestPartialObjectsAreJudgedAlike(t *testing.T) {
+	cases, err := Load("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial := 0
+	for _, c := range cases {
+		programs, diags := c.Compile()
+		if diags.HasErrors() || strings.HasPrefix(c.Name, "limits/") {
+			continue
+		}
+		for _, p := range programs {
+			for _, r := range p.Rules {
+				alone := *p
+				alone.Rules = []*policy.Rule{r}
+				e := everything{snapshot: catalog.NewStatic([]*policy.Program{&alone})}
+				for _, text := range c.Resources {
+					req := c.Request(text, false)
+					reads := e.snapshot.Reads(req, catalog.Route{Stages: every})
+					if reads == nil {
+						continue
+					}
+					object, _ := req.Object.Value()
+					part, err := value.NewReader([]byte(value.JSON(object))).Part(reads)
+					if err != nil {
+						t.Fatal(err)
+					}
+					partial++
+					less := c.Request(text, false)
+					less.Object = part
+					want, got := e.outcome(req, c), e.outcome(less, c)
+					got.Object = want.Object
+					if print(want) != print(got) {
+						t.Errorf("%s: %s of %s reads %v:\n%s\nof the whole object:\n%s", c.Name, r.Name, p.Key(), reads, print(got), print(want))
+					}
+				}
+			}
+		}
+	}
+	if partial < 100 {
+		t.Errorf("only %d partial objects were judged", partial)
+	}
+}
+
 const every = mutating | validating | policy.StageGenerate | policy.StageMutateExisting | policy.StageDelete
 
-func (e everything) judge(req *policy.Request, c *Case) string {
-	return print(engine.Eval(context.Background(), engine.Input{
+func (e everything) judge(req *policy.Request, c *Case) string { return print(e.outcome(req, c)) }
+
+func (e everything) outcome(req *policy.Request, c *Case) policy.Outcome {
+	return engine.Eval(context.Background(), engine.Input{
 		Selections: e.snapshot.For(req, catalog.Route{Stages: every}), Request: req, Stages: every, Root: c.Root(false), Plan: true,
-	}))
+	})
 }
 
 // TestSameAgain: the same request in the same world gives the same Outcome, byte for byte, also from policies that were

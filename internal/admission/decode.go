@@ -23,15 +23,18 @@ const (
 // decodeReview reads an AdmissionReview in one pass. The object is decoded in place; the old object, which few rules
 // look at, when it is first asked for. Nothing of the result refers to body, which may be reused.
 //
-// lean leaves metadata.managedFields of the object out: nobody is going to look at them.
-func decodeReview(body []byte, lean bool) (*policy.Request, error) {
+// reads says what will be read of the object, from what the review says before it (kind, operation); nil for all of it.
+func decodeReview(body []byte, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	r := value.NewReader(body)
-	d := &decoder{r: r, lean: lean, req: &policy.Request{Origin: policy.FromAdmission}}
+	d := &decoder{r: r, reads: reads, req: &policy.Request{Origin: policy.FromAdmission}}
 	if err := r.Object(d.envelope); err != nil {
 		return nil, err
 	}
 	if err := r.End(); err != nil {
 		return nil, err
+	}
+	if d.req.Object.Partial() && d.about != aboutOf(d.req) {
+		d.req.Object = d.req.Object.Whole() // something else came behind it
 	}
 	if d.apiVersion != reviewAPIVersion || d.kind != reviewKind {
 		return nil, fmt.Errorf("expected %s %s, got %q %q", reviewAPIVersion, reviewKind, d.apiVersion, d.kind)
@@ -47,8 +50,19 @@ type decoder struct {
 	r                *value.Reader
 	req              *policy.Request
 	apiVersion, kind string
-	found, lean      bool
+	found            bool
+	reads            func(*policy.Request) *value.Fields
+	about            about // what was known when the object was read
 }
+
+// about is what decides which rules an object is for.
+type about struct {
+	kind        schema.GroupVersionKind
+	subresource string
+	operation   policy.Operation
+}
+
+func aboutOf(r *policy.Request) about { return about{r.GVK, r.Subresource, r.Operation} }
 
 func (d *decoder) envelope(key string) (err error) {
 	switch key {
@@ -158,15 +172,12 @@ func (d *decoder) document() (*value.Doc, error) {
 	if d.r.Null() {
 		return nil, nil
 	}
-	read := d.r.Any
-	if d.lean {
-		read = func() (any, error) { return d.r.AnyWithout("metadata", "managedFields") }
+	var fields *value.Fields
+	// The rules for an object that was sent to a subresource are those for its parent.
+	if d.about = aboutOf(d.req); d.reads != nil && d.about.kind.Kind != "" && d.about.operation != "" && d.about.subresource == "" {
+		fields = d.reads(d.req)
 	}
-	v, err := read()
-	if err != nil {
-		return nil, err
-	}
-	return value.Of(v), nil
+	return d.r.Part(fields)
 }
 
 func (d *decoder) user(key string) (err error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // handler answers one review. An error becomes an HTTP error, so that the webhook's failurePolicy decides.
@@ -26,8 +27,13 @@ type place struct {
 	policies *catalog.Snapshot
 }
 
-// lean reports whether no rule of the place looks at metadata.managedFields.
-func (p place) lean() bool { return p.Stages != 0 && !p.policies.NeedsManagedFields(p.Stages) }
+// reads is what the rules of the place read of the object of a request; nil when that may be anything.
+func (p place) reads(r *policy.Request) *value.Fields {
+	if p.Stages == 0 {
+		return nil
+	}
+	return p.policies.Reads(r, p.Route)
+}
 
 func (r *route) judges(op policy.Operation) bool {
 	return r.operations == nil || slices.Contains(r.operations, op)

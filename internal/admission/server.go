@@ -221,7 +221,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	at := place{row, s.snapshot()}
-	req, err := decodeReview(body, at.lean() && !s.DumpPayload)
+	reads := at.reads
+	if s.DumpPayload {
+		reads = nil
+	}
+	req, err := decodeReview(body, reads)
 	switch {
 	case errors.Is(err, errNoRequest):
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -1,12 +1,11 @@
 package catalog
 
 import (
-	"iter"
 	"maps"
-	"slices"
 
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Snapshot is an immutable set of Programs with its index.
@@ -19,8 +18,6 @@ type Snapshot struct {
 	authored   map[ID]*policy.Program
 	exceptions map[string]*policy.Exception
 	byPolicy   exceptionSet
-	// managedFields are the stages with a rule that needs metadata.managedFields.
-	managedFields policy.Stage
 }
 
 // Route says which Programs a request is to be judged by: one row of the table of URL paths.
@@ -49,22 +46,8 @@ func newSnapshot(index *match.Index, programs []*policy.Program) *Snapshot {
 		s.programs[IDOf(p)] = p
 	}
 	s.authored = maps.Clone(s.programs)
-	s.addNeeds(slices.Values(programs))
 	return s
 }
-
-func (s *Snapshot) addNeeds(programs iter.Seq[*policy.Program]) {
-	for p := range programs {
-		for _, r := range p.Rules {
-			if r.Needs.ManagedFields {
-				s.managedFields |= r.Stage
-			}
-		}
-	}
-}
-
-// NeedsManagedFields reports whether some rule of the stages may look at metadata.managedFields.
-func (s *Snapshot) NeedsManagedFields(stages policy.Stage) bool { return s.managedFields.Has(stages) }
 
 // changes are what a Catalog is told at once. Of several for one ID or key the last counts.
 type changes struct {
@@ -119,7 +102,7 @@ func (s *Snapshot) with(c changes) *Snapshot {
 	}
 	if len(removed)+len(added) == 0 {
 		if touched != nil {
-			next.index, next.programs, next.authored, next.managedFields = s.index, s.programs, s.authored, s.managedFields
+			next.index, next.programs, next.authored = s.index, s.programs, s.authored
 			return next
 		}
 		return nil
@@ -140,7 +123,6 @@ func (s *Snapshot) with(c changes) *Snapshot {
 			next.authored[id] = p
 		}
 	}
-	next.addNeeds(maps.Values(next.programs))
 	return next
 }
 
@@ -201,22 +183,33 @@ func (s *Snapshot) Get(id ID) *policy.Program { return s.programs[id] }
 // A route with StageMutate answers all rules that the object may match after it was mutated; whoever goes on with the
 // mutated object must ask again for other stages.
 func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
-	q := match.Query{Stages: route.Stages}
+	found := s.index.Query(r, route.query(r))
+	if route.Policy == "" {
+		return found
+	}
+	var own []policy.Selection
+	for _, sel := range found {
+		if sel.Program.Key() == route.Policy {
+			own = append(own, sel)
+		}
+	}
+	return own
+}
+
+// Reads says what the rules that For may return read of the object of the request, which need not be there yet; nil when
+// that may be anything.
+func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
+	return s.index.Reads(r, route.query(r))
+}
+
+// query is what the index is asked for a request on the route.
+func (route *Route) query(r *policy.Request) match.Query {
+	q := match.Query{Stages: route.Stages, SharedOnly: route.Policy == "" && r.Origin == policy.FromAdmission}
 	if route.FailurePolicy != nil {
 		q.FailurePolicy = match.OnlyFail
 		if *route.FailurePolicy == policy.Ignore {
 			q.FailurePolicy = match.OnlyIgnore
 		}
 	}
-	if route.Policy == "" {
-		q.SharedOnly = r.Origin == policy.FromAdmission
-		return s.index.Query(r, q)
-	}
-	var own []policy.Selection
-	for _, sel := range s.index.Query(r, q) {
-		if sel.Program.Key() == route.Policy {
-			own = append(own, sel)
-		}
-	}
-	return own
+	return q
 }

@@ -164,15 +164,25 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 // watched is rule, under the eyes of whoever watches.
 func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	if r.in.Watch == nil {
-		return r.rule(req, p, rule)
+		return r.foreseen(req, p, rule)
 	}
 	outer := r.ctx
 	ctx, end := r.in.Watch(outer, p, rule)
 	r.ctx = ctx
-	yield := r.rule(req, p, rule)
+	yield := r.foreseen(req, p, rule)
 	end(yield)
 	r.ctx = outer
 	return yield
+}
+
+// foreseen is rule, done again with the whole object when data made it ask for what nobody expected it to read.
+func (r *runner) foreseen(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
+	yield := r.rule(req, p, rule)
+	if !req.Object.Partial() || !req.Unforeseen() {
+		return yield
+	}
+	r.req = req.WithObject(req.Object.Whole())
+	return r.rule(r.req, p, rule)
 }
 
 // rule matches and evaluates one rule. Whatever goes wrong in it becomes a result of status error.

@@ -49,6 +49,7 @@ func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List
 
 func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions) diag.List {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
+		out.Reads = new(policy.Reads).Object()
 		return nil
 	}
 	block := map[string]any{}
@@ -65,6 +66,7 @@ func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions
 		reads.Add(t)
 	}
 	out.Needs.Merge(reads.Needs)
+	out.Reads = reads.Object()
 	out.Conditions = func(s *policy.Scope) (bool, error) {
 		verdict, err := set.Eval(s.Env, s)
 		return verdict.OK, err

@@ -166,7 +166,7 @@ func TestReads(t *testing.T) {
 		`[{name: v, variable: {value: 1, jmesPath: userInfo}}]`:                      {},
 		`[{name: v, variable: {jmesPath: a, default: "{{ request.oldObject.a }}"}}]`: {OldObject: true},
 		`[{name: v, configMap: {name: "{{ request.operation }}"}}]`:                  {Lookups: true, Operation: true},
-		`[{name: v, variable: {jmesPath: "{{ x }}"}}]`:                               {User: true, Roles: true, OldObject: true, Images: true, Operation: true, ManagedFields: true},
+		`[{name: v, variable: {jmesPath: "{{ x }}"}}]`:                               {User: true, Roles: true, OldObject: true, Images: true, Operation: true},
 		`[{name: v, apiCall: {urlPath: /x}}]`:                                        {Lookups: true},
 	} {
 		chain, _ := compileYAML(t, "", entries)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
@@ -199,11 +200,20 @@ func (x *Index) Lookup(r *policy.Request, stages policy.Stage) []policy.Selectio
 	return x.Query(r, Query{Stages: stages})
 }
 
+// Reads is what the rules that Query may return read of the object of r, which need not be there yet; nil when that may be
+// anything.
+func (x *Index) Reads(r *policy.Request, q Query) *value.Fields {
+	return x.kind(r).view(x.order, r, q).reads
+}
+
 // Query is Lookup with more conditions.
 func (x *Index) Query(r *policy.Request, q Query) []policy.Selection {
-	k := x.kinds[r.GVK.Kind]
-	if k == nil {
-		k = x.other
+	return x.kind(r).view(x.order, r, q).lookup(r)
+}
+
+func (x *Index) kind(r *policy.Request) *kindIndex {
+	if k := x.kinds[r.GVK.Kind]; k != nil {
+		return k
 	}
-	return k.view(x.order, r, q).lookup(r)
+	return x.other
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // kindIndex holds the entries for one kind, and the views made of them so far.
@@ -72,6 +73,8 @@ type view struct {
 	byLabel     map[string]map[string][]*candidate // key, value
 	filtered    []*candidate                       // restricted by wildcards or excludes: tested one by one
 	asksLabels  bool                               // a candidate is restricted by labels
+
+	reads *value.Fields // what the rules read of the object; nil: anything
 }
 
 func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *view {
@@ -95,9 +98,28 @@ func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *v
 			}
 		}
 	}
+	v.reads = readsOf(all)
 	v.base = group(order, always)
-	v.all = group(order, all)
+	v.all = group(order, all) // group takes its list apart
 	return v
+}
+
+// readsOf is what the rules, and their exceptions, read of the object of a request; nil when that may be anything.
+func readsOf(rules []ref) *value.Fields {
+	out := new(policy.Reads).Object()
+	for _, r := range rules {
+		if r.rule.Object == nil {
+			return nil
+		}
+		out.Merge(r.rule.Object)
+		for _, e := range r.rule.Exceptions {
+			if e.Reads == nil {
+				return nil
+			}
+			out.Merge(e.Reads)
+		}
+	}
+	return out
 }
 
 // wanted reports whether the entry can match a request of that kind and operation, and is asked for.

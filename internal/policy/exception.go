@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Exception exempts resources from rules. It is immutable after Compile and shared by all goroutines.
@@ -22,8 +23,9 @@ type Exception struct {
 	Match func(ctx context.Context, r *Request) (bool, error)
 	// Conditions reports whether its conditions hold, in the scope of the rule; nil when it has none.
 	Conditions func(s *Scope) (bool, error)
-	// Needs says what Match and Conditions look at.
+	// Needs says what Match and Conditions look at, Reads what of the request's object; nil: anything.
 	Needs Needs
+	Reads *value.Fields
 	// Relaxes: the exception does not exempt from podSecurity rules as a whole but only from the controls that Controls
 	// names, a value that belongs to the compiler of those rules. Other rules do not look at it.
 	Relaxes  bool

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Expressions is anything compiled that tells which variables it reads; *template.Template is one.
@@ -24,12 +25,15 @@ type Reads struct {
 	all   bool
 	// request are the fields of the variable request that are read; "*" when the request is read as a whole.
 	request []string
+	// fields are the parts that are read of the variables; late: what else is read is only known when a query is made.
+	fields value.Fields
+	late   bool
 }
 
 // Add adds what e reads.
 func (r *Reads) Add(e Expressions) {
 	r.AddNames(e.Roots()...)
-	r.Needs.ManagedFields = r.Needs.ManagedFields || e.Nested()
+	r.late = r.late || e.Nested()
 	for _, x := range e.Expressions() {
 		r.AddExpr(x)
 	}
@@ -37,10 +41,60 @@ func (r *Reads) Add(e Expressions) {
 
 // AddExpr adds what the query x reads.
 func (r *Reads) AddExpr(x *jmespath.Expr) {
+	r.addPaths(x)
+	x.Reads(&r.fields)
+}
+
+// AddLoop adds what a loop over the result of list reads: the query, and body, in which the elements go by names. A nil list
+// is a mistake that was told elsewhere.
+func (r *Reads) AddLoop(list *jmespath.Expr, body Reads, names ...string) {
+	if list != nil {
+		r.addPaths(list)
+		elements := list.Flow(&r.fields).Elements()
+		for _, name := range names {
+			elements.Take(body.fields.Remove(name)) // outside of the loop it is something else
+		}
+	}
+	r.AddReads(body)
+}
+
+func (r *Reads) addPaths(x *jmespath.Expr) {
 	r.AddNames(x.Roots()...)
 	for _, p := range x.Paths() {
 		r.addPath(p)
 	}
+}
+
+// AddObject adds what of the object of the request is read besides expressions.
+func (r *Reads) AddObject(fields *value.Fields) {
+	r.AddVariable("request").Member("object").Merge(fields)
+}
+
+// AddVariable is what is read of the variable besides expressions, to be added to.
+func (r *Reads) AddVariable(name string) *value.Fields { return r.fields.Member(name) }
+
+// Object says what is read of the object of the request; nil when that may be anything. The metadata, except for
+// managedFields, and the kind are always read.
+func (r *Reads) Object() *value.Fields {
+	if r.all || r.late || r.fields.All() {
+		return nil
+	}
+	out := &value.Fields{}
+	out.Member("apiVersion")
+	out.Member("kind")
+	out.Member("metadata").ReadAllBut("managedFields")
+	request := r.fields.Get("request")
+	if request == nil {
+		return out
+	}
+	object := request.Get("object")
+	if request.All() || object != nil && object.All() {
+		return nil
+	}
+	if object != nil {
+		out.Merge(object)
+	}
+	return out
 }
 
 // AddNames adds top-level names; "*" stands for every name and every part of the request.
@@ -48,7 +102,7 @@ func (r *Reads) AddNames(names ...string) {
 	for _, n := range names {
 		if n == "*" {
 			r.all = true
-			r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true, ManagedFields: true})
+			r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true})
 			continue
 		}
 		if !slices.Contains(r.names, n) {
@@ -61,7 +115,8 @@ func (r *Reads) AddNames(names ...string) {
 // AddReads adds all that o holds.
 func (r *Reads) AddReads(o Reads) {
 	r.Needs.Merge(o.Needs)
-	r.all = r.all || o.all
+	r.all, r.late = r.all || o.all, r.late || o.late
+	r.fields.Merge(&o.fields)
 	r.AddNames(o.names...)
 	for _, f := range o.request {
 		r.addRequest(f)
@@ -98,13 +153,10 @@ func (r *Reads) addPath(path []string) {
 	}
 	if len(path) == 1 { // the whole request
 		r.addRequest("*")
-		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true, ManagedFields: true})
+		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true})
 		return
 	}
 	r.addRequest(path[1])
-	if below := path[2:]; path[1] == "object" && (len(below) == 0 || below[0] == "metadata" && (len(below) == 1 || below[1] == "managedFields")) {
-		r.Needs.ManagedFields = true
-	}
 	switch path[1] {
 	case "userInfo":
 		r.Needs.User = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -81,6 +82,8 @@ type Request struct {
 
 	// Trace takes notes of the evaluation; nil takes none.
 	Trace *trace.Log
+
+	unforeseen atomic.Bool
 
 	roles     onceResult[Roles]
 	namespace onceResult[map[string]string]
@@ -174,6 +177,10 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
 	}
 }
+
+// Unforeseen reports whether a rule met a query that was not part of its policy but arrived inside of data. What it reads
+// may be missing from a partial object.
+func (r *Request) Unforeseen() bool { return r.unforeseen.Load() }
 
 // Roles returns the requester's roles, resolved at most once.
 func (r *Request) Roles(ctx context.Context) (Roles, error) {

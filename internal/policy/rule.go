@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Stage says in which kind of evaluation a rule takes part.
@@ -46,9 +48,6 @@ type Needs struct {
 	Lookups bool
 	// Operation: request.operation.
 	Operation bool
-	// ManagedFields: metadata.managedFields of the object, which takes about half of it. A review's object is decoded
-	// without them when no rule needs them. (Queries that arrive inside of data, from a ConfigMap, are not foreseen.)
-	ManagedFields bool
 }
 
 // Merge adds what o needs.
@@ -60,7 +59,6 @@ func (n *Needs) Merge(o Needs) {
 	n.NamespaceLabels = n.NamespaceLabels || o.NamespaceLabels
 	n.Lookups = n.Lookups || o.Lookups
 	n.Operation = n.Operation || o.Operation
-	n.ManagedFields = n.ManagedFields || o.ManagedFields
 }
 
 // Rule is one computed rule of a Program: a matcher and an evaluator.
@@ -73,6 +71,9 @@ type Rule struct {
 	Origin Origin
 	Action ActionPlan
 	Needs  Needs
+	// Object says what of the request's object Eval reads; nil: anything. A review's object is decoded without the rest.
+	// (Queries that arrive inside of data are not foreseen: Request.Unforeseen.)
+	Object *value.Fields
 	// Targets are the kind selectors of the match block, with their operations, for the index and the webhook rules.
 	Targets []Target
 	// Excludes are the filters of exclude.any (or of an exclude block with one filter) that say nothing but what a Target

@@ -142,6 +142,13 @@ func (s *Scope) known(name string) (any, bool, error) {
 	return nil, false, nil
 }
 
+// Unforeseen is called before queries are evaluated that arrived inside of data.
+func (s *Scope) Unforeseen() {
+	if s.Request != nil && s.Request.Object.Partial() {
+		s.Request.unforeseen.Store(true)
+	}
+}
+
 // Value is the whole context as one map, for `@` at the root and for functions applied to it. Every entry is loaded.
 func (s *Scope) Value() (any, error) {
 	out := map[string]any{}

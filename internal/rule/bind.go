@@ -17,19 +17,21 @@ type binder struct {
 
 func newBinder(reads *policy.Reads, depth int) binder {
 	var b binder
-	n := strconv.Itoa(depth)
-	for _, name := range []string{"element", "element" + n} {
+	for _, name := range elementNames(depth) {
 		if reads.Has(name) {
 			b.elements = append(b.elements, name)
 		}
 	}
-	for _, name := range []string{"elementIndex", "elementIndex" + n} {
+	for _, name := range []string{"elementIndex", "elementIndex" + strconv.Itoa(depth)} {
 		if reads.Has(name) {
 			b.indexes = append(b.indexes, name)
 		}
 	}
 	return b
 }
+
+// elementNames are the names of an element within depth loops.
+func elementNames(depth int) []string { return []string{"element", "element" + strconv.Itoa(depth)} }
 
 func (b *binder) apply(s *policy.Scope, element any, index int) *policy.Scope {
 	for _, name := range b.elements {

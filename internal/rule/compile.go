@@ -77,7 +77,9 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	}
 	out.Needs = c.reads.Needs
 	out.Needs.Merge(matcher.Needs())
-	out.Needs.ManagedFields = out.Needs.ManagedFields || !kind.lean || len(r.ImageExtractors) > 0
+	if kind.lean && !out.Needs.Images && len(r.ImageExtractors) == 0 {
+		out.Object = c.reads.Object()
+	}
 	for _, o := range in.Action.Overrides {
 		out.Needs.NamespaceLabels = out.Needs.NamespaceLabels || o.Selector != nil
 	}
@@ -98,6 +100,7 @@ type compiler struct {
 	quotable *kyvernov1.Validation
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
+	looping  bool    // what is compiled is the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can leave controls out
 	outputs  []policy.Output
 	// bind is set by a kind that defines variables for the whole rule.

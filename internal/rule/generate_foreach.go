@@ -21,7 +21,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 	l.bind = newBinder(&c.reads, 0)
 	inner := c.reads
 	c.reads = outer
-	c.reads.AddReads(inner)
+	c.reads.AddLoop(l.list, inner, elementNames(0)...)
 	if l.list == nil || one == nil {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 	l.bind = newBinder(&c.reads, depth)
 	inner := c.reads
 	c.reads = outer
-	c.reads.AddReads(inner)
+	c.reads.AddLoop(l.list, inner, elementNames(depth)...)
 	return l
 }
 

@@ -24,7 +24,7 @@ type Kind struct {
 	skipOnDelete bool
 	// allowExisting: violations of the old object may be tolerated (§3.6).
 	allowExisting bool
-	// lean: apart from what its patterns and expressions read, the handler does not look at metadata.managedFields.
+	// lean: the compiler is told all that the rule reads of the object (policy.Rule.Object).
 	lean bool
 }
 

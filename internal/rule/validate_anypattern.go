@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"slices"
 	"strconv"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -38,7 +37,9 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 		c.reads.Add(t)
 	}
 	list, _ := v.([]any)
-	c.reads.Needs.ManagedFields = c.reads.Needs.ManagedFields || slices.ContainsFunc(list, pattern.ReadsManagedFields)
+	for _, alternative := range list {
+		c.matches(alternative)
+	}
 	passes := make([]policy.Yield, len(list))
 	for i := range passes {
 		passes[i] = policy.Yield{Status: policy.StatusPass,

@@ -77,8 +77,8 @@ func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, 
 	l.list = c.list(f.List, path+".list")
 
 	// What the entry reads decides which of its variables have to be bound for each element.
-	outer := c.reads
-	c.reads = policy.Reads{}
+	outer, looping := c.reads, c.looping
+	c.reads, c.looping = policy.Reads{}, true
 	l.context = c.context(f.Context, path+".context")
 	if f.AnyAllConditions != nil {
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
@@ -90,8 +90,8 @@ func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, 
 	}
 	l.bind = newBinder(&c.reads, depth)
 	inner := c.reads
-	c.reads = outer
-	c.reads.AddReads(inner)
+	c.reads, c.looping = outer, looping
+	c.reads.AddLoop(l.list, inner, elementNames(depth)...)
 	return l
 }
 
@@ -106,7 +106,6 @@ func (c *compiler) list(text, path string) *jmespath.Expr {
 		c.diags.Hint("list is a bare JMESPath expression, without {{ }}")
 		return nil
 	}
-	c.reads.AddExpr(query)
 	return query
 }
 

@@ -6,6 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/pattern"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 var validatePattern = &Kind{
@@ -48,7 +49,7 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 	}
 	p, diags := pattern.Compile(v, path)
 	c.diags.Add(diags...)
-	c.reads.Needs.ManagedFields = c.reads.Needs.ManagedFields || pattern.ReadsManagedFields(v)
+	c.matches(v)
 	for _, t := range p.Templates() {
 		c.reads.Add(t)
 	}
@@ -66,6 +67,16 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 			return policy.Yield{Status: policy.StatusSkip, Message: v.Message}
 		}
 		return patternFailure(s, &msg, name, v)
+	}
+}
+
+// matches notes what the raw pattern v looks at: the resource, or the element of the loop around it.
+func (c *compiler) matches(v any) {
+	var fields value.Fields
+	pattern.Reads(v, &fields)
+	c.reads.AddObject(&fields)
+	if c.looping {
+		c.reads.AddVariable("element").Merge(&fields)
 	}
 }
 

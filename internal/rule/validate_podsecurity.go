@@ -7,6 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/pss"
 	"github.com/ephor-dev/ephor/internal/trace"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 var validatePodSecurity = &Kind{
@@ -52,6 +53,10 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 		}
 		return judge.run(s, lists)
 	}
+	var object value.Fields
+	object.Member("spec").ReadAll()
+	object.Member("status").ReadAll() // it has to conform to its type
+	c.reads.AddObject(&object)
 	own := []pss.Exclusions{excluded}
 	return func(s *policy.Scope) policy.Yield { return judge.run(s, own) }
 }

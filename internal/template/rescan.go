@@ -14,6 +14,12 @@ const (
 
 var errNoEnd = errors.New("variables inside of substituted text do not come to an end")
 
+// foresight is a root that holds no more than what the policy's own queries read.
+type foresight interface {
+	// Unforeseen is called before other queries are evaluated.
+	Unforeseen()
+}
+
 // rescan expands the variables that a text holds after substitution: the outer ones of nested variables, and those that
 // arrived inside of values. A text that became exactly one variable gives its typed value.
 func rescan(r run, s string, frozen []span, at place) (any, error) {
@@ -24,6 +30,9 @@ func rescan(r run, s string, frozen []span, at place) (any, error) {
 		tokens := scan(s, frozen)
 		if len(tokens) == 0 {
 			return unescape(s, frozen), nil
+		}
+		if root, ok := r.root.(foresight); ok {
+			root.Unforeseen()
 		}
 		if len(tokens) == 1 && tokens[0].span == (span{0, len(s)}) {
 			v, err := lateVariable(r, tokens[0], at)

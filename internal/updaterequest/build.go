@@ -184,7 +184,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 			out.UserInfo.Extra[k] = v
 		}
 	}
-	object, err := content(req.Object)
+	object, err := content(req.Object.Whole())
 	if err != nil {
 		return nil, fmt.Errorf("read the object: %w", err)
 	}

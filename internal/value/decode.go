@@ -61,7 +61,7 @@ var scratches = sync.Pool{New: func() any {
 // A scratch that has held a huge document is not kept.
 const maxScratch = 1 << 14
 
-func (r *Reader) value(sc *scratch, depth int) (any, error) {
+func (r *Reader) value(sc *scratch, depth int, f *Fields) (any, error) {
 	c, ok := r.peek()
 	if !ok {
 		return nil, r.unexpectedEnd()
@@ -74,9 +74,9 @@ func (r *Reader) value(sc *scratch, depth int) (any, error) {
 		}
 		return s, nil
 	case c == '{':
-		return r.object(sc, depth+1)
+		return r.object(sc, depth+1, f)
 	case c == '[':
-		return r.list(sc, depth+1)
+		return r.list(sc, depth+1, f)
 	case c == '-' || '0' <= c && c <= '9':
 		return r.number()
 	case c == 't':
@@ -89,7 +89,7 @@ func (r *Reader) value(sc *scratch, depth int) (any, error) {
 	return nil, r.invalid(r.i, "looking for beginning of value")
 }
 
-func (r *Reader) object(sc *scratch, depth int) (any, error) {
+func (r *Reader) object(sc *scratch, depth int, f *Fields) (any, error) {
 	if depth > MaxDepth {
 		return nil, ErrTooDeep
 	}
@@ -103,12 +103,16 @@ func (r *Reader) object(sc *scratch, depth int) (any, error) {
 		if done {
 			break
 		}
-		v, omitted, err := r.member(sc, key, depth)
+		below, omitted := f.member(key)
+		if omitted {
+			if err := r.skip(depth); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		v, err := r.value(sc, depth, below)
 		if err != nil {
 			return nil, err
-		}
-		if omitted {
-			continue
 		}
 		sc.keys = append(sc.keys, key)
 		if err := r.push(sc, v); err != nil {
@@ -124,26 +128,12 @@ func (r *Reader) object(sc *scratch, depth int) (any, error) {
 	return m, nil
 }
 
-// member reads the value of a member, unless it is to be left out.
-func (r *Reader) member(sc *scratch, key string, depth int) (v any, omitted bool, err error) {
-	o := r.omit
-	switch {
-	case o == nil || depth > o.depth+1:
-	case depth == o.depth:
-		o.inside = key == o.parent
-	case o.inside && key == o.key:
-		return nil, true, r.skip(depth)
-	}
-	v, err = r.value(sc, depth)
-	return v, false, err
-}
-
-func (r *Reader) list(sc *scratch, depth int) (any, error) {
+func (r *Reader) list(sc *scratch, depth int, f *Fields) (any, error) {
 	if depth > MaxDepth {
 		return nil, ErrTooDeep
 	}
 	r.i++ // the bracket
-	v0 := len(sc.values)
+	v0, below := len(sc.values), f.item()
 	for first := true; ; first = false {
 		done, err := r.item(first)
 		if err != nil {
@@ -152,7 +142,7 @@ func (r *Reader) list(sc *scratch, depth int) (any, error) {
 		if done {
 			break
 		}
-		v, err := r.value(sc, depth)
+		v, err := r.value(sc, depth, below)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ type Doc struct {
 	raw  []byte
 	v    any
 	err  error
+	text string // of a partial document: the whole of it
 }
 
 // Of wraps a decoded value.
@@ -20,6 +21,17 @@ func Of(v any) *Doc { return &Doc{v: v} }
 // FromJSON wraps the text of a JSON document, which is decoded with DecodeJSON when it is first asked for. An empty text
 // or null gives the value nil. The text must not be changed afterwards.
 func FromJSON(raw []byte) *Doc { return &Doc{raw: raw} }
+
+// Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole has them.
+func (d *Doc) Partial() bool { return d != nil && d.text != "" }
+
+// Whole is the document with all of its parts: d itself unless it is partial.
+func (d *Doc) Whole() *Doc {
+	if !d.Partial() {
+		return d
+	}
+	return FromJSON([]byte(d.text))
+}
 
 // Value returns the decoded document; nil for the nil Doc. The error is that of DecodeJSON, the same at every call.
 func (d *Doc) Value() (any, error) {

@@ -22,7 +22,6 @@ type Reader struct {
 	depth  int
 	items  int
 	floats bool
-	omit   *omission
 }
 
 // NewReader returns a Reader of b, which must not change while values of it are in use. Numbers are read as by DecodeJSON.
@@ -98,25 +97,27 @@ func (r *Reader) open(bracket byte, what string) (bool, error) {
 	return true, nil
 }
 
-// omission is a member that is not decoded: key of the object that is the member parent of the value read.
-type omission struct {
-	parent, key string
-	depth       int  // of the members of the value read
-	inside      bool // the parent is being read
-}
-
-// AnyWithout is Any, but leaves out one member two levels down, whose syntax is checked all the same:
-// AnyWithout("metadata", "managedFields") does not decode what takes half of a Kubernetes object and is hardly ever read.
-func (r *Reader) AnyWithout(parent, key string) (any, error) {
-	r.omit = &omission{parent: parent, key: key, depth: r.depth + 1}
-	defer func() { r.omit = nil }()
-	return r.Any()
+// Part decodes the next value as a document of which only fields are read; nil for all of it.
+func (r *Reader) Part(fields *Fields) (*Doc, error) {
+	start := r.i
+	v, err := r.AnyOf(fields)
+	if err != nil {
+		return nil, err
+	}
+	if fields == nil {
+		return Of(v), nil
+	}
+	return &Doc{v: v, text: r.s[start:r.i]}, nil
 }
 
 // Any decodes the next value.
-func (r *Reader) Any() (any, error) {
+func (r *Reader) Any() (any, error) { return r.AnyOf(nil) }
+
+// AnyOf is Any for a value of which only fields are read; nil for all of it. Members that nobody reads are not in the
+// result, as if they were not there; their syntax is checked all the same. Lists keep their length.
+func (r *Reader) AnyOf(fields *Fields) (any, error) {
 	sc := scratches.Get().(*scratch)
-	v, err := r.value(sc, r.depth)
+	v, err := r.value(sc, r.depth, fields)
 	if cap(sc.values) <= maxScratch && cap(sc.keys) <= maxScratch {
 		// Cleared to its capacity: what was decoded must not be kept alive by the pool.
 		clear(sc.keys[:cap(sc.keys)])

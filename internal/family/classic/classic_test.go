@@ -109,7 +109,7 @@ func describe(p *policy.Program) string {
 		for _, o := range r.Action.Overrides {
 			fmt.Fprintf(&b, ", %s in %v (selector %t)", o.Action, o.Namespaces, o.Selector != nil)
 		}
-		fmt.Fprintf(&b, "; existing %t, delete %t\n  %+v\n", r.AllowExisting, !r.SkipOnDelete, r.Needs)
+		fmt.Fprintf(&b, "; existing %t, delete %t\n  %+v\n  reads %v\n", r.AllowExisting, !r.SkipOnDelete, r.Needs, r.Object)
 		if r.Generation != nil {
 			fmt.Fprintf(&b, "  %+v\n", *r.Generation)
 		}
