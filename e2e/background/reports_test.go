@@ -73,19 +73,31 @@ func TestReportsAndMetrics(t *testing.T) {
 	reported("reported-later/make pass /v1, Kind=ConfigMap Name=later Namespace=reported")
 	drained(t)
 
-	if page := suite.Metrics(t, taker.MetricsAddr); !strings.Contains(page, `kyverno_controller_reconcile_total{controller_name="aggregate-report-controller"`) {
-		t.Error("no metric tells of the results that were taken into reports")
-	}
-	page := suite.Metrics(t, r.MetricsAddr)
-	for _, want := range [][]string{
-		{"kyverno_policy_results_total", `rule_name="make"`, `rule_type="generate"`, `rule_result="pass"`, `resource_request_operation="create"`},
+	shows(t, suite.Metrics(t, taker.MetricsAddr), [][]string{
+		{"kyverno_controller_reconcile_total", `controller_name="aggregate-report-controller"`},
+		{"kyverno_controller_reconcile_total", `controller_name="resource-report-controller"`},
+		{"kyverno_controller_reconcile_total", `controller_name="background-scan-controller"`},
+		{"kyverno_controller_reconcile_total", `controller_name="exceptions-controller"`},
+	})
+	shows(t, suite.Metrics(t, r.MetricsAddr), [][]string{
+		{"kyverno_policy_results_total", `rule_name="make"`, `rule_type="generate"`, `rule_result="pass"`, `resource_request_operation="create"`, `rule_execution_cause="background_scan"`},
 		{"kyverno_policy_results_total", `rule_name="change"`, `rule_type="mutate"`, `rule_result="pass"`},
 		{"kyverno_policy_execution_duration_seconds_count", `rule_name="make"`},
 		{"kyverno_controller_reconcile_total", `controller_name="background-controller"`},
 		{"kyverno_controller_reconcile_total", `controller_name="config-controller"`},
 		{"kyverno_controller_requeue_total", `controller_name="background-controller"`, `num_requeues="1"`},
+		{"kyverno_controller_reconcile_total", `controller_name="kyverno-events"`},
+		{"kyverno_controller_reconcile_total", `controller_name="policy-controller"`},
 		{"kyverno_policy_rule_info_total", `rule_name="make"`, `rule_type="generate"`},
-	} {
+		{"kyverno_client_queries_total", `client_type="dynamic"`, `operation="create"`, `resource_kind="configmaps"`},
+		{"kyverno_client_queries_total", `client_type="kyverno"`, `operation="delete"`, `resource_kind="UpdateRequest"`},
+	})
+}
+
+// shows holds a page of metrics against what some line each has to hold.
+func shows(t *testing.T, page string, wants [][]string) {
+	t.Helper()
+	for _, want := range wants {
 		found := false
 		for line := range strings.Lines(page) {
 			all := true

@@ -85,7 +85,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	observing.observePolicies(p.policies)
 	observing.observeCertificates(&p.certs.keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
-	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics.EventDropped, log); err != nil {
+	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics, log); err != nil {
 		return nil, err
 	}
 	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.metrics, log); err != nil {
@@ -123,7 +123,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	if err != nil {
 		return nil, err
 	}
-	if p.globals, err = newGlobals(ctx, b.cfg, f.globals, api, services, p.events, p.log); err != nil {
+	if p.globals, err = newGlobals(ctx, b.policyConfig, f.globals, api, services, p.events, p.log); err != nil {
 		return nil, err
 	}
 	return admission.New(admission.Options{

@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
@@ -46,6 +47,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	if err != nil {
 		return err
 	}
+	b.observing.observePolicies(v.policies)
 	c := &background{evaluator: v, flags: f, changed: newTrigger()}
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
@@ -79,7 +81,7 @@ func (c *background) build(ctx context.Context) error {
 	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
 		Client: writer, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
-		Events: c.events, Observer: observing.metrics, Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Events: c.events, Observer: observe.Work{Metrics: observing.metrics}, Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &updaterequest.Follower{
 		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,

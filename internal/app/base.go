@@ -61,8 +61,8 @@ type base struct {
 	observing *observing
 	// cfg tells how to reach the API server; policyConfig, too, for what policies ask.
 	cfg, policyConfig *rest.Config
-	// metadataConfig, too, for what is followed as metadata.
-	metadataConfig *rest.Config
+	// metadataConfig, too, for what is followed as metadata, and workConfig for what is judged and carried out.
+	metadataConfig, workConfig *rest.Config
 }
 
 // run runs a process until it is told to stop. name is the process's, such as admission.
@@ -103,5 +103,6 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	b.policyConfig = b.observing.wrap(cfg, observe.DynamicClient)
 	b.cfg = b.observing.wrap(cfg, observe.KubeClient)
 	b.metadataConfig = b.observing.wrap(cfg, observe.MetadataClient)
+	b.workConfig = b.observing.wrap(cfg, observe.WorkClient)
 	return b, nil
 }

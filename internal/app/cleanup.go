@@ -74,7 +74,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, observing: b.observing}
 	c.optional = optional{cache: m.GetCache(), log: b.log}
 	c.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.CleanupController, m, b.log)
-	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics.EventDropped, b.log); err != nil {
+	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics, b.log); err != nil {
 		return err
 	}
 	c.certs.events = c.events
@@ -105,7 +105,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 		watched{namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
 	)
 	if err := c.optional.watch(ctx, []watched{
-		{policyObject(globalEntryGVK), c.globals.handler()},
+		{policyObject(globalEntryGVK), c.observing.taken(globalsName, c.globals.handler())},
 		{policyObject(cleanupPolicyGVK), c.policyHandler()}, {policyObject(clusterCleanupPolicyGVK), c.policyHandler()},
 	}); err != nil {
 		return err

@@ -52,7 +52,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	if c.globals, err = newGlobals(ctx, b.cfg, f.globals, api, services, c.events, c.log); err != nil {
+	if c.globals, err = newGlobals(ctx, b.policyConfig, f.globals, api, services, c.events, c.log); err != nil {
 		return err
 	}
 	c.discovery = webhookconf.NewDiscovery(resources, time.Now)

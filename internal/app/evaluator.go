@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,8 +68,10 @@ type evaluator struct {
 	discovery *webhookconf.Discovery
 	cluster   *cluster
 	events    *event.Queue
-	optional  optional
-	filled    atomic.Bool
+	// connections are those of what judges and carries out.
+	connections *http.Client
+	optional    optional
+	filled      atomic.Bool
 }
 
 // newEvaluator makes what does not need the cache; nothing runs yet.
@@ -85,11 +89,13 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, besides cached) (*evaluator
 		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		optional: optional{cache: m.GetCache(), log: b.log},
 	}
-	if v.events, err = newEvents(b.cfg, f.events, v.settings, b.observing.metrics.EventDropped, b.log); err != nil {
+	if v.events, err = newEvents(b.cfg, f.events, v.settings, b.observing.metrics, b.log); err != nil {
 		return nil, err
 	}
 	v.policies = newPolicies(v.catalog, false, b.log)
-	b.observing.observePolicies(v.policies)
+	if v.connections, err = rest.HTTPClientFor(b.workConfig); err != nil {
+		return nil, err
+	}
 	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
 	if err != nil {
 		return nil, err
@@ -115,7 +121,7 @@ func (v *evaluator) world(ctx context.Context) (world.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.globals, err = newGlobals(ctx, v.base.cfg, f.globals, api, services, v.events, v.log); err != nil {
+	if v.globals, err = newGlobals(ctx, v.base.policyConfig, f.globals, api, services, v.events, v.log); err != nil {
 		return nil, err
 	}
 	return v.base.observing.tracer.World(&live.Root{
@@ -124,10 +130,10 @@ func (v *evaluator) world(ctx context.Context) (world.Root, error) {
 	}), nil
 }
 
-// client writes with the manager's connections.
+// client reads and writes what policies are about, and reports.
 func (v *evaluator) client() (client.Client, error) {
 	m := v.manager
-	return client.New(v.base.cfg, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
+	return client.New(v.base.workConfig, client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: v.connections})
 }
 
 // conf are the settings that rules see.
@@ -144,7 +150,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 		{&corev1.ConfigMap{}, config}, {namespaceObject(), namespaces},
 		{policyObject(clusterPolicyGVK), v.policies.handler()}, {policyObject(policyGVK), v.policies.handler()},
 	}, more...)
-	if err := v.optional.watch(ctx, besides(v.globals, v.flags.exceptions, v.catalog, v.log)); err != nil {
+	if err := v.optional.watch(ctx, besides(v.globals, v.flags.exceptions, v.catalog, v.base.observing)); err != nil {
 		return err
 	}
 	if err := watchAll(ctx, v.manager.GetCache(), all); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -38,7 +39,7 @@ func (f *eventFlags) register(fs *pflag.FlagSet) {
 
 // newEvents returns the queue of events. It writes through a client of its own, so that events never make other
 // requests wait.
-func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, dropped func(), log *slog.Logger) (*event.Queue, error) {
+func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, m *observe.Metrics, log *slog.Logger) (*event.Queue, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = f.qps, f.burst
 	if f.qps <= 0 {
@@ -52,9 +53,10 @@ func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, dropped func()
 	if err != nil || host == "" {
 		host = "unknown"
 	}
+	m.Controller(event.QueueName)
 	return event.New(event.Options{
 		Writer: eventWriter{client}, Instance: host, Capacity: f.capacity, Omit: f.omit,
-		Settings: s.Load, Dropped: dropped, Log: log, Now: time.Now,
+		Settings: s.Load, Observer: m, Log: log, Now: time.Now,
 	}), nil
 }
 

@@ -112,6 +112,9 @@ func startObserving(ctx context.Context, f *observeFlags, cfg *rest.Config, e en
 		return o, nil
 	}
 	o.metrics = observe.NewMetrics(observe.Options{Version: e.version, Namespace: e.namespace, MaxSeries: f.maxSeries})
+	for _, name := range []string{configName, metricsConfigName} {
+		o.metrics.Controller(name)
+	}
 	first, err := core.ConfigMaps(e.namespace).Get(ctx, e.metricsConfig, metav1.GetOptions{})
 	switch {
 	case err == nil:
@@ -192,37 +195,6 @@ func (o *observing) server() observe.Server {
 	return observe.Server{Metrics: o.metrics, Tracer: o.tracer}
 }
 
-// controllerNames are Kyverno's names of our tasks, for metrics; others have none there.
-var controllerNames = map[string]string{
-	"webhooks": "webhook-controller", "certificates": "certmanager-controller", "cleanup-webhooks": "policy-webhook-controller",
-}
-
-// counted is the task with its rounds counted.
-func (o *observing) counted(t task) task {
-	name := t.name
-	if known := controllerNames[name]; known != "" {
-		name = known
-	}
-	o.metrics.Controller(name)
-	once, failures := t.once, 0
-	t.once = func(ctx context.Context) (next time.Duration, err error) {
-		done := false
-		defer func() {
-			o.metrics.Reconciled(name)
-			if done && err == nil {
-				failures = 0
-				return
-			}
-			failures++
-			o.metrics.Requeued(name, failures)
-		}()
-		next, err = once(ctx)
-		done = true // else it panicked, which the loop takes for an error
-		return next, err
-	}
-	return t
-}
-
 // collectorAt is a collector, with the CA that a Secret of the process's namespace holds.
 func (o *observing) collectorAt(ctx context.Context, host string, port int, secret string) (observe.Collector, error) {
 	c := observe.Collector{Address: net.JoinHostPort(host, strconv.Itoa(port))}
@@ -269,11 +241,11 @@ func (o *observing) configure(obj any) {
 		o.log.Warn("the metrics ConfigMap has a mistake", "configMap", o.env.metricsConfig, "path", d.Path, "mistake", d.Summary)
 	}
 	o.metrics.Configure(c)
-	o.metrics.Reconciled("metrics-config-controller")
+	o.metrics.Reconciled(metricsConfigName)
 }
 
 // configured counts that the main ConfigMap was taken over.
-func (o *observing) configured() { o.metrics.Reconciled("config-controller") }
+func (o *observing) configured() { o.metrics.Reconciled(configName) }
 
 // observePolicies lets the metrics see the policies in force: those of the first controller, when a process holds several
 // that follow the same ones.

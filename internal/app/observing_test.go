@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/observe"
 )
@@ -41,7 +42,7 @@ func TestObserveFlags(t *testing.T) {
 }
 
 // Rounds are counted under Kyverno's names of the controllers, those that fail with how many failed in a row; a panic
-// is a failure.
+// is a failure. What is taken in as it comes is counted, too.
 func TestCounted(t *testing.T) {
 	o := &observing{metrics: observe.NewMetrics(observe.Options{})}
 	rounds := []func() error{
@@ -55,6 +56,18 @@ func TestCounted(t *testing.T) {
 	for range 5 {
 		_, _ = counted.round(t.Context())
 	}
+	news := ""
+	taken := o.taken(exceptionsName, toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { news += "add " + obj.(string) },
+		UpdateFunc: func(old, obj any) { news += " update " + old.(string) + obj.(string) },
+		DeleteFunc: func(obj any) { news += " delete " + obj.(string) },
+	})
+	taken.OnAdd("a", false)
+	taken.OnUpdate("a", "b")
+	taken.OnDelete("b")
+	if news != "add a update ab delete b" {
+		t.Error(news)
+	}
 	w := httptest.NewRecorder()
 	o.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	const scope = `otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""`
@@ -62,6 +75,9 @@ func TestCounted(t *testing.T) {
 		`kyverno_controller_reconcile_total{controller_name="webhook-controller",` + scope + `} 5`,
 		`kyverno_controller_requeue_total{controller_name="webhook-controller",num_requeues="1",` + scope + `} 2`,
 		`kyverno_controller_requeue_total{controller_name="webhook-controller",num_requeues="2",` + scope + `} 1`,
+		`kyverno_controller_reconcile_total{controller_name="exception-webhook-controller",` + scope + `} 5`,
+		`kyverno_controller_requeue_total{controller_name="global-context-webhook-controller",num_requeues="1",` + scope + `} 2`,
+		`kyverno_controller_reconcile_total{controller_name="exceptions-controller",` + scope + `} 3`,
 	} {
 		if !strings.Contains(w.Body.String(), want+"\n") {
 			t.Errorf("there is no %s", want)

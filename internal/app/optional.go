@@ -43,11 +43,11 @@ func (o *optional) watch(ctx context.Context, all []watched) error {
 }
 
 // besides are the kinds that policies lean on: GlobalContextEntries, and exceptions where they count.
-func besides(g *globals, f exceptionFlags, c *catalog.Catalog, log *slog.Logger) []watched {
-	all := []watched{{policyObject(globalEntryGVK), g.handler()}}
+func besides(g *globals, f exceptionFlags, c *catalog.Catalog, o *observing) []watched {
+	all := []watched{{policyObject(globalEntryGVK), o.taken(globalsName, g.handler())}}
 	if f.on() {
-		follow := &exceptions{flags: f, catalog: c, log: log}
-		all = append(all, watched{policyObject(exceptionGVK), follow.handler()})
+		follow := &exceptions{flags: f, catalog: c, log: o.log}
+		all = append(all, watched{policyObject(exceptionGVK), o.taken(exceptionsName, follow.handler())})
 	}
 	return all
 }

@@ -77,6 +77,7 @@ func (p *process) watch(ctx context.Context) error {
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
 		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policies.changed.fire() },
 	}
+	taken := p.observing.taken(policiesName, p.policies.handler())
 	drift := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.policies.changed.fire() },
 		UpdateFunc: func(any, any) { p.policies.changed.fire() },
@@ -85,10 +86,10 @@ func (p *process) watch(ctx context.Context) error {
 	all := []watched{
 		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
 		{ownerObject(), drift},
-		{policyObject(clusterPolicyGVK), p.policies.handler()}, {policyObject(policyGVK), p.policies.handler()},
+		{policyObject(clusterPolicyGVK), taken}, {policyObject(policyGVK), taken},
 		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
 	}
-	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.log)); err != nil {
+	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.observing)); err != nil {
 		return err
 	}
 	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {
@@ -199,7 +200,7 @@ func (p *process) leaderTasks() []task {
 	tasks := []task{
 		{name: "webhooks", wake: p.policies.changed, once: follow.once},
 		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
-		{name: "global-context", wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
+		{name: globalsName, wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
 	}
 	native := &admissionPolicies{
 		on: f.generateNative, policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,

@@ -79,7 +79,7 @@ func (c *reporting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := dynamic.NewForConfigAndClient(dynamic.ConfigFor(cfg), connections)
+	objects, err := dynamic.NewForConfigAndClient(dynamic.ConfigFor(c.base.workConfig), c.connections)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (c *reporting) build(ctx context.Context) error {
 	o := scan.Options{
 		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Judged: observing.metrics.Judged, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
+		Judged: observing.metrics.Judged, Observer: observing.metrics, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -120,6 +120,9 @@ func (c *reporting) build(ctx context.Context) error {
 	}
 	c.scanner = scan.New(o)
 	observing.metrics.Unlistable(c.scanner.Unlistable)
+	for _, name := range []string{scan.Name, scan.KindsName, reports.ConsumerName} {
+		observing.metrics.Controller(name)
+	}
 	c.everywhere = append(c.everywhere, c.shared()...)
 	return nil
 }

@@ -24,7 +24,7 @@ func (c *reporting) shared() []task {
 	}
 	return []task{
 		endless("ring", c.ring.Run),
-		{name: "background-scan-controller", wake: newTrigger(), once: c.reportAll},
+		{name: scan.Name, wake: newTrigger(), once: c.reportAll},
 	}
 }
 

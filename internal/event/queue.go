@@ -38,10 +38,10 @@ type Options struct {
 	Omit []string
 	// Settings say which successes are written.
 	Settings func() *settings.Settings
-	// Dropped is told of each event that could not be kept or written; nil when nobody counts.
-	Dropped func()
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Observer counts; nil for nobody.
+	Observer Observer
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 const (
@@ -91,6 +91,9 @@ type pending struct {
 
 // New returns a Queue; events are kept until Run writes them.
 func New(o Options) *Queue {
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
 	return &Queue{
 		Options: o, queue: make(chan identity, max(o.Capacity, 0)),
 		waiting: map[identity]*pending{}, recent: map[identity]*written{},
@@ -128,7 +131,7 @@ func (q *Queue) record(e Event, n int32) {
 	case q.queue <- id:
 		q.waiting[id] = &pending{event: e, count: n, last: now}
 	default:
-		q.drop()
+		q.Observer.EventDropped()
 	}
 }
 
@@ -147,12 +150,6 @@ func (q *Queue) wanted(e *Event) bool {
 // Wants reports whether events with the reason and action would be written: whether it is worth making them.
 func (q *Queue) Wants(reason, action string) bool {
 	return q.wanted(&Event{Reason: reason, Action: action})
-}
-
-func (q *Queue) drop() {
-	if q.Dropped != nil {
-		q.Dropped()
-	}
 }
 
 // Run writes events until ctx is done, then what still waits, for a few seconds.
@@ -204,7 +201,7 @@ func (q *Queue) write(ctx context.Context, id identity) {
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			return // the namespace is gone, and with it whoever would read of it
 		}
-		q.drop()
+		q.giveUp()
 		q.Log.Warn("an event was not written", "reason", first.event.Reason, "kind", first.event.Regarding.Kind, "name", first.event.Regarding.Name, "error", err)
 	}
 }
@@ -260,7 +257,7 @@ func (q *Queue) repeat(ctx context.Context) {
 			q.record(*u.w.again, u.w.count-u.w.told) // somebody deleted it: what happened since is told anew
 			continue
 		}
-		q.drop()
+		q.giveUp()
 	}
 }
 
@@ -268,6 +265,7 @@ func (q *Queue) repeat(ctx context.Context) {
 func (q *Queue) try(ctx context.Context, f func() error) (err error) {
 	for n := range attempts {
 		if n > 0 {
+			q.Observer.Requeued(QueueName, n)
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -275,6 +273,7 @@ func (q *Queue) try(ctx context.Context, f func() error) (err error) {
 			}
 		}
 		err = f()
+		q.Observer.Reconciled(QueueName)
 		if err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 			return err
 		}

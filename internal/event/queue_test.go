@@ -68,14 +68,30 @@ func (l *log) text() string {
 	return strings.Join(l.lines, "\n")
 }
 
+// counts are what an Observer was told.
+type counts struct {
+	mu                           sync.Mutex
+	lost, rounds, again, givenUp int
+}
+
+func (c *counts) add(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+func (c *counts) EventDropped()        { c.add(&c.lost) }
+func (c *counts) Reconciled(string)    { c.add(&c.rounds) }
+func (c *counts) Requeued(string, int) { c.add(&c.again) }
+func (c *counts) Dropped(string)       { c.add(&c.givenUp) }
+
 // start runs a queue in a bubble of its own time.
-func start(t *testing.T, l *log, change func(*Options)) (q *Queue, dropped *int, stop func()) {
+func start(t *testing.T, l *log, change func(*Options)) (q *Queue, seen *counts, stop func()) {
 	t.Helper()
-	dropped = new(int)
-	var mu sync.Mutex
+	seen = &counts{}
 	o := Options{
 		Writer: l, Instance: "host", Capacity: 100, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Dropped: func() { mu.Lock(); *dropped++; mu.Unlock() },
+		Observer: seen,
 	}
 	if change != nil {
 		change(&o)
@@ -84,7 +100,7 @@ func start(t *testing.T, l *log, change func(*Options)) (q *Queue, dropped *int,
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { q.Run(ctx); close(done) }()
-	return q, dropped, func() { cancel(); <-done }
+	return q, seen, func() { cancel(); <-done }
 }
 
 func on(name, note string) Event {
@@ -95,7 +111,7 @@ func on(name, note string) Event {
 func TestRepetitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		q, dropped, stop := start(t, l, nil)
+		q, seen, stop := start(t, l, nil)
 		for range 5 {
 			q.Record(on("a", "one"))
 			synctest.Wait()
@@ -116,8 +132,8 @@ func TestRepetitions(t *testing.T) {
 		if want := "Warning one\nWarning one\nagain ×5\nWarning one"; l.text() != want {
 			t.Errorf("much later: %q, want %q", l.text(), want)
 		}
-		if *dropped != 0 {
-			t.Errorf("%d dropped", *dropped)
+		if seen.lost != 0 || seen.rounds != 4 || seen.again != 0 {
+			t.Errorf("%+v", seen)
 		}
 	})
 }
@@ -147,14 +163,14 @@ func TestRepetitionOfAForgottenEvent(t *testing.T) {
 func TestCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
-		var dropped int
-		q := New(Options{Writer: l, Capacity: 3, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler), Now: time.Now, Dropped: func() { dropped++ }})
+		seen := &counts{}
+		q := New(Options{Writer: l, Capacity: 3, Settings: settings.Defaults, Log: slog.New(slog.DiscardHandler), Now: time.Now, Observer: seen})
 		for i := range 5 {
 			q.Record(on("a", fmt.Sprint(i)))
 			q.Record(on("a", fmt.Sprint(i))) // a repetition takes no place of its own
 		}
-		if dropped != 4 {
-			t.Errorf("%d dropped, want 4", dropped)
+		if seen.lost != 4 || seen.givenUp != 0 {
+			t.Errorf("%+v, want 4 lost", seen)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -196,12 +212,13 @@ func TestFailures(t *testing.T) {
 					}
 					return nil
 				}
-				q, dropped, stop := start(t, l, nil)
+				q, seen, stop := start(t, l, nil)
 				q.Record(on("a", "one"))
 				time.Sleep(time.Minute)
 				stop()
-				if tried != c.tried || *dropped != c.dropped || strings.Contains(l.text(), "Warning one") != c.written {
-					t.Errorf("tried %d times, dropped %d, wrote %q", tried, *dropped, l.text())
+				if tried != c.tried || strings.Contains(l.text(), "Warning one") != c.written ||
+					seen.lost != c.dropped || seen.givenUp != c.dropped || seen.rounds != c.tried || seen.again != c.tried-1 {
+					t.Errorf("tried %d times, %+v, wrote %q", tried, seen, l.text())
 				}
 			})
 		})

@@ -43,7 +43,8 @@ type ConsumerOptions struct {
 // ConsumerName is the controller's name in metrics.
 const ConsumerName = "aggregate-report-controller"
 
-// ConsumerObserver counts: Reconciled is called for each resource, Requeued for one that has to be looked at again.
+// ConsumerObserver counts: Reconciled is called for each resource, Requeued for one that failed. To
+// wait for what results are about is no failure.
 type ConsumerObserver interface {
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
@@ -241,10 +242,8 @@ func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
 			defer func() { <-c.places }()
 			done, err := c.takeOne(ctx, objects, named)
 			c.o.Observer.Reconciled(ConsumerName)
-			if !done {
-				c.o.Observer.Requeued(ConsumerName, 1)
-			}
 			if err != nil && ctx.Err() == nil {
+				c.o.Observer.Requeued(ConsumerName, 1)
 				c.o.Log.Warn("results were not taken into a report, will try again", "error", err)
 			}
 			mu.Lock()

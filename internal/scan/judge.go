@@ -41,8 +41,11 @@ func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always b
 	if current && !always || ctx.Err() != nil {
 		return
 	}
-	if err := l.evaluate(ctx, s, u, judged); err != nil {
+	err := l.evaluate(ctx, s, u, judged)
+	l.s.o.Observer.Reconciled(Name)
+	if err != nil {
 		if ctx.Err() == nil {
+			l.s.o.Observer.Requeued(Name, 1)
 			l.s.o.Log.Warn("result not reported, will try again", "kind", u.GetKind(), "namespace", u.GetNamespace(), "name", u.GetName(), "error", err)
 		}
 		l.known.Lock()

@@ -84,6 +84,7 @@ func (l *loop) run(ctx context.Context) {
 			continue
 		case err != nil:
 			due = time.Time{}
+			l.s.o.Observer.Requeued(Name, 1)
 			l.s.o.Log.Warn("scan failed, will try again", "kind", l.set.Load().resource.GVK().String(), "in", pause, "error", err)
 			wait(ctx, pause, nil)
 			pause = min(2*pause, longestPause)

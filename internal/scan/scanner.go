@@ -55,6 +55,8 @@ type Options struct {
 	// Skip says which resources are left alone; nil for none.
 	Skip func(gvk schema.GroupVersionKind, namespace, name string) bool
 
+	// Observer counts; nil for nobody.
+	Observer Observer
 	// Judged is told of every evaluation, Told of those whose report changed; nil for nobody.
 	Judged func(*policy.Outcome)
 	Told   func(*policy.Outcome)
@@ -69,6 +71,24 @@ type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 }
+
+// The controllers' names in metrics: of what judges resources, and of what follows their kinds.
+const (
+	Name      = "background-scan-controller"
+	KindsName = "resource-report-controller"
+)
+
+// Observer counts: Reconciled is called for each resource that was judged, and each time that it was looked for the kinds to
+// follow; Requeued when that failed and is tried again.
+type Observer interface {
+	Reconciled(controller string)
+	Requeued(controller string, failures int)
+}
+
+type unobserved struct{}
+
+func (unobserved) Reconciled(string)    {}
+func (unobserved) Requeued(string, int) {}
 
 // How long changes are gathered: of policies, since they come in crowds, and of resources, since a new one changes a few
 // times in its first moments.
@@ -101,6 +121,9 @@ type Scanner struct {
 // New returns a Scanner that does nothing yet.
 func New(o Options) *Scanner {
 	workers := max(1, o.Workers)
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
 	lookups := &sources{world: o.Root, log: o.Log, seen: map[source]string{}}
 	o.Root = lookups.root()
 	return &Scanner{o: o, sources: lookups, workers: make(chan struct{}, workers), objects: make(chan struct{}, objectsPerWorker*workers), replan: make(chan struct{}, 1), loops: map[schema.GroupResource]*loop{}}
@@ -147,7 +170,10 @@ func (s *Scanner) Run(ctx context.Context) error {
 			return nil
 		}
 		again = nil
-		if err := s.apply(ctx, &running); err != nil {
+		err := s.apply(ctx, &running)
+		s.o.Observer.Reconciled(KindsName)
+		if err != nil {
+			s.o.Observer.Requeued(KindsName, 1)
 			s.o.Log.Warn("some kinds are not scanned yet", "error", err)
 			again = time.After(retryPlan)
 		}

@@ -28,8 +28,10 @@ type Observer interface {
 	TTLFailed(r schema.GroupVersionResource, namespace string)
 	// TTLStopped counts a round in which nothing was deleted because it would have been too much.
 	TTLStopped(r schema.GroupVersionResource)
-	// Reconciled counts a round of the manager.
+	// Reconciled counts a round of the manager, and each object whose time was over as a round of a controller of its
+	// resource; Requeued counts those that could not be deleted.
 	Reconciled(controller string)
+	Requeued(controller string, failures int)
 }
 
 // Options of a Manager.

@@ -3,6 +3,7 @@ package ttl
 import (
 	"context"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 
@@ -184,12 +185,23 @@ func (w *watcher) round(ctx context.Context) (next time.Duration) {
 		if !ok {
 			continue // it is another replica's now
 		}
-		if !w.remove(held, i) && (next == 0 || w.Every < next) {
+		gone := w.remove(held, i)
+		release()
+		w.Observer.Reconciled(w.name())
+		if gone || ctx.Err() != nil {
+			continue
+		}
+		w.Observer.Requeued(w.name(), 1)
+		if next == 0 || w.Every < next {
 			next = w.Every
 		}
-		release()
 	}
 	return next
+}
+
+// name is that of the resource's controller in metrics: its group, where it has one, its version and its plural.
+func (w *watcher) name() string {
+	return path.Join(w.resource.Group, w.resource.Version, w.resource.Resource)
 }
 
 // key is the one by which replicas share an item: its own, or that of all items when they are counted together.

@@ -1,6 +1,7 @@
 package ttl
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -8,19 +9,26 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-type counted struct{ stopped int }
+type counted struct {
+	stopped, deleted, failed int
+	rounds, again            []string
+}
 
-func (*counted) TTLDeleted(schema.GroupVersionResource, string) {}
-func (*counted) TTLFailed(schema.GroupVersionResource, string)  {}
-func (c *counted) TTLStopped(schema.GroupVersionResource)       { c.stopped++ }
-func (*counted) Reconciled(string)                              {}
+func (c *counted) TTLDeleted(schema.GroupVersionResource, string) { c.deleted++ }
+func (c *counted) TTLFailed(schema.GroupVersionResource, string)  { c.failed++ }
+func (c *counted) TTLStopped(schema.GroupVersionResource)         { c.stopped++ }
+func (c *counted) Reconciled(controller string)                   { c.rounds = append(c.rounds, controller) }
+func (c *counted) Requeued(controller string, _ int)              { c.again = append(c.again, controller) }
 
 func watch(now *time.Time, limit int) (*watcher, *counted) {
 	c := &counted{}
@@ -92,6 +100,31 @@ func TestLimit(t *testing.T) {
 	}
 	if next := w.round(t.Context()); next != time.Minute || seen.stopped != 1 || len(w.items) != 3 {
 		t.Errorf("next %v, stopped %d, %d items", next, seen.stopped, len(w.items))
+	}
+}
+
+// What is deleted is counted, and so is what cannot be, under the name that Kyverno's controller of the resource has.
+func TestCounted(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	w, seen := watch(&now, 0)
+	api := fake.NewSimpleMetadataClient(fake.NewTestScheme())
+	api.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if a.(clienttesting.DeleteAction).GetName() == "kept" {
+			return true, nil, errors.New("no")
+		}
+		return true, nil, nil
+	})
+	w.Metadata = api
+	for _, name := range []string{"gone", "kept"} {
+		w.set(pod(name, name, "1s", now.Add(-time.Minute)))
+	}
+	if next := w.round(t.Context()); next != time.Minute || seen.deleted != 1 || seen.failed != 1 ||
+		fmt.Sprint(seen.rounds) != "[v1/pods v1/pods]" || fmt.Sprint(seen.again) != "[v1/pods]" {
+		t.Errorf("next %v, %+v", next, seen)
+	}
+	w.resource = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	if got := w.name(); got != "apps/v1/deployments" {
+		t.Error(got)
 	}
 }
 

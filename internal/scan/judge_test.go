@@ -1,0 +1,68 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+type tally struct{ rounds, again int }
+
+func (c *tally) Reconciled(controller string) {
+	if controller == Name {
+		c.rounds++
+	}
+}
+
+func (c *tally) Requeued(controller string, _ int) {
+	if controller == Name {
+		c.again++
+	}
+}
+
+// sink fails while err is set.
+type sink struct{ err error }
+
+func (s *sink) Put(context.Context, policy.Outcome, report.Judged) (bool, error) {
+	return s.err == nil, s.err
+}
+
+func (*sink) Prune(context.Context, func(schema.GroupKind) bool, Rules, func(schema.GroupKind, string) bool) error {
+	return nil
+}
+
+// Each resource that is judged counts once, and again when its results could not be reported; what has not changed is not
+// judged.
+func TestJudgedAreCounted(t *testing.T) {
+	p := rule(t, "", `resources: {kinds: [ConfigMap]}`, pattern)
+	seen, to := &tally{}, &sink{err: errors.New("no answer")}
+	s := New(Options{
+		Observer: seen, Sink: to, Workers: 1, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Conf: func() policy.Conf { return policy.Conf{} },
+		Eval: func(_ context.Context, in engine.Input) policy.Outcome { return policy.Outcome{Request: in.Request} },
+	})
+	l := newLoop(s)
+	l.set.Store(&set{resource: served[1], snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "a", "uid": "1"}}}
+	l.judge(t.Context(), u, false)
+	if *seen != (tally{1, 1}) {
+		t.Errorf("failed: %+v", seen)
+	}
+	to.err = nil
+	for range 2 {
+		l.judge(t.Context(), u, false)
+	}
+	if *seen != (tally{2, 1}) {
+		t.Errorf("judged: %+v", seen)
+	}
+}
