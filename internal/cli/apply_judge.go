@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -346,7 +347,9 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 // count adds the entries to the summary and returns those that are shown.
 func (j *judge) count(s *report.Summary, entries []report.Entry) []report.Entry {
 	for i := range entries {
-		s.Add(entries[i].Status)
+		if e := &entries[i]; e.Status != policy.StatusSkip || e.Rule.Kind != native.ValidatingRuleKind { // those are not counted
+			s.Add(e.Status)
+		}
 	}
 	if j.keepAll {
 		return entries

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -122,6 +123,11 @@ func (s *policySet) addNatives(policies, bindings []compile.Object, places []int
 		s.programs = slices.Insert(s.programs, places[i]+before, program)
 		before++
 	}
+}
+
+// ruleless reports whether the rule is the only one of a policy that has no rules of its own: it is named as the policy is.
+func ruleless(r *policy.Rule) bool {
+	return r.Stage == policy.StageDelete || r.Kind == native.RuleKind || r.Kind == native.ValidatingRuleKind
 }
 
 const hintResource = "resources are given with --resource, in a test under resources"

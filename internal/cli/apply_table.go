@@ -40,8 +40,8 @@ func (o *applyOptions) printTable(w io.Writer, entries []report.Entry, terminal 
 		}
 		cell := statusCells[e.Status]
 		rule := e.Rule.Name
-		if e.Rule.Stage == policy.StageDelete {
-			rule = "" // the policy is its own only rule
+		if ruleless(e.Rule) {
+			rule = ""
 		}
 		row := []string{strconv.Itoa(i + 1), e.Program.Key(), rule, resource, cell.word, ""}
 		if o.detailed {

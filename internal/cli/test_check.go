@@ -132,7 +132,7 @@ func (r *testRun) hasRule(e *wantedResult) bool {
 
 // speaksOf: the rule itself, or one generated from it; of a policy that has no rules of its own, whatever it says.
 func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
-	return e.Rule == "" || rule.Stage == policy.StageDelete || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
+	return e.Rule == "" || ruleless(rule) || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
 }
 
 // chosenObjects are the resources that one name of an expectation stands for.

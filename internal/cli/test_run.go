@@ -11,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -159,6 +160,9 @@ func (r *testRun) load() error {
 	exceptions := loadExceptions(r.within(r.PolicyExceptions...), nil)
 	if exceptions.diags.HasErrors() {
 		return mistaken("failed to load the exceptions", exceptions.diags)
+	}
+	if len(exceptions.exceptions) > 0 && slices.ContainsFunc(r.policies.programs, func(p *policy.Program) bool { return p.Kind == native.ValidatingPolicy }) {
+		return errors.New("use of exceptions with ValidatingAdmissionPolicies is not supported")
 	}
 	programs := catalog.Join(r.policies.programs, exceptions.exceptions)
 	r.evaluator = newEvaluator(programs, made.root(""), set)

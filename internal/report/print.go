@@ -67,7 +67,7 @@ func (e *Entry) result(seconds int64) map[string]any {
 		"properties": props,
 		"resources":  []any{res},
 		"result":     e.Status.String(),
-		"source":     source,
+		"source":     SourceOf(e.Program),
 		"timestamp":  map[string]any{"nanos": int64(0), "seconds": seconds},
 	}
 	set := func(k, v string) {

@@ -68,7 +68,7 @@ func (w *yamlWriter) entry(e *Entry, seconds int64) {
 		w.out = append(w.out, "  scored: true\n"...)
 	}
 	w.field("severity", s.Severity)
-	w.field("source", source)
+	w.field("source", SourceOf(e.Program))
 	w.out = append(w.out, "  timestamp:\n    nanos: 0\n    seconds: "...)
 	w.out = append(strconv.AppendInt(w.out, seconds, 10), '\n')
 	w.out[first] = '-'

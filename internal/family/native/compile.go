@@ -19,10 +19,9 @@ import (
 
 // Group is the API group of the family, and these are its kinds.
 const (
-	Group           = "admissionregistration.k8s.io"
-	MutatingPolicy  = "MutatingAdmissionPolicy"
-	MutatingBinding = "MutatingAdmissionPolicyBinding"
-	// Validating policies are judged by in scans alone (CompileReport).
+	Group             = "admissionregistration.k8s.io"
+	MutatingPolicy    = "MutatingAdmissionPolicy"
+	MutatingBinding   = "MutatingAdmissionPolicyBinding"
 	ValidatingPolicy  = "ValidatingAdmissionPolicy"
 	ValidatingBinding = "ValidatingAdmissionPolicyBinding"
 )
@@ -33,9 +32,15 @@ const (
 	ValidatingRuleKind policy.RuleKind = "validatingAdmissionPolicy"
 )
 
-// OwnsPolicy and OwnsBinding report whether objects of the kind are policies, or bindings of policies, of this family.
-func OwnsPolicy(apiVersion, kind string) bool  { return owns(apiVersion) && kind == MutatingPolicy }
-func OwnsBinding(apiVersion, kind string) bool { return owns(apiVersion) && kind == MutatingBinding }
+// OwnsPolicy reports whether objects of the kind are policies of this family.
+func OwnsPolicy(apiVersion, kind string) bool {
+	return owns(apiVersion) && (kind == MutatingPolicy || kind == ValidatingPolicy)
+}
+
+// OwnsBinding is OwnsPolicy for bindings.
+func OwnsBinding(apiVersion, kind string) bool {
+	return owns(apiVersion) && (kind == MutatingBinding || kind == ValidatingBinding)
+}
 
 func owns(apiVersion string) bool {
 	group, version, _ := strings.Cut(apiVersion, "/")
@@ -103,6 +108,10 @@ type program struct {
 // Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among
 // them it must not be used.
 func Compile(in Source, o Options) *policy.Program {
+	if in.Policy["kind"] == ValidatingPolicy {
+		_, out := compileValidation(in)
+		return out
+	}
 	_, out := compileMutation(in, o)
 	return out
 }

@@ -37,7 +37,10 @@ func (p *subject) input(s *policy.Scope, object, param map[string]any) (*input, 
 		return nil, err
 	}
 	// The library must not change what others see; it copies, but nobody promises that it always will.
-	var current, before runtime.Object = &unstructured.Unstructured{Object: object}, nil
+	var current, before runtime.Object // nil, as for the API server, when there is none
+	if object != nil {
+		current = &unstructured.Unstructured{Object: object}
+	}
 	if old != nil {
 		before = &unstructured.Unstructured{Object: old}
 	}

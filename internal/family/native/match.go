@@ -67,7 +67,8 @@ func covers(rule *admissionregistrationv1.NamedRuleWithOperations, r *policy.Req
 		len(rule.ResourceNames) > 0 && !slices.Contains(rule.ResourceNames, r.Name):
 		return false
 	}
-	operation := slices.ContainsFunc(rule.Operations, func(o admissionregistrationv1.OperationType) bool {
+	// The API server refuses rules without operations; in files they mean all.
+	operation := len(rule.Operations) == 0 || slices.ContainsFunc(rule.Operations, func(o admissionregistrationv1.OperationType) bool {
 		return o == admissionregistrationv1.OperationAll || string(o) == string(r.Operation)
 	})
 	return operation && slices.ContainsFunc(rule.Resources, func(wanted string) bool {
