@@ -11,16 +11,26 @@ import (
 // newLifecycle makes a synchronizing generate rule see when its trigger ceases to be one (language reference §6.2): an update
 // after which the object no longer matches, though it did, and a deletion ask for the deletion of what was generated.
 // On DELETE nothing is generated unless the rule lists the operation.
+//
+// Whoever changes or deletes a trigger need not be one of those whom the rule generates for: the garbage collector, or a
+// requester whom it excludes. Whether an object is still a trigger is a question about the object (anonymous).
 func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	out.OnBackground = !skipsBackground(r)
 	sync := r.Generation.Synchronize
 	onDelete := slices.ContainsFunc(out.Targets, func(t policy.Target) bool { return slices.Contains(t.Operations, policy.Delete) })
+	personal := asksRequester(r)
 	match, eval := out.Match, out.Eval
+	matchObject := func(ctx context.Context, req *policy.Request) (bool, error) {
+		if personal {
+			req = anonymous(req)
+		}
+		return match(ctx, req)
+	}
 	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: !out.OnBackground}
 
 	// applied reports whether the rule generates for the request; where that cannot be told nothing is undone.
 	applied := func(s *policy.Scope, req *policy.Request) bool {
-		ok, err := match(s.Env.Meter.Context(), req)
+		ok, err := matchObject(s.Env.Meter.Context(), req)
 		if err != nil || !ok {
 			return false
 		}
@@ -54,17 +64,27 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 			y.Work = stopped(s)
 			return y
 		}
+		if personal {
+			if still, err := matchObject(s.Env.Meter.Context(), req); err != nil {
+				return failed("failed to match the resource: ", err)
+			} else if still && eval(s).Status != policy.StatusSkip {
+				return policy.Yield{} // it is somebody else who changed what is a trigger as before
+			}
+		}
 		return policy.Yield{Work: stopped(s)}
 	}
 	if !sync {
 		return
 	}
 	out.Match = func(ctx context.Context, req *policy.Request) (bool, error) {
+		if req.Operation == policy.Delete && !onDelete {
+			return matchObject(ctx, req)
+		}
 		ok, err := match(ctx, req)
 		if ok || err != nil || req.Operation != policy.Update || req.OldObject == nil {
 			return ok, err
 		}
-		return match(ctx, before(req))
+		return matchObject(ctx, before(req))
 	}
 	// The index looks at the new object; what it would leave out may have matched before.
 	out.Excludes = nil
@@ -76,3 +96,23 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 
 // before is the update with the object that it replaces: the same operation by the same user.
 func before(req *policy.Request) *policy.Request { return req.WithObject(req.OldObject) }
+
+// anonymous is the request as if nobody had made it: matching then looks at the object alone (language reference §2.3).
+func anonymous(req *policy.Request) *policy.Request {
+	out := req.WithObject(req.Object)
+	out.User, out.ResolveRoles = nil, nil
+	return out
+}
+
+// asksRequester reports whether the match or the exclude block of the rule says anything about who makes the request.
+func asksRequester(r *kyvernov1.Rule) bool {
+	blocks := []kyvernov1.MatchResources{r.MatchResources}
+	if r.ExcludeResources != nil {
+		blocks = append(blocks, *r.ExcludeResources)
+	}
+	asks := func(u kyvernov1.UserInfo) bool { return len(u.Roles)+len(u.ClusterRoles)+len(u.Subjects) > 0 }
+	return slices.ContainsFunc(blocks, func(b kyvernov1.MatchResources) bool {
+		some := func(f kyvernov1.ResourceFilter) bool { return asks(f.UserInfo) }
+		return asks(b.UserInfo) || slices.ContainsFunc(b.Any, some) || slices.ContainsFunc(b.All, some)
+	})
+}

@@ -150,6 +150,10 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 				return errors.New(r.Message) // what cannot be judged must not be deleted
 			}
 		}
+		if t.rule.Needs.User && len(out.Work) == 0 {
+			// The rule generates for others than this requester, who asks for nothing while the object matches.
+			return notYetError{"the trigger still matches"}
+		}
 	}
 	if err := w.removeFor(ctx, t.program, t.rule, t.Trigger); err != nil {
 		w.tellFailure(event.GenerateController, t, eventReference(t.Trigger), err)
