@@ -94,7 +94,7 @@ func TestPartialObjectsAreJudgedAlike(t *testing.T) {
 						continue
 					}
 					object, _ := req.Object.Value()
-					part, err := value.NewReader([]byte(value.JSON(object))).Part(reads)
+					part, err := value.NewReader(value.JSON(object)).Part(reads)
 					if err != nil {
 						t.Fatal(err)
 					}

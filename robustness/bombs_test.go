@@ -184,7 +184,7 @@ func judge(policyJSON, object []byte) (status, message, work string) {
 	if diags.HasErrors() {
 		return "refused", diags.Err().Error(), ""
 	}
-	doc := value.FromJSON(object)
+	doc := value.FromJSON(string(object))
 	req := request(policy.Create, doc)
 	if _, err := doc.Map(); err != nil {
 		return "not decoded", err.Error(), ""

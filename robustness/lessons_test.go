@@ -90,7 +90,7 @@ func TestS1EveryPlaceAndSource(t *testing.T) {
 				text := "apiVersion: kyverno.io/v1\nkind: " + kind + "\nmetadata: " + meta + "\nspec:\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [Pod]}}]}\n    " + rule + "\n"
 				program := compileAny(t, text)
 				w := &asked{}
-				req := request(policy.Create, value.FromJSON([]byte(object)))
+				req := request(policy.Create, value.FromJSON(object))
 				snapshot := catalog.NewStatic([]*policy.Program{program})
 				out := engine.Eval(context.Background(), engine.Input{
 					Selections: snapshot.For(req, catalog.Route{Stages: everyStage}), Request: req, Stages: everyStage, Root: w, Plan: true,
@@ -258,8 +258,8 @@ func TestS21NothingPanics(t *testing.T) {
 			rule := fmt.Sprintf(place, "{{ "+strings.ReplaceAll(expression, `"`, `\"`)+" }}")
 			program := compileAny(t, "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec:\n  rules:\n  - name: r\n    match: {any: [{resources: {kinds: [Pod]}}]}\n    "+rule)
 			for _, spec := range bodies {
-				req := request(policy.Update, value.FromJSON([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":`+spec+`}`)))
-				req.OldObject = value.FromJSON([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":null,"spec":` + spec + `}`))
+				req := request(policy.Update, value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":`+spec+`}`))
+				req.OldObject = value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":null,"spec":` + spec + `}`)
 				for _, r := range evaluate(context.Background(), req, program).Results {
 					judged++
 					if strings.Contains(r.Message, "panic") {
@@ -340,7 +340,7 @@ func TestS22Deadline(t *testing.T) {
 	endless := rule("validate:", "  message: bad", "  foreach:", "  - list: request.object.spec.list", "    foreach:", "    - list: request.object.spec.list",
 		"      deny: {conditions: {all: [{key: \"{{element}}\", operator: Equals, value: x}]}}")()
 	soon := &expiring{Context: context.Background(), looks: 50}
-	out = evaluate(soon, request(policy.Create, value.FromJSON([]byte(pod(numbered(5000, "%d"))()))), compileAny(t, endless))
+	out = evaluate(soon, request(policy.Create, value.FromJSON(pod(numbered(5000, "%d"))())), compileAny(t, endless))
 	if len(out.Results) != 1 || out.Results[0].Status != policy.StatusError || !strings.Contains(out.Results[0].Message, "deadline") && !strings.Contains(out.Results[0].Message, "the time for the evaluation is over") {
 		t.Errorf("a foreach of 25,000,000 elements that is out of time soon: %+v", out.Results)
 	}

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -21,10 +20,10 @@ const (
 )
 
 // decodeReview reads an AdmissionReview in one pass. The object is decoded in place; the old object, which few rules
-// look at, when it is first asked for. Nothing of the result refers to body, which may be reused.
+// look at, when it is first asked for.
 //
 // reads says what will be read of the object, from what the review says before it (kind, operation); nil for all of it.
-func decodeReview(body []byte, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
+func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	r := value.NewReader(body)
 	d := &decoder{r: r, reads: reads, req: &policy.Request{Origin: policy.FromAdmission}}
 	if err := r.Object(d.envelope); err != nil {
@@ -118,9 +117,9 @@ func (d *decoder) request(key string) (err error) {
 		if r.Null() {
 			return nil
 		}
-		var raw []byte
+		var raw string
 		if raw, err = r.Raw(); err == nil {
-			req.OldObject = value.FromJSON(bytes.Clone(raw))
+			req.OldObject = value.FromJSON(raw)
 		}
 	case "dryRun":
 		req.DryRun, err = r.Bool()
@@ -145,7 +144,7 @@ func (d *decoder) asked(last string, about, into [3]*string) error {
 	usual = append(append(usual, `","version":"`...), *about[1]...)
 	usual = append(append(append(usual, `","`...), last...), `":"`...)
 	usual = append(append(usual, *about[2]...), `"}`...)
-	if bytes.Equal(raw, usual) {
+	if raw == string(usual) {
 		for i := range into {
 			*into[i] = *about[i]
 		}

@@ -49,7 +49,7 @@ func TestDecodeReview(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := decodeReview(body, nil)
+	req, err := decodeReview(string(body), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestDecodeReview(t *testing.T) {
 }
 
 func TestDecodeWithoutObjects(t *testing.T) {
-	req, err := decodeReview([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CONNECT","object":null,"oldObject":null,"dryRun":false,"unknown":{"a":[1]}}}`), nil)
+	req, err := decodeReview((`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CONNECT","object":null,"oldObject":null,"dryRun":false,"unknown":{"a":[1]}}}`), nil)
 	if err != nil || req.Object != nil || req.OldObject != nil || req.DryRun || req.User != nil {
 		t.Errorf("%+v, %v", req, err)
 	}
@@ -100,7 +100,7 @@ func TestDecodeMistakes(t *testing.T) {
 		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":1}}`,
 		`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"object":` + deep + `}}`,
 	} {
-		if req, err := decodeReview([]byte(body), nil); err == nil {
+		if req, err := decodeReview(body, nil); err == nil {
 			t.Errorf("%.80s was taken: %+v", body, req)
 		}
 	}
@@ -113,7 +113,7 @@ func FuzzDecodeReview(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"\ud800","object":{"a":1e400}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		req, err := decodeReview(body, nil)
+		req, err := decodeReview(string(body), nil)
 		if err != nil {
 			return
 		}

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -104,7 +103,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	if len(rules) == 0 {
 		return nil
 	}
-	if raw := req.OldObject.Raw(); raw != nil && !bytes.Contains(raw, []byte(labelPrefix)) {
+	if text := req.OldObject.Text(); text != "" && !strings.Contains(text, labelPrefix) {
 		return nil // most objects: they need not be decoded
 	}
 	old, err := req.OldObject.Map()

@@ -93,7 +93,7 @@ func TestPartialObjects(t *testing.T) {
 	decode := func(srv *Server, body []byte) (*policy.Request, map[string]any) {
 		t.Helper()
 		at := place{srv.routes.find("/validate/fail"), srv.snapshot()}
-		req, err := decodeReview(body, at.reads)
+		req, err := decodeReview(string(body), at.reads)
 		if err != nil {
 			t.Fatal(err)
 		}

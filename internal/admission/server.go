@@ -162,7 +162,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 // maxBody is the longest review that is read. The API server takes objects of 3 MB, and a review holds two of them.
 const maxBody = 16 << 20
 
-// buffers holds bodies and responses; nothing that outlives a request may refer to one.
+// buffers holds what is on its way from and to the network; nothing that outlives a request may refer to one.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 
 // jsonType is the Content-Type of every answer, shared since a header is a list.
@@ -213,9 +213,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		}
 	}()
-	body, release, status, err := s.readBody(ctx, (*buf)[:0], r)
+	body, release, status, err := s.readBody(ctx, (*buf)[:cap(*buf)], r)
 	defer release()
-	*buf = body
 	if err != nil {
 		http.Error(w, err.Error(), status)
 		return
@@ -254,51 +253,40 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(*buf)
 }
 
-// readBody reads the whole body into b; the status tells what is wrong with it. release has to be called when the body
-// and what was made of it are no longer needed.
-func (s *Server) readBody(ctx context.Context, b []byte, r *http.Request) (_ []byte, release func(), status int, err error) {
+// readBody reads the whole body, by way of buf; the status tells what is wrong with it. release has to be called when the
+// body and what was made of it are no longer needed.
+func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ string, release func(), status int, err error) {
 	release = func() {}
 	n := r.ContentLength
 	if n > maxBody {
-		return b, release, http.StatusRequestEntityTooLarge, errTooLong
+		return "", release, http.StatusRequestEntityTooLarge, errTooLong
 	}
 	reserved := n > smallBody
 	if reserved {
 		if release, err = s.reserve(ctx, n); err != nil {
-			return b, func() {}, http.StatusTooManyRequests, err
+			return "", func() {}, http.StatusTooManyRequests, err
 		}
 	}
-	if n > 0 {
-		if int64(cap(b)) < n {
-			b = make([]byte, 0, n+n/4)
-		}
-		b = b[:n]
-		if _, err := io.ReadFull(r.Body, b); err != nil {
-			return b, release, http.StatusBadRequest, err
-		}
-		return b, release, 0, nil
-	}
+	var text strings.Builder // what is decoded keeps parts of it
+	text.Grow(int(max(n, 0)))
 	for body := http.MaxBytesReader(nil, r.Body, maxBody); ; {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		if len(b) > smallBody && !reserved {
+		if text.Len() > smallBody && !reserved {
 			reserved = true // nobody said how long it is
 			if release, err = s.reserve(ctx, maxBody); err != nil {
-				return b, func() {}, http.StatusTooManyRequests, err
+				return "", func() {}, http.StatusTooManyRequests, err
 			}
 		}
-		n, err := body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
+		k, err := body.Read(buf)
+		text.Write(buf[:k])
 		switch tooLong := (*http.MaxBytesError)(nil); {
-		case err == io.EOF && len(b) == 0:
-			return b, release, http.StatusBadRequest, errors.New("the body is empty")
+		case err == io.EOF && text.Len() == 0:
+			return "", release, http.StatusBadRequest, errors.New("the body is empty")
 		case err == io.EOF:
-			return b, release, 0, nil
+			return text.String(), release, 0, nil
 		case errors.As(err, &tooLong):
-			return b, release, http.StatusRequestEntityTooLarge, errTooLong
+			return "", release, http.StatusRequestEntityTooLarge, errTooLong
 		case err != nil:
-			return b, release, http.StatusBadRequest, err
+			return "", release, http.StatusBadRequest, err
 		}
 	}
 }

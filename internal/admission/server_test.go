@@ -616,7 +616,7 @@ func BenchmarkDecodeReview(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		if _, err := decodeReview(body, nil); err != nil {
+		if _, err := decodeReview(string(body), nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // keep is the document with only what is read of it.
 func keep(t testing.TB, doc any, read *value.Fields) any {
 	t.Helper()
-	v, err := value.NewReader([]byte(value.JSON(doc))).AnyOf(read)
+	v, err := value.NewReader(value.JSON(doc)).AnyOf(read)
 	if err != nil {
 		t.Fatal(err)
 	}

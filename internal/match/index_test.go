@@ -142,7 +142,7 @@ func (g gen) request() *policy.Request {
 	switch g.IntN(8) {
 	case 0: // no object
 	case 1:
-		r.Object = value.FromJSON([]byte(`{"broken`))
+		r.Object = value.FromJSON(`{"broken`)
 	case 2:
 		r.OldObject = value.Of(map[string]any{"metadata": meta})
 	default:

@@ -15,7 +15,7 @@ func keep(t testing.TB, pattern, resource any) any {
 	t.Helper()
 	var read value.Fields
 	Reads(pattern, &read)
-	v, err := value.NewReader([]byte(value.JSON(resource))).AnyOf(&read)
+	v, err := value.NewReader(value.JSON(resource)).AnyOf(&read)
 	if err != nil {
 		t.Fatal(err)
 	}

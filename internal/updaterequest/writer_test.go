@@ -176,7 +176,7 @@ func generate(rules ...int) []policy.Work {
 
 func request(op policy.Operation, uid string) *policy.Request {
 	object := func(label string) *value.Doc {
-		return value.FromJSON([]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"` + uid + `","labels":{"n":"` + label + `"},"managedFields":[{"manager":"x"}]}}`))
+		return value.FromJSON(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"` + uid + `","labels":{"n":"` + label + `"},"managedFields":[{"manager":"x"}]}}`)
 	}
 	r := &policy.Request{
 		UID: "review-" + string(op), Operation: op, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
@@ -418,7 +418,7 @@ func TestNoRoles(t *testing.T) {
 func TestSecretsAreNotCopied(t *testing.T) {
 	const secret = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":"hush"}},"data":{"k":"aHVzaA=="},"stringData":{"l":"hush"},"type":"Opaque"}`
 	r := request(policy.Update, "u1")
-	r.Object, r.OldObject = value.FromJSON([]byte(secret)), value.FromJSON([]byte(secret))
+	r.Object, r.OldObject = value.FromJSON(secret), value.FromJSON(secret)
 	s := &store{}
 	w, _, _ := writer(s, 0)
 	w.Keep(t.Context(), r, generate(0))

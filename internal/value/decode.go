@@ -33,13 +33,13 @@ func (e *SyntaxError) Error() string { return e.msg }
 // DecodeJSON decodes one JSON document, which must fill the whole input. Numbers become int64 where the literal has
 // neither fraction nor exponent and fits, else float64; a number beyond float64 is an error. Of several equal keys the last
 // one counts; invalid UTF-8 becomes U+FFFD. Errors are *SyntaxError, ErrTooDeep or ErrTooManyItems.
-func DecodeJSON(b []byte) (any, error) { return decode(b, false) }
+func DecodeJSON(b []byte) (any, error) { return decode(string(b), false) }
 
 // DecodeJSONFloat is DecodeJSON with every number a float64.
-func DecodeJSONFloat(b []byte) (any, error) { return decode(b, true) }
+func DecodeJSONFloat(b []byte) (any, error) { return decode(string(b), true) }
 
-func decode(b []byte, floats bool) (any, error) {
-	r := Reader{b: b, s: string(b), floats: floats}
+func decode(text string, floats bool) (any, error) {
+	r := Reader{s: text, floats: floats}
 	v, err := r.Any()
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (r *Reader) number() (any, error) {
 
 // scanNumber moves over a number literal and reports whether it has neither fraction nor exponent.
 func (r *Reader) scanNumber() (isInt bool, err error) {
-	b, i := r.b, r.i
+	b, i := r.s, r.i
 	if i < len(b) && b[i] == '-' {
 		i++
 	}
@@ -244,7 +244,7 @@ func (r *Reader) scanNumber() (isInt bool, err error) {
 	return isInt, nil
 }
 
-func digits(b []byte, i int) int {
+func digits(b string, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++
 	}
@@ -253,7 +253,7 @@ func digits(b []byte, i int) int {
 
 func (r *Reader) literal(word string) error {
 	for k := 0; k < len(word); k++ {
-		if r.i+k >= len(r.b) || r.b[r.i+k] != word[k] {
+		if r.i+k >= len(r.s) || r.s[r.i+k] != word[k] {
 			return r.invalid(r.i+k, "in literal "+word+" (expecting "+strconv.QuoteRune(rune(word[k]))+")")
 		}
 	}
@@ -262,16 +262,16 @@ func (r *Reader) literal(word string) error {
 }
 
 func (r *Reader) unexpectedEnd() error {
-	return &SyntaxError{Offset: len(r.b), msg: "unexpected end of JSON input"}
+	return &SyntaxError{Offset: len(r.s), msg: "unexpected end of JSON input"}
 }
 
 // invalid complains about byte i. Inside a token encoding/json reads the end of the input as a blank, so we do: the text
 // reaches users through parse_json.
 func (r *Reader) invalid(i int, context string) error {
-	if i >= len(r.b) {
-		return &SyntaxError{Offset: len(r.b), msg: "invalid character ' ' " + context}
+	if i >= len(r.s) {
+		return &SyntaxError{Offset: len(r.s), msg: "invalid character ' ' " + context}
 	}
-	return &SyntaxError{Offset: i + 1, msg: "invalid character " + quoteByte(r.b[i]) + " " + context}
+	return &SyntaxError{Offset: i + 1, msg: "invalid character " + quoteByte(r.s[i]) + " " + context}
 }
 
 func quoteByte(c byte) string {

@@ -9,28 +9,29 @@ import (
 // document". A Doc is safe for use by several goroutines and must not be copied.
 type Doc struct {
 	once sync.Once
-	raw  []byte
-	v    any
-	err  error
-	text string // of a partial document: the whole of it
+	text string // empty when it was made of a value
+	// decoded: v is what was decoded of text before.
+	decoded bool
+	v       any
+	err     error
 }
 
 // Of wraps a decoded value.
 func Of(v any) *Doc { return &Doc{v: v} }
 
 // FromJSON wraps the text of a JSON document, which is decoded with DecodeJSON when it is first asked for. An empty text
-// or null gives the value nil. The text must not be changed afterwards.
-func FromJSON(raw []byte) *Doc { return &Doc{raw: raw} }
+// or null gives the value nil.
+func FromJSON(text string) *Doc { return &Doc{text: text} }
 
 // Partial reports whether parts of the document may be missing from its value (Reader.Part); Whole has them.
-func (d *Doc) Partial() bool { return d != nil && d.text != "" }
+func (d *Doc) Partial() bool { return d != nil && d.decoded }
 
 // Whole is the document with all of its parts: d itself unless it is partial.
 func (d *Doc) Whole() *Doc {
 	if !d.Partial() {
 		return d
 	}
-	return FromJSON([]byte(d.text))
+	return FromJSON(d.text)
 }
 
 // Value returns the decoded document; nil for the nil Doc. The error is that of DecodeJSON, the same at every call.
@@ -39,8 +40,8 @@ func (d *Doc) Value() (any, error) {
 		return nil, nil
 	}
 	d.once.Do(func() {
-		if len(d.raw) > 0 {
-			d.v, d.err = DecodeJSON(d.raw)
+		if d.text != "" && !d.decoded {
+			d.v, d.err = decode(d.text, false)
 		}
 	})
 	return d.v, d.err
@@ -59,12 +60,12 @@ func (d *Doc) Map() (map[string]any, error) {
 	return m, nil
 }
 
-// Raw returns the text that the document was made of; nil when it was made of a value.
-func (d *Doc) Raw() []byte {
+// Text is the text that the document was made of; empty when it was made of a value.
+func (d *Doc) Text() string {
 	if d == nil {
-		return nil
+		return ""
 	}
-	return d.raw
+	return d.text
 }
 
 func typeName(v any) string {

@@ -16,16 +16,15 @@ import "fmt"
 //
 // Like encoding/json it takes null for the zero value of whatever is asked for. A Reader is used by one goroutine.
 type Reader struct {
-	b      []byte
-	s      string // the same text: strings are cut out of it
+	s      string // strings are cut out of it
 	i      int
 	depth  int
 	items  int
 	floats bool
 }
 
-// NewReader returns a Reader of b, which must not change while values of it are in use. Numbers are read as by DecodeJSON.
-func NewReader(b []byte) *Reader { return &Reader{b: b, s: string(b)} }
+// NewReader returns a Reader of text. Numbers are read as by DecodeJSON.
+func NewReader(text string) *Reader { return &Reader{s: text} }
 
 // Object reads an object and calls member for each key. The callback reads the key's value with r, or returns without
 // reading it, and it is skipped. Null has no members. An error of the callback ends the reading and is returned.
@@ -107,7 +106,7 @@ func (r *Reader) Part(fields *Fields) (*Doc, error) {
 	if fields == nil {
 		return Of(v), nil
 	}
-	return &Doc{v: v, text: r.s[start:r.i]}, nil
+	return &Doc{v: v, text: r.s[start:r.i], decoded: true}, nil
 }
 
 // Any decodes the next value.
@@ -132,15 +131,15 @@ func (r *Reader) AnyOf(fields *Fields) (any, error) {
 }
 
 // Raw returns the text of the next value, a part of the Reader's input.
-func (r *Reader) Raw() ([]byte, error) {
+func (r *Reader) Raw() (string, error) {
 	if _, ok := r.peek(); !ok {
-		return nil, r.unexpectedEnd()
+		return "", r.unexpectedEnd()
 	}
 	start := r.i
 	if err := r.Skip(); err != nil {
-		return nil, err
+		return "", err
 	}
-	return r.b[start:r.i:r.i], nil
+	return r.s[start:r.i], nil
 }
 
 // String reads a string; "" for null.
@@ -189,7 +188,7 @@ func (r *Reader) skip(depth int) error {
 	}
 	switch {
 	case c == '"':
-		_, err := r.text()
+		_, err := r.literalText(false)
 		return err
 	case c == '{' || c == '[':
 		if depth++; depth > MaxDepth {
@@ -200,7 +199,7 @@ func (r *Reader) skip(depth int) error {
 			var done bool
 			var err error
 			if c == '{' {
-				_, done, err = r.key(first)
+				_, done, err = r.nextKey(first, false)
 			} else {
 				done, err = r.item(first)
 			}
@@ -234,8 +233,8 @@ func (r *Reader) End() error {
 
 // peek skips white space and returns the next byte; false at the end.
 func (r *Reader) peek() (byte, bool) {
-	for r.i < len(r.b) {
-		c := r.b[r.i]
+	for r.i < len(r.s) {
+		c := r.s[r.i]
 		if c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
 			return c, true
 		}
@@ -245,7 +244,10 @@ func (r *Reader) peek() (byte, bool) {
 }
 
 // key reads up to a member's value: the comma (unless first), the key and the colon. done means the object is closed.
-func (r *Reader) key(first bool) (key string, done bool, err error) {
+func (r *Reader) key(first bool) (key string, done bool, err error) { return r.nextKey(first, true) }
+
+// nextKey is key; wanted false leaves the key itself out.
+func (r *Reader) nextKey(first, wanted bool) (key string, done bool, err error) {
 	c, ok := r.peek()
 	if !ok {
 		return "", false, r.unexpectedEnd()
@@ -266,7 +268,7 @@ func (r *Reader) key(first bool) (key string, done bool, err error) {
 	if c != '"' {
 		return "", false, r.invalid(r.i, "looking for beginning of object key string")
 	}
-	if key, err = r.text(); err != nil {
+	if key, err = r.literalText(wanted); err != nil {
 		return "", false, err
 	}
 	if c, ok = r.peek(); !ok {
@@ -307,7 +309,7 @@ func (r *Reader) wrongType(want string) error {
 }
 
 func (r *Reader) found() string {
-	switch r.b[r.i] {
+	switch r.s[r.i] {
 	case '{':
 		return "an object"
 	case '[':

@@ -1,7 +1,6 @@
 package value
 
 import (
-	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -13,13 +12,16 @@ const (
 
 // text reads a string literal. Without escapes it is a part of the input; the scan looks at eight bytes at once, since
 // most bytes of a Kubernetes object are inside strings.
-func (r *Reader) text() (string, error) {
-	b, start := r.b, r.i+1
+func (r *Reader) text() (string, error) { return r.literalText(true) }
+
+// literalText is text; wanted false only checks the literal and returns anything.
+func (r *Reader) literalText(wanted bool) (string, error) {
+	b, start := r.s, r.i+1
 	i := start
 	ascii := true
 	for {
 		for i+8 <= len(b) {
-			w := binary.LittleEndian.Uint64(b[i:])
+			w := eight(b, i)
 			quote := w ^ ones*'"'
 			slash := w ^ ones*'\\'
 			// A byte's high bit is set where it is below 0x20, a quote, a backslash, or not ASCII.
@@ -36,13 +38,13 @@ func (r *Reader) text() (string, error) {
 			c := b[i]
 			if c == '"' {
 				r.i = i + 1
-				if s := r.s[start:i]; ascii || utf8.ValidString(s) {
+				if s := b[start:i]; ascii || !wanted || utf8.ValidString(s) {
 					return s, nil
 				}
-				return r.unescape(start)
+				return r.unescape(start, wanted)
 			}
 			if c == '\\' {
-				return r.unescape(start)
+				return r.unescape(start, wanted)
 			}
 			if c < 0x20 {
 				return "", r.invalid(i, "in string literal")
@@ -57,11 +59,21 @@ func (r *Reader) text() (string, error) {
 	}
 }
 
-// unescape reads a string literal that begins at start and has escapes or invalid UTF-8.
-func (r *Reader) unescape(start int) (string, error) {
-	b, i := r.b, start
+// eight are the eight bytes of s from i on.
+func eight(s string, i int) uint64 {
+	_ = s[i+7]
+	return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+		uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+}
+
+// unescape reads a string literal that begins at start and has escapes or invalid UTF-8. Without wanted it only checks it.
+func (r *Reader) unescape(start int, wanted bool) (string, error) {
+	b, i := r.s, start
 	out := make([]byte, 0, 64)
 	for {
+		if !wanted {
+			out = out[:0]
+		}
 		if i >= len(b) {
 			return "", r.unexpectedEnd()
 		}
@@ -116,7 +128,7 @@ func (r *Reader) unescape(start int) (string, error) {
 			out = append(out, c)
 			i++
 		default:
-			char, size := utf8.DecodeRune(b[i:])
+			char, size := utf8.DecodeRuneInString(b[i:])
 			out = utf8.AppendRune(out, char)
 			i += size
 		}
@@ -126,10 +138,10 @@ func (r *Reader) unescape(start int) (string, error) {
 func (r *Reader) hex4(i int) (rune, error) {
 	var n rune
 	for k := i; k < i+4; k++ {
-		if k >= len(r.b) {
+		if k >= len(r.s) {
 			return 0, r.invalid(k, `in \u hexadecimal character escape`)
 		}
-		c := r.b[k]
+		c := r.s[k]
 		switch {
 		case '0' <= c && c <= '9':
 			c -= '0'
