@@ -50,7 +50,8 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 		run.program(&out, &in.Selections[i])
 	}
 	out.Object = run.req.Object
-	run.ctx, run.in, run.req, run.env = nil, Input{}, nil, jmespath.Env{}
+	run.ctx, run.in, run.req = nil, Input{}, nil
+	run.entered, run.world, run.env = false, world.World{}, nil
 	return out
 }
 
@@ -59,9 +60,13 @@ type runner struct {
 	ctx   context.Context
 	in    Input
 	req   *policy.Request // with the object as mutated so far
-	env   jmespath.Env
 	meter budget.Meter
 	rules int // of all selections
+
+	entered bool // world is that of reach
+	reach   world.Reach
+	world   world.World
+	env     *jmespath.Env
 }
 
 var runs = sync.Pool{New: func() any { return new(runner) }}
@@ -69,7 +74,7 @@ var runs = sync.Pool{New: func() any { return new(runner) }}
 // program runs the rules of one Program, in order.
 func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	p, before := s.Program, r.req
-	haveWorld, broken := false, false
+	broken := false
 	for _, rule := range s.Rules {
 		req := r.req
 		if !r.in.Stages.Has(rule.Stage) || (rule.SkipOnDelete && req.Operation == policy.Delete) {
@@ -81,13 +86,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if r.in.Select != nil && !r.in.Select(rule, action) {
 			continue
 		}
-		if !haveWorld {
-			haveWorld = true
-			r.env.World = world.World{}
-			if r.in.Root != nil {
-				r.env.World = r.in.Root.For(p.Reach())
-			}
-		}
+		r.enter(p.Reach())
 		began := r.now()
 		yield := r.watched(req, p, rule)
 		elapsed := r.now().Sub(began)
@@ -129,6 +128,26 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	if broken {
 		r.req = before // nothing of a policy that could not do all of its work is kept
 	}
+}
+
+// enter makes the world that programs of that reach see.
+func (r *runner) enter(reach world.Reach) {
+	if r.entered && r.reach == reach {
+		return
+	}
+	r.entered, r.reach, r.world, r.env = true, reach, world.World{}, nil
+	if r.in.Root != nil {
+		r.world = r.in.Root.For(reach)
+	}
+}
+
+// envOf is the Env for rules on req. It is made anew where another one is asked for, and never used for another evaluation:
+// a Scope that outlived its rule would be found there.
+func (r *runner) envOf(req *policy.Request) *jmespath.Env {
+	if r.env == nil || r.env.Trace != req.Trace || r.env.Images != req.Conf.Images {
+		r.env = &jmespath.Env{Meter: &r.meter, World: r.world, Images: req.Conf.Images, Trace: req.Trace}
+	}
+	return r.env
 }
 
 // now is the time where somebody measures, else no time at all.
@@ -206,9 +225,7 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 		return policy.Yield{}
 	}
 	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
-	// The Env is the rule's own: a Scope must not outlive its rule, but a shared one would let it.
-	env := &jmespath.Env{Meter: &r.meter, World: r.env.World, Images: req.Conf.Images, Trace: req.Trace}
-	scope := policy.NewScope(env, req, p, rule)
+	scope := policy.NewScope(r.envOf(req), req, p, rule)
 	scope.Plan = r.in.Plan
 	scope.Stages = r.in.Stages & rule.Stage
 	return rule.Eval(scope)

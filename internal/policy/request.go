@@ -268,17 +268,23 @@ func (r *Request) ImageList() ([]imageref.Image, error) {
 	})
 }
 
-func (r *Request) makeDocument() (map[string]any, error) {
+// object is request.object: the old object on DELETE (language reference §8.1).
+func (r *Request) object() (any, error) {
 	object, err := r.Object.Value()
+	if err == nil && r.Operation == Delete && object == nil {
+		return r.OldObject.Value()
+	}
+	return object, err
+}
+
+func (r *Request) makeDocument() (map[string]any, error) {
+	object, err := r.object()
 	if err != nil {
 		return nil, err
 	}
 	old, err := r.OldObject.Value()
 	if err != nil {
 		return nil, err
-	}
-	if r.Operation == Delete && object == nil {
-		object = old
 	}
 	doc := map[string]any{
 		"operation": string(r.Operation),

@@ -115,10 +115,16 @@ func (s *Scope) Hold(v any) error {
 // builtin is what the engine knows under the name, with what was given for it.
 func (s *Scope) builtin(name string, given *Given) (any, bool, error) {
 	v, ok, err := s.known(name)
-	if over, also := given.value(name); also {
-		return Merge(v, over), true, nil
+	over, also := given.value(name)
+	if !also {
+		return v, ok, err
 	}
-	return v, ok, err
+	if root, lazy := v.(jmespath.Root); lazy {
+		if v, err = root.Value(); err != nil {
+			return nil, false, err
+		}
+	}
+	return Merge(v, over), true, nil
 }
 
 func (s *Scope) known(name string) (any, bool, error) {
@@ -127,7 +133,10 @@ func (s *Scope) known(name string) (any, bool, error) {
 	}
 	switch name {
 	case "request":
-		doc, err := s.Request.Document(s.Env.Meter.Context(), s.Rule != nil && s.Rule.Needs.Roles)
+		if s.Rule == nil || !s.Rule.Needs.Roles {
+			return &requestRoot{s.Request, s.Env.Meter.Context()}, true, nil
+		}
+		doc, err := s.Request.Document(s.Env.Meter.Context(), true)
 		return doc, err == nil, err
 	case "serviceAccountName":
 		_, n := s.Request.ServiceAccount()
@@ -162,6 +171,11 @@ func (s *Scope) Value() (any, error) {
 				v, ok, err := n.builtin(name, s.given)
 				if err != nil {
 					return nil, err
+				}
+				if root, lazy := v.(jmespath.Root); lazy {
+					if v, err = root.Value(); err != nil {
+						return nil, err
+					}
 				}
 				if _, shadowed := out[name]; ok && !shadowed {
 					out[name] = v

@@ -44,22 +44,58 @@ func TestScopeLazyEntries(t *testing.T) {
 	}
 }
 
-// On DELETE every mention of request.object is read as request.oldObject (§8.1).
-func TestRequestDocumentOnDelete(t *testing.T) {
-	r := &Request{Operation: Delete, OldObject: value.Of(map[string]any{"a": "b"})}
-	v, _, err := scope(r).Field("request")
+// requestOf is the variable request, which has to hold the same as a whole and field by field.
+func requestOf(t *testing.T, r *Request) map[string]any {
+	t.Helper()
+	v, ok, err := scope(r).Field("request")
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	root := v.(jmespath.Root)
+	whole, err := root.Value()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if obj, _ := v.(map[string]any)["object"].(map[string]any); obj["a"] != "b" {
+	document := whole.(map[string]any)
+	for name, want := range document {
+		if got, ok, err := root.Field(name); !ok || err != nil || !value.Equal(got, want) {
+			t.Errorf("request.%s is %v (%v), of the whole %v", name, got, err, want)
+		}
+	}
+	for _, name := range []string{"operation", "namespace", "object", "oldObject", "uid", "userInfo", "missing"} {
+		if _, want := document[name]; want {
+			continue
+		}
+		if v, ok, err := root.Field(name); ok || err != nil {
+			t.Errorf("request.%s is %v (%v), and not in the whole", name, v, err)
+		}
+	}
+	return document
+}
+
+// An old object that nobody reads is not decoded, and its mistakes are only those of who reads it.
+func TestRequestFieldsAreReadAlone(t *testing.T) {
+	v, _, _ := scope(&Request{Operation: Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}).Field("request")
+	root := v.(jmespath.Root)
+	if operation, ok, err := root.Field("operation"); operation != "UPDATE" || !ok || err != nil {
+		t.Error(operation, ok, err)
+	}
+	if _, ok, err := root.Field("oldObject"); ok || err == nil {
+		t.Error("a broken object is there")
+	}
+}
+
+// On DELETE every mention of request.object is read as request.oldObject (§8.1).
+func TestRequestDocumentOnDelete(t *testing.T) {
+	r := &Request{Operation: Delete, OldObject: value.Of(map[string]any{"a": "b"})}
+	if obj, _ := requestOf(t, r)["object"].(map[string]any); obj["a"] != "b" {
 		t.Errorf("request.object = %v", obj)
 	}
 }
 
 // In a scan request holds the object, the operation and the namespace, nothing else (§3.8).
 func TestRequestDocumentInScan(t *testing.T) {
-	v, _, _ := scope(&Request{Origin: FromScan, Operation: Create}).Field("request")
-	doc := v.(map[string]any)
+	doc := requestOf(t, &Request{Origin: FromScan, Operation: Create})
 	for _, absent := range []string{"userInfo", "name", "uid"} {
 		if _, there := doc[absent]; there {
 			t.Errorf("request.%s exists in a scan", absent)
@@ -75,8 +111,7 @@ func TestRequestDocumentAsked(t *testing.T) {
 		GVR:        schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Subresource: "scale",
 	}
 	read := func(r *Request) [4]any {
-		v, _, _ := scope(r).Field("request")
-		doc := v.(map[string]any)
+		doc := requestOf(t, r)
 		kind, resource := doc["requestKind"].(map[string]any), doc["requestResource"].(map[string]any)
 		return [4]any{kind["group"], kind["kind"], resource["group"], doc["requestSubResource"]}
 	}
