@@ -32,9 +32,6 @@ func functions(p *page) error {
 
 func function(p *page, f jmespath.Function) {
 	p.line("### %s\n\n`%s`\n\n%s\n", f.Name, f.Signature(), f.Doc)
-	if f.Note != "" {
-		p.line("Note: %s\n", f.Note)
-	}
 	if len(f.Examples) == 0 {
 		return
 	}

@@ -201,20 +201,22 @@ func newJPFunction() *cobra.Command {
 	return &cobra.Command{
 		Use:   "function [NAME]...",
 		Short: "List the functions that policies have besides those of JMESPath",
-		Long: "Function prints name, signature and note of each function. Functions of standard JMESPath are shown only when they\n" +
-			"are named. The reference documentation (docs/reference/functions.md) has descriptions and examples.",
+		Long: "Function prints name and signature of each function, and what it does. Functions of standard JMESPath are shown only\n" +
+			"when they are named. The reference documentation (docs/reference/functions.md) has examples, too.",
 		Example: "  ephor jp function\n  ephor jp function truncate parse_yaml",
+		ValidArgsFunction: func(*cobra.Command, []string, string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+			for _, f := range jmespath.Functions() {
+				names = append(names, cobra.CompletionWithDesc(f.Name, f.Signature()))
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, names []string) error {
 			var b strings.Builder
 			for _, f := range jmespath.Functions() {
 				if len(names) == 0 && f.Builtin || len(names) > 0 && !slices.Contains(names, f.Name) {
 					continue
 				}
-				fmt.Fprintf(&b, "Name: %s\n  Signature: %s\n", f.Name, f.Signature())
-				if f.Note != "" {
-					fmt.Fprintf(&b, "  Note:      %s\n", f.Note)
-				}
-				b.WriteByte('\n')
+				fmt.Fprintf(&b, "Name: %s\n  Signature: %s\n  Note:      %s\n\n", f.Name, f.Signature(), f.Doc)
 			}
 			for _, name := range names {
 				if !slices.ContainsFunc(jmespath.Functions(), func(f jmespath.Function) bool { return f.Name == name }) {

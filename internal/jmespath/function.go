@@ -36,9 +36,9 @@ type Function struct {
 	Returns  []Type
 	// Builtin marks the functions of standard JMESPath.
 	Builtin bool
-	// Doc says in one or a few sentences what the function does; Note is the short remark that `jp function` prints.
-	Doc, Note string
-	Examples  []Example
+	// Doc says in one or a few sentences what the function does.
+	Doc      string
+	Examples []Example
 
 	call callFunc
 	// prepare, when set, may make a better call from the arguments that are literals.
