@@ -39,7 +39,6 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 		retries = 0 // it was asked for anew
 	}
 	if retries < maxRetries && onlyConflicts(why) {
-		w.Observer.Requeued(WorkerName, 1)
 		return firstLook
 	}
 	message := strings.ToValidUTF8(why.Error(), "")

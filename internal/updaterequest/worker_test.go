@@ -127,6 +127,11 @@ func TestOnlyConflicts(t *testing.T) {
 		{conflict, true}, {errors.Join(conflict, conflict), true}, {errors.Join(errors.Join(conflict), nil), true},
 		{errors.Join(conflict, errors.New("no")), false}, {fmt.Errorf("no"), false},
 	} {
+		seen := &tally{}
+		w := NewWorker(WorkerOptions{Observer: seen})
+		if c.want && (w.failed(t.Context(), &kyvernov2.UpdateRequest{}, c.err) != firstLook || seen.again != 0) {
+			t.Errorf("%v: it counts as a failure", c.err)
+		}
 		if got := onlyConflicts(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)
 		}
@@ -144,3 +149,11 @@ func TestContexts(t *testing.T) {
 		t.Errorf("%+v", now)
 	}
 }
+
+// tally counts the rounds that failed.
+type tally struct {
+	unobserved
+	again int
+}
+
+func (c *tally) Requeued(string, int) { c.again++ }
