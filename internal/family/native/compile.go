@@ -58,6 +58,7 @@ type Binding struct {
 	name, policy string
 	match        *constraints
 	params       *params
+	denies       bool // what a validating policy refuses
 }
 
 // PolicyName is the policy that it binds.
@@ -68,7 +69,9 @@ func CompileBinding(object map[string]any) (*Binding, diag.List) {
 	if object["kind"] == ValidatingBinding {
 		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
 		diags := strict.Decode(object, &b)
-		return newBinding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef, diags)
+		out, diags := newBinding(b.Name, b.Spec.PolicyName, b.Spec.MatchResources, b.Spec.ParamRef, diags)
+		out.denies = slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
+		return out, diags
 	}
 	var b admissionregistrationv1.MutatingAdmissionPolicyBinding
 	diags := strict.Decode(object, &b)
@@ -110,6 +113,9 @@ type program struct {
 func Compile(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		_, out := compileValidation(in)
+		if len(in.Bindings) == 0 || slices.ContainsFunc(in.Bindings, func(b *Binding) bool { return b.denies }) {
+			out.Rules[0].Action.Default = policy.Enforce
+		}
 		return out
 	}
 	_, out := compileMutation(in, o)
