@@ -15,7 +15,7 @@ spec:
   rules:
   - name: r
     match: {any: [{resources: {kinds: [ConfigMap], namespaces: [asked]}, subjects: [{kind: User, name: alice}]}]}
-    exclude: {any: [{resources: {selector: {matchLabels: {off: "yes"}}}}]}
+    exclude: {any: [{resources: {selector: {matchLabels: {excluded: "yes"}}}}]}
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}", namespace: asked-made, data: {data: {k: v}}}
 `
 
@@ -31,7 +31,7 @@ func TestChangedBySomebodyElse(t *testing.T) {
 	}
 	create(t, configMap("asked", "stranger", nil, nil))
 	remove(t, "asked", "deleted")
-	change(t, "asked", "excluded", func(o *corev1.ConfigMap) { o.Labels = map[string]string{"off": "yes"} })
+	change(t, "asked", "excluded", func(o *corev1.ConfigMap) { o.Labels = map[string]string{"excluded": "yes"} })
 	change(t, "asked", "touched", func(o *corev1.ConfigMap) { o.Data = map[string]string{"more": "x"} })
 	drained(t)
 	for name, want := range map[string]string{"deleted": gone, "excluded": gone, "touched": "v", "stranger": gone} {
