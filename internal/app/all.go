@@ -32,6 +32,7 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cleanup.tlsSecret, "cleanupTLSSecretName", "", "Secret of the cleanup controller's serving certificate (required)")
 	fs.StringVar(&f.cleanup.host, "cleanupServerHost", "", "address for the cleanup controller's server; empty for all")
 	fs.IntVar(&f.cleanup.port, "cleanupServerPort", 9444, "port for the cleanup controller's server")
+	fs.StringVar(&f.cleanup.serverIP, "cleanupServerIP", "", "address at which the API server reaches the cleanup controller's server; goes with --serverIP")
 	fs.IntVar(&f.cleanup.deadManSeconds, "deadManSeconds", 0, "not available: needs `controller cleanup` in a process of its own")
 	f.cleanup.deletion.register(fs)
 	f.background.registerOwn(fs)
@@ -53,6 +54,9 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	if f.runs("cleanup") && (f.cleanup.caSecret == "" || f.cleanup.tlsSecret == "") {
 		errs = append(errs, errors.New("--cleanupCASecretName and --cleanupTLSSecretName are required"))
 	}
+	if f.runs("cleanup") && (f.admission.serverIP == "") != (f.cleanup.serverIP == "") {
+		errs = append(errs, errors.New("--serverIP and --cleanupServerIP go together: there are two servers"))
+	}
 	if f.cleanup.deadManSeconds != 0 {
 		errs = append(errs, errors.New("--deadManSeconds: whoever is to notice that admission is gone must not go with it; run `controller cleanup` in a process of its own"))
 	}
@@ -60,7 +64,7 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	f.background.evaluatorFlags, f.reports.evaluatorFlags = shared, shared
 	f.reports.admissionReports = f.admission.admissionReports
 	c := f.admission.certificateFlags
-	c.caSecret, c.tlsSecret = f.cleanup.caSecret, f.cleanup.tlsSecret
+	c.caSecret, c.tlsSecret, c.serverIP = f.cleanup.caSecret, f.cleanup.tlsSecret, f.cleanup.serverIP
 	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, shared.commonFlags, shared.events
 	f.cleanup.calls, f.cleanup.globals = shared.calls, shared.globals
 	errs = append(errs, f.cleanup.deletion.complete(), f.background.completeOwn(lookup), f.reports.completeOwn())

@@ -99,8 +99,12 @@ func TestAllFlags(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string // part of the error; empty for none
+		ip   string // where the cleanup controller is reached
 	}{
 		{args: append(required, "--tlsKeyAlgorithm=ECDSA")},
+		{args: append(required, "--serverIP=10.0.0.1:9443"), want: "--serverIP and --cleanupServerIP go together"},
+		{args: append(required, "--serverIP=10.0.0.1:9443", "--cleanupServerIP=10.0.0.1:9444"), ip: "10.0.0.1:9444"},
+		{args: append(required, "--serverIP=10.0.0.1:9443", "--without=cleanup")},
 		{args: required[:2], want: "--cleanupCASecretName and --cleanupTLSSecretName are required"},
 		{args: append(required, "--deadManSeconds=60"), want: "in a process of its own"},
 	} {
@@ -113,7 +117,7 @@ func TestAllFlags(t *testing.T) {
 		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
-		if c.want == "" && (f.cleanup.caSecret != "c" || f.admission.caSecret != "a" || f.cleanup.algorithm != f.admission.algorithm || f.cleanup.port != 9444) {
+		if c.want == "" && (f.cleanup.caSecret != "c" || f.admission.caSecret != "a" || f.cleanup.algorithm != f.admission.algorithm || f.cleanup.port != 9444 || f.cleanup.serverIP != c.ip) {
 			t.Errorf("%+v", f.cleanup)
 		}
 	}
