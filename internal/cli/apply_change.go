@@ -118,14 +118,14 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 	}
 	for _, n := range c.notes {
 		if n.status == policy.StatusSkip {
-			fmt.Fprintf(w, "\nskipped mutate policy %s -> resource %s", c.policy, c.resource)
+			fmt.Fprintf(legibleWriter{w}, "\nskipped mutate policy %s -> resource %s", c.policy, c.resource)
 		} else {
-			fmt.Fprintf(w, "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
+			fmt.Fprintf(legibleWriter{w}, "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
 		}
 	}
 	if !toFiles {
 		if !piped {
-			fmt.Fprintf(w, "\npolicy %s applied to %s:", c.policy, c.resource)
+			fmt.Fprintf(legibleWriter{w}, "\npolicy %s applied to %s:", c.policy, c.resource)
 		}
 		fmt.Fprintf(w, "\n%s\n---\n", c.object)
 		if len(c.targets) > 0 {

@@ -55,14 +55,14 @@ func generationsOf(o policy.Outcome) ([]change, error) {
 func (c *change) printGeneration(w io.Writer, toFiles, piped bool) {
 	g := c.generation
 	for _, err := range g.errs {
-		fmt.Fprintf(w, "\nerror while applying generate policy %s -> resource %s\nerror: %s", c.policy, c.resource, err)
+		fmt.Fprintf(legibleWriter{w}, "\nerror while applying generate policy %s -> resource %s\nerror: %s", c.policy, c.resource, err)
 	}
 	if len(g.objects) == 0 {
 		return
 	}
 	if !toFiles {
 		if !piped {
-			fmt.Fprintf(w, "\npolicy %s applied to %s:", c.policy, c.resource)
+			fmt.Fprintf(legibleWriter{w}, "\npolicy %s applied to %s:", c.policy, c.resource)
 		}
 		for _, o := range g.objects {
 			fmt.Fprintf(w, "\n%s\n---\n", o)

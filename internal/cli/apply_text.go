@@ -16,7 +16,8 @@ func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.
 var dashes = strings.Repeat("-", 70)
 
 // printText prints the banner, what was refused, the failures by policy and resource, and the counters.
-func (o *applyOptions) printText(w io.Writer, set policySet, exceptions int, result judged) {
+func (o *applyOptions) printText(out io.Writer, set policySet, exceptions int, result judged) {
+	w := legibleWriter{out}
 	if !o.pipe {
 		with := ""
 		if exceptions > 0 {
@@ -26,7 +27,7 @@ func (o *applyOptions) printText(w io.Writer, set policySet, exceptions int, res
 	}
 	printRefused(w, set.refused)
 	for i := range result.changes {
-		result.changes[i].print(w, o.output != "", o.pipe)
+		result.changes[i].print(out, o.output != "", o.pipe) // objects are printed as they are: YAML escapes what a terminal obeys
 	}
 	if len(result.changes) > 0 && len(result.entries) > 0 {
 		fmt.Fprintln(w) // the text before has no end of line, as in the reference

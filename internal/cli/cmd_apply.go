@@ -264,7 +264,7 @@ func printMistakes(w io.Writer, diags diag.List) {
 	})
 	seen := map[string]bool{}
 	for _, d := range sorted {
-		if s := d.String(); !seen[s] {
+		if s := legible(d.String()); !seen[s] {
 			seen[s] = true
 			fmt.Fprintln(w, s)
 		}

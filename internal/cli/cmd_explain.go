@@ -157,7 +157,7 @@ func (o *explainOptions) printExplanations(out io.Writer, all []explanation) err
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		all[i].print(w)
+		all[i].print(legibleWriter{w})
 	}
 	return w.Flush()
 }

@@ -157,7 +157,7 @@ func (o *lintOptions) print(out io.Writer, findings []lint.Finding, summary stri
 			if !strings.HasSuffix(f.Check.Name, f.Severity.String()) {
 				text += " [" + f.Check.Name + "]"
 			}
-			fmt.Fprintln(w, text)
+			fmt.Fprintln(w, legible(text))
 		}
 		fmt.Fprintln(w, summary)
 	}

@@ -23,6 +23,25 @@ func plain(s string) string {
 	}, s)
 }
 
+// legible is text that may hold what somebody else wrote, as plain makes it, but with its lines and tabs.
+func legible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && obeyed(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// legibleWriter makes everything legible that is written to it; each Write has to hold whole characters.
+type legibleWriter struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w legibleWriter) Write(b []byte) (int, error) {
+	_, err := io.WriteString(w.to, legible(string(b)))
+	return len(b), err
+}
+
 // writeJSON writes v as indented JSON. encoding/json escapes control characters below U+0020 only; the others and what changes
 // the direction of text are escaped here, so that a terminal shows them instead of obeying.
 func writeJSON(w io.Writer, v any) error {

@@ -21,11 +21,11 @@ type tableCell struct {
 
 const cellLimit = 300
 
-// add adds a row; colors gives the ANSI codes of single cells, which paint applies (or not).
+// add adds a row, with its cells made legible; colors gives the ANSI codes of single cells, which paint applies (or not).
 func (t *table) add(cells []string, colors map[int]string, paint func(s, color string) string) {
 	row := make([]tableCell, len(cells))
 	for i, c := range cells {
-		row[i] = tableCell{lines: cellLines(c), paint: func(s string) string { return s }}
+		row[i] = tableCell{lines: cellLines(legible(c)), paint: func(s string) string { return s }}
 		if color, ok := colors[i]; ok {
 			row[i].paint = func(s string) string { return paint(s, color) }
 		}

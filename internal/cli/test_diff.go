@@ -30,16 +30,16 @@ func printDifferences(w io.Writer, rows []testRow, paint func(s, color string) s
 		if r.Resource != "" {
 			place += " -> resource " + r.Resource
 		}
-		fmt.Fprintf(w, "\n%s: %s\n", place, r.Reason)
+		fmt.Fprintf(w, "\n%s: %s\n", legible(place), legible(r.Reason))
 		if r.want == "" {
-			fmt.Fprintln(w, "  "+r.Message)
+			fmt.Fprintln(w, "  "+legible(r.Message))
 		}
 		if r.want == "" && r.got == "" {
 			continue
 		}
 		fmt.Fprintln(w, "  "+paint("- expected", "31"))
 		fmt.Fprintln(w, "  "+paint("+ got", "32"))
-		for _, l := range lineDiff(lines(r.want), lines(r.got)) {
+		for _, l := range lineDiff(lines(legible(r.want)), lines(legible(r.got))) {
 			switch l[0] {
 			case '-':
 				l = paint(l, "31")
