@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -113,7 +115,16 @@ func TestNamespaces(t *testing.T) {
 	m.Judged(outcome(p, r, "a", policy.StatusPass))
 	m.PolicyChanged(p, Created)
 	m.Policies(func() []PolicyState { return []PolicyState{{p, true}} })
+	m.CleanupDeleted(p, "Pod", "c", "")
+	m.CleanupFailed(p, "Pod", "c", "")
+	m.TTLDeleted(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "c")
+	m.TTLFailed(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "c")
 	families := parsePage(t, page(t, m))
+	for _, name := range []string{nameCleanupDeleted, nameCleanupErrors, nameTTLDeleted, nameTTLErrors} {
+		if families[name+"_total"] == nil {
+			t.Errorf("%s depends on the namespace", name)
+		}
+	}
 	if n := len(families["kyverno_admission_requests_total"].GetMetric()); n != 1 {
 		t.Errorf("%d series of requests", n)
 	}

@@ -6,16 +6,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// CleanupDeleted counts an object that a cleanup policy deleted. propagation may be empty, which stands for the default.
+// CleanupDeleted counts an object that a cleanup policy deleted. propagation may be empty, which stands for the default. The
+// namespaces of the configuration choose policies and requests; what is deleted is counted everywhere.
 func (m *Metrics) CleanupDeleted(p *policy.Program, kind, namespace, propagation string) {
-	if m != nil && m.counts(namespace) {
+	if m != nil {
 		m.cleanupDeleted.with(p.Kind, policyNamespace(p), p.Name, kind, namespace, propagation).add(1)
 	}
 }
 
 // CleanupFailed counts an object, or a whole kind, that a cleanup policy could not delete.
 func (m *Metrics) CleanupFailed(p *policy.Program, kind, namespace, propagation string) {
-	if m != nil && m.counts(namespace) {
+	if m != nil {
 		m.cleanupErrors.with(p.Kind, policyNamespace(p), p.Name, kind, namespace, propagation).add(1)
 	}
 }
@@ -29,14 +30,14 @@ func (m *Metrics) CleanupStopped(p *policy.Program) {
 
 // TTLDeleted counts an object that was deleted because of its TTL label.
 func (m *Metrics) TTLDeleted(r schema.GroupVersionResource, namespace string) {
-	if m != nil && m.counts(namespace) {
+	if m != nil {
 		m.ttlDeleted.with(namespace, r.Group, r.Version, r.Resource).add(1)
 	}
 }
 
 // TTLFailed counts an object that could not be deleted when its TTL was over.
 func (m *Metrics) TTLFailed(r schema.GroupVersionResource, namespace string) {
-	if m != nil && m.counts(namespace) {
+	if m != nil {
 		m.ttlErrors.with(namespace, r.Group, r.Version, r.Resource).add(1)
 	}
 }
