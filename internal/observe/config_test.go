@@ -85,6 +85,17 @@ func TestLiveChange(t *testing.T) {
 	}
 }
 
+// The keys are the names of Kyverno's instruments, of which some end in _total themselves.
+func TestNamesOfInstruments(t *testing.T) {
+	m := NewMetrics(Options{})
+	for _, name := range []string{"kyverno_policy_rule_info_total", "kyverno_updaterequest_total", "kyverno_breaker_total", "kyverno_deprecated_api_requests_total", "kyverno_breaker_drops"} {
+		configured(t, m, map[string]string{"metricsExposure": `{"` + name + `": {"enabled": false}}`})
+		if f := m.families[name]; f == nil || !f.state.Load().off {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
 // The buckets of all histograms of seconds change with bucketBoundaries; those with bounds of their own keep them.
 func TestBuckets(t *testing.T) {
 	m := NewMetrics(Options{})

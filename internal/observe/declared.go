@@ -52,7 +52,7 @@ const (
 	nameBreaker               = "kyverno_breaker_total"
 	nameBreakerDrops          = "kyverno_breaker_drops"
 	nameUpdateRequests        = "kyverno_updaterequest_total"
-	nameDeprecated            = "kyverno_deprecated_api_requests"
+	nameDeprecated            = "kyverno_deprecated_api_requests_total"
 	nameCleanupDeleted        = "kyverno_cleanup_controller_deletedobjects"
 	nameCleanupErrors         = "kyverno_cleanup_controller_errors"
 	nameDeletingDeleted       = "kyverno_deleting_controller_deletedobjects"
