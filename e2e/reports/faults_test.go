@@ -74,6 +74,9 @@ func TestKilledDuringTheFirstScan(t *testing.T) {
 	for _, name := range names[20:25] {
 		cluster.Must(t, "", "patch", "polr", name, "-n", ns, "--type=merge", "-p", `{"summary":{"fail":9},"results":[]}`)
 	}
+	for _, name := range names[25:27] { // the results stay
+		cluster.Must(t, "", "patch", "polr", name, "-n", ns, "--type=merge", "-p", `{"summary":{"fail":9}}`)
+	}
 	suite.Until(t, "the reports are complete and right again", func() error {
 		if reports, right := seen(); reports != n || right != n {
 			return fmt.Errorf("there are %d, %d of them right", reports, right)

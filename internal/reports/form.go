@@ -106,7 +106,10 @@ func (f *Form) report(r *report.Resource) client.Object {
 	})
 }
 
-// intact reports whether the object is still labelled as ours and owned by the resource.
-func intact(o client.Object, r *report.Resource) bool {
-	return o.GetLabels()[report.ManagedLabel] == report.ManagedValue && slices.Equal(o.GetOwnerReferences(), []metav1.OwnerReference{r.Owner()})
+// intact reports whether the object is still labelled as ours and owned by the resource, and says whose results it holds and
+// how many of each.
+func (f *Form) intact(o client.Object, r *report.Resource) bool {
+	c := f.content(o)
+	return o.GetLabels()[report.ManagedLabel] == report.ManagedValue && slices.Equal(o.GetOwnerReferences(), []metav1.OwnerReference{r.Owner()}) &&
+		c.Scope != nil && *c.Scope == *r.Scope() && c.Summary == report.Summarize(c.Results)
 }

@@ -87,9 +87,20 @@ func TestForms(t *testing.T) {
 			o := form.report(r)
 			form.fill(o, &content)
 			back := form.content(o)
-			if !intact(o, r) || o.GetName() != "u" || o.GetNamespace() != ns || back.Summary != content.Summary || *back.Scope != *content.Scope ||
+			if !form.intact(o, r) || o.GetName() != "u" || o.GetNamespace() != ns || back.Summary != content.Summary || *back.Scope != *content.Scope ||
 				!slices.Equal(w.numbers.parts(r, back.Results), w.numbers.parts(r, content.Results)) {
 				t.Errorf("%s: %+v", name, o)
+			}
+			for what, edit := range map[string]func(*policyreport.ReportContent){
+				"summary": func(c *policyreport.ReportContent) { c.Summary.Pass = 7 },
+				"scope":   func(c *policyreport.ReportContent) { c.Scope = nil },
+			} {
+				edited := content
+				edit(&edited)
+				form.fill(o, &edited)
+				if form.intact(o, r) {
+					t.Errorf("%s: with another %s it counts as ours", name, what)
+				}
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 			w.mu.Lock()
 			same := slices.Equal(w.numbers.parts(r, held.replaced), want)
 			w.mu.Unlock()
-			if same && intact(existing, r) {
+			if same && w.o.Form.intact(existing, r) {
 				w.wrote(st, r, &now, want, judged)
 				return false, nil
 			}
