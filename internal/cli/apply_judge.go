@@ -35,6 +35,7 @@ type judgement struct {
 	progress    *progress
 	given       *given.Set     // nil when nothing was given
 	targets     []source.Input // objects beside the resources that rules may look up or change
+	parameters  []source.Input // those that are parameters of rules
 	definitions customKinds
 	images      world.Images // nil: registries are not asked
 	// cluster, when set, is where the resources are from, and where rules look things up; query says which ones.
@@ -217,11 +218,14 @@ func (b *batch) size() int {
 
 // world is what the rules can look things up in.
 func (j judgement) world() world.Root {
-	given := fixed.New(fixed.Values{Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects, Images: j.images})
+	given := fixed.New(fixed.Values{
+		Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects, Images: j.images,
+		Parameters: func() ([]map[string]any, error) { return j.read(j.parameters), nil },
+	})
 	switch {
 	case j.cluster == nil:
 		return given
-	case len(j.targets) == 0:
+	case len(j.targets)+len(j.parameters) == 0:
 		return j.cluster.root
 	}
 	return besides{given, j.cluster.root}
@@ -230,8 +234,11 @@ func (j judgement) world() world.Root {
 // readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
 // rule does; until then resources are only held while they are judged.
 func (j judgement) readObjects() ([]map[string]any, error) {
-	out := slices.Concat(j.definitions.objects, j.given.Objects())
-	for _, in := range slices.Concat(j.inputs, j.targets) {
+	return slices.Concat(j.definitions.objects, j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters))), nil
+}
+
+func (j judgement) read(inputs []source.Input) (out []map[string]any) {
+	for _, in := range inputs {
 		docs, _ := source.Open(in) // mistakes are reported where the resources are judged
 		for _, d := range docs {
 			objects, _ := d.Decode(source.Floats)
@@ -241,7 +248,7 @@ func (j judgement) readObjects() ([]map[string]any, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // judge holds what the workers share.

@@ -159,9 +159,10 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	targets, more := source.Find(slices.Concat(o.targets, o.parameters), source.Options{Context: cmd.Context()})
+	targets, more := source.Find(o.targets, source.Options{Context: cmd.Context()})
+	parameters, less := source.Find(o.parameters, source.Options{Context: cmd.Context()})
 	defined, wrong := readDefinitions(o.crds)
-	mistakes = slices.Concat(mistakes, more, wrong)
+	mistakes = slices.Concat(mistakes, more, less, wrong)
 	set.programs = catalog.Join(set.programs, exceptions.exceptions)
 	result := judgeAll(cmd.Context(), judgement{
 		programs:    set.programs,
@@ -173,6 +174,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		progress:    newProgress(cmd.ErrOrStderr(), "resources judged"),
 		given:       values,
 		targets:     targets,
+		parameters:  parameters,
 		definitions: defined,
 		images:      images,
 		cluster:     cluster,

@@ -30,6 +30,7 @@ func (r *testRun) loadWorld(set *given.Set) (*testWorld, error) {
 	for _, o := range r.resources {
 		w.objects = append(w.objects, o.value)
 	}
+	w.values.Parameters = func() ([]map[string]any, error) { return slices.Concat(r.params, r.cluster), nil }
 	if len(r.ClusterResources) > 0 {
 		r.log.WriteString("Loading Kubernetes resources ...\n")
 		w.objects = append(w.objects, r.cluster...)

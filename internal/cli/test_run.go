@@ -33,6 +33,7 @@ type testRun struct {
 	resources []*testObject
 	judged    int
 	cluster   []map[string]any // what the ClusterResource files hold
+	params    []map[string]any // what the files of parameters hold
 	scopes    source.Scopes
 	evaluator *evaluator
 	// answers to each operation, for each resource in order; the operation "" is that of the values.
@@ -252,7 +253,7 @@ func unreadable(diags diag.List) bool {
 func (r *testRun) loadResources() error {
 	r.say("  Loading resources ...")
 	seen := map[string]bool{}
-	for _, paths := range [][]string{r.Resources, r.TargetResources, r.ParamResources} {
+	for group, paths := range [][]string{r.Resources, r.TargetResources, r.ParamResources} {
 		objects, diags := source.Load(r.within(paths...), source.Options{Numbers: source.Floats})
 		if diags.HasErrors() {
 			return mistaken("failed to load resources", diags)
@@ -260,6 +261,9 @@ func (r *testRun) loadResources() error {
 		r.diags.Add(diags...)
 		for _, o := range objects {
 			r.scopes.Normalise(o.Value)
+			if group == 2 {
+				r.params = append(r.params, o.Value)
+			}
 			t := newTestObject(o.Value)
 			if k := t.key(); seen[k] {
 				r.say("  warning: found duplicated resource %s %s %s", t.kind, t.name, t.namespace)

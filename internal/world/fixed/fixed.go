@@ -20,6 +20,9 @@ type Values struct {
 	// Objects are all that a made-up cluster holds; nil for no cluster. It is called at most once, when the cluster is
 	// first asked. They must not change afterwards.
 	Objects func() ([]map[string]any, error)
+	// Parameters are objects among them that were given as parameters of rules: their kinds are in namespaces where they are.
+	// It is called at most once; nil for none.
+	Parameters func() ([]map[string]any, error)
 	// API, Services, Globals and Images answer instead of the made-up cluster; nil for its answers, or none.
 	API      world.API
 	Services world.Services
@@ -42,10 +45,11 @@ func New(v Values) world.Root {
 			v.Globals = globals{given}
 		}
 	}
+	scopes := newScopes(v.Parameters)
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := world.World{
 			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, given: given},
-			Kinds:      scopeless{},
+			Kinds:      scopes,
 			API:        world.Confine(r, v.API),
 			Images:     world.ConfineImages(r, v.Images),
 			Clock:      clock(v.Now),

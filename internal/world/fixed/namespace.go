@@ -3,6 +3,7 @@ package fixed
 import (
 	"context"
 	"maps"
+	"sync"
 
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -39,10 +40,33 @@ func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any,
 	return out, nil
 }
 
-// scopeless takes every kind of parameters for cluster-scoped, as the reference command line does where no cluster can
-// be asked: parameters in a namespace are an error of the rule there.
-type scopeless struct{}
+// scopes says of the kinds of the parameters that were given whether they are in namespaces. It takes all others for
+// cluster-scoped, as the reference command line does where no cluster can be asked: parameters in a namespace are an error of
+// the rule there.
+type scopes struct {
+	namespaced func() (map[string]bool, error) // by apiVersion and kind
+}
 
-func (scopeless) Namespaced(context.Context, string, string) (bool, error) { return false, nil }
+func newScopes(parameters func() ([]map[string]any, error)) scopes {
+	return scopes{sync.OnceValues(func() (map[string]bool, error) {
+		if parameters == nil {
+			return nil, nil
+		}
+		objects, err := parameters()
+		out := map[string]bool{}
+		for _, o := range objects {
+			if namespaceOf(o) != "" {
+				out[text(o["apiVersion"])+" "+text(o["kind"])] = true
+			}
+		}
+		return out, err
+	})}
+}
+
+// Namespaced implements world.Kinds.
+func (s scopes) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
+	known, err := s.namespaced()
+	return known[apiVersion+" "+kind], err
+}
 
 var _ world.NamespaceObjects = namespaces{}

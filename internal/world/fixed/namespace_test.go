@@ -2,6 +2,7 @@ package fixed
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,5 +49,20 @@ func TestNotFound(t *testing.T) {
 	}
 	if namespaced, err := w.Kinds.Namespaced(t.Context(), "v1", "ConfigMap"); namespaced || err != nil {
 		t.Errorf("%v %v", namespaced, err)
+	}
+}
+
+// A kind is in namespaces when a parameter of it is; all others count as cluster-scoped.
+func TestScopes(t *testing.T) {
+	parameters := []map[string]any{
+		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x", "namespace": "ns"}},
+		{"apiVersion": "example.com/v1", "kind": "Bound", "metadata": map[string]any{"name": "x"}},
+	}
+	w := New(Values{Parameters: func() ([]map[string]any, error) { return parameters, nil }}).For(world.Cluster())
+	for kind, want := range map[string]bool{"v1 ConfigMap": true, "v2 ConfigMap": false, "example.com/v1 Bound": false, "v1 Secret": false} {
+		apiVersion, name, _ := strings.Cut(kind, " ")
+		if got, err := w.Kinds.Namespaced(t.Context(), apiVersion, name); got != want || err != nil {
+			t.Errorf("%s: %v %v", kind, got, err)
+		}
 	}
 }
