@@ -95,7 +95,9 @@ func (m *Metrics) resourceMetrics(now time.Time) *metricdata.ResourceMetrics {
 			scopes[scope] = &metricdata.ScopeMetrics{Scope: instrumentation.Scope{Name: scope, Version: scopeVersions[scope]}}
 			names = append(names, scope)
 		}
-		scopes[scope].Metrics = append(scopes[scope].Metrics, metricdata.Metrics{Name: f.Name, Description: f.Help, Data: data})
+		scopes[scope].Metrics = append(scopes[scope].Metrics, metricdata.Metrics{
+			Name: wireName(f.Name), Description: f.Help, Unit: conventionUnits[f.Name], Data: data,
+		})
 	}
 	out := &metricdata.ResourceMetrics{Resource: resource.NewSchemaless(
 		attribute.String("service.name", "kyverno"), attribute.String("service.version", m.options.Version))}
@@ -122,7 +124,7 @@ func (f *family) data(now time.Time) metricdata.Aggregation {
 		values = split(values, key)
 		kvs := make([]attribute.KeyValue, len(values))
 		for i, v := range values {
-			kvs[i] = attribute.String(labels[i], v)
+			kvs[i] = wireAttribute(labels[i], v)
 		}
 		return attribute.NewSet(kvs...)
 	}

@@ -133,6 +133,7 @@ func TestExport(t *testing.T) {
 		m := NewMetrics(Options{Version: "v1.2.3"})
 		p, r := program("require-labels")
 		m.Judged(outcome(p, r, "default", policy.StatusFail))
+		m.HTTP(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "https://kyverno-svc.kyverno.svc/x", nil))
 		m.Certificates(func(report func(string, time.Time)) { report("tls", time.Unix(1000, 0)) })
 		ctx, stop := context.WithCancel(t.Context())
 		stop() // the process ends: what is there is sent
@@ -154,6 +155,17 @@ func TestExport(t *testing.T) {
 		h := c.metrics["kyverno_policy_execution_duration_seconds"].GetHistogram()
 		if h == nil || len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 || h.DataPoints[0].GetSum() != 0.002 || h.DataPoints[0].BucketCounts[0] != 1 || len(h.DataPoints[0].ExplicitBounds) != 15 {
 			t.Errorf("%v", h)
+		}
+		// What OpenTelemetry has a convention for is named by it.
+		served := c.metrics["http.server.request.duration"]
+		if points := served.GetHistogram().GetDataPoints(); served.GetUnit() != "s" || len(points) != 1 {
+			t.Errorf("%v", served)
+		} else {
+			code := slices.IndexFunc(points[0].Attributes, func(a *commonv1.KeyValue) bool { return a.Key == "http.response.status_code" })
+			if code < 0 || points[0].Attributes[code].Value.GetIntValue() != http.StatusNotFound ||
+				text(points[0].Attributes, "server.address")+" "+text(points[0].Attributes, "http.request.method") != "kyverno-svc.kyverno.svc POST" {
+				t.Errorf("%v", points[0].Attributes)
+			}
 		}
 		if g := c.metrics["ephor_certificate_expiry_timestamp_seconds"].GetGauge(); g == nil || g.DataPoints[0].GetAsDouble() != 1000 {
 			t.Errorf("%v", g)
