@@ -273,7 +273,7 @@ func (r *testRun) loadResources() error {
 			}
 			r.resources = append(r.resources, t)
 		}
-		if r.judged == 0 {
+		if group == 0 {
 			r.judged = len(r.resources)
 		}
 	}
