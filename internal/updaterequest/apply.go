@@ -90,7 +90,9 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	err := w.Client.Update(ctx, next.DeepCopy(), t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
 		// Fields that were filled in when the object was made may not be taken away again.
-		next.Object = overlay(live.Object, next.Object).(map[string]any)
+		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
+			return nil
+		}
 		err = w.Client.Update(ctx, next, t.owner(fieldManager))
 	}
 	if err != nil {
@@ -163,8 +165,17 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// overlay is live with what planned says; lists are replaced as a whole.
+// overlay is live with what planned says. Lists hold what planned does, each element laid over the one of its name: the
+// containers of a Pod keep the volumes that they got when it was made.
 func overlay(live, planned any) any {
+	if list, ok := planned.([]any); ok {
+		have, _ := live.([]any)
+		out := make([]any, len(list))
+		for i, e := range list {
+			out[i] = overlay(named(have, e), e)
+		}
+		return out
+	}
 	l, ok := live.(map[string]any)
 	p, both := planned.(map[string]any)
 	if !ok || !both {
@@ -175,6 +186,21 @@ func overlay(live, planned any) any {
 		out[k] = overlay(l[k], v)
 	}
 	return out
+}
+
+// named is the element of the list with the name of e, nil when there is none.
+func named(list []any, e any) any {
+	wanted, _ := e.(map[string]any)
+	name, _ := wanted["name"].(string)
+	if name == "" {
+		return nil
+	}
+	for _, x := range list {
+		if m, ok := x.(map[string]any); ok && m["name"] == name {
+			return x
+		}
+	}
+	return nil
 }
 
 // markSource labels the object that is copied, so that its changes are noticed (language reference §6.3). The copy does

@@ -76,6 +76,21 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
+// What the API server filled in when an object was made, and does not let go, stays when it refuses the planned content as such.
+func TestOverlay(t *testing.T) {
+	const live = `{"spec":{"containers":[{"name":"a","image":"x","mounts":[{"name":"token"}]},{"name":"b","image":"y","mounts":[{"name":"token"}]}],"volumes":[{"name":"token"}],"args":["1","2"]}}`
+	for planned, want := range map[string]string{
+		`{"spec":{"containers":[{"name":"b","image":"z"}]}}`:                 `{"spec":{"containers":[{"name":"b","image":"z","mounts":[{"name":"token"}]}],"volumes":[{"name":"token"}],"args":["1","2"]}}`,
+		`{"spec":{"containers":[{"image":"z"},{"name":"c"},"odd"]}}`:         `{"spec":{"containers":[{"image":"z"},{"name":"c"},"odd"],"volumes":[{"name":"token"}],"args":["1","2"]}}`,
+		`{"spec":{"args":["3"],"volumes":{"name":"token"},"containers":[]}}`: `{"spec":{"containers":[],"volumes":{"name":"token"},"args":["3"]}}`,
+		`{"spec":{"containers":[{"name":"a"},{"name":"b"}]}}`:                live,
+	} {
+		if got := overlay(object(t, live).Object, object(t, planned).Object); !value.Equal(got, object(t, want).Object) {
+			t.Errorf("%s: %s", planned, value.JSON(got))
+		}
+	}
+}
+
 // The stored request of an UpdateRequest is that of the trigger, unless the work comes of another object.
 func TestStored(t *testing.T) {
 	raw := func(s string) runtime.RawExtension { return runtime.RawExtension{Raw: []byte(s)} }
