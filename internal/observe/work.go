@@ -13,6 +13,9 @@ func (w Work) Judged(out *policy.Outcome) {
 	}
 	r := out.Request
 	counted := &policy.Request{Origin: policy.FromScan, Operation: r.Operation, GVK: r.GVK, Namespace: r.Namespace, DryRun: r.DryRun}
+	if r.Origin == policy.FromScan {
+		counted.Operation = "" // a policy asked for it, and no request
+	}
 	if counted.GVK.Group == "" && counted.GVK.Kind == "Namespace" {
 		counted.Namespace = "" // a request about a Namespace names it as its own
 	}
