@@ -140,7 +140,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 	}
 	s.audits.start()
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(l, "", "") }()
+	go func() { served <- server.ServeTLS(keepalive.Listener(l), "", "") }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admission server: %w", err)

@@ -10,6 +10,9 @@
 // the connection is taken over, and this request and those that follow are answered here; anything else, the probes for
 // one, stays with net/http. Requests are parsed by net/http in both cases.
 //
+// Beneath that, a Listener keeps the system calls of its connections from Go's scheduler, which would wake a thread with
+// each of them.
+//
 // What is deliberately missing: the context of a request does not end when its client goes away; a response is held back
 // until the handler returns, so there is no streaming, no Flush and no Hijack; and HTTP/2.
 //
