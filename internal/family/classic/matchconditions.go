@@ -3,6 +3,7 @@ package classic
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +16,21 @@ import (
 	"github.com/ephor-dev/ephor/internal/rule"
 )
 
+// maxMatchConditions is how many match conditions the API server takes for one webhook.
+const maxMatchConditions = 64
+
+// namespaceObject is a variable of stored policies; for a webhook's conditions the API server compiles it, and gives it no value.
+var namespaceObject = regexp.MustCompile(`\bnamespaceObject\b`)
+
 // guard makes the conditions of the policy's webhook conditions of its rules too (§1.1): where they do not hold, no rule
 // has a result (§3.3). At admission the API server asked them before it asked us.
 func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition) {
 	if len(conditions) == 0 {
 		return
+	}
+	if n := len(conditions); n > maxMatchConditions { // the API server would refuse the webhook, and all others with it
+		out.Diags.Errorf("spec.webhookConfiguration.matchConditions", "Too many: %d: must have at most %d items", n, maxMatchConditions)
+		out.Diags.Hint("join expressions with &&")
 	}
 	compiler := celenv.NewCompiler(celenv.Declarations{})
 	var compiled []*celenv.Expression
@@ -29,7 +40,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		switch problems := validation.IsQualifiedName(c.Name); {
 		case c.Name == "":
 			out.Diags.Errorf(path+".name", "Required value: a match condition needs a name")
-		case len(problems) > 0: // the API server would refuse the webhook, and all others with it
+		case len(problems) > 0: // refused by the API server, like too many
 			out.Diags.Errorf(path+".name", "Invalid value: %q: %s", c.Name, strings.Join(problems, "; "))
 		case slices.ContainsFunc(conditions[:i], func(o admissionregistrationv1.MatchCondition) bool { return o.Name == c.Name }):
 			out.Diags.Errorf(path+".name", "Duplicate value: %q", c.Name)
@@ -44,6 +55,10 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 			mistake = errors.New("match conditions compilation errors: " + text)
 			out.Diags.Errorf(path+".expression", "%v", mistake)
 			continue
+		}
+		if namespaceObject.MatchString(c.Expression) {
+			out.Diags.Warnf(path+".expression", "namespaceObject has no value in the match conditions of a webhook: the API server cannot evaluate %q, which is judged by failurePolicy", c.Name)
+			out.Diags.Hint("use a namespaceSelector in match")
 		}
 		compiled = append(compiled, x)
 	}
