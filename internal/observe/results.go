@@ -130,8 +130,16 @@ func (m *Metrics) resolve(r *policy.Result, req *policy.Request) resultSeries {
 func ruleValues(r *policy.Result, req *policy.Request) []string {
 	p := r.Program
 	return []string{mode(p), policyType(p), strconv.FormatBool(p.Settings.Background), policyNamespace(p), p.Name,
-		req.GVK.Kind, req.Namespace, operation(req.Operation), r.Rule.Name, r.Status.String(), ruleType(r.Rule),
+		req.GVK.Kind, namespaceOf(req), operation(req.Operation), r.Rule.Name, r.Status.String(), ruleType(r.Rule),
 		cause(req), strconv.FormatBool(req.DryRun)}
+}
+
+// namespaceOf is the namespace that the object lies in: a request names that of a Namespace after itself.
+func namespaceOf(req *policy.Request) string {
+	if req.GVK.Kind == "Namespace" && req.GVK.Group == "" {
+		return ""
+	}
+	return req.Namespace
 }
 
 // validatingValues are the values of validatingLabels.
@@ -142,7 +150,7 @@ func validatingValues(r *policy.Result, req *policy.Request) []string {
 		action = "Deny"
 	}
 	return []string{action, strconv.FormatBool(p.Settings.Background), p.Name, p.Namespace,
-		req.GVK.Kind, req.Namespace, operation(req.Operation), cause(req), r.Status.String()}
+		req.GVK.Kind, namespaceOf(req), operation(req.Operation), cause(req), r.Status.String()}
 }
 
 // The values of policy_validation_mode.

@@ -16,8 +16,5 @@ func (w Work) Judged(out *policy.Outcome) {
 	if r.Origin == policy.FromScan {
 		counted.Operation = "" // a policy asked for it, and no request
 	}
-	if counted.GVK.Group == "" && counted.GVK.Kind == "Namespace" {
-		counted.Namespace = "" // a request about a Namespace names it as its own
-	}
 	w.Metrics.Judged(&policy.Outcome{Request: counted, Results: out.Results})
 }
