@@ -30,24 +30,37 @@ func NativeReports(policies, bindings []Object, types managedfields.TypeConverte
 
 func nativePolicies(policies, bindings []Object, types managedfields.TypeConverter, compile func(native.Source, native.Options) *policy.Program) ([]*policy.Program, diag.List) {
 	var diags diag.List
-	bound := map[string][]*native.Binding{}
+	bound := map[string][]*native.Binding{} // by kind and name of the policies
+	for _, o := range policies {
+		bound[nativeKey(o)] = nil
+	}
 	for _, o := range bindings {
 		b, found := native.CompileBinding(o.Value)
-		locate(found, o)
-		diags.Add(found...)
 		if !found.HasErrors() {
 			kind, _ := o.Value["kind"].(string)
-			at := strings.TrimSuffix(kind, "Binding") + "/" + b.PolicyName()
+			kind = strings.TrimSuffix(kind, "Binding")
+			at := kind + "/" + b.PolicyName()
+			if _, known := bound[at]; !known {
+				found.Warnf("spec.policyName", "there is no %s %s among the policies", kind, b.PolicyName())
+				found.Hint("the binding has no effect")
+			}
 			bound[at] = append(bound[at], b)
 		}
+		locate(found, o)
+		diags.Add(found...)
 	}
 	programs := make([]*policy.Program, len(policies))
 	for i, o := range policies {
-		meta, _ := o.Value["metadata"].(map[string]any)
-		name, _ := meta["name"].(string)
-		kind, _ := o.Value["kind"].(string)
-		programs[i] = compile(native.Source{Policy: o.Value, Bindings: bound[kind+"/"+name]}, native.Options{Types: types})
+		programs[i] = compile(native.Source{Policy: o.Value, Bindings: bound[nativeKey(o)]}, native.Options{Types: types})
 		locate(programs[i].Diags, o)
 	}
 	return programs, diags
+}
+
+// nativeKey is the kind and the name of a policy.
+func nativeKey(o Object) string {
+	meta, _ := o.Value["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	kind, _ := o.Value["kind"].(string)
+	return kind + "/" + name
 }

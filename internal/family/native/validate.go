@@ -31,6 +31,9 @@ func compileValidation(in Source) (*validation, *policy.Program) {
 	p := &validation{subject: subject{bindings: in.Bindings}, checks: spec.Validations}
 	out := outline(object.TypeMeta, object.ObjectMeta, spec.FailurePolicy)
 	diags.Add(p.about(spec.MatchConstraints, spec.ParamKind)...)
+	if len(spec.Validations)+len(spec.AuditAnnotations) == 0 {
+		diags.Errorf("spec.validations", "a policy needs validations or auditAnnotations")
+	}
 	diags.Add(p.compileChecks(spec)...)
 	out.Rules = []*policy.Rule{{
 		Name: object.Name, Kind: ValidatingRuleKind, Stage: policy.StageValidate, Path: "spec", Needs: p.needs(),
