@@ -46,6 +46,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	for i := range in.Selections {
 		run.rules += len(in.Selections[i].Rules)
 	}
+	run.ended = run.now()
 	for i := range in.Selections {
 		run.program(&out, &in.Selections[i])
 	}
@@ -61,7 +62,8 @@ type runner struct {
 	in    Input
 	req   *policy.Request // with the object as mutated so far
 	meter budget.Meter
-	rules int // of all selections
+	rules int       // of all selections
+	ended time.Time // the rule before, or the evaluation began
 
 	entered bool // world is that of reach
 	reach   world.Reach
@@ -87,9 +89,10 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			continue
 		}
 		r.enter(p.Reach())
-		began := r.now()
 		yield := r.watched(req, p, rule)
-		elapsed := r.now().Sub(began)
+		now := r.now()
+		elapsed := now.Sub(r.ended)
+		r.ended = now
 		for i := range yield.Work {
 			yield.Work[i].Program, yield.Work[i].Rule = p, rule
 		}

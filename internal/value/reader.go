@@ -195,6 +195,10 @@ func (r *Reader) skip(depth int) error {
 			return ErrTooDeep
 		}
 		r.i++
+		if r.i < len(r.s) && r.s[r.i] == c+2 { // {} and [], as there are many in managedFields
+			r.i++
+			return nil
+		}
 		for first := true; ; first = false {
 			var done bool
 			var err error

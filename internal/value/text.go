@@ -1,6 +1,7 @@
 package value
 
 import (
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -17,46 +18,41 @@ func (r *Reader) text() (string, error) { return r.literalText(true) }
 // literalText is text; wanted false only checks the literal and returns anything.
 func (r *Reader) literalText(wanted bool) (string, error) {
 	b, start := r.s, r.i+1
-	i := start
 	ascii := true
-	for {
-		for i+8 <= len(b) {
-			w := eight(b, i)
-			quote := w ^ ones*'"'
-			slash := w ^ ones*'\\'
-			// A byte's high bit is set where it is below 0x20, a quote, a backslash, or not ASCII.
-			special := (w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash | w
-			if special&highs != 0 {
-				break
+	for i := start; ; i++ {
+		if i+8 <= len(b) {
+			special := specials(eight(b, i))
+			if special == 0 {
+				i += 7
+				continue
 			}
-			i += 8
+			i += bits.TrailingZeros64(special) / 8
+		} else if i >= len(b) {
+			return "", r.unexpectedEnd()
 		}
-		for {
-			if i >= len(b) {
-				return "", r.unexpectedEnd()
+		switch c := b[i]; {
+		case c == '"':
+			r.i = i + 1
+			if s := b[start:i]; ascii || !wanted || utf8.ValidString(s) {
+				return s, nil
 			}
-			c := b[i]
-			if c == '"' {
-				r.i = i + 1
-				if s := b[start:i]; ascii || !wanted || utf8.ValidString(s) {
-					return s, nil
-				}
-				return r.unescape(start, wanted)
-			}
-			if c == '\\' {
-				return r.unescape(start, wanted)
-			}
-			if c < 0x20 {
-				return "", r.invalid(i, "in string literal")
-			}
-			i++
-			if c >= utf8.RuneSelf {
-				ascii = false
-			} else if i&7 == 0 {
-				break
-			}
+			return r.unescape(start, wanted)
+		case c == '\\':
+			return r.unescape(start, wanted)
+		case c < 0x20:
+			return "", r.invalid(i, "in string literal")
+		case c >= utf8.RuneSelf:
+			ascii = false
 		}
 	}
+}
+
+// specials sets the high bit of each byte of w that is below 0x20, a quote, a backslash, or not ASCII. A byte above such a
+// one may be taken for one, too.
+func specials(w uint64) uint64 {
+	quote := w ^ ones*'"'
+	slash := w ^ ones*'\\'
+	return ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash | w) & highs
 }
 
 // eight are the eight bytes of s from i on.
