@@ -169,9 +169,9 @@ func prefixOf(address string) netip.Prefix {
 }
 
 // The bodies that are longer than smallBody share largeBodies bytes of memory: whoever may send reviews must not be able
-// to fill the memory with a few hundred of them. Ordinary objects are a hundred times smaller.
+// to fill the memory with a few hundred of them. Ordinary objects are far smaller.
 const (
-	smallBody   = 1 << 20
+	smallBody   = 128 << 10
 	largeBodies = 64 << 20
 )
 
