@@ -10,16 +10,20 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // exceptionSet are the exceptions of one run, in the order in which they were read. One with a mistake is not among
 // them; its diagnostics are.
 type exceptionSet struct {
 	exceptions []*policy.Exception
+	places     []func(path string) diag.Position // of the exceptions
 	diags      diag.List
 }
 
@@ -36,7 +40,48 @@ func (s *exceptionSet) add(o source.Object) {
 	s.diags.Add(diags...)
 	if !diags.HasErrors() {
 		s.exceptions = append(s.exceptions, e)
+		s.places = append(s.places, o.Pos)
 	}
+}
+
+// join joins the exceptions to the rules that they name, and notes the names that fit none: rules of policies that are there, and policies
+// that are called almost so. Whatever else they name may be a policy that just was not given.
+func (s *exceptionSet) join(programs []*policy.Program) []*policy.Program {
+	rules, keys := map[string][]string{}, []string{}
+	for _, p := range programs {
+		keys = append(keys, p.Key())
+		for _, r := range p.Rules {
+			rules[p.Key()] = append(rules[p.Key()], r.Name)
+		}
+	}
+	for i, e := range s.exceptions {
+		for k, wanted := range e.Rules {
+			path := fmt.Sprintf("spec.exceptions[%d]", k)
+			names, known := rules[wanted.Policy]
+			if near := strict.Nearest(wanted.Policy, keys); !known && near != "" {
+				s.warn(i, path+".policyName", "did you mean "+near+"?", "there is no policy "+wanted.Policy)
+			}
+			for n, name := range wanted.Names {
+				if known && !slices.ContainsFunc(names, func(rule string) bool { return wildcard.Match(name, rule) }) {
+					hint := "nothing is exempt by this name"
+					if near := strict.Nearest(name, names); near != "" {
+						hint = "did you mean " + near + "?"
+					}
+					s.warn(i, fmt.Sprintf("%s.ruleNames[%d]", path, n), hint, "the policy "+wanted.Policy+" has no rule "+name)
+				}
+			}
+		}
+	}
+	return catalog.Join(programs, s.exceptions)
+}
+
+// warn adds a warning about an exception.
+func (s *exceptionSet) warn(i int, path, hint, text string) {
+	d := diag.Diagnostic{Severity: diag.Warning, Path: path, Summary: text, Hint: hint}
+	if s.places[i] != nil {
+		d.Pos = s.places[i](path)
+	}
+	s.diags.Add(d)
 }
 
 // foreignException says what to tell about an object in a file of exceptions that is none that we have.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -163,7 +162,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	parameters, less := source.Find(o.parameters, source.Options{Context: cmd.Context()})
 	defined, wrong := readDefinitions(o.crds)
 	mistakes = slices.Concat(mistakes, more, less, wrong)
-	set.programs = catalog.Join(set.programs, exceptions.exceptions)
+	set.programs = exceptions.join(set.programs)
 	result := judgeAll(cmd.Context(), judgement{
 		programs:    set.programs,
 		inputs:      inputs,

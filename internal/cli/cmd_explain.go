@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -82,9 +81,9 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 		programs[i] = located[i].program
 	}
 	exceptions := loadExceptions(o.exceptions, stdin)
+	programs = exceptions.join(programs)
 	diags.Add(o.givenWarnings...)
 	diags.Add(exceptions.diags...)
-	programs = catalog.Join(programs, exceptions.exceptions)
 	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
 	diags.Add(more...)
 

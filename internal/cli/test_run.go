@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/given"
@@ -165,7 +164,8 @@ func (r *testRun) load() error {
 	if len(exceptions.exceptions) > 0 && slices.ContainsFunc(r.policies.programs, func(p *policy.Program) bool { return p.Kind == native.ValidatingPolicy }) {
 		return errors.New("use of exceptions with ValidatingAdmissionPolicies is not supported")
 	}
-	programs := catalog.Join(r.policies.programs, exceptions.exceptions)
+	programs := exceptions.join(r.policies.programs)
+	r.diags.Add(exceptions.diags.Warnings()...)
 	r.evaluator = newEvaluator(programs, made.root(""), set)
 	for i := range r.evaluator.policies {
 		if p := &r.evaluator.policies[i]; len(made.sources[p.program.Name]) > 0 {
