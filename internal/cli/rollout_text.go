@@ -36,7 +36,7 @@ func rolloutTable(w io.Writer, p *rollout.Plan) error {
 		superseded += n.Superseded
 	}
 	if superseded > 0 {
-		fmt.Fprintf(w, "\nNot counted: %d ReplicaSets of earlier revisions of their Deployments\n", superseded)
+		fmt.Fprintf(w, "\nNot counted: %s\n", counted(superseded, "ReplicaSet of an earlier revision of its Deployment", "ReplicaSets of earlier revisions of their Deployments"))
 	}
 	if len(p.Lacks) > 0 {
 		fmt.Fprintln(w, "\nNot known:")
