@@ -36,11 +36,18 @@ type Compiler struct {
 	env       *cel.Env
 	mapType   *apiservercel.DeclType // of `variables`; nil until there is one
 	variables *Variables
+	allowance *Allowance
 }
 
 // NewCompiler makes a Compiler without variables.
 func NewCompiler(d Declarations) *Compiler {
 	return &Compiler{declared: d, env: d.env(), variables: &Variables{}}
+}
+
+// Within lets the Compiler take what it compiles from an Allowance. An expression beyond it is an *AllowanceError.
+func (c *Compiler) Within(a *Allowance) *Compiler {
+	c.allowance = a
+	return c
 }
 
 // Variables gives the variables compiled so far, for evaluations.
@@ -49,6 +56,9 @@ func (c *Compiler) Variables() *Variables { return c.variables }
 // Variable compiles a variable; expressions compiled after it see it as variables.⟨name⟩, with the type that it has. One
 // that does not compile is known all the same, with any type, so that its mistake is told once.
 func (c *Compiler) Variable(name, expression string) error {
+	if err := c.allowance.take(expression); err != nil {
+		return err
+	}
 	if c.mapType == nil {
 		c.mapType = apiservercel.NewObjectType(variablesType, map[string]*apiservercel.DeclField{})
 		env, err := withTypes(c.env, []*apiservercel.DeclType{c.mapType}, cel.Variable("variables", c.mapType.CelType()))
@@ -64,9 +74,12 @@ func (c *Compiler) Variable(name, expression string) error {
 	return err
 }
 
-// Compile compiles an expression whose result has one of the types. The error is a *CompileError, or says that the type
-// is another one.
+// Compile compiles an expression whose result has one of the types. The error is a *CompileError or an *AllowanceError, or
+// says that the type is another one.
 func (c *Compiler) Compile(expression string, results ...Result) (*Expression, error) {
+	if err := c.allowance.take(expression); err != nil {
+		return nil, err
+	}
 	x, _, err := compile(c.env, expression, results...)
 	return x, err
 }

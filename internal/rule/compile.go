@@ -7,6 +7,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/loader"
@@ -22,6 +23,8 @@ type Input struct {
 	Index     int    // position in Program.Rules
 	Origin    policy.Origin
 	Action    policy.ActionPlan
+	// CEL is what is left for the expressions of the policy; nil for no bound.
+	CEL *celenv.Allowance
 }
 
 // Compile makes the executable rule. Mistakes are diagnostics, all at once. A rule with an error among them is still a
@@ -100,6 +103,7 @@ type compiler struct {
 	quotable *kyvernov1.Validation
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
+	overCEL  bool    // it was told that the policy's CEL expressions are too many
 	looping  bool    // what is compiled is the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can leave controls out
 	outputs  []policy.Output

@@ -66,7 +66,7 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 		params: c.params(in.ParamKind, in.ParamRef, path),
 		pass:   policy.Yield{Status: policy.StatusPass, Message: "Validation rule '" + c.name + "' passed."},
 	}
-	expressions := celenv.NewCompiler(celenv.Declarations{Params: in.ParamKind != nil})
+	expressions := celenv.NewCompiler(celenv.Declarations{Params: in.ParamKind != nil}).Within(c.in.CEL)
 	for i, v := range in.Variables {
 		at := path + ".variables[" + strconv.Itoa(i) + "]"
 		if v.Name == "" {
@@ -136,6 +136,14 @@ func (c *compiler) celExpression(expressions *celenv.Compiler, text, path string
 // celMistake reports why an expression cannot be compiled, each mistake with its place in the expression.
 func (c *compiler) celMistake(err error, path string) {
 	if err == nil {
+		return
+	}
+	if over := (*celenv.AllowanceError)(nil); errors.As(err, &over) {
+		if !c.overCEL { // once for a rule
+			c.overCEL = true
+			c.diags.Errorf(path, "%v", err)
+			c.diags.Hint("split the policy, or write common parts as variables")
+		}
 		return
 	}
 	var mistakes *celenv.CompileError
