@@ -103,6 +103,11 @@ var events = []event{
 			t.Errorf("label %q; under the new name %q, want %q", label, renamed, want)
 		}
 	}},
+	{name: "selector-changed", only: func(m mode) bool { return m.name == "clonelist" }, sync: first, once: first, edit: replacing("matchLabels: {source:", "matchLabels: {own: label, source:"), also: func(t *testing.T, r *row) {
+		if label := cluster.Must(t, "", "get", "configmap", r.made(), "-n", downs, "-o", `jsonpath={.metadata.labels.generate\.kyverno\.io/policy-name}`); label != "" {
+			t.Errorf("it is still labelled as made by %s", label)
+		}
+	}},
 	{name: "rule-deleted", sync: gone, once: first, edit: withoutRule},
 	{name: "rule-deleted-orphan", sync: first, once: first, orphan: true, edit: withoutRule},
 	{name: "policy-deleted", sync: gone, once: first, edit: nothing},

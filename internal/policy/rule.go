@@ -141,7 +141,9 @@ type Grant struct {
 	Verbs           []string
 	// Source: the objects are only read, to be copied.
 	Source bool
-	Path   string // of the field that asks for it, such as spec.rules[0].mutate.targets
+	// Selector is the label selector of a cloneList, in a form that can be compared; empty without one.
+	Selector string
+	Path     string // of the field that asks for it, such as spec.rules[0].mutate.targets
 }
 
 // Generation says how a generate rule treats what it made.

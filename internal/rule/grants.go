@@ -56,6 +56,10 @@ func patternGrants(p *kyvernov1.GeneratePattern, verbs []string, path string) []
 		return out
 	}
 	var out []policy.Grant
+	selector := ""
+	if s := p.CloneList.Selector; s != nil {
+		selector = s.String()
+	}
 	for _, k := range p.CloneList.Kinds {
 		apiVersion, kind, ok := splitKind(k)
 		if !ok { // variables, or a mistake that is told elsewhere
@@ -63,7 +67,9 @@ func patternGrants(p *kyvernov1.GeneratePattern, verbs []string, path string) []
 		}
 		out = append(out,
 			policy.Grant{APIVersion: apiVersion, Kind: kind, Namespace: p.Namespace, Verbs: verbs, Path: path},
-			policy.Grant{APIVersion: apiVersion, Kind: kind, Namespace: p.CloneList.Namespace, Verbs: verbsCopyList, Source: true, Path: path + ".cloneList"},
+			policy.Grant{
+				APIVersion: apiVersion, Kind: kind, Namespace: p.CloneList.Namespace, Verbs: verbsCopyList, Source: true, Selector: selector, Path: path + ".cloneList",
+			},
 		)
 	}
 	return out

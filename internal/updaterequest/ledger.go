@@ -40,6 +40,7 @@ type made struct {
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name,omitempty"`
 	Source     bool   `json:"source,omitempty"`
+	Selector   string `json:"selector,omitempty"` // of the objects that are copied
 }
 
 // entriesOf are the generate rules of all policies, in order.
@@ -52,7 +53,7 @@ func entriesOf(s *catalog.Snapshot) []entry {
 			}
 			e := entry{Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan}
 			for _, g := range r.Grants {
-				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source})
+				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
 			}
 			out = append(out, e)
 		}
@@ -69,7 +70,7 @@ func (e *entry) program() (*policy.Program, *policy.Rule) {
 	}
 	r := &policy.Rule{Name: e.Rule, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: e.Synchronize, Orphan: e.Orphan}}
 	for _, m := range e.Makes {
-		r.Grants = append(r.Grants, policy.Grant{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Source: m.Source})
+		r.Grants = append(r.Grants, policy.Grant{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Source: m.Source, Selector: m.Selector})
 	}
 	p.Rules = []*policy.Rule{r}
 	return p, r

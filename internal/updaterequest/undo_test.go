@@ -24,7 +24,12 @@ func TestUndone(t *testing.T) {
 		return entriesOf(catalog.NewStatic([]*policy.Program{{Kind: "ClusterPolicy", Name: "p", Rules: rules}}))
 	}
 	once, orphan := rule("once", policy.Generation{}, "a"), rule("orphan", policy.Generation{Synchronize: true, Orphan: true}, "a")
-	before := entries(rule("sync", sync, "a"), once, orphan)
+	copies := func(selector string) *policy.Rule {
+		r := rule("copies", sync, "")
+		r.Grants = append(r.Grants, policy.Grant{APIVersion: "v1", Kind: "ConfigMap", Source: true, Selector: selector})
+		return r
+	}
+	before := entries(rule("sync", sync, "a"), once, orphan, copies("a"))
 	text, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
@@ -38,10 +43,11 @@ func TestUndone(t *testing.T) {
 		want  []string
 	}{
 		"nothing":       {before, nil},
-		"policy gone":   {nil, []string{"delete sync"}},
-		"rules gone":    {entries(), []string{"delete sync"}},
-		"other targets": {entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan), []string{"release once", "release sync"}},
-		"no longer":     {entries(rule("sync", policy.Generation{}, "a"), once, orphan), nil},
+		"policy gone":   {nil, []string{"delete copies", "delete sync"}},
+		"rules gone":    {entries(), []string{"delete copies", "delete sync"}},
+		"other targets": {entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan, copies("a")), []string{"release once", "release sync"}},
+		"other sources": {entries(rule("sync", sync, "a"), once, orphan, copies("b")), []string{"release copies"}},
+		"no longer":     {entries(rule("sync", policy.Generation{}, "a"), once, orphan, copies("a")), nil},
 	} {
 		var got []string
 		for _, x := range undone(stored, c.after) {
