@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -51,6 +52,14 @@ func (s *socket) Write(b []byte) (int, error) {
 	}
 	n, err := s.write.run(b, s.raw.Write)
 	return n, s.wrap("write", err)
+}
+
+// CloseWrite ends what the other side reads, where the connection can do that (TCP, for one).
+func (s *socket) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // run does b when the socket is ready; wait calls the step, again each time when it may be.

@@ -1,6 +1,7 @@
 package keepalive
 
 import (
+	"io"
 	"net"
 	"testing"
 
@@ -23,4 +24,33 @@ func TestConnectionsOfListener(t *testing.T) {
 		}
 		return c1, c2, func() { c1.Close(); c2.Close(); quiet.Close() }, nil
 	})
+}
+
+// A connection of a Listener can be ended in one direction, as net/http does so that its last answer arrives.
+func TestCloseWrite(t *testing.T) {
+	l := Listener(listen(t))
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(client); len(rest) > 0 || err != nil {
+		t.Errorf("the client reads %q, %v", rest, err)
+	}
+	if _, err := client.Write([]byte("x")); err != nil {
+		t.Error(err)
+	}
+	b := make([]byte, 8)
+	if n, err := conn.Read(b); string(b[:n]) != "x" || err != nil {
+		t.Errorf("the server reads %q, %v", b[:n], err)
+	}
 }
