@@ -42,6 +42,19 @@ func TestReads(t *testing.T) {
 	}
 }
 
+// A place of which a pattern names very many members is not looked up member by member.
+func TestReadsOfLargePatterns(t *testing.T) {
+	large := map[string]any{}
+	for i := range 100_000 {
+		large[fmt.Sprint("k", i)] = "?*"
+	}
+	var read value.Fields
+	Reads(map[string]any{"data": large}, &read)
+	if data := read.Get("data"); !data.All() || read.All() {
+		t.Errorf("reads %.100v", &read)
+	}
+}
+
 func decoded(t testing.TB, text string) any {
 	t.Helper()
 	v, err := value.DecodeJSON([]byte(text))

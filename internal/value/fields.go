@@ -26,12 +26,19 @@ func (f *Fields) ReadAllBut(name string) { f.rest, f.except = true, name }
 // All reports whether everything below is read.
 func (f *Fields) All() bool { return f.whole }
 
-// Member is the member of that name, which is read from now on.
+// maxMembers is how many members of a place are told apart: they are looked for one by one.
+const maxMembers = 64
+
+// Member is the member of that name, which is read from now on. A place of which very many members are read is read whole.
 func (f *Fields) Member(name string) *Fields {
 	if m := f.Get(name); m != nil {
 		return m
 	}
 	m := &Fields{}
+	if len(f.names) == maxMembers {
+		f.ReadAll()
+		return m
+	}
 	if f.rest && name != f.except {
 		m.ReadAll() // as it was
 	}
