@@ -327,7 +327,7 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 		of := report.Entries(answers[i].Outcome, j.entries)
 		entries = append(entries, of...)
 		if j.tellErrors && !(j.keepChanges && answers[i].stage.Has(policy.StageMutate|policy.StageGenerate)) { // those are told with the changes
-			out.diags.Add(errorsOf(of, o.Pos(""))...)
+			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
 		if !j.keepChanges {
 			continue
@@ -344,7 +344,7 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 		of := report.Entries(deletions[i], j.entries)
 		last = append(last, of...)
 		if j.tellErrors {
-			out.diags.Add(errorsOf(of, o.Pos(""))...)
+			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
 	}
 	out.entries, out.last = j.count(&out.summary, entries), j.count(&out.summary, last)

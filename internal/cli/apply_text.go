@@ -103,11 +103,12 @@ func (o *applyOptions) printFailures(w io.Writer, entries []report.Entry) {
 	}
 }
 
-// errorsOf says of each rule that ended in an error why it did.
-func errorsOf(entries []report.Entry, pos diag.Position) (out diag.List) {
+// errorsOf says of each rule that ended in an error why it did. Only then pos is asked where the resource stands: finding that
+// takes longer than judging it.
+func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out diag.List) {
 	for i := range entries {
 		if e := &entries[i]; e.Status == policy.StatusError {
-			out.Add(diag.Diagnostic{Pos: pos, Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": error in rule " + e.Rule.Name + ": " + e.Message})
+			out.Add(diag.Diagnostic{Pos: pos(""), Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": error in rule " + e.Rule.Name + ": " + e.Message})
 		}
 	}
 	return out
