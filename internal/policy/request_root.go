@@ -1,12 +1,34 @@
 package policy
 
-import "context"
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/value"
+)
 
 // requestRoot is the variable `request` for those who read some of it: what everybody asks for needs no document, and an
 // old object that nobody asks for is not decoded.
 type requestRoot struct {
 	request *Request
 	ctx     context.Context
+}
+
+// variable is the value of the variable `request` for r, in a scope of the rule.
+func (r *Request) variable(ctx context.Context, rule *Rule) (any, error) {
+	if rule == nil || !rule.Needs.Roles {
+		return &requestRoot{r, ctx}, nil
+	}
+	return r.Document(ctx, true)
+}
+
+// WithObject is a child scope in which request.object is another object.
+func (s *Scope) WithObject(object any) (*Scope, error) {
+	v, err := s.Request.WithObject(value.Of(object)).variable(s.Env.Meter.Context(), s.Rule)
+	if err != nil {
+		return nil, err
+	}
+	return s.With("request", v), nil
 }
 
 // Field implements jmespath.Root.
@@ -39,4 +61,12 @@ func (r *requestRoot) Value() (any, error) {
 		return nil, err
 	}
 	return document, nil
+}
+
+// whole is v, or the document that v looks fields up in.
+func whole(v any) (any, error) {
+	if root, ok := v.(jmespath.Root); ok {
+		return root.Value()
+	}
+	return v, nil
 }

@@ -119,10 +119,8 @@ func (s *Scope) builtin(name string, given *Given) (any, bool, error) {
 	if !also {
 		return v, ok, err
 	}
-	if root, lazy := v.(jmespath.Root); lazy {
-		if v, err = root.Value(); err != nil {
-			return nil, false, err
-		}
+	if v, err = whole(v); err != nil {
+		return nil, false, err
 	}
 	return Merge(v, over), true, nil
 }
@@ -133,11 +131,8 @@ func (s *Scope) known(name string) (any, bool, error) {
 	}
 	switch name {
 	case "request":
-		if s.Rule == nil || !s.Rule.Needs.Roles {
-			return &requestRoot{s.Request, s.Env.Meter.Context()}, true, nil
-		}
-		doc, err := s.Request.Document(s.Env.Meter.Context(), true)
-		return doc, err == nil, err
+		v, err := s.Request.variable(s.Env.Meter.Context(), s.Rule)
+		return v, err == nil, err
 	case "serviceAccountName":
 		_, n := s.Request.ServiceAccount()
 		return n, s.Request.User != nil, nil
@@ -172,10 +167,8 @@ func (s *Scope) Value() (any, error) {
 				if err != nil {
 					return nil, err
 				}
-				if root, lazy := v.(jmespath.Root); lazy {
-					if v, err = root.Value(); err != nil {
-						return nil, err
-					}
+				if v, err = whole(v); err != nil {
+					return nil, err
 				}
 				if _, shadowed := out[name]; ok && !shadowed {
 					out[name] = v
@@ -187,6 +180,9 @@ func (s *Scope) Value() (any, error) {
 			continue
 		}
 		v, err := n.get()
+		if err == nil {
+			v, err = whole(v)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/value"
 )
 
 var mutateForeach = &Kind{
@@ -123,11 +122,7 @@ func withObject(s *policy.Scope, object any) (*policy.Scope, error) {
 	if _, ok, err := s.Field("target"); ok || err != nil {
 		return s.With("target", object), err
 	}
-	doc, err := s.Request.WithObject(value.Of(object)).Document(s.Env.Meter.Context(), s.Rule != nil && s.Rule.Needs.Roles)
-	if err != nil {
-		return nil, err
-	}
-	return s.With("request", doc), nil
+	return s.WithObject(object)
 }
 
 // identical reports whether two objects are the same map.
