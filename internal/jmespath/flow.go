@@ -31,6 +31,7 @@ type Part struct {
 	at     []*value.Fields
 	items  *Part            // of a list that was made
 	fields map[string]*Part // of an object that was made
+	size   int              // how many parts these are with all that they are made of; 0 for one
 }
 
 // Read says that the value is read as a whole.
@@ -88,6 +89,7 @@ func join(parts ...*Part) *Part {
 			}
 			out.fields[name] = join(out.fields[name], f)
 		}
+		out.size += 1 + p.size
 	}
 	return out
 }
@@ -103,6 +105,18 @@ const maxPlaces = 512
 func (f *flow) count(n int) bool {
 	f.places += n
 	return f.places <= maxPlaces
+}
+
+// made is p, which was made of the parts: {a: @, b: @} | {a: @, b: @} doubles what it is made of with each step, too.
+func (f *flow) made(p *Part, of ...*Part) *Part {
+	for _, part := range of {
+		p.size += 1 + part.size
+	}
+	if p.size > maxPlaces {
+		f.places = maxPlaces + 1
+		return &Part{}
+	}
+	return p
 }
 
 func (f *flow) fieldOf(p *Part, name string) *Part {
@@ -127,6 +141,12 @@ func (f *flow) itemsOf(p *Part) *Part {
 	return join(out, p.items)
 }
 
+// list is a list whose items are made of the parts.
+func (f *flow) list(items ...*Part) *Part {
+	all := f.made(join(items...))
+	return f.made(&Part{items: all}, all)
+}
+
 // walk returns what the value of n is made of when n is evaluated on at. What is looked at on the way is read.
 func (f *flow) walk(n *node, at *Part) *Part {
 	if f.places > maxPlaces {
@@ -144,35 +164,39 @@ func (f *flow) walk(n *node, at *Part) *Part {
 	case nIndex:
 		return f.itemsOf(f.walk(n.left, at))
 	case nSlice:
-		return &Part{items: f.itemsOf(f.walk(n.left, at))}
+		return f.list(f.itemsOf(f.walk(n.left, at)))
 	case nFlatten:
 		items := f.itemsOf(f.walk(n.left, at))
-		return &Part{items: join(items, f.itemsOf(items))}
+		return f.list(items, f.itemsOf(items))
 	case nProject:
-		return &Part{items: f.walk(n.right, f.itemsOf(f.walk(n.left, at)))}
+		return f.list(f.walk(n.right, f.itemsOf(f.walk(n.left, at))))
 	case nFilter:
 		items := f.itemsOf(f.walk(n.left, at))
 		f.walk(n.cond, items).Read()
-		return &Part{items: f.walk(n.right, items)}
+		return f.list(f.walk(n.right, items))
 	case nValues:
 		f.walk(n.left, at).Read()
 		return &Part{} // what comes behind finds it read
 	case nList:
-		out := &Part{}
+		out := f.list()
 		for _, item := range n.items {
-			out.items = join(out.items, f.walk(item, at))
+			out = f.list(out.items, f.walk(item, at))
 		}
 		return out
 	case nHash:
 		out := &Part{fields: map[string]*Part{}}
 		for i, item := range n.items {
-			out.fields[n.keys[i]] = f.walk(item, at)
+			field := f.walk(item, at)
+			out.fields[n.keys[i]] = field
+			if out = f.made(out, field); out.fields == nil {
+				return out
+			}
 		}
 		return out
 	case nOr, nAnd:
 		left := f.walk(n.left, at)
 		left.Read() // an empty object is false
-		return join(left, f.walk(n.right, at))
+		return f.made(join(left, f.walk(n.right, at)))
 	case nExpref:
 		return &Part{} // it is evaluated on the items of another argument, which is read
 	}

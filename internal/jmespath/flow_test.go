@@ -70,6 +70,20 @@ func sameResult(t testing.TB, e *Expr, doc, kept any) {
 	}
 }
 
+// What is made of parts that are made of parts is followed as far as its size allows; beyond, everything is read. Each step
+// here doubles what the step before made, without a new place of the document.
+func TestFlowOfWhatDoubles(t *testing.T) {
+	for _, step := range []string{"{a: @, b: @}", "[@, @]", "{a: [@, @], b: {c: @, d: @}}", "({a: @, b: @} || {a: @, b: @})"} {
+		e := MustCompile("a" + strings.Repeat(" | "+step, 60))
+		read := &value.Fields{}
+		read.Member("before")
+		e.Reads(read)
+		if !read.All() && !read.Get("a").All() {
+			t.Errorf("%s: reads %v", step, read)
+		}
+	}
+}
+
 // Elements of a list are read as far as a loop over them says.
 func TestFlow(t *testing.T) {
 	doc, _ := value.DecodeJSON([]byte(flowDocument))
