@@ -30,7 +30,7 @@ var floors = []struct {
 		"api/...", "config/crds", "charts",
 	}},
 	{"0 leaves", []string{
-		"internal/value", "internal/diag", "internal/strict", "internal/budget", "internal/kinds", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
+		"internal/value", "internal/seal", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kinds", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
@@ -46,7 +46,7 @@ var floors = []struct {
 	}},
 	{"4 effects", []string{
 		"internal/source", "internal/given", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
-		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keepalive",
+		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/keepalive", "internal/share",
 	}},
 	{"5 state", []string{
 		"internal/catalog",

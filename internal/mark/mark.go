@@ -1,0 +1,123 @@
+package mark
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/seal"
+)
+
+// Annotation is where the mark of a generated object stands.
+const Annotation = "ephor.dev/generated"
+
+// domain is that of the seals of marks.
+const domain = "generated"
+
+// maxText bounds a mark in bytes: names have at most 253 characters, and what is longer is not of ours.
+const maxText = 8 << 10
+
+// The reasons why a mark proves nothing, besides those of package seal.
+var (
+	// ErrNone is for an object without a mark.
+	ErrNone = errors.New("it has no mark")
+	// ErrMalformed is for a text that is no mark.
+	ErrMalformed = errors.New("the annotation " + Annotation + " is not a mark")
+)
+
+// Object names an object. The version of APIVersion is not part of its identity.
+type Object struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	UID        string `json:"uid,omitempty"`
+}
+
+// Claim is what a mark says.
+type Claim struct {
+	// Policy is the key of the policy: ⟨name⟩, or ⟨namespace⟩/⟨name⟩ of a namespaced one.
+	Policy string `json:"policy"`
+	Rule   string `json:"rule"`
+	// Trigger is the object that the rule was carried out for.
+	Trigger Object `json:"trigger"`
+	// Source is the UID of the object that was copied; empty when the content stands in the policy.
+	Source string `json:"source,omitempty"`
+	// Asked tells that the rule asks for the requester, and that the work was asked for by one who met its conditions.
+	Asked bool `json:"asked,omitempty"`
+}
+
+// text is a mark as it is written.
+type text struct {
+	Claim
+	Seal string `json:"seal"`
+}
+
+// Make returns the mark of the object, which its Annotation holds. Of the object the UID does not matter.
+func Make(ring *seal.Keyring, c Claim, of Object) string {
+	out, err := json.Marshal(text{c, ring.Seal(domain, parts(c, of)...)})
+	if err != nil {
+		panic(fmt.Sprintf("a mark of strings cannot be written: %v", err)) // it has no other values
+	}
+	return string(out)
+}
+
+// Read returns the claim of a mark that a key of the ring made for exactly this object. Otherwise the error is ErrNone (an
+// empty mark), ErrMalformed, or one of package seal; the claim is then empty.
+func Read(ring *seal.Keyring, mark string, of Object) (Claim, error) {
+	t, err := parse(mark)
+	if err != nil {
+		return Claim{}, err
+	}
+	if err := ring.Check(t.Seal, domain, parts(t.Claim, of)...); err != nil {
+		return Claim{}, err
+	}
+	return t.Claim, nil
+}
+
+// IsCurrent reports whether the mark names the current key of the ring, so that it need not be made anew. It proves nothing.
+func IsCurrent(ring *seal.Keyring, mark string) bool {
+	t, err := parse(mark)
+	return err == nil && ring.IsCurrent(t.Seal)
+}
+
+func parse(mark string) (text, error) {
+	switch {
+	case mark == "":
+		return text{}, ErrNone
+	case len(mark) > maxText:
+		return text{}, ErrMalformed
+	}
+	var t text
+	d := json.NewDecoder(strings.NewReader(mark))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&t); err != nil {
+		return text{}, ErrMalformed
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return text{}, ErrMalformed // something follows it
+	}
+	return t, nil
+}
+
+// parts is what the seal is over, in a fixed order.
+func parts(c Claim, of Object) []string {
+	asked := "no"
+	if c.Asked {
+		asked = "asked"
+	}
+	return []string{
+		group(of.APIVersion), of.Kind, of.Namespace, of.Name,
+		c.Policy, c.Rule, c.Trigger.APIVersion, c.Trigger.Kind, c.Trigger.Namespace, c.Trigger.Name, c.Trigger.UID, c.Source, asked,
+	}
+}
+
+func group(apiVersion string) string {
+	group, _, named := strings.Cut(apiVersion, "/")
+	if !named {
+		return ""
+	}
+	return group
+}

@@ -1,0 +1,94 @@
+package seal
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"sync"
+)
+
+// KeySize is the number of bytes of a key.
+const KeySize = 32
+
+// Key is a secret with a public ID. The zero Key is not usable.
+type Key struct {
+	id     string
+	secret *[KeySize]byte // a pointer: fmt prints its address where a Key is an unexported field of something else
+}
+
+// NewKey returns the key of these KeySize bytes. Its ID follows from the bytes and reveals nothing of them.
+func NewKey(secret []byte) (Key, error) {
+	if len(secret) != KeySize {
+		return Key{}, fmt.Errorf("a key has %d bytes, not %d", KeySize, len(secret))
+	}
+	own := [KeySize]byte(secret)
+	return Key{id: hex.EncodeToString(sum(own[:], "key-id", nil)[:8]), secret: &own}, nil
+}
+
+// ID names the key in seals: 16 lowercase hex digits.
+func (k Key) ID() string { return k.id }
+
+// Sum is HMAC-SHA256 over the domain and the parts, each with its length before it.
+func (k Key) Sum(domain string, parts ...string) [sha256.Size]byte {
+	return [sha256.Size]byte(sum(k.secret[:], domain, parts))
+}
+
+// String is "key ⟨ID⟩", without the secret.
+func (k Key) String() string { return "key " + k.id }
+
+// GoString is String, so that %#v does not print the secret.
+func (k Key) GoString() string { return k.String() }
+
+// MarshalText implements encoding.TextMarshaler, which JSON and log handlers use, without the secret.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// Summer computes sums of one key without allocating, for what is computed for each request. It is safe for all goroutines.
+type Summer struct {
+	id   string
+	pool sync.Pool
+}
+
+// summing is the room that one computation needs.
+type summing struct {
+	hash hash.Hash
+	text []byte
+	sum  [sha256.Size]byte
+}
+
+// Summer returns what computes Sum of the key.
+func (k Key) Summer() *Summer {
+	secret := k.secret
+	return &Summer{id: k.id, pool: sync.Pool{New: func() any { return &summing{hash: hmac.New(sha256.New, secret[:])} }}}
+}
+
+// Sum is Key.Sum.
+func (s *Summer) Sum(domain string, parts ...string) [sha256.Size]byte {
+	w := s.pool.Get().(*summing)
+	w.text = appendPart(w.text[:0], domain)
+	for _, p := range parts {
+		w.text = appendPart(w.text, p)
+	}
+	w.hash.Reset()
+	w.hash.Write(w.text)
+	w.hash.Sum(w.sum[:0])
+	out := w.sum
+	if cap(w.text) > maxKept {
+		w.text = nil
+	}
+	s.pool.Put(w)
+	return out
+}
+
+// maxKept is the longest text whose room is kept for the next sum.
+const maxKept = 4 << 10
+
+// KeyID is the ID of the key.
+func (s *Summer) KeyID() string { return s.id }
+
+// String is "key ⟨ID⟩", without the secret.
+func (s *Summer) String() string { return "key " + s.id }
+
+// GoString is String.
+func (s *Summer) GoString() string { return s.String() }

@@ -1,0 +1,134 @@
+package secretpath
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// EpochsAnnotation holds the text of the Epochs, on the Secret with the key.
+const EpochsAnnotation = "ephor.dev/webhook-epochs"
+
+// Epochs says which epochs there are. It is stored beside the key and holds nothing secret.
+type Epochs struct {
+	Current  Mark  `json:"current"`
+	Previous *Mark `json:"previous,omitempty"`
+}
+
+// Mark is one epoch. Its times are for people and for the age of an epoch; no epoch ends because a clock says so.
+type Mark struct {
+	ID    string    `json:"id"`
+	Began time.Time `json:"began"`
+	// Retired is when all webhook configurations carried the next epoch; zero while some may carry this one.
+	Retired time.Time `json:"retired,omitzero"`
+}
+
+// ParseEpochs reads the text that Epochs.String made.
+func ParseEpochs(text string) (Epochs, error) {
+	var e Epochs
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		return Epochs{}, fmt.Errorf("the epochs of webhook paths: %w", err)
+	}
+	if e.Current.ID == "" || e.Previous != nil && e.Previous.ID == "" {
+		return Epochs{}, fmt.Errorf("the epochs of webhook paths: one has no ID in %.200q", text)
+	}
+	return e, nil
+}
+
+// String is the text to store.
+func (e Epochs) String() string {
+	text, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // strings and times
+	}
+	return string(text)
+}
+
+// NewID returns the ID of a new epoch.
+func NewID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Begin returns the epochs of which id is the current one, and the one that was current is the previous one.
+func (e Epochs) Begin(id string, now time.Time) Epochs {
+	next := Epochs{Current: Mark{ID: id, Began: now.UTC().Truncate(time.Second)}}
+	if e.Current.ID != "" {
+		previous := e.Current
+		next.Previous = &previous
+	}
+	return next
+}
+
+// Retire returns the epochs with the previous one retired.
+func (e Epochs) Retire(now time.Time) Epochs {
+	if e.Previous != nil {
+		previous := *e.Previous
+		previous.Retired = now.UTC().Truncate(time.Second)
+		e.Previous = &previous
+	}
+	return e
+}
+
+// End returns the epochs without the previous one.
+func (e Epochs) End() Epochs {
+	e.Previous = nil
+	return e
+}
+
+// Rotation decides for the one process that writes the configurations. It remembers when it first saw what, by its own
+// clock, so that clocks of different machines need not agree.
+type Rotation struct {
+	// Period is how long an epoch lasts at most before the next one begins.
+	Period time.Duration
+	// Settle is how long the configurations wait for all replicas to hear of a new epoch.
+	Settle time.Duration
+	// Overlap is how long a retired epoch is still answered.
+	Overlap time.Duration
+
+	current, retired         string
+	currentSince, retiredFor time.Time
+}
+
+// Step is what is to be done now.
+type Step struct {
+	// Begin: a new epoch begins. End: the previous epoch ends. At most one of them is set, and has to be stored.
+	Begin, End bool
+	// Previous: the configurations carry the previous epoch, else the current one.
+	Previous bool
+	// Retire: once all configurations carry the current epoch, the previous one is retired.
+	Retire bool
+	// Wait is when to ask again without news.
+	Wait time.Duration
+}
+
+// Next returns the step. asked says that the current epoch is to end early. now is of the process's own clock.
+func (r *Rotation) Next(e Epochs, asked bool, now time.Time) Step {
+	if e.Current.ID != r.current {
+		r.current, r.currentSince = e.Current.ID, now
+	}
+	if e.Previous == nil {
+		left := r.Period - max(now.Sub(r.currentSince), now.Sub(e.Current.Began))
+		ahead := e.Current.Began.Sub(now) > r.Period // the clock that dated it was wrong
+		if asked || left <= 0 || ahead {
+			return Step{Begin: true}
+		}
+		return Step{Wait: left}
+	}
+	if e.Previous.Retired.IsZero() {
+		if left := r.Settle - now.Sub(r.currentSince); left > 0 {
+			return Step{Previous: true, Wait: left}
+		}
+		return Step{Retire: true, Wait: r.Settle}
+	}
+	if e.Previous.ID != r.retired {
+		r.retired, r.retiredFor = e.Previous.ID, now
+	}
+	if left := r.Overlap - now.Sub(r.retiredFor); left > 0 {
+		return Step{Wait: left}
+	}
+	return Step{End: true}
+}

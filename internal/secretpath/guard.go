@@ -1,0 +1,207 @@
+package secretpath
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Verdict says why a path is answered, or why not.
+type Verdict string
+
+// The verdicts. Their texts are values of a metric's label.
+const (
+	// Proved: the segment opens the path.
+	Proved Verdict = "proved"
+	// Standing: the path has no segment, but stands so in a webhook configuration, or did a moment ago.
+	Standing Verdict = "plain"
+	// Missing: the path has no segment.
+	Missing Verdict = "missing"
+	// Unknown: the segment does not open the path, or not any more.
+	Unknown Verdict = "unknown"
+)
+
+// Answered reports whether requests with this verdict are answered.
+func (v Verdict) Answered() bool { return v == Proved || v == Standing }
+
+// Guard tells which paths are answered. The zero Guard, with its fields set, answers none. Its methods are safe for all
+// goroutines.
+type Guard struct {
+	// Overlap is how long an epoch is answered after it was retired, and a plain path after the last configuration with it
+	// has gone.
+	Overlap time.Duration
+	// Now is the clock; only differences of what it returns count, so that a clock that is set changes nothing.
+	Now func() time.Time
+	// Reread is called when a segment is not known, since this process may be late in hearing of an epoch. It calls Set
+	// before it returns. It is called at most once in rereadEvery; nil for never.
+	Reread func()
+
+	state atomic.Pointer[state]
+
+	mu     sync.Mutex // of changes to state, and of what follows
+	flight chan struct{}
+	read   time.Time
+}
+
+// state is immutable.
+type state struct {
+	epochs []open
+	plain  map[string]time.Time // until when it is answered; zero while it stands
+}
+
+type open struct {
+	*Epoch
+	until time.Time // zero: until it is retired
+}
+
+// rereadEvery is the least time between two calls of Reread; patience is how long a request waits for one.
+const (
+	rereadEvery = time.Second
+	patience    = time.Second
+)
+
+// Set takes over the epochs: the current one, and the previous one (nil for none) with whether the configurations still
+// may carry it. An epoch that is retired, or not named any more, is answered for Overlap from the first time that Set
+// says so, whatever clocks say: no clock of another process counts.
+func (g *Guard) Set(current, previous *Epoch, retired bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, old := g.Now(), g.load()
+	next := &state{epochs: []open{{Epoch: current}}, plain: old.plain}
+	if previous != nil && !previous.same(current) {
+		next.epochs = append(next.epochs, open{Epoch: previous})
+	}
+	for _, o := range old.epochs {
+		i := slices.IndexFunc(next.epochs, func(n open) bool { return n.same(o.Epoch) })
+		switch {
+		case i == 0: // it is current
+		case i > 0:
+			next.epochs[i].until = o.until
+		case o.until.IsZero():
+			next.epochs = append(next.epochs, open{o.Epoch, now.Add(g.Overlap)})
+		case now.Before(o.until):
+			next.epochs = append(next.epochs, o)
+		}
+	}
+	for i := range next.epochs[1:] {
+		if e := &next.epochs[i+1]; retired && previous != nil && e.same(previous) && e.until.IsZero() {
+			e.until = now.Add(g.Overlap)
+		}
+	}
+	if len(next.epochs) > maxEpochs { // somebody changes the Secret again and again
+		next.epochs = next.epochs[:maxEpochs]
+	}
+	g.state.Store(next)
+}
+
+// maxEpochs bounds the epochs that are answered at once, and so the time of a check.
+const maxEpochs = 4
+
+// Stand takes over the plain paths that stand in webhook configurations. One that stands no more is answered for Overlap.
+func (g *Guard) Stand(paths []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, old := g.Now(), g.load()
+	plain := make(map[string]time.Time, len(paths))
+	for _, p := range paths {
+		plain[p] = time.Time{}
+	}
+	for p, until := range old.plain {
+		if _, stands := plain[p]; stands {
+			continue
+		}
+		if until.IsZero() {
+			until = now.Add(g.Overlap)
+		}
+		if now.Before(until) {
+			plain[p] = until
+		}
+	}
+	if !maps.Equal(plain, old.plain) {
+		g.state.Store(&state{epochs: old.epochs, plain: plain})
+	}
+}
+
+// Ready reports whether there is an epoch.
+func (g *Guard) Ready() bool { return len(g.load().epochs) > 0 }
+
+var none = &state{}
+
+func (g *Guard) load() *state {
+	if s := g.state.Load(); s != nil {
+		return s
+	}
+	return none
+}
+
+// Prove tells whether requests for the path are answered, and returns the path without its segment. It allocates nothing,
+// but for a segment that is not known it may wait until Reread has returned, for a second at most.
+func (g *Guard) Prove(path string) (plain string, v Verdict) {
+	segment, plain, ok := Split(path)
+	if !ok {
+		until, known := g.load().plain[path]
+		if known && (until.IsZero() || g.Now().Before(until)) {
+			return path, Standing
+		}
+		return "", Missing
+	}
+	if g.opens(segment, plain) || g.late() && g.opens(segment, plain) {
+		return plain, Proved
+	}
+	return "", Unknown
+}
+
+func (g *Guard) opens(segment, plain string) bool {
+	for _, e := range g.load().epochs {
+		if e.opens(segment, plain) {
+			return e.until.IsZero() || g.Now().Before(e.until)
+		}
+	}
+	return false
+}
+
+// late reads the epochs again, and reports whether that was done.
+func (g *Guard) late() bool {
+	if g.Reread == nil {
+		return false
+	}
+	g.mu.Lock()
+	f := g.flight
+	if f == nil {
+		if now := g.Now(); !g.read.IsZero() && now.Sub(g.read) < rereadEvery {
+			g.mu.Unlock()
+			return false
+		} else {
+			g.read = now
+		}
+		f = make(chan struct{})
+		g.flight = f
+		go func() {
+			defer close(f)
+			defer func() {
+				g.mu.Lock()
+				g.flight = nil
+				g.mu.Unlock()
+			}()
+			g.Reread()
+		}()
+	}
+	g.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-f:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Open answers every path, with what looks like a segment or without: where clients are known by their certificates, or
+// the operator has switched the segments off. Answering both lets replicas with different settings work side by side.
+type Open struct{}
+
+// Prove implements the same question as Guard.
+func (Open) Prove(path string) (plain string, v Verdict) { return Plain(path), Proved }
