@@ -31,14 +31,24 @@ func Over(err error) bool {
 
 const checkEvery = 1024
 
+// bytesPerStep is how many bytes take about as long to make as a step.
+const bytesPerStep = 8
+
 // Meter counts the steps and bytes of one evaluation. The nil Meter is unlimited. A Meter belongs to one goroutine.
 type Meter struct {
 	ctx        context.Context
 	steps      int64
 	bytes      int64
 	untilCheck int64
-	maxSteps   int64
+	maxSteps   int64 // what is left of the rule's budget and of the account
 	maxBytes   int64
+
+	account   *Account // of the policy; nil when the rule alone is metered
+	ruleSteps int64    // the rule's budget
+	ruleBytes int64
+	beside    int64 // steps that do not count for the rule
+	paced     int64 // work that the pacer knows of, in steps
+	over      error // the account is used up
 }
 
 // New returns a Meter that allows maxSteps steps and maxBytes bytes and stops when ctx is done.
@@ -50,7 +60,69 @@ func New(ctx context.Context, maxSteps, maxBytes int64) *Meter {
 
 // Reset makes m as New would return it, so that an engine can reuse one Meter for many rules.
 func (m *Meter) Reset(ctx context.Context, maxSteps, maxBytes int64) {
-	*m = Meter{ctx: ctx, untilCheck: checkEvery, maxSteps: maxSteps, maxBytes: maxBytes}
+	*m = Meter{ctx: ctx, untilCheck: checkEvery, maxSteps: maxSteps, maxBytes: maxBytes, ruleSteps: maxSteps, ruleBytes: maxBytes}
+}
+
+// Charge makes what m counts from now on a part of what the account allows. Settle ends it.
+func (m *Meter) Charge(a *Account) {
+	m.account = a
+	m.limit()
+}
+
+// limit takes over what is left of the account.
+func (m *Meter) limit() {
+	a := m.account
+	m.maxSteps = min(m.ruleSteps, a.left.steps-m.beside, a.all.steps-m.beside)
+	m.maxBytes = min(m.ruleBytes, a.left.bytes, a.all.bytes)
+}
+
+// Settle takes what was counted off the account and detaches it. The error, which wraps ErrExhausted, says that the account
+// is used up, so that the rule's result does not count.
+func (m *Meter) Settle() error {
+	a := m.account
+	if a == nil {
+		return nil
+	}
+	m.account = nil
+	if a.pacer != nil {
+		a.pacer.Spend(m.work() - m.paced)
+	}
+	a.take(m.steps+m.beside, m.bytes)
+	if m.over != nil {
+		a.err = m.over
+	}
+	return m.over
+}
+
+// work is what was counted, in steps.
+func (m *Meter) work() int64 { return m.steps + m.beside + m.bytes/bytesPerStep }
+
+// Beside counts n steps that the policy takes but that are no part of its rule's budget: they have a limit of their own. The
+// error is that of Step.
+func (m *Meter) Beside(n int64) error {
+	if m == nil || m.account == nil || n <= 0 {
+		return nil
+	}
+	m.beside += n
+	m.untilCheck -= n
+	m.limit()
+	if err := m.account.over(m.steps+m.beside, m.bytes); err != nil {
+		m.over = err
+		return err
+	}
+	if m.untilCheck > 0 {
+		return nil
+	}
+	return m.check()
+}
+
+// Left is how many steps the account allows beside the rule's budget, at most limit.
+func (m *Meter) Left(limit int64) int64 {
+	if m == nil || m.account == nil {
+		return limit
+	}
+	used := m.steps + m.beside
+	return max(0, min(limit, m.account.left.steps-used, m.account.all.steps-used))
 }
 
 // Context is the context of the evaluation; context.Background for the nil Meter.
@@ -81,10 +153,11 @@ func (m *Meter) Bytes(n int) error {
 		return nil
 	}
 	m.bytes += int64(n)
-	if m.bytes > m.maxBytes {
-		return fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.maxBytes)
+	m.untilCheck -= int64(n) / bytesPerStep
+	if m.untilCheck > 0 && m.bytes <= m.maxBytes {
+		return nil
 	}
-	return nil
+	return m.check()
 }
 
 // Weigh counts the bytes of a value that is about to be written as text, whole, with the errors of Step. It walks over the
@@ -142,11 +215,51 @@ func (m *Meter) Used() (steps, bytes int64) {
 
 func (m *Meter) check() error {
 	m.untilCheck = checkEvery
-	if m.steps > m.maxSteps {
-		return fmt.Errorf("%w: more than %d steps", ErrExhausted, m.maxSteps)
+	if m.steps > m.maxSteps || m.bytes > m.maxBytes {
+		return m.exhausted()
+	}
+	if m.account != nil && m.account.pacer != nil {
+		done := m.work()
+		err := m.account.pacer.Pace(m.ctx, done-m.paced)
+		m.paced = done
+		if errors.Is(err, ErrExhausted) {
+			m.over, m.maxSteps, m.maxBytes = err, -1, -1
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if m.ctx == nil {
 		return nil
 	}
 	return m.ctx.Err()
+}
+
+// exhausted says which limit was passed.
+func (m *Meter) exhausted() error {
+	switch {
+	case m.over != nil:
+	case m.account == nil && m.bytes <= m.ruleBytes && m.steps <= m.ruleSteps:
+		return ErrExhausted // it was settled with nothing left
+	case m.bytes > m.ruleBytes:
+		return fmt.Errorf("%w: more than %d bytes of data", ErrExhausted, m.ruleBytes)
+	case m.steps > m.ruleSteps:
+		return fmt.Errorf("%w: more than %d steps", ErrExhausted, m.ruleSteps)
+	default:
+		m.over = m.account.over(m.steps+m.beside, m.bytes)
+	}
+	return m.over
+}
+
+type meterKey struct{}
+
+// With is ctx with a meter, for what gets a context only.
+func With(ctx context.Context, m *Meter) context.Context {
+	return context.WithValue(ctx, meterKey{}, m)
+}
+
+// Of is the meter of ctx; nil, which is unlimited, when there is none.
+func Of(ctx context.Context) *Meter {
+	m, _ := ctx.Value(meterKey{}).(*Meter)
+	return m
 }
