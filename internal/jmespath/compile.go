@@ -11,20 +11,15 @@ type eval func(env *Env, v any) (any, error)
 
 // Expr is a compiled expression. It is immutable and safe for use by several goroutines.
 type Expr struct {
-	src   string
-	run   eval
-	paths [][]string
+	src     string
+	quoting Quoting
+	run     eval
+	paths   [][]string
 }
 
 // Compile parses an expression and compiles it to closures. The error is a *SyntaxError. An unknown function or a wrong
 // number of arguments is no error of Compile but of the evaluation that reaches it.
-func Compile(src string) (*Expr, error) {
-	n, err := parse(src)
-	if err != nil {
-		return nil, err
-	}
-	return &Expr{src: src, run: compile(n), paths: findPaths(n)}, nil
-}
+func Compile(src string) (*Expr, error) { return CompileQuoting(src, Quoting{}) }
 
 // MustCompile is Compile for expressions that are written in the code; it panics on a syntax error.
 func MustCompile(src string) *Expr {

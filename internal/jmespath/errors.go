@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -52,7 +53,8 @@ func (e *argumentError) Error() string { return e.msg }
 // callError is what went wrong inside a function: data that it could not digest.
 type callError struct{ err error }
 
-func (e *callError) Error() string { return e.err.Error() }
+// Error cuts what the function says, since it quotes its arguments and each caller copies it.
+func (e *callError) Error() string { return value.Message(e.err.Error()) }
 func (e *callError) Unwrap() error { return e.err }
 
 // worldError is the failure of something outside, such as a name that cannot be resolved.

@@ -12,7 +12,7 @@ func (e *Expr) Reads(doc *value.Fields) { e.Flow(doc).Read() }
 
 // Flow is Reads without the result itself: what the result is made of is returned, and is read as far as the caller says.
 func (e *Expr) Flow(doc *value.Fields) *Part {
-	n, err := parse(e.src)
+	n, err := parse(e.src, e.quoting)
 	if err != nil {
 		doc.ReadAll() // it was compiled of this
 		return &Part{}

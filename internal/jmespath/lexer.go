@@ -62,13 +62,26 @@ type token struct {
 type lexer struct {
 	src string
 	pos int
+	q   Quoting
 }
 
-func tokenize(src string) ([]token, error) {
-	l := &lexer{src: src}
+func tokenize(src string, q Quoting) ([]token, error) {
+	l := &lexer{src: src, q: q}
+	var empty []int
+	if len(q.Data) > 0 {
+		l.q.Data, empty = q.split()
+	}
 	tokens := make([]token, 0, 16)
+	var before token
 	for {
 		t, err := l.next()
+		if err == nil && len(q.Data) > 0 {
+			err = l.judgeToken(t, before)
+			before = t
+		}
+		if err == nil && len(empty) > 0 {
+			empty, err = l.judgeEmpty(empty, t)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +95,7 @@ func tokenize(src string) ([]token, error) {
 var single = [128]kind{'*': tStar, '.': tDot, '(': tLparen, ')': tRparen, ']': tRbracket, '{': tLbrace, '}': tRbrace, ',': tComma, ':': tColon, '@': tCurrent}
 
 func (l *lexer) next() (token, error) {
-	for l.pos < len(l.src) && strings.IndexByte(" \t\n\r", l.src[l.pos]) >= 0 {
+	for l.pos < len(l.src) && strings.IndexByte(" \t\n\r", l.src[l.pos]) >= 0 && !l.isData(l.pos) {
 		l.pos++
 	}
 	t := token{pos: l.pos}
@@ -90,6 +103,9 @@ func (l *lexer) next() (token, error) {
 		return t, nil
 	}
 	c := l.src[l.pos]
+	if (c == '\'' || c == '"' || c == '`') && l.isData(l.pos) {
+		return t, l.notSyntax(l.pos)
+	}
 	if c < 128 && single[c] != 0 {
 		l.pos++
 		t.kind = single[c]
@@ -130,6 +146,8 @@ func (l *lexer) next() (token, error) {
 	case c == '`':
 		t.kind = tJSONLiteral
 		t.value, err = l.readJSON()
+	case l.isData(l.pos):
+		err = l.notSyntax(l.pos)
 	default:
 		r, _ := utf8.DecodeRuneInString(l.src[l.pos:])
 		err = l.errorf(t.pos, "Unknown char: %s", strconv.QuoteRuneToASCII(r))
@@ -156,10 +174,11 @@ func (l *lexer) either(long1 string, k1 kind, long2 string, k2 kind, short kind)
 func (l *lexer) until(delimiter byte) (string, error) {
 	start := l.pos + 1
 	for i := start; i < len(l.src); i++ {
-		switch l.src[i] {
-		case '\\':
+		switch c := l.src[i]; {
+		case c != '\\' && c != delimiter, l.isData(i):
+		case c == '\\':
 			i++
-		case delimiter:
+		default:
 			l.pos = i + 1
 			return l.src[start:i], nil
 		}
@@ -171,12 +190,27 @@ func (l *lexer) until(delimiter byte) (string, error) {
 func (l *lexer) readString() (string, error) {
 	start := l.pos + 1
 	for i := start; i < len(l.src); i++ {
-		if l.src[i] == '\'' && l.src[i-1] != '\\' {
+		if l.src[i] == '\'' && !l.isData(i) && (l.src[i-1] != '\\' || l.isData(i-1)) {
 			l.pos = i + 1
-			return strings.ReplaceAll(l.src[start:i], `\'`, `'`), nil
+			return l.unquote(start, i), nil
 		}
 	}
 	return "", l.errorf(len(l.src), "Unclosed delimiter: '")
+}
+
+// unquote is the content of '…'.
+func (l *lexer) unquote(start, end int) string {
+	if len(l.q.Data) == 0 {
+		return strings.ReplaceAll(l.src[start:end], `\'`, `'`)
+	}
+	var b strings.Builder
+	for i := start; i < end; i++ {
+		if l.src[i] == '\\' && i+1 < end && l.src[i+1] == '\'' && !l.isData(i) && !l.isData(i+1) {
+			i++
+		}
+		b.WriteByte(l.src[i])
+	}
+	return b.String()
 }
 
 func (l *lexer) readQuoted() (string, error) {
@@ -184,7 +218,11 @@ func (l *lexer) readQuoted() (string, error) {
 	if _, err := l.until('"'); err != nil {
 		return "", err
 	}
-	v, err := value.DecodeJSON([]byte(l.src[start:l.pos]))
+	text, err := l.fill(start, l.pos, asContent)
+	if err != nil {
+		return "", l.badLiteral(start, err)
+	}
+	v, err := value.DecodeJSON([]byte(text))
 	if err != nil {
 		return "", l.badLiteral(start, err)
 	}
@@ -198,7 +236,12 @@ func (l *lexer) readJSON() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := value.DecodeJSONFloat([]byte(strings.ReplaceAll(text, "\\`", "`")))
+	if len(l.q.Data) == 0 {
+		text = strings.ReplaceAll(text, "\\`", "`")
+	} else if text, err = l.fill(start+1, l.pos-1, l.asJSON(start+1)); err != nil {
+		return nil, l.badLiteral(start, err)
+	}
+	v, err := value.DecodeJSONFloat([]byte(text))
 	if err != nil {
 		return nil, l.badLiteral(start, err)
 	}

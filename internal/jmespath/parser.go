@@ -22,8 +22,8 @@ type parser struct {
 	depth  int
 }
 
-func parse(src string) (*node, error) {
-	tokens, err := tokenize(src)
+func parse(src string, q Quoting) (*node, error) {
+	tokens, err := tokenize(src, q)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type Tree struct {
 
 // Parse parses an expression without compiling it. The error is a *SyntaxError.
 func Parse(src string) (Tree, error) {
-	n, err := parse(src)
+	n, err := parse(src, Quoting{})
 	if err != nil {
 		return Tree{}, err
 	}

@@ -41,7 +41,7 @@ var (
 )
 
 // checks is the frozen registry.
-var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, unknownPath, celFields)
+var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, unknownPath, celFields, dataExpansion)
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}

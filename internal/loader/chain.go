@@ -18,6 +18,7 @@ type Chain struct {
 type entry struct {
 	name string
 	load func(before *policy.Scope) (any, error)
+	made *policy.Made // nil for data
 }
 
 // Apply returns a scope in which the entries are registered, in order.
@@ -26,7 +27,7 @@ func (c *Chain) Apply(s *policy.Scope) *policy.Scope {
 		return s
 	}
 	for i := range c.entries {
-		s = s.WithLazy(c.entries[i].name, c.entries[i].load)
+		s = s.WithLazyMade(c.entries[i].name, c.entries[i].made, c.entries[i].load)
 	}
 	return s
 }
@@ -86,7 +87,7 @@ func Compile(entries []kyvernov1.ContextEntry, policyNamespace, path string) (*C
 		got := compileEntry(e, policyNamespace, at)
 		diags.Add(got.diags...)
 		c.reads.AddReads(got.reads)
-		c.entries = append(c.entries, entry{name: e.Name, load: got.load})
+		c.entries = append(c.entries, entry{name: e.Name, load: got.load, made: got.reads.Made()})
 	}
 	return c, diags
 }

@@ -31,7 +31,7 @@ type call struct {
 	reach  world.Reach
 	method string
 
-	path    *template.Template
+	path    *urlPath
 	service *service
 	data    []field
 	query   *query
@@ -77,7 +77,7 @@ func (x *call) compile(c *compiled, a *kyvernov1.APICall, in input) {
 		c.diags.Errorf(in.path+".urlPath", "a URLPath cannot be used for service API calls")
 		c.diags.Hint("keep urlPath for the Kubernetes API, service for anything else")
 	case a.URLPath != "":
-		x.path = c.text(a.URLPath, in.path+".urlPath")
+		x.path = c.urlPath(a.URLPath, in.path+".urlPath")
 		x.checkPath(c, in.path+".urlPath")
 	case a.Service != nil:
 		x.service = compileService(c, a.Service, in, x.entry)
@@ -98,11 +98,11 @@ func (x *call) compile(c *compiled, a *kyvernov1.APICall, in input) {
 
 // checkPath tells the author of a path without variables at once what would happen when it is called.
 func (x *call) checkPath(c *compiled, at string) {
-	text, static := x.path.Static()
+	text, static := x.path.static()
 	if !static {
 		return
 	}
-	p, err := apipath.Parse(text.(string))
+	p, err := apipath.Parse(text)
 	if err == nil {
 		err = x.reach.CheckAPI(x.method, p)
 	}
@@ -134,9 +134,9 @@ func (x *call) fetch(before *policy.Scope) (any, error) {
 	if x.service != nil {
 		return x.service.fetch(before, x.entry, x.method, body)
 	}
-	text, err := substitute(x.entry, x.path, before)
+	text, err := x.path.eval(before.Env, before)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.entry, err)
 	}
 	data, err := x.ask(before, text, body)
 	if err != nil {

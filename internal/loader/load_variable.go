@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -125,18 +126,17 @@ func (x *variableEntry) load(before *policy.Scope) (any, error) {
 func (x *variableEntry) search(before *policy.Scope, input any) (any, error) {
 	query, text := x.query, x.source
 	if query == nil {
-		v, err := x.path.Eval(before.Env, before)
+		var fault, err error
+		query, text, fault, err = x.path.EvalQuery(before.Env, before, x.value != nil)
+		if other := (*template.NotStringError)(nil); errors.As(err, &other) {
+			return nil, fmt.Errorf("jmespath value must be a string %s %s: <nil>", x.name, x.source)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", x.name, err)
 		}
-		s, ok := v.(string)
-		if !ok {
-			return nil, fmt.Errorf("jmespath value must be a string %s %s: <nil>", x.name, x.source)
+		if fault != nil {
+			return nil, fmt.Errorf("failed to apply jmespath %s to variable %s: %w", text, value.Print(input, maxShown), fault)
 		}
-		if query, err = jmespath.Compile(s); err != nil {
-			return nil, fmt.Errorf("failed to apply jmespath %s to variable %s: incorrect query %s: %w", s, value.Print(input, maxShown), s, err)
-		}
-		text = s
 	}
 	root := input
 	if x.value == nil {

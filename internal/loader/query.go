@@ -40,12 +40,12 @@ func (q *query) apply(before *policy.Scope, data any) (any, error) {
 	}
 	expr, text := q.expr, q.source
 	if expr == nil {
-		var err error
-		if text, err = substitute(q.entry, q.text, before); err != nil {
-			return nil, err
+		var fault, err error
+		if expr, text, fault, err = q.text.EvalQuery(before.Env, before, true); err != nil {
+			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", q.entry, err)
 		}
-		if expr, err = jmespath.Compile(text); err != nil {
-			return nil, fmt.Errorf("failed to apply jmespath %s to context entry %s: incorrect query %s: %w", text, q.entry, text, err)
+		if fault != nil {
+			return nil, fmt.Errorf("failed to apply jmespath %s to context entry %s: %w", text, q.entry, fault)
 		}
 	}
 	result, err := expr.Search(before.Env, data)

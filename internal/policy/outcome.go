@@ -126,6 +126,15 @@ type Outcome struct {
 	Warnings []string
 	// FailurePolicy is Fail as soon as one evaluated Program uses Fail (§3.5).
 	FailurePolicy FailurePolicy
+	// Exceeded are the policies that used up a budget; their results from that rule on have status error.
+	Exceeded []Exceeded
+}
+
+// Exceeded says that a policy used up what it may take for one request, or its namespace its share.
+type Exceeded struct {
+	Program *Program
+	Rule    *Rule // at which that happened
+	Message string
 }
 
 // Decision is the verdict on a request.

@@ -38,6 +38,13 @@ func (p *Program) Key() string {
 	return p.Namespace + "/" + p.Name
 }
 
+// OwnWebhook reports whether the policy has a webhook of its own instead of a share in the one of its failurePolicy: a
+// policy with match conditions, and a namespaced policy with a timeout, so that its timeout slows no other namespace.
+// fixed says that the webhooks do not follow the policies (--autoUpdateWebhooks=false): then a timeout asks for nothing.
+func (p *Program) OwnWebhook(fixed bool) bool {
+	return len(p.Settings.MatchConditions) > 0 || !fixed && p.Namespace != "" && p.Settings.TimeoutSeconds > 0
+}
+
 // Reach is what the Program may see of the world: the cluster, or its own namespace.
 func (p *Program) Reach() world.Reach {
 	if p.Namespace == "" {
@@ -81,7 +88,7 @@ type Settings struct {
 	Scored         bool   // annotation policies.kyverno.io/scored is not "false"
 	Severity       string // annotation policies.kyverno.io/severity when it is a known severity
 	Category       string // annotation policies.kyverno.io/category
-	// MatchConditions are the CEL conditions of spec.webhookConfiguration; such a policy gets a webhook of its own.
+	// MatchConditions are the CEL conditions of spec.webhookConfiguration (see Program.OwnWebhook).
 	MatchConditions []MatchCondition
 }
 

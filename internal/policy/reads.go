@@ -135,6 +135,15 @@ func (r *Reads) addRequest(field string) {
 	}
 }
 
+// Made says of which variables a value is made that is computed of nothing but what is read; nil when that cannot be told,
+// or when the world is read.
+func (r *Reads) Made() *Made {
+	if r.all || r.Needs.Lookups {
+		return nil
+	}
+	return &Made{Of: slices.Clone(r.names)}
+}
+
 // Names are the names read, without those hidden behind nested variables.
 func (r *Reads) Names() []string { return r.names }
 

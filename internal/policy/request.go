@@ -119,11 +119,13 @@ type Conf struct {
 	MaxContextSize int
 	// Images says what an image reference without a registry means.
 	Images imageref.Defaults
+	// Expand names the cluster policies for which variables inside of data are evaluated. It must not be changed.
+	Expand map[string]bool
 }
 
 // ConfOf is what rules see of the settings.
 func ConfOf(s *settings.Settings) Conf {
-	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}}
+	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData}
 	if c.MaxContextSize <= 0 {
 		c.MaxContextSize = -1
 	}
@@ -178,8 +180,8 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 	}
 }
 
-// Unforeseen reports whether a rule met a query that was not part of its policy but arrived inside of data. What it reads
-// may be missing from a partial object.
+// Unforeseen reports whether a rule met a query that arrived inside of a value: a template in a context variable of the
+// author, or in data where Conf.Expand allows it. What it reads may be missing from a partial object.
 func (r *Request) Unforeseen() bool { return r.unforeseen.Load() }
 
 // Roles returns the requester's roles, resolved at most once.

@@ -72,7 +72,7 @@ type Rule struct {
 	Action ActionPlan
 	Needs  Needs
 	// Object says what of the request's object Eval reads; nil: anything. A review's object is decoded without the rest.
-	// (Queries that arrive inside of data are not foreseen: Request.Unforeseen.)
+	// (Queries that arrive inside of values are not foreseen: Request.Unforeseen.)
 	Object *value.Fields
 	// Targets are the kind selectors of the match block, with their operations, for the index and the webhook rules.
 	Targets []Target
@@ -100,6 +100,9 @@ type Rule struct {
 	// SkipOnDelete: a DELETE request yields no result (language reference §2.6).
 	SkipOnDelete bool
 
+	// MatchSteps is how many steps Match takes at most, apart from what it counts itself on the meter of its context
+	// (budget.Of); 0 when both are too little to be counted.
+	MatchSteps int
 	// Match reports whether the rule's match and exclude blocks select the request. An error means that it could not
 	// be told (a lookup failed); it is never to be read as false.
 	Match func(ctx context.Context, r *Request) (bool, error)

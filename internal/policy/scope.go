@@ -33,11 +33,32 @@ type Scope struct {
 	load   func(parent *Scope) (any, error) // nil once loaded
 	err    error
 	held   int // bytes that entries defined after this one loaded from outside
+	made   *Made
+	author verdict
 }
+
+// Made says of which variables a value is made; the policy's author wrote all else of it. Without it a value is data.
+type Made struct{ Of []string }
+
+// verdict is whether a value is the author's, once it is known.
+type verdict uint8
+
+const (
+	undecided verdict = iota
+	authored
+	data
+)
 
 // DefaultContextSize is the limit in bytes of the data that the context entries of one rule load from outside, where the
 // settings say nothing.
 const DefaultContextSize = 2 << 20
+
+// What is loaded from outside counts for the policy's budget: reading takes about a step for two bytes. More than maxWeighed
+// bytes count as so many.
+const (
+	bytesPerStep = 2
+	maxWeighed   = 64 << 20
+)
 
 // NewScope is the outermost scope of one rule evaluation: it knows the request and the service account names.
 func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
@@ -61,6 +82,57 @@ func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Sc
 		return s.With(name, v)
 	}
 	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, Stages: s.Stages, given: s.given, parent: s, name: name, load: load}
+}
+
+// WithMade is With for a value that is made of nothing but the variables that made names and of what the author wrote.
+func (s *Scope) WithMade(name string, v any, made *Made) *Scope {
+	out := s.With(name, v)
+	out.made = made
+	return out
+}
+
+// WithLazyMade is WithLazy for such a value.
+func (s *Scope) WithLazyMade(name string, made *Made, load func(before *Scope) (any, error)) *Scope {
+	out := s.WithLazy(name, load)
+	if out.load != nil { // else a value was given for it
+		out.made = made
+	}
+	return out
+}
+
+// Authored reports whether the values of all the names were written by the policy's author, literally or by way of other
+// such values. What comes with the request, from the cluster or from elsewhere is data, and is never evaluated; except in a
+// policy for which the operator allows that (Conf.Expand).
+func (s *Scope) Authored(names []string) bool {
+	if s.expands() {
+		return true
+	}
+	for _, name := range names {
+		if !s.wrote(name) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Scope) expands() bool {
+	return s.Request != nil && s.Program != nil && s.Program.Namespace == "" && s.Request.Conf.Expand[s.Program.Name]
+}
+
+func (s *Scope) wrote(name string) bool {
+	for n := s; n != nil; n = n.parent {
+		if n.name != name || n.parent == nil {
+			continue
+		}
+		if n.author == undecided {
+			n.author = data
+			if n.made != nil && n.parent.Authored(n.made.Of) {
+				n.author = authored
+			}
+		}
+		return n.author == authored
+	}
+	return false
 }
 
 // Field looks a root name up. ok is false when nothing of that name exists; err tells why an existing entry could not
@@ -95,6 +167,11 @@ func (s *Scope) get() (any, error) {
 // for that element only.
 func (s *Scope) Hold(v any) error {
 	limit := DefaultContextSize
+	if s.Env != nil {
+		if err := s.Env.Meter.Beside(int64(value.Size(v, maxWeighed) / bytesPerStep)); err != nil {
+			return err
+		}
+	}
 	if s.Request != nil && s.Request.Conf.MaxContextSize != 0 {
 		if limit = s.Request.Conf.MaxContextSize; limit < 0 {
 			return nil
@@ -146,7 +223,7 @@ func (s *Scope) known(name string) (any, bool, error) {
 	return nil, false, nil
 }
 
-// Unforeseen is called before queries are evaluated that arrived inside of data.
+// Unforeseen is called before queries are evaluated that arrived inside of values.
 func (s *Scope) Unforeseen() {
 	if s.Request != nil && s.Request.Object.Partial() {
 		s.Request.unforeseen.Store(true)

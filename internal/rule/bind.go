@@ -1,9 +1,11 @@
 package rule
 
 import (
+	"slices"
 	"strconv"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -13,10 +15,15 @@ import (
 // for every Pod.
 type binder struct {
 	elements, indexes []string
+	made              *policy.Made
 }
 
-func newBinder(reads *policy.Reads, depth int) binder {
+// newBinder makes the binder of a loop over list, nil when it does not compile.
+func newBinder(reads *policy.Reads, list *jmespath.Expr, depth int) binder {
 	var b binder
+	if list != nil && !slices.Contains(list.Roots(), "*") {
+		b.made = &policy.Made{Of: list.Roots()}
+	}
 	for _, name := range elementNames(depth) {
 		if reads.Has(name) {
 			b.elements = append(b.elements, name)
@@ -35,7 +42,7 @@ func elementNames(depth int) []string { return []string{"element", "element" + s
 
 func (b *binder) apply(s *policy.Scope, element any, index int) *policy.Scope {
 	for _, name := range b.elements {
-		s = s.With(name, element)
+		s = s.WithMade(name, element, b.made)
 	}
 	for _, name := range b.indexes {
 		s = s.With(name, float64(index))

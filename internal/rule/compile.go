@@ -41,6 +41,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 	out.Targets = matcher.Targets()
 	out.Excludes = matcher.Excludes()
 	out.Header = matcher.Header()
+	out.MatchSteps = matcher.Steps()
 
 	kind := c.kind(r)
 	if kind == nil {

@@ -3,6 +3,7 @@ package rule
 import (
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -62,7 +63,7 @@ func applicable(s *policy.Scope) []*policy.Exception {
 		if s.Request.Origin == policy.FromScan && !e.Background {
 			continue
 		}
-		if ok, err := e.Match(s.Env.Meter.Context(), s.Request); err != nil || !ok {
+		if ok, err := e.Match(budget.With(s.Env.Meter.Context(), s.Env.Meter), s.Request); err != nil || !ok {
 			continue
 		}
 		if e.Conditions != nil {

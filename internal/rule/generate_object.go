@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -56,7 +57,9 @@ func (t target) object(s *policy.Scope, content map[string]any, source *policy.S
 		delete(metadata, "ownerReferences") // the owner of a copy elsewhere is nobody there
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		metadata["annotations"] = asTexts(annotations)
+		annotations = asTexts(annotations)
+		delete(annotations, mark.Annotation) // a copy of a generated object has a mark of its own, which only the background controller makes
+		metadata["annotations"] = annotations
 	}
 	out["apiVersion"], out["kind"] = t.apiVersion, t.kind
 	metadata["name"], metadata["labels"] = t.name, labels

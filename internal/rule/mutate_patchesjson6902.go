@@ -8,6 +8,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
 )
 
 var mutateJSONPatch = &Kind{
@@ -32,12 +33,23 @@ type editor func(edits *patch.Edits, s *policy.Scope, object any) (any, error)
 // once is the patcher of a single patch.
 func (e editor) once(s *policy.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
 
-// jsonPatch compiles a patchesJson6902 into an editor; nil when it is malformed. The text is read once unless it has
-// variables; one that is a single variable may also give the list itself.
+// jsonPatch compiles a patchesJson6902 into an editor; nil when it is malformed. The text is decoded once, here, and the
+// values of its variables are put into the tree: none can add an operation. Only a patch that is a single variable as a
+// whole gets its operations from there, as a list or as the text of one.
 func (c *compiler) jsonPatch(text, path, errorPath string) editor {
-	t := c.template(text, path, errorPath)
+	t, err := template.CompileDocument(text, template.Document{
+		Options: template.Options{Path: errorPath}, Decode: patch.DecodeText, Scalar: scalarInPatch,
+	})
+	if err != nil {
+		c.diags.Errorf(path, "%s", jsonPatchMistake(c.in.Path, err))
+		if strings.Contains(text, "{{") {
+			c.diags.Hint("a variable stands for a value, or for a part of a text: write it without quotes, or within a text, and write the list of operations out")
+		}
+		return nil
+	}
+	c.noted(t, path)
 	if static, ok := t.Static(); ok {
-		ops, err := patch.ParseJSONPatch(static.(string))
+		ops, err := patch.JSONPatchOf(static)
 		if err != nil {
 			c.diags.Errorf(path, "%s", jsonPatchMistake(c.in.Path, err))
 			return nil
@@ -51,14 +63,15 @@ func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 			return applyJSON(edits, s, ops, object)
 		}
 	}
+	whole := strings.HasPrefix(strings.TrimSpace(text), "{{")
 	return func(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
 		v, err := substitute(t, s)
 		if err != nil {
 			return nil, err
 		}
 		var ops []patch.Operation
-		if text, ok := v.(string); ok {
-			ops, err = patch.ParseJSONPatch(text)
+		if made, ok := v.(string); ok && whole {
+			ops, err = patch.ParseJSONPatch(made)
 		} else {
 			ops, err = patch.JSONPatchOf(v)
 		}
@@ -67,6 +80,11 @@ func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 		}
 		return applyJSON(edits, s, ops, object)
 	}
+}
+
+// scalarInPatch reports whether only a scalar can stand at a place of a patch: in operators and paths.
+func scalarInPatch(at []any) bool {
+	return len(at) == 2 && (at[1] == "op" || at[1] == "path" || at[1] == "from")
 }
 
 // jsonPatchMistake words a patch that cannot be read (§13.6).

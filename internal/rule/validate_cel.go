@@ -220,7 +220,11 @@ func (r *cel) run(s *policy.Scope) policy.Yield {
 func (r *cel) judge(s *policy.Scope, in *celenv.Input) policy.Yield {
 	ctx := s.Env.Meter.Context()
 	if len(r.preconditions) > 0 {
-		ok, err := CELConditions(r.variables.Evaluate(ctx, in, celenv.BudgetCondition), r.preconditions)
+		e := r.variables.Evaluate(ctx, in, affordable(s, celenv.BudgetCondition))
+		ok, err := CELConditions(e, r.preconditions)
+		if over := spend(s, e); over != nil {
+			err = over
+		}
 		if err != nil {
 			return unevaluated(err)
 		}
@@ -228,7 +232,22 @@ func (r *cel) judge(s *policy.Scope, in *celenv.Input) policy.Yield {
 			return policy.Yield{Status: policy.StatusSkip, Message: textCELPreconditions}
 		}
 	}
-	return r.validate(s, r.variables.Evaluate(ctx, in, celenv.Budget))
+	e := r.variables.Evaluate(ctx, in, affordable(s, celenv.Budget))
+	y := r.validate(s, e)
+	if err := spend(s, e); err != nil {
+		return unevaluated(err)
+	}
+	return y
+}
+
+// affordable is how much expressions may cost: limit, or what is left to the policy when that is less.
+func affordable(s *policy.Scope, limit int64) int64 {
+	return min(limit, s.Env.Meter.Left(limit*budget.StepsPerCost)/budget.StepsPerCost+1)
+}
+
+// spend counts what they cost for the policy's budget.
+func spend(s *policy.Scope, e *celenv.Evaluation) error {
+	return s.Env.Meter.Beside(e.Spent() * budget.StepsPerCost)
 }
 
 // unevaluated is the result when an expression has no value: a failure, as for a ValidatingAdmissionPolicy whose

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
@@ -24,37 +25,61 @@ type cache struct {
 }
 
 type entry struct {
-	source string
-	expr   *jmespath.Expr
-	err    error
-	used   bool
+	key   string
+	expr  *jmespath.Expr
+	roots []string
+	err   error
+	used  bool
 }
 
-func (c *cache) compile(source string) (*jmespath.Expr, error) {
+// compile compiles the query and tells its roots.
+func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []string, error) {
 	if len(source) > c.maxSource {
-		return compile(source)
+		x, err := compileQuoting(source, q)
+		return x, rootsOf(x), err
 	}
+	key := keyOf(source, q)
 	c.mu.Lock()
-	if e := c.entries[source]; e != nil {
+	if e := c.entries[key]; e != nil {
 		e.used = true
 		c.mu.Unlock()
-		return e.expr, e.err
+		return e.expr, e.roots, e.err
 	}
 	c.mu.Unlock()
 
-	e := &entry{source: strings.Clone(source)} // not a piece of some large text that it would keep alive
-	e.expr, e.err = compile(e.source)
+	e := &entry{key: strings.Clone(key)} // not a piece of some large text that it would keep alive
+	e.expr, e.err = compileQuoting(e.key[:len(source)], q)
+	e.roots = rootsOf(e.expr)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[source] == nil {
+	if c.entries[key] == nil {
 		c.put(e)
 	}
-	return e.expr, e.err
+	return e.expr, e.roots, e.err
+}
+
+// keyOf is the query with what says which parts of it are data.
+func keyOf(source string, q jmespath.Quoting) string {
+	if len(q.Data) == 0 && !q.Names {
+		return source
+	}
+	key := append(make([]byte, 0, len(source)+8+6*len(q.Data)), source...)
+	for _, s := range q.Data {
+		key = append(key, 0xff)
+		key = strconv.AppendInt(key, int64(s.From), 36)
+		key = append(key, 0xff)
+		key = strconv.AppendInt(key, int64(s.To), 36)
+	}
+	if q.Names {
+		key = append(key, 0xff, 0xff)
+	}
+	// The length tells where the query ends: it may hold any byte.
+	return string(strconv.AppendInt(append(key, 0xff), int64(len(source)), 36))
 }
 
 func (c *cache) put(e *entry) {
-	c.entries[e.source] = e
+	c.entries[e.key] = e
 	if len(c.ring) < c.max {
 		c.ring = append(c.ring, e)
 		return
@@ -63,7 +88,7 @@ func (c *cache) put(e *entry) {
 		c.ring[c.hand].used = false
 		c.hand = (c.hand + 1) % c.max
 	}
-	delete(c.entries, c.ring[c.hand].source)
+	delete(c.entries, c.ring[c.hand].key)
 	c.ring[c.hand] = e
 	c.hand = (c.hand + 1) % c.max
 }

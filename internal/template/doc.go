@@ -5,8 +5,10 @@
 //
 // Compile splits every string once into literal text and compiled expressions; evaluation parses nothing, shares the
 // parts without variables and copies only what changes. Two things cannot be known before: the outer expression of
-// nested variables (`{{ images."{{ element.name }}".tag }}`) and variables that arrive inside substituted text. They
-// are compiled late, through a small bounded cache.
+// nested variables (`{{ images."{{ element.name }}".tag }}`) and variables in values that the author wrote. They
+// are compiled late, through a small bounded cache. All other values are data: they are never evaluated, and in an
+// expression they are content (jmespath.Quoting). CompileDocument and CompileText keep data from being syntax of the
+// document or path around them.
 //
 // The package deliberately knows neither anchors and operators of patterns, nor `$( )` references (package pattern),
 // nor which variables a policy may use where (policy validation), nor that on DELETE `request.object` means the old

@@ -3,9 +3,11 @@ package template
 import (
 	"errors"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// Limits of variables that come out of variables. Real policies nest twice; data that refers to itself would grow for
+// Limits of variables that come out of variables. Real policies nest twice; a text that refers to itself would grow for
 // ever.
 const (
 	maxRounds = 32
@@ -20,16 +22,34 @@ type foresight interface {
 	Unforeseen()
 }
 
-// rescan expands the variables that a text holds after substitution: the outer ones of nested variables, and those that
-// arrived inside of values. A text that became exactly one variable gives its typed value.
-func rescan(r run, s string, frozen []span, at place) (any, error) {
+// provenance is a root that knows who wrote its values.
+type provenance interface {
+	// Authored reports whether the values of all the names were written by the author of the template, so that variables
+	// in them are the author's own.
+	Authored(names []string) bool
+}
+
+// authored reports whether what an expression over the names gives is text of the author. All else is data.
+func (r run) authored(names []string) bool {
+	if len(names) == 0 {
+		return true // a literal
+	}
+	root, ok := r.root.(provenance)
+	return ok && root.Authored(names)
+}
+
+// rescan evaluates the variables that a text holds after substitution: the outer ones of nested variables, and those that
+// the author wrote into a value. The frozen spans are data, which hold no variables. A text that became exactly one variable
+// gives its typed value. The spans that are returned are the data in a text.
+func rescan(r run, s string, frozen []span, at place) (any, []span, error) {
 	for range maxRounds {
 		if err := r.meter().Step(1 + len(s)/64); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		tokens := scan(s, frozen)
 		if len(tokens) == 0 {
-			return unescape(s, frozen), nil
+			s, frozen = unescape(s, frozen)
+			return s, frozen, nil
 		}
 		if root, ok := r.root.(foresight); ok {
 			root.Unforeseen()
@@ -37,9 +57,9 @@ func rescan(r run, s string, frozen []span, at place) (any, error) {
 		if len(tokens) == 1 && tokens[0].span == (span{0, len(s)}) {
 			v, err := lateVariable(r, tokens[0], at)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			return v.eval(r)
+			return v.evalData(r)
 		}
 		var b strings.Builder
 		var kept []span
@@ -50,42 +70,51 @@ func rescan(r run, s string, frozen []span, at place) (any, error) {
 			rest = t.to
 			v, err := lateVariable(r, t, at)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			val, err := v.eval(r)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if err := r.weigh(val); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			from := b.Len()
 			if err := v.embed(&b, val); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			if t.shallow {
+			if v.freezes(r, val) {
 				kept = append(kept, span{from, b.Len()})
 			}
 			if b.Len() > maxText {
-				return nil, &ResolveError{Variable: t.expr, Path: at.path, Err: errNoEnd}
+				return nil, nil, &ResolveError{Variable: t.expr, Path: at.path, Err: errNoEnd}
 			}
 		}
 		kept = shift(kept, frozen, span{rest, len(s)}, b.Len()-rest)
 		b.WriteString(s[rest:])
 		s, frozen = b.String(), kept
 		if err := r.meter().Bytes(len(s)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return nil, &ResolveError{Variable: scanFirst(s, frozen), Path: at.path, Err: errNoEnd}
+	return nil, nil, &ResolveError{Variable: scanFirst(s, frozen), Path: at.path, Err: errNoEnd}
+}
+
+// freezes reports whether the value of the variable is data where it is put into a text. Numbers and the like are not: they
+// are no syntax anywhere.
+func (v *variable) freezes(r run, val any) bool {
+	switch val.(type) {
+	case string, map[string]any, []any:
+		return v.shallow || v.data || !r.authored(v.roots)
+	}
+	return false
 }
 
 // shift appends to kept the frozen spans within the copied piece, moved by delta.
 func shift(kept, frozen []span, piece span, delta int) []span {
 	for _, f := range frozen {
-		from, to := max(f.from, piece.from), min(f.to, piece.to)
-		if from < to {
-			kept = append(kept, span{from + delta, to + delta})
+		if f.from >= piece.from && f.to <= piece.to {
+			kept = append(kept, span{f.from + delta, f.to + delta})
 		}
 	}
 	return kept
@@ -100,19 +129,26 @@ func scanFirst(s string, frozen []span) string {
 
 // lateVariable is newVariable through the cache.
 func lateVariable(r run, t token, at place) (variable, error) {
-	if t.expr == "@" {
+	if t.expr == "@" && len(t.data) == 0 {
 		return newVariable(t, at), nil
 	}
+	v := variable{source: t.expr, path: at.path, shallow: t.shallow, data: len(t.data) > 0}
+	var err error
+	v.expr, v.roots, v.err, err = r.compile(t.expr, jmespath.Quoting{Data: t.data})
+	return v, err
+}
+
+// compile compiles a query that was not known before. fault is the query's own error, err that of the budget.
+func (r run) compile(query string, q jmespath.Quoting) (x *jmespath.Expr, roots []string, fault, err error) {
 	// Compiling takes far longer than what an expression does afterwards.
-	if err := r.meter().Step(compileSteps * (8 + len(t.expr))); err != nil {
-		return variable{}, err
+	if err := r.meter().Step(compileSteps * (8 + len(query))); err != nil {
+		return nil, nil, nil, err
 	}
-	if err := r.meter().Bytes(compileBytes * len(t.expr)); err != nil {
-		return variable{}, err
+	if err := r.meter().Bytes(compileBytes * len(query)); err != nil {
+		return nil, nil, nil, err
 	}
-	v := variable{source: t.expr, path: at.path, shallow: t.shallow}
-	v.expr, v.err = late.compile(t.expr)
-	return v, nil
+	x, roots, fault = late.compile(query, q)
+	return x, roots, fault, nil
 }
 
 // What compiling takes for each byte of an expression.

@@ -3,6 +3,8 @@ package template
 import (
 	"sort"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
 // span is a piece of a text: text[from:to].
@@ -11,13 +13,14 @@ type span struct{ from, to int }
 // token is one variable in a text, with its braces.
 type token struct {
 	span
-	expr    string // what stands between the braces, trimmed
-	shallow bool   // written `{{- … }}`
+	expr    string          // what stands between the braces, trimmed
+	shallow bool            // written `{{- … }}`
+	data    []jmespath.Span // the frozen parts of expr
 }
 
 // scan finds the innermost variables of s from left to right: `{{`, then text in which braces occur only as
 // `{…}` groups without further braces (a multi-select hash or a literal object), then `}}`. A variable right after a
-// backslash is an escape and is left out. Braces within the frozen spans (sorted, disjoint) are ordinary text.
+// backslash is an escape and is left out. Nothing within the frozen spans (sorted, disjoint) is syntax.
 func scan(s string, frozen []span) []token {
 	var out []token
 	for i := 0; ; {
@@ -35,16 +38,40 @@ func scan(s string, frozen []span) []token {
 			i = end
 			continue
 		}
-		inner := s[i+2 : end-2]
 		t := token{span: span{i, end}}
-		if strings.HasPrefix(inner, "-") {
+		from, to := i+2, end-2
+		if from < to && s[from] == '-' && !inside(frozen, from) {
 			t.shallow = true
-			inner = inner[1:]
+			from++
 		}
-		t.expr = strings.TrimSpace(inner)
+		for from < to && blank(s[from]) && !inside(frozen, from) {
+			from++
+		}
+		for from < to && blank(s[to-1]) && !inside(frozen, to-1) {
+			to--
+		}
+		t.expr = s[from:to]
+		if len(frozen) > 0 {
+			t.data = dataIn(frozen, from, to)
+		}
 		out = append(out, t)
 		i = end
 	}
+}
+
+func blank(c byte) bool {
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'
+}
+
+// dataIn are the spans within text[from:to], counted from there.
+func dataIn(spans []span, from, to int) []jmespath.Span {
+	var out []jmespath.Span
+	for _, f := range spans {
+		if f.from >= from && f.to <= to {
+			out = append(out, jmespath.Span{From: f.from - from, To: f.to - from})
+		}
+	}
+	return out
 }
 
 // variableEnd is the position after the variable that begins at s[i:]; ok is false when none begins there.
@@ -81,12 +108,13 @@ func inside(spans []span, i int) bool {
 	return n < len(spans) && i >= spans[n].from
 }
 
-// unescape turns `\{{ … }}` into `{{ … }}` outside of the frozen spans.
-func unescape(s string, frozen []span) string {
+// unescape turns `\{{ … }}` into `{{ … }}` outside of the frozen spans, and returns where these are then.
+func unescape(s string, frozen []span) (string, []span) {
 	if !strings.Contains(s, `\{{`) {
-		return s
+		return s, frozen
 	}
 	var b strings.Builder
+	var kept []span
 	rest := 0
 	for i := 0; i < len(s); {
 		at := strings.Index(s[i:], `\{{`)
@@ -99,13 +127,16 @@ func unescape(s string, frozen []span) string {
 			i++
 			continue
 		}
+		kept = shift(kept, frozen, span{rest, i}, b.Len()-rest)
 		b.WriteString(s[rest:i])
+		kept = shift(kept, frozen, span{i + 1, end}, b.Len()-i-1)
 		b.WriteString(s[i+1 : end])
 		rest, i = end, end
 	}
 	if rest == 0 {
-		return s
+		return s, frozen
 	}
+	kept = shift(kept, frozen, span{rest, len(s)}, b.Len()-rest)
 	b.WriteString(s[rest:])
-	return b.String()
+	return b.String(), kept
 }

@@ -87,7 +87,7 @@ func (t *Template) EvalString(env *jmespath.Env, root jmespath.Root) (string, er
 }
 
 // Roots lists the top-level names that the variables may read, sorted; it holds "*" when they may read everything, or
-// when nested variables hide what is read. Variables that arrive inside data at run time are not foreseen.
+// when nested variables hide what is read. Variables that the author keeps in values are not foreseen.
 func (t *Template) Roots() []string { return t.roots }
 
 // Expressions are the compiled expressions in document order. Of nested variables the outer expression is there with

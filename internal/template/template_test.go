@@ -5,6 +5,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/jmespath"
@@ -25,6 +28,16 @@ func (d data) Field(name string) (any, bool, error) {
 	return v, ok, nil
 }
 
+// Authored says that own is the author's.
+func (d data) Authored(names []string) bool {
+	for _, n := range names {
+		if n != "own" {
+			return false
+		}
+	}
+	return true
+}
+
 func (d data) Value() (any, error) {
 	for _, err := range d.broken {
 		return nil, err
@@ -43,7 +56,8 @@ func testRoot(tb testing.TB) data {
 				"list": ["a", 1], "map": {"x": "<y>", "n": 2}, "containers": [{"name": "c1"}, {"name": "c2"}]},
 			"data": {"inner": "name is {{ request.object.metadata.name }}", "plain": "{{x}}", "braces": "{{ a }} and }}",
 				"self": "{{ request.object.data.self }}{{ request.object.data.self }}",
-				"loop": "again {{ request.object.data.loop }}", "quote": "it's", "half": "{{ request"}}},
+				"loop": "again {{ request.object.data.loop }}", "quote": "it's", "half": "{{ request", "open": "{ one }}"}}},
+		"own": {"inner": "name is {{ request.object.metadata.name }}", "self": "{{ own.self }}{{ own.self }}", "loop": "again {{ own.loop }}"},
 		"element": {"name": "c2"},
 		"images": {"containers": {"c2": {"tag": "v1"}}},
 		"one": 1, "path": "metadata", "key": "name"}`))
@@ -72,10 +86,14 @@ func TestEval(t *testing.T) {
 		{"nested within text", `"tag {{ images.containers.\"{{element.name}}\".tag }}!"`, `"tag v1!"`},
 		{"quoting is textual", `"{{ to_upper('{{ request.object.metadata.name }}') }}"`, `"WEB"`},
 		{"whole value is not examined again", `"{{ request.object.data.inner }}"`, `"name is {{ request.object.metadata.name }}"`},
-		{"text is scanned again", `"- {{ request.object.data.inner }}"`, `"- name is web"`},
+		{"data in text are not evaluated", `"- {{ request.object.data.inner }}"`, `"- name is {{ request.object.metadata.name }}"`},
+		{"what the author wrote is", `"- {{ own.inner }}"`, `"- name is web"`},
+		{"the author's next to data", `"{{ own.inner }}, {{ request.object.data.inner }}"`, `"name is web, name is {{ request.object.metadata.name }}"`},
+		{"data between braces of the author", `"{{{ request.object.data.open }}"`, `"{{ one }}"`},
+		{"quotes in data", `"{{ to_upper('{{ request.object.data.quote }}') }}"`, `"IT'S"`},
 		{"shallow leaves braces alone", `"- {{- request.object.data.inner }}"`, `"- name is {{ request.object.metadata.name }}"`},
 		{"shallow as the whole string", `"{{- request.object.data.inner }}"`, `"name is {{ request.object.metadata.name }}"`},
-		{"shallow next to deep", `"{{- request.object.data.plain }} {{ request.object.data.inner }}"`, `"{{x}} name is web"`},
+		{"shallow next to deep", `"{{- own.inner }} {{ own.inner }}"`, `"name is {{ request.object.metadata.name }} name is web"`},
 		{"shallow inside a variable", `"{{ length('{{- request.object.data.braces }}') }}"`, `14`},
 		{"half a variable in data", `"{{ request.object.data.half }}|"`, `"{{ request|"`},
 		{"escape", `"\\{{ request.object }}"`, `"{{ request.object }}"`},
@@ -184,9 +202,9 @@ func TestTargetGoesBeforeTheRequest(t *testing.T) {
 	}
 }
 
-// TestSelfReferenceEnds is about time and memory: the data below would be expanded for ever.
+// TestSelfReferenceEnds is about time and memory: the texts of the author below would be expanded for ever.
 func TestSelfReferenceEnds(t *testing.T) {
-	for _, source := range []string{"x {{ request.object.data.self }}", "x {{ request.object.data.loop }}"} {
+	for _, source := range []string{"x {{ own.self }}", "x {{ own.loop }}"} {
 		_, err := Compile(source, Options{}).Eval(nil, testRoot(t))
 		if err == nil || !strings.Contains(err.Error(), "do not come to an end") {
 			t.Errorf("%s: %v", source, err)
@@ -278,10 +296,10 @@ func TestCacheIsBounded(t *testing.T) {
 	for round := range 3 {
 		for i := range 20 {
 			source := strings.Repeat("a", 1+i%8)
-			if _, err := c.compile(source); err != nil {
+			if _, _, err := c.compile(source, jmespath.Quoting{}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.compile("keep"); err != nil {
+			if _, _, err := c.compile("keep", jmespath.Quoting{}); err != nil {
 				t.Fatal(err)
 			}
 			if len(c.entries) > 4 || len(c.ring) > 4 {
@@ -292,7 +310,7 @@ func TestCacheIsBounded(t *testing.T) {
 	if c.entries["keep"] == nil {
 		t.Error("an entry in constant use was dropped")
 	}
-	if _, err := c.compile(strings.Repeat("b", 11)); err != nil || c.entries[strings.Repeat("b", 11)] != nil {
+	if _, _, err := c.compile(strings.Repeat("b", 11), jmespath.Quoting{}); err != nil || c.entries[strings.Repeat("b", 11)] != nil {
 		t.Error("a long expression is compiled but not kept")
 	}
 }
@@ -328,6 +346,77 @@ func FuzzTemplate(f *testing.F) {
 		v, err := tmpl.Eval(env, root)
 		if err == nil && !strings.Contains(s, "{{") && !value.Equal(v, map[string]any{s: []any{s}}) {
 			t.Errorf("%q became %s", s, value.JSON(v))
+		}
+	})
+}
+
+// FuzzFrozen: whatever a value holds, it comes out of a text and of an expression as it is, and adds nothing to a document.
+func FuzzFrozen(f *testing.F) {
+	for _, s := range []string{"{{ one }}", "'", `\\`, "\\'", "') || one || ('", `" || one || "`, "{{", "}}", "\n- b", "`", `"}}{{ x }}`, "\x00", "null", "", "- ", "\\{{ one }}"} {
+		f.Add(s)
+	}
+	const (
+		plain  = "{ {{ x }} }"
+		raw    = "{{ join('', ['{{ x }}']) }}"
+		member = `{{ all."{{ x }}" }}`
+		json   = "{{ `[\"{{ x }}\"]` | [0] }}"
+	)
+	templates := map[string]*Template{}
+	for _, s := range []string{plain, raw, member, json} {
+		templates[s] = Compile(s, Options{})
+	}
+	doc, err := CompileDocument("- a: \"{{ x }}\"\n  b: {{ x }}\n  c: 1-{{ x }}\n- [\"{{ x }}-1\"]", Document{Decode: decodeDocument})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, x string) {
+		if len(x) > 300 || !utf8.ValidString(x) {
+			t.Skip()
+		}
+		root := data{fields: map[string]any{"x": x, "one": 1.0, "all": map[string]any{x: x}}}
+		for source, tmpl := range templates {
+			want := x
+			if source == plain {
+				want = "{ " + x + " }"
+			}
+			if got, err := tmpl.Eval(nil, root); err != nil || got != want {
+				t.Errorf("%s with %q is %#v, %v", source, x, got, err)
+			}
+		}
+		got, err := doc.Eval(nil, root)
+		want := []any{map[string]any{"a": x, "b": x, "c": "1-" + x}, []any{x + "-1"}}
+		if err != nil || !value.Equal(got, want) {
+			t.Errorf("the document with %q is %s, %v", x, value.JSON(got), err)
+		}
+	})
+}
+
+func decodeDocument(text string) (any, error) {
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	return value.DecodeJSON(raw)
+}
+
+// FuzzDocument: a text with variables is a document or an error, and evaluates to a value or an error.
+func FuzzDocument(f *testing.F) {
+	for _, s := range []string{"- {{ one }}", "a: \"{{ x }}{{ one }}\"", `[{"op":"add","value":{{ x }} }]`, "{{ x }}", "- |\n  {{ x }}\n", "- &a {{ x }}\n- *a", "\\{{ x }}", "? {{x}}\n: {{ {{x}} }}", "- +{{ one }}\n- 0x{{ one }}"} {
+		f.Add(s)
+	}
+	root := testRoot(f)
+	f.Fuzz(func(t *testing.T, s string) {
+		if len(s) > 300 {
+			t.Skip()
+		}
+		doc, err := CompileDocument(s, Document{Decode: decodeDocument, Scalar: func(at []any) bool { return len(at) == 1 }})
+		if err != nil {
+			return
+		}
+		env := &jmespath.Env{Meter: budget.New(t.Context(), 100_000, 1<<20)}
+		v, err := doc.Eval(env, root)
+		if err == nil && !strings.Contains(s, "VAR") && strings.Contains(value.JSON(v), "VAR") {
+			t.Errorf("%q leaves a mark in %s", s, value.JSON(v))
 		}
 	})
 }

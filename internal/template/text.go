@@ -16,7 +16,7 @@ func (c *compiler) text(s string, at place) node {
 	}
 	tokens := scan(s, nil)
 	if len(tokens) == 0 {
-		if plain := unescape(s, nil); plain != s {
+		if plain, _ := unescape(s, nil); plain != s {
 			return constant{plain}
 		}
 		return nil
@@ -40,17 +40,21 @@ func (c *compiler) text(s string, at place) node {
 	t := &text{at: at, parts: make([]part, 0, 2*len(tokens)+1)}
 	rest := 0
 	for i, tok := range tokens {
-		if tok.from > rest {
-			t.parts = append(t.parts, part{literal: s[rest:tok.from]})
-		}
+		t.literal(s[rest:tok.from])
 		t.parts = append(t.parts, part{variable: &variables[i]})
 		rest = tok.to
 	}
-	if rest < len(s) {
-		t.parts = append(t.parts, part{literal: s[rest:]})
-	}
+	t.literal(s[rest:])
 	c.foresee(s, tokens)
 	return t
+}
+
+func (t *text) literal(s string) {
+	if s == "" {
+		return
+	}
+	t.parts = append(t.parts, part{literal: s})
+	t.braces = t.braces || strings.Contains(s, "{{")
 }
 
 // foresee tells what the outer expressions of nested variables will read, by compiling them with a stand-in for the
@@ -90,6 +94,18 @@ func (v *variable) eval(r run) (any, error) {
 	return v.resolve(r.env, r.root)
 }
 
+// evalData is eval that also tells that a text is data.
+func (v *variable) evalData(r run) (any, []span, error) {
+	val, err := v.eval(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s, ok := val.(string); ok && v.freezes(r, val) {
+		return val, []span{{0, len(s)}}, nil
+	}
+	return val, nil, nil
+}
+
 // variableSteps is what a variable takes besides what its expression takes.
 const variableSteps = 8
 
@@ -100,8 +116,9 @@ func (c constant) eval(run) (any, error) { return c.s, nil }
 
 // text is a string of literals and variables.
 type text struct {
-	at    place
-	parts []part
+	at     place
+	parts  []part
+	braces bool // some literal holds braces: the outer ones of nested variables, or an escape
 }
 
 type part struct {
@@ -110,8 +127,45 @@ type part struct {
 }
 
 func (t *text) eval(r run) (any, error) {
+	if !t.braces { // nearly every text: where no value has braces it does not matter which parts are data
+		s, err := t.plain(r)
+		if err != nil || !strings.Contains(s, "{{") {
+			return s, err
+		}
+	}
+	v, _, err := t.evalData(r)
+	return v, err
+}
+
+// plain is the text without a second look at it.
+func (t *text) plain(r run) (string, error) {
 	var b strings.Builder
-	var frozen []span
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.variable == nil {
+			b.WriteString(p.literal)
+			continue
+		}
+		v, err := p.variable.eval(r)
+		if err == nil {
+			err = r.weigh(v)
+		}
+		if err == nil {
+			err = p.variable.embed(&b, v)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return b.String(), r.meter().Bytes(b.Len())
+}
+
+// evalData is eval that also tells which parts of a text are data.
+func (t *text) evalData(r run) (any, []span, error) {
+	var b strings.Builder
+	var few [4]span // most texts have few variables
+	frozen := few[:0]
+	again := t.braces
 	for i := range t.parts {
 		p := &t.parts[i]
 		if p.variable == nil {
@@ -119,29 +173,33 @@ func (t *text) eval(r run) (any, error) {
 			continue
 		}
 		if err := r.meter().Step(variableSteps); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		v, err := p.variable.resolve(r.env, r.root)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		from := b.Len()
 		if err := r.weigh(v); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := p.variable.embed(&b, v); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if p.variable.shallow {
+		// Who wrote a value matters where it stands inside of a variable, or holds one.
+		braces := strings.Contains(b.String()[from:], "{{")
+		if !t.braces && !braces || p.variable.freezes(r, v) {
 			frozen = append(frozen, span{from, b.Len()})
+		} else {
+			again = again || braces
 		}
 	}
 	s := b.String()
 	if err := r.meter().Bytes(len(s)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !strings.Contains(s, "{{") {
-		return s, nil
+	if !again {
+		return s, frozen, nil
 	}
 	return rescan(r, s, frozen, t.at)
 }

@@ -13,7 +13,9 @@ type variable struct {
 	source  string // the expression, as error messages quote it
 	path    string // where the variable stands, as error messages quote it
 	shallow bool
+	data    bool // data are a part of the expression, so its value is data
 	expr    *jmespath.Expr
+	roots   []string       // the names that expr reads
 	target  *jmespath.Expr // for `@`: the same path in `target`, which goes first when target exists
 	err     error          // why the expression does not compile
 }
@@ -28,14 +30,26 @@ func newVariable(t token, at place) variable {
 		v.target, _ = jmespath.Compile("target" + at.query)
 	}
 	v.expr, v.err = compile(v.source)
+	v.roots = rootsOf(v.expr)
 	return v
 }
 
+func rootsOf(x *jmespath.Expr) []string {
+	if x == nil {
+		return nil
+	}
+	return x.Roots()
+}
+
 func compile(source string) (*jmespath.Expr, error) {
+	return compileQuoting(source, jmespath.Quoting{})
+}
+
+func compileQuoting(source string, q jmespath.Quoting) (*jmespath.Expr, error) {
 	if source == "" {
 		return nil, errEmptyQuery
 	}
-	e, err := jmespath.Compile(source)
+	e, err := jmespath.CompileQuoting(source, q)
 	if err != nil {
 		return nil, &QueryError{Query: source, Err: err}
 	}

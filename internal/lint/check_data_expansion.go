@@ -1,0 +1,138 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/template"
+)
+
+var dataExpansion = &Check{
+	Name: "data-expansion",
+	Doc: "The policy evaluates data: a query, or a variable, that comes from the object or from the cluster. Data are plain text; such an expression is an error, " +
+		"and a variable within data stays as it is. Write the query in the policy, or have an operator name the policy in the key expandData of the ConfigMap, which is for cluster policies only. " +
+		"What ConfigMaps and API answers hold is not seen here.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: owner
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    validate:
+      message: no owner
+      deny:
+        conditions:
+          any:
+          - key: "{{ {{ request.object.metadata.annotations.ownerQuery }} }}"
+            operator: Equals
+            value: nobody
+`,
+	policy: func(in *input) {
+		for i, r := range in.rules {
+			expansion(in, r, ownNames(nil, r), rulePath(i))
+		}
+	},
+}
+
+// ownNames adds the variables that hold nothing but what the author wrote, of all contexts in v.
+func ownNames(own []string, v any) []string {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			own = ownNames(own, e)
+		}
+	case map[string]any:
+		entries, _ := v["context"].([]any)
+		for _, e := range entries {
+			entry, _ := e.(map[string]any)
+			name, _ := entry["name"].(string)
+			variable, ok := entry["variable"].(map[string]any)
+			if ok && authored(own, variableRoots(variable)) {
+				own = append(own, name)
+			}
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if k != "context" {
+				own = ownNames(own, v[k])
+			}
+		}
+	}
+	return own
+}
+
+// variableRoots are the names that an entry of the kind variable is made of.
+func variableRoots(variable map[string]any) []string {
+	out := template.Compile([]any{variable["value"], variable["default"], variable["jmesPath"]}, template.Options{}).Roots()
+	if _, has := variable["value"]; has {
+		return out
+	}
+	query, _ := variable["jmesPath"].(string)
+	if x, err := jmespath.Compile(query); err == nil {
+		out = append(slices.Clone(out), x.Roots()...)
+	}
+	return out
+}
+
+// authored reports whether all names are the author's. The elements of a loop may be.
+func authored(own, names []string) bool {
+	for _, n := range names {
+		if !slices.Contains(own, n) && !strings.HasPrefix(n, "element") {
+			return false
+		}
+	}
+	return true
+}
+
+func expansion(in *input, v any, own []string, path string) {
+	const hint = "write the query in the policy, with the value as a name or within quotes; or let an operator name the policy in the key expandData of the ConfigMap"
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			expansion(in, e, own, fmt.Sprintf("%s[%d]", path, i))
+		}
+	case string:
+		for i, n := range template.NestedIn(v, "x") {
+			if !authored(own, n.Roots) && syntax(n) && syntax(template.NestedIn(v, "0")[i]) {
+				in.warn(path, hint, "the expression {{ %s }} evaluates what comes from data (x)", n.Query)
+			}
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			below := path + "." + k
+			if text, ok := v[k].(string); ok && k == "jmesPath" && v["value"] == nil && wholeVariable(text) {
+				if roots := template.Compile(text, template.Options{}).Roots(); strings.HasSuffix(path, ".variable") && !authored(own, roots) {
+					in.warn(below, hint, "the query %s comes from data", text)
+				}
+			}
+			if text, ok := v[k].(string); ok && strings.HasSuffix(path, ".variable") && k == "value" && strings.Contains(text, `\{{`) {
+				if roots := template.Compile(text, template.Options{}).Roots(); len(roots) > 0 && !authored(own, roots) {
+					in.warn(below, hint, "the variables that are written with a backslash stay text, since the value also holds data")
+				}
+			}
+			expansion(in, v[k], own, below)
+		}
+	}
+}
+
+// syntax reports whether the stand-ins are syntax of the expression.
+func syntax(n template.Nested) bool {
+	if _, err := jmespath.Compile(n.Query); err != nil {
+		return strings.HasPrefix(n.Query, "0") || strings.Contains(n.Query, "0(") // a digit is no name, which the author may have had in mind
+	}
+	_, err := jmespath.CompileQuoting(n.Query, jmespath.Quoting{Data: n.Data})
+	return err != nil
+}
+
+// wholeVariable reports whether a text is one variable and nothing else.
+func wholeVariable(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix(text, "{{") && strings.HasSuffix(text, "}}") && strings.Count(text, "{{") == 1
+}

@@ -1,0 +1,68 @@
+package loader
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// urlPath is a path of the API whose variables are escaped: each stays within one segment of the path, or within one value of
+// the query, whatever it holds. A urlPath that is nothing but one variable may hold several segments where the policy's author
+// wrote the value.
+type urlPath struct {
+	text  *template.Text
+	query []bool // by piece: it stands behind the question mark
+	alone []bool // by piece: it is a segment of its own
+	whole bool   // the path is nothing but one variable
+}
+
+func (c *compiled) urlPath(source, path string) *urlPath {
+	u := &urlPath{text: template.CompileText(source, template.Options{})}
+	c.diags.Add(at(path, u.text.Template)...)
+	c.reads.Add(u.text.Template)
+	pieces := u.text.Pieces()
+	u.query, u.alone = make([]bool, len(pieces)), make([]bool, len(pieces))
+	u.whole = len(pieces) == 1 && pieces[0] == ""
+	inQuery := false
+	for i, literal := range pieces {
+		u.query[i] = inQuery
+		inQuery = inQuery || strings.Contains(literal, "?")
+		u.alone[i] = literal == "" && (i == 0 || strings.HasSuffix(pieces[i-1], "/")) &&
+			(i+1 == len(pieces) || strings.HasPrefix(pieces[i+1], "/") || strings.HasPrefix(pieces[i+1], "?"))
+	}
+	return u
+}
+
+// static is the path as it was written; ok is false when it has variables.
+func (u *urlPath) static() (text string, ok bool) {
+	v, ok := u.text.Static()
+	if !ok {
+		return "", false
+	}
+	text, ok = v.(string)
+	return text, ok
+}
+
+// eval is the path with its variables escaped. The error says which value has no place in it: a map, a list, an empty segment,
+// or data that would be the whole path.
+func (u *urlPath) eval(env *jmespath.Env, s *policy.Scope) (string, error) {
+	return u.text.Join(env, s, func(i int, text string, authored bool) (string, error) {
+		switch {
+		case u.whole && authored:
+			return text, nil
+		case u.whole:
+			return "", fmt.Errorf("urlPath is a single variable whose value %q comes from data: write the path out, with a variable for each segment", value.Print(text, maxShown))
+		case u.query[i]:
+			return url.QueryEscape(text), nil
+		case u.alone[i] && text == "":
+			return "", errors.New("a variable that is a segment of urlPath is empty")
+		}
+		return url.PathEscape(text), nil
+	})
+}

@@ -1,0 +1,89 @@
+package template
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+)
+
+// EvalQuery is EvalString for a template whose text is a JMESPath query. It returns the text and the compiled query, in
+// which the values of variables that are data are data as well (jmespath.Quoting). names allows them to be the first name of
+// a path, for queries over data of their own. fault tells why the text is no query; err is that of EvalString.
+func (t *Template) EvalQuery(env *jmespath.Env, root jmespath.Root, names bool) (query *jmespath.Expr, text string, fault, err error) {
+	r := run{env, root}
+	var v any = t.static
+	var frozen []span
+	switch n := t.root.(type) {
+	case nil:
+	case dataNode:
+		v, frozen, err = n.evalData(r)
+	default:
+		v, err = n.eval(r)
+	}
+	if err != nil {
+		return nil, "", nil, err
+	}
+	text, ok := v.(string)
+	if !ok {
+		return nil, "", nil, &NotStringError{v}
+	}
+	query, _, fault, err = r.compile(text, jmespath.Quoting{Data: dataIn(frozen, 0, len(text)), Names: names})
+	return query, text, fault, err
+}
+
+// dataNode is a node that knows which parts of its text are data.
+type dataNode interface {
+	evalData(r run) (any, []span, error)
+}
+
+// Nested is an expression that other variables are a part of.
+type Nested struct {
+	Query string          // with a stand-in for each inner variable
+	Data  []jmespath.Span // the stand-ins
+	Roots []string        // the names that the inner variables read
+}
+
+// NestedIn lists the expressions in s that other variables are a part of, with standIn for each of those.
+func NestedIn(s, standIn string) []Nested {
+	var out []Nested
+	var frozen []span
+	roots := map[int][]string{} // by the place of a stand-in
+	for range maxRounds {
+		var b strings.Builder
+		var kept []span
+		next := map[int][]string{}
+		keep := func(piece span) {
+			delta := b.Len() - piece.from
+			for _, f := range shift(nil, frozen, piece, delta) {
+				kept = append(kept, f)
+				next[f.from] = roots[f.from-delta]
+			}
+			b.WriteString(s[piece.from:piece.to])
+		}
+		tokens, rest := scan(s, frozen), 0
+		if len(tokens) == 0 {
+			break
+		}
+		for _, t := range tokens {
+			keep(span{rest, t.from})
+			rest = t.to
+			var names []string
+			start := t.from + strings.Index(s[t.from:t.to], t.expr)
+			for _, d := range t.data {
+				names = append(names, roots[start+d.From]...)
+			}
+			if len(t.data) > 0 {
+				out = append(out, Nested{Query: t.expr, Data: t.data, Roots: names})
+			}
+			if x, err := jmespath.CompileQuoting(t.expr, jmespath.Quoting{Data: t.data}); err == nil {
+				names = append(names, x.Roots()...)
+			}
+			next[b.Len()] = names
+			kept = append(kept, span{b.Len(), b.Len() + len(standIn)})
+			b.WriteString(standIn)
+		}
+		keep(span{rest, len(s)})
+		s, frozen, roots = b.String(), kept, next
+	}
+	return out
+}
