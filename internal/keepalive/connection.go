@@ -15,12 +15,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxHeader bounds the bytes of a request's first line and header, maxUnread those of a body that are read only to get to
-// the next request. Both are net/http's own figures.
-const (
-	maxHeader = http.DefaultMaxHeaderBytes + 4096
-	maxUnread = 256 << 10
-)
+// maxUnread bounds the bytes of a body that are read only to get to the next request. It is net/http's own figure.
+const maxUnread = 256 << 10
 
 // connection is one that was taken over.
 type connection struct {
@@ -68,14 +64,14 @@ func (c *connection) next() *http.Request {
 	if !c.handler.mark(c, true) {
 		return nil
 	}
-	c.limited.left = maxHeader
+	c.limited.left = MaxHeader
 	if _, err := c.reader.Peek(len("GET ")); err != nil {
 		return nil // the client closed it, or we did
 	}
 	if !c.handler.mark(c, false) {
 		return nil // Shutdown found it idle
 	}
-	_ = c.conn.SetReadDeadline(time.Now().Add(c.handler.Read))
+	_ = c.conn.SetReadDeadline(time.Now().Add(min(c.handler.Read, ArrivalTimeout)))
 	c.skipLineEnds()
 	r, err := http.ReadRequest(c.reader)
 	if late := net.Error(nil); err == io.EOF || errors.As(err, &late) && late.Timeout() {
@@ -86,6 +82,9 @@ func (c *connection) next() *http.Request {
 		return nil
 	}
 	c.limited.left = unlimited // handlers limit bodies
+	if int64(c.reader.Buffered()) < r.ContentLength || r.ContentLength < 0 {
+		_ = c.conn.SetReadDeadline(time.Now().Add(c.handler.Read))
+	}
 	if r.Header.Get("Expect") != "" && r.ContentLength != 0 {
 		_ = c.conn.SetWriteDeadline(time.Now().Add(c.handler.Write))
 		if _, err := io.WriteString(c.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {

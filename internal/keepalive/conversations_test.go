@@ -60,7 +60,7 @@ var conversations = []struct{ name, sent string }{
 // reference is net/http with the same handler.
 func reference(t testing.TB, l net.Listener) (address string) {
 	t.Helper()
-	server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true}
+	server := &http.Server{Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true, MaxHeaderBytes: MaxHeader - slop}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
 	return l.Addr().String()

@@ -13,7 +13,8 @@ import (
 type Handler struct {
 	// Handler answers the requests. The http.ResponseWriter that it gets knows nothing but the three methods.
 	Handler http.Handler
-	// Idle is how long a connection may wait for its next request, Read how long a request may take to arrive, and Write
+	// Idle is how long a connection may wait for its next request, Read how long a request may take to arrive
+	// (its header at most ArrivalTimeout), and Write
 	// how long its response may take to leave. All must be positive.
 	Idle, Read, Write time.Duration
 

@@ -10,6 +10,10 @@
 // caller's goroutines can share the work: they decode, judge and drop documents one by one. The values are those of the
 // reference command line, YAML 1.1 booleans included (language reference §0.3).
 //
+// Files are regular ones, links to such included; a pipe is read where the user named it. Files, standard input, clones and
+// what they hold together are bounded in size. A git repository gives its own files only: a link that leads out of it is passed
+// over with a warning. A password is for the host of the URL, and not for one that a redirect leads to.
+//
 // It does not know what a policy is and does not check fields. It talks to the network only where a path is a URL; git
 // repositories are read by the program git.
 //

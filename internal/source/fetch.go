@@ -3,19 +3,18 @@ package source
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-const (
-	fetchTimeout = 60 * time.Second
-	fetchLimit   = 256 << 20 // bytes
-)
+const fetchTimeout = 60 * time.Second
 
-// fetch reads a file over HTTP.
+// fetch reads a file over HTTP. A user name and password of the URL are for its host: net/http sends them to no host that a
+// redirect leads to.
 func fetch(ctx context.Context, url string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -31,11 +30,8 @@ func fetch(ctx context.Context, url string) (string, error) {
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return "", fmt.Errorf("the server answers %s", resp.Status)
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, fetchLimit+1))
-	if err == nil && len(b) > fetchLimit {
-		err = fmt.Errorf("the file is larger than %d MiB", fetchLimit>>20)
-	}
-	return string(b), err
+	b, err := readAll(resp.Body, maxFile)
+	return view(b), err
 }
 
 // url adds what a URL stands for: one file, or the manifests of a git repository.
@@ -57,23 +53,38 @@ func (f *finder) url(path string) {
 		f.inputs = append(f.inputs, Input{Name: path, Named: true, text: text, read: true})
 		return
 	}
-	folder, remove, err := f.options.Git.Clone(ctx, path)
+	repository, remove, err := f.options.Git.Clone(ctx, path)
 	if err != nil {
 		f.fail(path, "", "%v", err)
 		return
 	}
 	defer remove()
-	inner := finder{options: f.options, seen: map[string]bool{}}
-	inner.directory(folder)
-	for _, in := range inner.inputs {
-		text, err := in.Read()
-		if err != nil {
-			continue // it would be no manifest that a policy engine can use
+	base := strings.TrimSuffix(path, "/") + "/"
+	passedOver := func(name string, err error) { // it would be no manifest that a policy engine can use
+		f.diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: diag.Position{File: base + filepath.ToSlash(name)}, Summary: reason(err), Hint: "it is passed over"})
+	}
+	for _, r := range repository.Removed {
+		if isManifest(r.Name) {
+			passedOver(r.Name, r.Err)
 		}
-		name, err := filepath.Rel(folder, in.Name)
+	}
+	inner := finder{options: f.options, seen: map[string]bool{}}
+	inner.directory(repository.Folder)
+	total := 0
+	for _, in := range inner.inputs {
+		name, err := filepath.Rel(repository.Folder, in.Name)
 		if err != nil {
 			name = in.Name
 		}
-		f.inputs = append(f.inputs, Input{Name: strings.TrimSuffix(path, "/") + "/" + filepath.ToSlash(name), text: strings.Clone(text), read: true, Repository: true})
+		text, err := in.Read()
+		if err != nil {
+			passedOver(name, err)
+			continue
+		}
+		if total += len(text); total > maxRepository {
+			f.fail(path, "name a folder of the repository", "the manifests of the repository are larger than %d MiB together", maxRepository>>20)
+			return
+		}
+		f.inputs = append(f.inputs, Input{Name: base + filepath.ToSlash(name), text: text, read: true, Repository: true})
 	}
 }

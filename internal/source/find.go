@@ -54,7 +54,7 @@ type onceReader struct {
 }
 
 func (r *onceReader) all() ([]byte, error) {
-	r.once.Do(func() { r.text, r.err = io.ReadAll(r.from) })
+	r.once.Do(func() { r.text, r.err = readAll(r.from, maxFile) })
 	return r.text, r.err
 }
 
@@ -68,7 +68,7 @@ func (in Input) Read() (string, error) {
 	if in.stdin != nil {
 		b, err = in.stdin.all()
 	} else {
-		b, err = os.ReadFile(in.Name)
+		b, err = readFile(in.Name, in.Named)
 	}
 	if err != nil {
 		return "", err

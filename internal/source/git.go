@@ -1,16 +1,18 @@
 package source
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Git says how URLs of git repositories are read. The program git does it, so that its configuration (proxies,
@@ -22,7 +24,18 @@ type Git struct {
 	Username, Password string
 	// Progress gets what git tells of its progress; nil for nowhere.
 	Progress io.Writer
+
+	maxClone int64 // bytes; 0 for maxClone
 }
+
+const (
+	// maxClone bounds what a repository takes on the disk while it is read, in bytes.
+	maxClone = 2 << 30
+	// cloneTimeout bounds the time of a clone.
+	cloneTimeout = 10 * time.Minute
+	// measureEvery is how often it is looked how large a clone has become.
+	measureEvery = 200 * time.Millisecond
+)
 
 // IsURL reports whether the path is an http or https URL.
 func IsURL(path string) bool {
@@ -56,43 +69,194 @@ func (g Git) Parse(text string) (Repository, error) {
 	return r, nil
 }
 
-// Clone fetches the newest state of the branch that the URL means and returns the folder that it means. The caller calls
-// remove when the files are no longer needed.
-func (g Git) Clone(ctx context.Context, text string) (folder string, remove func(), err error) {
+// Clone is what was fetched of a repository.
+type Clone struct {
+	// Folder is the one that the URL means. Links below it lead to files of the repository.
+	Folder string
+	// Removed are the links that led elsewhere, relative to Folder, with the reason: they are not there any more.
+	Removed []Removed
+
+	root string
+}
+
+// Removed is a file that is not read.
+type Removed struct {
+	Name string
+	Err  error
+}
+
+// Clone fetches the newest state of the branch that the URL means. The caller calls remove when the files are no longer needed.
+func (g Git) Clone(ctx context.Context, text string) (c Clone, remove func(), err error) {
 	r, err := g.Parse(text)
+	if err == nil {
+		g, r.URL, err = g.without(r.URL)
+	}
 	if err != nil {
-		return "", nil, err
+		return Clone{}, nil, err
 	}
 	dir, err := os.MkdirTemp("", "ephor-git-")
 	if err != nil {
-		return "", nil, err
+		return Clone{}, nil, err
 	}
-	remove = func() { os.RemoveAll(dir) }
+	made := dir
+	drop := func() { os.RemoveAll(made) }
+	defer func() {
+		if err != nil {
+			drop()
+		}
+	}()
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return Clone{}, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cloneTimeout)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", "clone", "--progress", "--depth", "1", "--single-branch", "--branch", r.Branch, "--", r.URL, dir)
-	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
-	if g.Username != "" && g.Password != "" {
-		// In the environment and not among the arguments, which every process of the machine can read.
-		token := base64.StdEncoding.EncodeToString([]byte(g.Username + ":" + g.Password))
-		cmd.Env = append(cmd.Env, "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=http.extraHeader", "GIT_CONFIG_VALUE_0=Authorization: Basic "+token)
+	cmd.WaitDelay = time.Second // for children of git that hold its output open
+	if cmd.Env, err = g.environment(r.URL); err != nil {
+		return Clone{}, nil, err
 	}
 	var said strings.Builder
 	cmd.Stderr = &said
 	if g.Progress != nil {
 		cmd.Stderr = io.MultiWriter(&said, g.Progress)
 	}
-	if err := cmd.Run(); err != nil {
-		remove()
+	most := cmp.Or(g.maxClone, maxClone)
+	large := measure(ctx, cancel, dir, most)
+	err = cmd.Run()
+	cancel()
+	if <-large || err == nil && size(dir) > most {
+		return Clone{}, nil, fmt.Errorf("the branch %s of %s is larger than %d MiB", r.Branch, r.URL, most>>20)
+	}
+	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return "", nil, errors.New("reading git repositories needs the program git, which is not installed")
+			return Clone{}, nil, errors.New("reading git repositories needs the program git, which is not installed")
 		}
-		return "", nil, fmt.Errorf("failed to clone the branch %s of %s: %s", r.Branch, r.URL, lastLine(said.String(), err))
+		return Clone{}, nil, fmt.Errorf("failed to clone the branch %s of %s: %s", r.Branch, r.URL, lastLine(said.String(), err))
 	}
-	folder = filepath.Join(dir, filepath.FromSlash(r.Folder))
-	if _, err := os.Stat(folder); err != nil {
-		remove()
-		return "", nil, fmt.Errorf("the branch %s of %s has no folder %s", r.Branch, r.URL, r.Folder)
+	c = Clone{root: dir, Folder: filepath.Join(dir, filepath.FromSlash(r.Folder))}
+	info, err := os.Stat(c.Folder)
+	if err != nil {
+		return Clone{}, nil, fmt.Errorf("the branch %s of %s has no folder %s", r.Branch, r.URL, r.Folder)
 	}
-	return folder, remove, nil
+	if c.Folder, err = c.inside(c.Folder); err != nil || !info.IsDir() {
+		return Clone{}, nil, fmt.Errorf("%s is no folder of the branch %s of %s", r.Folder, r.Branch, r.URL)
+	}
+	if err = c.clean(); err != nil {
+		return Clone{}, nil, err
+	}
+	return c, drop, nil
+}
+
+// without takes user name and password out of the URL: git sends those to the host of a redirect, too, and errors name the URL.
+func (g Git) without(text string) (Git, string, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return g, "", err
+	}
+	if password, has := u.User.Password(); has {
+		if g.Username == "" || g.Password == "" {
+			g.Username, g.Password = u.User.Username(), password
+		}
+		u.User = nil
+	}
+	return g, u.String(), nil
+}
+
+// environment is git's. User name and password are asked for by git, for the host of the URL alone: a header would go along to
+// the host that a redirect names. They are in the environment and not among the arguments, which every process can read.
+func (g Git) environment(text string) ([]string, error) {
+	env := append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
+	if g.Username == "" || g.Password == "" {
+		return env, nil
+	}
+	if strings.ContainsAny(g.Username+g.Password, "\n\r\x00") {
+		return nil, errors.New("a user name or password for git has no line breaks")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	host := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	return append(env,
+		"EPHOR_GIT_USERNAME="+g.Username, "EPHOR_GIT_PASSWORD="+g.Password, "GIT_CONFIG_COUNT=2",
+		"GIT_CONFIG_KEY_0=credential.helper", "GIT_CONFIG_VALUE_0=", // those of the machine are not asked, and store nothing
+		"GIT_CONFIG_KEY_1=credential."+host+".helper",
+		`GIT_CONFIG_VALUE_1=!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$EPHOR_GIT_USERNAME" "$EPHOR_GIT_PASSWORD"; }; f`,
+	), nil
+}
+
+// clean removes links that do not lead to files of the repository. git makes no other irregular files.
+func (c *Clone) clean() error {
+	return filepath.WalkDir(c.root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == filepath.Join(c.root, ".git"):
+			return fs.SkipDir
+		case d.Type()&fs.ModeSymlink == 0:
+			return nil
+		}
+		_, away := c.inside(path)
+		if away == nil {
+			return nil
+		}
+		name, err := filepath.Rel(c.Folder, path)
+		if err == nil && filepath.IsLocal(name) {
+			c.Removed = append(c.Removed, Removed{name, away})
+		}
+		return os.Remove(path)
+	})
+}
+
+// inside is the path without links. It is an error when it leads out of the repository, or into git's own folder.
+func (c *Clone) inside(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	within, err := filepath.Rel(c.root, real)
+	if err != nil || !filepath.IsLocal(within) {
+		return "", errors.New("this link leads out of the repository")
+	}
+	if first, _, _ := strings.Cut(filepath.ToSlash(within), "/"); strings.EqualFold(first, ".git") {
+		return "", errors.New("this is git's own folder")
+	}
+	return real, nil
+}
+
+// measure ends a clone that takes more than most bytes on the disk. What is returned gives, once ctx is done, whether it did.
+func measure(ctx context.Context, cancel func(), dir string, most int64) <-chan bool {
+	out := make(chan bool, 1)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				out <- false
+				return
+			case <-time.After(measureEvery):
+			}
+			if size(dir) > most {
+				cancel()
+				out <- true
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// size is what the files below a folder take, in bytes. Files that come and go meanwhile are passed over.
+func size(dir string) (total int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
 }
 
 // lastLine is the last line of what a program said, which is where git says what went wrong.

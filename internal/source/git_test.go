@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -119,5 +122,142 @@ func TestFetch(t *testing.T) {
 	objects, diags := Load([]string{server.URL + "/pod.yaml", server.URL + "/pod.yaml", server.URL + "/gone.yaml"}, Options{})
 	if got := names(objects); !reflect.DeepEqual(got, []string{"fetched"}) || !strings.Contains(diags.Error(), "gone.yaml: the server answers 404 Not Found") {
 		t.Errorf("%v %v", got, diags)
+	}
+}
+
+// evil serves a git repository with files that lead to what is not in it; secret is a file outside.
+func evil(t *testing.T, secret string) string {
+	t.Helper()
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed")
+	}
+	root := t.TempDir()
+	work := filepath.Join(root, "owner", "repo")
+	for _, dir := range []string{"policies", "shared"} {
+		if err := os.MkdirAll(filepath.Join(work, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"policies/one.yaml": object + "one\n", "shared/two.txt": object + "two\n"} {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, target := range map[string]string{
+		"policies/secret.yaml": secret, "policies/zero.yaml": "/dev/zero", "policies/inside.yaml": "../shared/two.txt",
+		"policies/config.yaml": "../.git/config", "policies/round.yaml": "round.yaml", "away": filepath.Dir(secret),
+	} {
+		if err := os.Symlink(target, filepath.Join(work, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "one"}} {
+		cmd := exec.Command(git, append([]string{"-c", "user.name=t", "-c", "user.email=t@example.org", "-C", work}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	server := httptest.NewServer(backend(git, root))
+	t.Cleanup(server.Close)
+	return server.URL + "/owner/repo"
+}
+
+// backend serves the repositories below root.
+func backend(git, root string) http.Handler {
+	return &cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: []string{
+		"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+	}}
+}
+
+// A repository gives its own files and nothing else of the machine: links that lead out of it, into git's own folder, in circles or
+// to devices are passed over, and named.
+func TestT12LinksOutOfARepository(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret.yaml")
+	if err := os.WriteFile(outside, []byte(object+"secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := evil(t, outside)
+	objects, diags := Load([]string{url}, Options{Recursive: true, Git: &Git{}, Context: t.Context()})
+	if got := names(objects); !reflect.DeepEqual(got, []string{"two", "one"}) {
+		t.Errorf("the repository gives %v", got)
+	}
+	if diags.HasErrors() {
+		t.Errorf("a file that is passed over is an error: %v", diags)
+	}
+	for _, name := range []string{"secret.yaml", "zero.yaml", "config.yaml", "round.yaml"} {
+		if !strings.Contains(diags.Error(), name) {
+			t.Errorf("%s is passed over silently: %v", name, diags)
+		}
+	}
+	for _, folder := range []string{"/away", "/.git", "/policies/zero.yaml"} {
+		objects, diags := Load([]string{url + folder}, Options{Recursive: true, Git: &Git{Branch: "main"}, Context: t.Context()})
+		if len(objects) != 0 || !diags.HasErrors() {
+			t.Errorf("the folder %s gives %v, %v", folder, names(objects), diags)
+		}
+	}
+}
+
+// A password is for the host of the URL: one that a redirect leads to gets none, in no request of the clone.
+func TestT12PasswordAndRedirects(t *testing.T) {
+	at, err := url.Parse(repository(t, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Path = ""
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	var mu sync.Mutex
+	var got []string
+	asked := 0
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked++
+		if header := r.Header.Get("Authorization"); header != "" {
+			got = append(got, r.Method+" "+header)
+		}
+		mu.Unlock()
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(other.Close)
+	host := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "user" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		http.Redirect(w, r, other.URL+r.URL.RequestURI(), http.StatusMovedPermanently)
+	}))
+	t.Cleanup(host.Close)
+	withUser := strings.Replace(host.URL, "http://", "http://user:secret@", 1)
+	for _, from := range []struct {
+		url string
+		git *Git
+	}{{host.URL + "/owner/repo", &Git{Username: "user", Password: "secret"}}, {withUser + "/owner/repo", &Git{}}, {withUser + "/policy.yaml", nil}} {
+		mu.Lock()
+		before := asked
+		mu.Unlock()
+		Load([]string{from.url}, Options{Recursive: true, Git: from.git, Context: t.Context()})
+		mu.Lock()
+		if asked == before {
+			t.Errorf("%s: the redirect was not followed: nothing is tested", from.url)
+		}
+		for _, header := range got {
+			t.Errorf("%s: another host is sent %s", from.url, header)
+		}
+		got = nil
+		mu.Unlock()
+	}
+}
+
+// A repository that fills the disk is not cloned to its end.
+func TestT12SizeOfARepository(t *testing.T) {
+	_, remove, err := Git{maxClone: 1}.Clone(t.Context(), repository(t, false))
+	if err == nil {
+		remove()
+		t.Fatal("a repository of more than one byte was cloned")
+	}
+	if !strings.Contains(err.Error(), "larger than") {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,70 @@
+package source
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Files that are found in a directory are regular ones: a pipe that nobody writes to does not hang the command, and a device that never
+// ends fills nothing.
+func TestT12OnlyRegularFiles(t *testing.T) {
+	dir := write(t, map[string]string{"good.yaml": object + "good\n"})
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.yaml"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	for name, target := range map[string]string{"zero.yaml": "/dev/zero", "link.yaml": "good.yaml"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, diags := Load([]string{dir}, Options{})
+	if got := names(objects); strings.Join(got, " ") != "good good" { // by its name and by the link
+		t.Errorf("%v", got)
+	}
+	for _, name := range []string{"pipe.yaml", "zero.yaml"} {
+		if !strings.Contains(diags.Error(), name+": this is not a regular file") {
+			t.Errorf("%s: %v", name, diags)
+		}
+	}
+	if _, diags := Load([]string{"/dev/zero"}, Options{}); !strings.Contains(diags.Error(), "/dev/zero: this is not a regular file") {
+		t.Errorf("a device that is named: %v", diags)
+	}
+}
+
+// A pipe that is named is read, as a shell's <(command) gives one.
+func TestNamedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	go func() { _ = os.WriteFile(path, []byte(object+"piped\n"), 0o600) }()
+	objects, diags := Load([]string{path}, Options{})
+	if got := names(objects); len(got) != 1 || got[0] != "piped" {
+		t.Errorf("%v %v", got, diags)
+	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// Size is bounded: of a file before it is read, and of what has no size beforehand while it is.
+func TestT12Sizes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large.yaml")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxFile+1); err != nil { // it takes no room on the disk
+		t.Fatal(err)
+	}
+	if _, diags := Load([]string{path}, Options{}); !strings.Contains(diags.Error(), "larger than 256 MiB") {
+		t.Errorf("a large file: %v", diags)
+	}
+	if _, err := readAll(zeros{}, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("a stream that never ends: %v", err)
+	}
+}
