@@ -93,6 +93,7 @@ func (a *auditor) judge(job audit) {
 	defer cancel()
 	out := a.server.eval(ctx, engine.Input{
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,
+		Pace: a.server.paceLater, // the audits of others wait for this worker
 	})
 	a.server.Observer.Judged(&out)
 	a.server.tell(job.req, append(job.results, out.Results...), false)

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/ephor-dev/ephor/internal/keepalive"
 )
 
 // Clients says whom the server answers.
@@ -117,7 +118,7 @@ const (
 
 // allow takes one request from the bucket of the source.
 func (l *limiter) allow(address string, qps float64, burst int) bool {
-	now, from := time.Now(), prefixOf(address)
+	now, from := time.Now(), keepalive.Source(address)
 	l.mu.Lock()
 	s := l.sources[from]
 	if s == nil {
@@ -143,29 +144,6 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 	s.seen = now
 	l.mu.Unlock()
 	return s.bucket.AllowN(now, 1)
-}
-
-// prefixOf is the source of an address: an IPv4 address, or the network of an IPv6 one, since a host may have as many
-// addresses in it as it likes.
-func prefixOf(address string) netip.Prefix {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	ip = ip.Unmap().WithZone("")
-	bits := 32
-	if ip.Is6() {
-		bits = 64
-	}
-	p, err := ip.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
 }
 
 // The bodies that are longer than smallBody share largeBodies bytes of memory: whoever may send reviews must not be able

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -25,14 +26,14 @@ const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
 // deferWork evaluates the rules that ask for work, and has the work written down. A rule that cannot be judged asks for
 // none: it would fail again where the work is carried out.
-func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place) (warnings []string) {
+func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
 		return nil
 	}
 	background := s.Accounts.Background != "" && req.User != nil && req.User.Username == s.Accounts.Background
 	var work []policy.Work
 	if uses(selections, deferredStages) {
-		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root})
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root, Spent: spent})
 		s.Observer.Judged(&out)
 		var errs []policy.Result // what passed is told by whoever carries it out
 		for i := range out.Results {
@@ -140,7 +141,7 @@ func (r *route) covers(p *policy.Program) bool {
 		return false
 	}
 	if r.Policy == "" {
-		return len(p.Settings.MatchConditions) == 0
+		return !p.OwnWebhook(r.FixedWebhooks)
 	}
 	return r.Policy == p.Key()
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strings"
 	"unicode"
 
@@ -17,6 +18,9 @@ type response struct {
 	warnings []string
 }
 
+// maxAnswer is how many bytes the message of an answer has, and all of its warnings together: each of many rules may add one.
+const maxAnswer = 8 * value.MaxMessage
+
 // append writes the AdmissionReview that carries the answer, in the layout that encoding/json gives the typed one.
 func (r *response) append(b []byte) []byte {
 	b = append(b, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":`...)
@@ -25,7 +29,7 @@ func (r *response) append(b []byte) []byte {
 		b = append(b, `,"allowed":true`...)
 	} else {
 		b = append(b, `,"allowed":false,"status":{"metadata":{},"status":"Failure","message":`...)
-		b = value.AppendJSON(b, r.message)
+		b = value.AppendJSON(b, value.Clip(r.message, maxAnswer))
 		b = append(b, '}')
 	}
 	if r.patch != nil {
@@ -33,13 +37,21 @@ func (r *response) append(b []byte) []byte {
 		b = base64.StdEncoding.AppendEncode(b, r.patch)
 		b = append(b, `","patchType":"JSONPatch"`...)
 	}
+	left := maxAnswer
 	for i, w := range r.warnings {
+		w = value.Message(w)
+		if left -= len(w); left < 0 && i > 0 {
+			w = fmt.Sprintf("%d more warnings are left out", len(r.warnings)-i)
+		}
 		if i == 0 {
 			b = append(b, `,"warnings":[`...)
 		} else {
 			b = append(b, ',')
 		}
 		b = value.AppendJSON(b, oneLine(w))
+		if left < 0 {
+			break
+		}
 	}
 	if len(r.warnings) > 0 {
 		b = append(b, ']')

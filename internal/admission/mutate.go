@@ -20,7 +20,9 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	if len(selections) == 0 || req.Object == nil {
 		return response{allowed: true}, nil
 	}
-	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root})
+	spent := newBudget()
+	defer budgets.Put(spent)
+	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root, Spent: spent})
 	s.Observer.Judged(&changed)
 	decision := engine.DecideMutation(&changed)
 	for i := range changed.Results {
@@ -39,7 +41,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		if final != req.Object {
 			on = req.WithObject(final)
 		}
-		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root})
+		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root, Spent: spent})
 		s.Observer.Judged(&verified)
 		decision = engine.Decide(&verified)
 		s.tell(on, verified.Results, !decision.Allowed)

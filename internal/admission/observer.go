@@ -4,10 +4,13 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
 // Observer is told what the server does, for metrics and traces. All methods are called by many goroutines, on the way
@@ -23,6 +26,8 @@ type Observer interface {
 	Later(ctx context.Context) context.Context
 	// AuditDropped is called for each request whose auditing rules were not judged.
 	AuditDropped()
+	// Path is called for each request whose path is not proved.
+	Path(secretpath.Verdict)
 }
 
 // unobserved is the Observer of a server that has none.
@@ -34,6 +39,7 @@ func (unobserved) Reviewed(context.Context, *policy.Request, string, policy.Deci
 func (unobserved) Judged(*policy.Outcome)                {}
 func (unobserved) Later(context.Context) context.Context { return context.Background() }
 func (unobserved) AuditDropped()                         {}
+func (unobserved) Path(secretpath.Verdict)               {}
 
 // The kinds of webhook configurations, as Observer is told them.
 const (
@@ -50,13 +56,32 @@ func webhookOf(path string) string {
 	return validatingWebhook
 }
 
-// eval runs the engine with the clock that measures rules.
+// eval runs the engine with the clock that measures rules and, where in does not say otherwise, with namespaced policies
+// waiting for their share of processor time.
 func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 	in.Now = s.Now
-	if s.Eval != nil {
-		return s.Eval(ctx, in)
+	if in.Pace == nil {
+		in.Pace = s.pace
 	}
-	return engine.Eval(ctx, in)
+	run := s.Eval
+	if run == nil {
+		run = engine.Eval
+	}
+	out := run(ctx, in)
+	if len(out.Exceeded) > 0 && s.Exceeded != nil {
+		s.Exceeded(out.Exceeded)
+	}
+	return out
+}
+
+// budgets are reused: what one request may spend is no garbage.
+var budgets = sync.Pool{New: func() any { return new(budget.Request) }}
+
+// newBudget is what the policies may spend on the answer to one request. It is given back with budgets.Put.
+func newBudget() *budget.Request {
+	b := budgets.Get().(*budget.Request)
+	b.Reset()
+	return b
 }
 
 // tell passes results on.

@@ -67,10 +67,15 @@ spec:
 		"foreach, precondition":  {data, "", `foreach: [{list: "request.object.list", preconditions: {all: [{key: "{{ element.k }}", operator: Equals, value: bad}]}, deny: {}}]`},
 		"foreach, context":       {data, "", `foreach: [{list: "request.object.list", context: [{name: x, variable: {jmesPath: element.k}}], deny: {conditions: {any: [{key: "{{ x }}", operator: Equals, value: bad}]}}}]`},
 		"query inside of data":   {`,"annotations":{"q":"{{ request.object.data.a }}"}},"data":{"a":"%s"}`, "", `deny: {conditions: {any: [{key: "is {{ request.object.metadata.annotations.q }}", operator: Equals, value: is bad}]}}`},
+		"query of the author":    {data, `context: [{name: own, variable: {value: "\\{{ request.object.data.a }}"}}]`, `deny: {conditions: {any: [{key: "is {{ own }}", operator: Equals, value: is bad}]}}`},
 		"query, after another": {`,"annotations":{"q":"{{ request.object.data.{{ request.object.data.b }} }}"}},"data":{"a":"%s","b":"a"}`, "",
 			`deny: {conditions: {any: [{key: "is {{ request.object.metadata.annotations.q }}", operator: Equals, value: is bad}]}}`},
 	} {
-		srv, _ := setup(t, fakeCluster{}, nil, fmt.Sprintf(text, c.context, c.validate))
+		var config map[string]string
+		if strings.HasPrefix(name, "query inside") || strings.HasPrefix(name, "query, after") {
+			config = map[string]string{"expandData": "p"}
+		}
+		srv, _ := setup(t, fakeCluster{}, config, fmt.Sprintf(text, c.context, c.validate))
 		for content, allowed := range map[string]bool{"good": true, "bad": false} {
 			_, res := ask(t, srv, "/validate/fail", configMapWith(fmt.Sprintf(c.object, content)))
 			if res.Allowed != allowed || !allowed && !strings.Contains(res.Result.Message, "bad: ") {

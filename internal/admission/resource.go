@@ -14,12 +14,14 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 		return answerOr(answer), err
 	}
 	selections := row.policies.For(req, row.Route)
+	spent := newBudget()
+	defer budgets.Put(spent)
 	judging := row.Stages &^ deferredStages
 	plan := planOf(selections, judging)
 	decision := policy.Decision{Allowed: true}
 	var results []policy.Result
 	if plan.enforce {
-		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: judging, Root: s.root, Select: enforcing})
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: judging, Root: s.root, Select: enforcing, Spent: spent})
 		s.Observer.Judged(&out)
 		results, decision = out.Results, engine.Decide(&out)
 	}
@@ -30,7 +32,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	res := response{allowed: true, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
 		// These cannot refuse; they are judged now only for the sake of the warnings.
-		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: judging, Root: s.root, Select: auditing})
+		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: judging, Root: s.root, Select: auditing, Spent: spent})
 		out.FailurePolicy = policy.Ignore
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
 	}
@@ -40,7 +42,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 		s.tell(req, results, false)
 	}
 	if row.Stages.Has(deferredStages) {
-		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row)...)
+		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row, spent)...)
 	}
 	return res, nil
 }

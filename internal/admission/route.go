@@ -72,6 +72,17 @@ var routes = table{
 	"/globalcontextvalidate": {handle: (*Server).reviewGlobalContext},
 }
 
+// fixed is the table for webhooks that do not follow the policies (Options.FixedWebhooks).
+func (t table) fixed() table {
+	out := make(table, len(t))
+	for path, row := range t {
+		own := *row
+		own.FixedWebhooks = true
+		out[path] = &own
+	}
+	return out
+}
+
 // finegrained separates the shared part of a path from the key of the one policy that the webhook is for.
 const finegrained = "/finegrained/"
 

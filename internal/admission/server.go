@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -18,12 +19,16 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/keepalive"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/share"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -63,8 +68,16 @@ type Options struct {
 	ReviewWebhooks func(*policy.Program) diag.List
 	// Clients says whom the server answers.
 	Clients Clients
+	// Paths says at which paths; nil for all plain paths.
+	Paths Paths
+	// Failed is called when a review was not answered in time: the API server may have told its URL to the requester. It
+	// must be quick; nil for nobody.
+	Failed func()
 	// ProtectManaged: what is labelled as managed by kyverno is changed by accounts of Namespace only.
 	ProtectManaged bool
+	// FixedWebhooks: the webhooks do not follow the policies (--autoUpdateWebhooks=false). Nobody asks for a policy that
+	// would have a webhook of its own for its timeout only, so that the shared webhooks judge by it.
+	FixedWebhooks bool
 	// DumpPayload writes reviews and answers to the log, at its level Debug.
 	DumpPayload bool
 	// Deferred keeps the work that requests ask for; nil for nobody: such work is not asked for.
@@ -74,6 +87,8 @@ type Options struct {
 	// Tell is told the results of each judged request that was no dry run: of a refused one what was judged before the
 	// answer, of others all of them, after the auditing rules. It must be quick; nil for nobody.
 	Tell func(req *policy.Request, results []policy.Result, refused bool)
+	// Exceeded is told of policies that used up a budget, dry runs included. It must be quick; nil for nobody.
+	Exceeded func([]policy.Exceeded)
 	// Eval evaluates; nil for engine.Eval.
 	Eval func(context.Context, engine.Input) policy.Outcome
 	Log  *slog.Logger
@@ -91,8 +106,11 @@ type Server struct {
 	patience time.Duration // with rights that are about to be granted
 	granted  granted
 	audits   *auditor
-	gate     gate
-	large    *semaphore.Weighted // bytes of large bodies
+	// pace gives namespaced policies their share of processor time; paceLater the same without waiting, where those who
+	// would wait with them are others.
+	pace, paceLater func(*policy.Program) budget.Pacer
+	gate            gate
+	large           *semaphore.Weighted // bytes of large bodies
 
 	synchronizing synchronizing
 
@@ -106,8 +124,17 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.Observer == nil {
 		o.Observer = unobserved{}
 	}
+	if o.Paths == nil {
+		o.Paths = secretpath.Open{}
+	}
 	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, patience: grantPatience, ready: ready}
+	if o.FixedWebhooks {
+		srv.routes = routes.fixed()
+	}
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
+	shares := share.New(runtime.GOMAXPROCS(0))
+	srv.pace = func(p *policy.Program) budget.Pacer { return shares.Pacer(p.Namespace, true) }
+	srv.paceLater = func(p *policy.Program) budget.Pacer { return shares.Pacer(p.Namespace, false) }
 	srv.audits = newAuditor(srv, max(o.AuditWorkers, 1), max(o.AuditCapacity, 1))
 	return srv
 }
@@ -123,24 +150,23 @@ func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 // last one on its connection, finishes the requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
 	handler := &keepalive.Handler{
-		Handler: s.Observer.HTTP(s),
+		Handler: s.proved(s.Observer.HTTP(s)),
 		Idle:    5 * time.Minute,
 		Read:    30 * time.Second,
 		Write:   10 * time.Second,
 	}
-	server := &http.Server{
-		Handler:           handler,
-		TLSConfig:         s.Clients.serverTLS(getCertificate),
-		ReadHeaderTimeout: 30 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      40 * time.Second, // above the longest timeout of a webhook
-		IdleTimeout:       5 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),      // failed handshakes of port scanners
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2, see serverTLS
-	}
+	server := keepalive.Harden(&http.Server{
+		Handler:      handler,
+		TLSConfig:    s.Clients.serverTLS(getCertificate),
+		ReadTimeout:  30 * time.Second,
+		WriteTimeout: 40 * time.Second, // above the longest timeout of a webhook
+		IdleTimeout:  5 * time.Minute,
+		ErrorLog:     slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),      // failed handshakes of port scanners
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2, see serverTLS
+	})
 	s.audits.start()
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(keepalive.Listener(l), "", "") }()
+	go func() { served <- server.ServeTLS(keepalive.Bound(keepalive.Listener(l), keepalive.Limits{}), "", "") }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admission server: %w", err)
@@ -201,14 +227,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
+	keepalive.Proved(r)
 	ctx := withTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
-	defer ctx.end()
+	defer func() {
+		if ctx.Err() != nil {
+			s.failed()
+		}
+		ctx.end()
+	}()
 	buf := buffers.Get().(*[]byte)
 	defer func() {
 		if cap(*buf) <= 1<<20 { // one large review must not stay in memory for good
 			buffers.Put(buf)
 		}
 		if v := recover(); v != nil {
+			s.failed()
 			s.Log.Error("a review panicked", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
 			http.Error(w, "internal error", http.StatusInternalServerError)
 		}
@@ -216,6 +249,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, release, status, err := s.readBody(ctx, (*buf)[:cap(*buf)], r)
 	defer release()
 	if err != nil {
+		s.failed() // the API server sends all of it, unless it gives up
 		http.Error(w, err.Error(), status)
 		return
 	}
@@ -230,7 +264,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	case err != nil:
-		http.Error(w, "the AdmissionReview cannot be read: "+err.Error(), http.StatusExpectationFailed)
+		http.Error(w, value.Message("the AdmissionReview cannot be read: "+err.Error()), http.StatusExpectationFailed)
 		return
 	}
 	if req.RequestGVK.Kind == "" || req.Operation == "" {
@@ -241,8 +275,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := s.Now()
 	res, err := row.handle(s, ctx, req, at)
 	if err != nil {
-		s.Log.Error("a review could not be answered", "path", r.URL.Path, "error", err)
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+		s.Log.Error("a review could not be answered", "path", r.URL.Path, "error", value.Message(err.Error()))
+		http.Error(w, value.Message(err.Error()), http.StatusInternalServerError)
 		return
 	}
 	s.Observer.Reviewed(ctx, req, webhookOf(r.URL.Path), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, s.Now().Sub(began))

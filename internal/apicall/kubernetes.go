@@ -90,9 +90,7 @@ func statusError(code int, body []byte) error {
 			message, _ = m["message"].(string)
 		}
 	}
-	if len(message) > 1000 {
-		message = message[:1000] + "…"
-	}
+	message = value.Clip(message, 1000)
 	if message == "" {
 		message = http.StatusText(code)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -97,11 +98,7 @@ func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error
 		return nil, err
 	}
 	if !successful(answer.StatusCode) {
-		text := string(body)
-		if len(text) > 1000 {
-			text = text[:1000] + "…"
-		}
-		return nil, fmt.Errorf("HTTP %s: %s", answer.Status, text)
+		return nil, fmt.Errorf("HTTP %s: %s", answer.Status, value.Clip(string(body), 1000))
 	}
 	return decode(body)
 }
@@ -122,16 +119,18 @@ func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
 	case s.block.hasHost(u.Hostname()):
 		return nil, fmt.Errorf("URL %q is blocked: hostname %q is on the blocklist", r.URL, u.Hostname())
 	}
-	if len(s.allow) == 0 {
-		if r.VariableHost {
-			return nil, fmt.Errorf("URL %q is not permitted: its host comes from a variable, and there is no allowlist", r.URL)
-		}
-		return u, nil
+	if len(s.allow) == 0 && r.VariableHost {
+		return nil, fmt.Errorf("URL %q is not permitted: its host comes from a variable, and there is no allowlist", r.URL)
 	}
-	if !slices.ContainsFunc(s.allow, func(a *url.URL) bool { return allows(a, u) }) {
-		return nil, fmt.Errorf("URL %q is not permitted: no matching allowlist entry", r.URL)
+	return u, s.Permit(u)
+}
+
+// Permit tells why the allowlist permits no request to u, nil when it does or when there is no allowlist.
+func (s *Services) Permit(u *url.URL) error {
+	if len(s.allow) == 0 || slices.ContainsFunc(s.allow, func(a *url.URL) bool { return allows(a, u) }) {
+		return nil
 	}
-	return u, nil
+	return fmt.Errorf("URL %q is not permitted: no matching allowlist entry", u)
 }
 
 // allows compares part by part: as texts, https://a.example would allow https://a.example.evil.

@@ -9,5 +9,5 @@
 //
 // The package asks nobody; package world says which paths are within reach.
 //
-// Floor 0 (leaf): imports nothing of ours.
+// Floor 0 (leaf): imports value.
 package apipath

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Path is one path of the API: either a resource (Resource is set) or something else that the server knows, such as
@@ -42,11 +44,7 @@ func (e *Error) Error() string { return fmt.Sprintf("invalid API path %q: %s", e
 // Kubernetes name has. One slash at the end and blanks around the path are forgiven.
 func Parse(text string) (Path, error) {
 	refuse := func(format string, args ...any) (Path, error) {
-		shown := text
-		if len(shown) > 200 {
-			shown = shown[:200] + "…"
-		}
-		return Path{}, &Error{Path: shown, Reason: fmt.Sprintf(format, args...)}
+		return Path{}, &Error{Path: value.Clip(text, 200), Reason: fmt.Sprintf(format, args...)}
 	}
 	if len(text) > maxLength {
 		return refuse("it is longer than %d bytes", maxLength)

@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -79,9 +80,13 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		optional: optional{cache: m.GetCache(), log: log},
 	}
 	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
+	p.exceeded = newExceeded(p.policies, m.GetClient(), log)
 	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.changed = p.policies.changed.fire
-	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policies.changed.fire}
+	p.paths = newSecretPaths(f.certificateFlags, f.secretPaths(), keystore.Routes, e, event.AdmissionController, m, log)
+	p.paths.changed, p.paths.ours = p.policies.changed.fire, p.certs.ours
+	warnOpen(f.paths, f.serving.clientCA, log)
+	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policies.changed.fire, missed: p.paths.failed}
 	observing.observePolicies(p.policies)
 	observing.observeCertificates(&p.certs.keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
@@ -96,7 +101,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 			return nil, err
 		}
 	}
-	p.certs.events = p.events
+	p.certs.events, p.paths.events = p.events, p.events
 	p.installation = &installation{
 		namespace: e.namespace, reader: m.GetCache(), client: m.GetClient(), events: p.events, controller: event.AdmissionController, log: log,
 		leaving: newTrigger(),
@@ -107,6 +112,9 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 // server makes what answers reviews, with all that policies may look up. Global context is refreshed until ctx is done.
 func (p *process) server(ctx context.Context, b *base) (*admission.Server, error) {
 	f, e, m, observing := p.flags, p.env, p.manager, p.observing
+	if err := p.paths.begin(ctx); err != nil {
+		return nil, err
+	}
 	api, err := f.calls.kubernetes(b.policyConfig)
 	if err != nil {
 		return nil, err
@@ -129,9 +137,10 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	return admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
-		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval),
+		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval), Exceeded: p.exceeded.note,
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
-		Clients:    clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work,
+		Paths:      p.paths.paths(), Failed: p.paths.failed,
+		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Tell:           p.sending.besides(tellResults(p.events, p.catalog.Snapshot)),
 		ReviewWebhooks: func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
 		Accounts:       admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},

@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,7 +36,7 @@ func (f *reportsFlags) takes() bool {
 // newConsumer makes what takes results of admission into reports.
 func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, error) {
 	scheme := runtime.NewScheme()
-	if err := reportsv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	follower, err := client.NewWithWatch(c.base.cfg, client.Options{Scheme: scheme, HTTPClient: c.manager.GetHTTPClient()})
@@ -41,27 +44,33 @@ func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, e
 		return nil, fmt.Errorf("connect to the API server for EphemeralReports: %w", err)
 	}
 	return reports.NewConsumer(reports.ConsumerOptions{
-		Writer: c.writer, Client: follower, Metadata: listed, Live: c.live, Share: c.ring, Workers: c.flags.takers,
+		Writer: c.writer, Client: follower, Metadata: listed, Wanted: c.wanted, Share: c.ring, Workers: c.flags.takers,
+		Keys: reportKeys(follower, c.env.namespace), Doubts: doubts(c.base),
 		Observer: c.base.observing.metrics, Log: c.log, Now: time.Now,
 	}), nil
 }
 
-// liveRules are the rules of a snapshot of the policies.
-type liveRules struct {
-	mu   sync.Mutex
-	of   *catalog.Snapshot
-	live func(report.Rule) bool
+// knownRules are the rules of a snapshot of the policies.
+type knownRules struct {
+	mu    sync.Mutex
+	of    *catalog.Snapshot
+	rules scan.Rules
 }
 
-// live reports whether the rule exists and is reported.
-func (c *reporting) live(r report.Rule) bool {
+// wanted gives for a kind which rules' results are taken from others: those that exist and are reported, without those that
+// scans of the kind judge by. Scans look at what is there, and nobody else can write what they find.
+func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	snapshot := c.catalog.Snapshot()
 	c.rules.mu.Lock()
-	defer c.rules.mu.Unlock()
 	if c.rules.of != snapshot {
-		c.rules.of, c.rules.live = snapshot, scan.Live(snapshot)
+		c.rules.of, c.rules.rules = snapshot, scan.RulesOf(snapshot)
 	}
-	return c.rules.live(r)
+	rules := c.rules.rules
+	c.rules.mu.Unlock()
+	if c.flags.scans() && slices.Contains(c.scanner.Scanned(), kind) {
+		return rules.Elsewhere
+	}
+	return rules.Live
 }
 
 // reportAll keeps the reports current until ctx is done: by scans, and with what others find.

@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
@@ -78,8 +79,12 @@ func (c *background) build(ctx context.Context) error {
 		return err
 	}
 	observing := c.base.observing
+	marks := newKeys(&keystore.Store{Client: writer, Reader: writer, Namespace: c.env.namespace, Name: keystore.Marks})
+	if _, err := marks.get(ctx, true); err != nil {
+		return err // better now than with the first work
+	}
 	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
-		Client: writer, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
+		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
 		Events: c.events, Observer: observe.Work{Metrics: observing.metrics}, Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -106,12 +107,13 @@ func newManager(b *base, f *commonFlags, e env, besides cached) (manager.Manager
 	return m, nil
 }
 
-// webhookObjects are what a controller with webhooks caches: its Secrets, our configurations and what they go away with.
-func webhookObjects(f certificateFlags, e env) map[client.Object]cache.ByObject {
+// webhookObjects are what a controller with webhooks caches: its Secrets, that with the key of its paths among them, our
+// configurations and what they go away with.
+func webhookObjects(f certificateFlags, paths string, e env) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
 	return map[client.Object]cache.ByObject{
-		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f)},
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f, paths)},
 		&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 		&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
 		ownerObject(): {Label: owners, Transform: onlyIdentity},
@@ -121,7 +123,7 @@ func webhookObjects(f certificateFlags, e env) map[client.Object]cache.ByObject 
 // admissionObjects are what the admission controller caches.
 func admissionObjects(f *admissionFlags, e env) cached {
 	shared := true // bindings are only read
-	objects := webhookObjects(f.certificateFlags, e)
+	objects := webhookObjects(f.certificateFlags, keystore.Routes, e)
 	objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
 	objects[&rbacv1.RoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	objects[&rbacv1.ClusterRoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}

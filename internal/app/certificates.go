@@ -33,6 +33,7 @@ type certificateFlags struct {
 	unmanagedCerts bool
 	serverIP       string
 	servicePort    int32
+	paths          pathFlags
 }
 
 func (f *certificateFlags) register(fs *pflag.FlagSet) {
@@ -42,6 +43,7 @@ func (f *certificateFlags) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.renewBefore, "renewBefore", 15*24*time.Hour, "how long before its end a certificate is renewed")
 	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "leave the certificates to somebody else, such as cert-manager")
 	fs.StringVar(&f.serverIP, "serverIP", "", "address at which the API server reaches a process outside of the cluster")
+	f.paths.register(fs)
 	fs.Int32Var(&f.servicePort, "servicePort", 443, "port of the Service, as written into the webhook configurations")
 }
 
@@ -54,7 +56,7 @@ func (f *certificateFlags) complete() error {
 	if f.algorithm, err = certs.ParseAlgorithm(f.keyAlgorithm); err != nil {
 		errs = append(errs, fmt.Errorf("--tlsKeyAlgorithm: %w", err))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, f.paths.complete())...)
 }
 
 // certificates are those of one server: every replica serves them, the leader renews them.

@@ -23,6 +23,7 @@ import (
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/deadman"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
@@ -41,6 +42,7 @@ type cleanup struct {
 	manager   manager.Manager
 	settings  *settings.Store
 	certs     *certificates
+	paths     *secretPaths
 	events    *event.Queue
 	observing *observing
 	webhooks  *cleanupWebhooks
@@ -65,7 +67,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		schemes: []func(*runtime.Scheme) error{
 			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
 		},
-		objects:   webhookObjects(f.certificateFlags, e),
+		objects:   webhookObjects(f.certificateFlags, keystore.CleanupRoutes, e),
 		transform: stripManagedFields,
 	})
 	if err != nil {
@@ -74,10 +76,14 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, observing: b.observing}
 	c.optional = optional{cache: m.GetCache(), log: b.log}
 	c.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.CleanupController, m, b.log)
+	// The cleanup controller takes no client certificates, so that its paths are secret unless they are switched off.
+	c.paths = newSecretPaths(f.certificateFlags, f.paths.secret != secretPathsOff, keystore.CleanupRoutes, e, event.CleanupController, m, b.log)
+	c.paths.ours = c.certs.ours
+	warnOpen(f.paths, "", b.log)
 	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics, b.log); err != nil {
 		return err
 	}
-	c.certs.events = c.events
+	c.certs.events, c.paths.events = c.events, c.events
 	c.webhooks = newCleanupWebhooks(c)
 	b.observing.observeCertificates(&c.certs.keeper)
 	l := lifecycle{
@@ -88,7 +94,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		work: func(ctx context.Context, beside func(func())) error {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.optional.task())) {
+			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.paths.watch()), b.observing.counted(c.optional.task())) {
 				beside(func() { t.run(ctx, c.log) })
 			}
 			return lead(ctx, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log)
@@ -101,7 +107,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
 	all := append(c.webhooks.watched(),
-		watched{&corev1.Secret{}, c.certs.handler(ctx)},
+		watched{&corev1.Secret{}, c.certs.handler(ctx)}, watched{&corev1.Secret{}, c.paths.handler()},
 		watched{namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
 	)
 	if err := c.optional.watch(ctx, []watched{
@@ -120,7 +126,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 
 // ready tells why this replica cannot serve yet.
 func (c *cleanup) ready() error {
-	if err := c.certs.ready(); err != nil {
+	if err := errors.Join(c.certs.ready(), c.paths.ready()); err != nil {
 		return err
 	}
 	if !c.filled.Load() {
@@ -136,7 +142,7 @@ func (c *cleanup) shared() []task {
 
 // leaderTasks are the controllers that only one replica runs.
 func (c *cleanup) leaderTasks() []task {
-	tasks := append(c.certs.leaderTasks(), task{name: "cleanup-webhooks", wake: c.webhooks.wake, once: c.webhooks.once})
+	tasks := append(c.certs.leaderTasks(), c.paths.term(), task{name: "cleanup-webhooks", wake: c.webhooks.wake, once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {
 		watch := &deadman.Watch{
 			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),

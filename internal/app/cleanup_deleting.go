@@ -32,6 +32,9 @@ var (
 // done.
 func (c *cleanup) build(ctx context.Context, b *base) error {
 	f, m := c.flags, c.manager
+	if err := c.paths.begin(ctx); err != nil {
+		return err
+	}
 	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
 	if err != nil {
 		return err
@@ -63,7 +66,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	})
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
-		Observer: c.observing.server(), DumpPayload: f.deletion.dumpPayload, Accounts: admission.Accounts{Cleanup: c.account(ctx)},
+		Observer: c.observing.server(), Paths: c.paths.paths(), Failed: c.paths.failed, DumpPayload: f.deletion.dumpPayload, Accounts: admission.Accounts{Cleanup: c.account(ctx)},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
 		return err

@@ -37,41 +37,44 @@ func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
 			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: c.env.namespace, Name: c.env.configMap})},
 	}
-	c.certs.changed = w.wake.fire
+	c.certs.changed, c.paths.changed = w.wake.fire, w.wake.fire
 	return w
 }
 
 // once is one round, as the admission controller's (follow.once).
 func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
-	if left := w.unlocked.left(); left > 0 {
-		return left, nil // nothing is written until then
-	}
+	return w.paths.round(ctx, &w.unlocked, w.write)
+}
+
+// write is the round that carries these paths. It returns whether all configurations are written.
+func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	bundle, err := w.certs.bundle(ctx)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	if bundle == nil {
 		w.log.Info("waiting for the certificate authority", "secret", w.certs.flags.caSecret)
-		return 0, nil // its arrival is news
+		return false, 0, nil // its arrival is news
 	}
 	if leaving, err := w.installation.terminating(ctx); err != nil || leaving {
-		return 0, err // the admission controller removes the configurations, and they are not made again
+		return false, 0, err // the admission controller removes the configurations, and they are not made again
 	}
 	owner, err := w.installation.owner(ctx)
 	if err != nil || owner == nil {
-		return 0, err // nobody would ever remove them; its coming is news
+		return false, 0, err // nobody would ever remove them; its coming is news
 	}
 	want := webhookconf.DesiredCleanup(webhookconf.Input{
 		Settings: w.settings.Load(), CABundle: bundle, Owner: owner,
 		Options: webhookconf.Options{
 			Namespace: w.env.namespace, Service: w.env.service, ServicePort: w.flags.servicePort, ServerIP: w.flags.serverIP,
+			Path: path,
 		},
 	})
 	_, err = w.apply.Apply(ctx, want)
 	if apierrors.IsConflict(err) || errors.Is(err, errUnlocked) {
-		return retryConflict, nil // the cache lags behind a write, mostly our own
+		return false, retryConflict, nil // the cache lags behind a write, mostly our own
 	}
-	return 0, err
+	return err == nil, 0, err
 }
 
 // watched are the kinds that the configurations depend on.
@@ -88,7 +91,7 @@ func (w *cleanupWebhooks) watched() []watched {
 	}
 	return []watched{
 		{&corev1.ConfigMap{}, config}, {ownerObject(), news},
-		{&admissionv1.ValidatingWebhookConfiguration{}, news}, {&admissionv1.MutatingWebhookConfiguration{}, toolscache.ResourceEventHandlerFuncs{}},
+		{&admissionv1.ValidatingWebhookConfiguration{}, w.paths.configurations(news)}, {&admissionv1.MutatingWebhookConfiguration{}, toolscache.ResourceEventHandlerFuncs{}},
 	}
 }
 

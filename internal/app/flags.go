@@ -49,6 +49,12 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	registerKnown(fs, knownFlags, "A")
 }
 
+// secretPaths reports whether webhook paths carry a secret segment: else, with an authority for clients, the API server
+// is known by its certificate.
+func (f *admissionFlags) secretPaths() bool {
+	return f.paths.secret == secretPathsAlways || f.paths.secret == secretPathsOn && f.serving.clientCA == ""
+}
+
 // complete checks what cannot be seen flag by flag.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{readToggles(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.certificateFlags.complete()}

@@ -34,6 +34,8 @@ type heartbeat struct {
 	log       *slog.Logger
 	// changed is called when reviews begin or cease to be answered; nil for nobody.
 	changed func()
+	// missed is called for each heartbeat that came back without a new stamp: the review of it failed. nil for nobody.
+	missed func()
 
 	stamp   string
 	sent    time.Time // when the last heartbeat was sent; zero before the first one
@@ -74,6 +76,9 @@ func (h *heartbeat) judge(stamp string) time.Duration {
 		return heartbeatAgain
 	}
 	h.sent = now
+	if stamp == h.stamp && stamp != "" && h.missed != nil {
+		h.missed()
+	}
 	switch {
 	case stamp != h.stamp && stamp != "":
 		h.stamp, h.moved = stamp, now

@@ -26,6 +26,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/keepalive"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -147,10 +148,10 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", o.metrics.Handler())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)}
+	server := keepalive.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)})
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	o.log.Info("metrics are served", "address", listener.Addr().String())
-	answer := func() error { return server.Serve(listener) }
+	answer := func() error { return server.Serve(keepalive.Bound(listener, keepalive.Limits{})) }
 	if o.flags.tls.on() {
 		keeper := &certs.Keeper{}
 		t, err := o.flags.tls.task(cfg, o, keeper)
@@ -161,7 +162,7 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 		t = o.counted(t)
 		go t.run(ctx, o.log)
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
-		answer = func() error { return server.ServeTLS(listener, "", "") }
+		answer = func() error { return server.ServeTLS(keepalive.Bound(listener, keepalive.Limits{}), "", "") }
 	}
 	go func() {
 		if err := answer(); !errors.Is(err, http.ErrServerClosed) {

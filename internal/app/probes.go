@@ -8,9 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/keepalive"
 )
 
 // probeFlags say where a controller without webhooks answers the kubelet.
@@ -59,9 +60,9 @@ func (p probes) serve(ctx context.Context) error {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)}
+	s := keepalive.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)})
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	if err := s.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(keepalive.Bound(p.listener, keepalive.Limits{})); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the probes: %w", err)
 	}
 	return nil

@@ -32,6 +32,7 @@ type process struct {
 	catalog   *catalog.Catalog
 	settings  *settings.Store
 	certs     *certificates
+	paths     *secretPaths
 	unlocked  unlocked
 	heartbeat *heartbeat
 	events    *event.Queue
@@ -40,6 +41,7 @@ type process struct {
 	// installation is what the webhook configurations go away with.
 	installation *installation
 	policies     *policies
+	exceeded     *exceeded
 	globals      *globals
 	discovery    *webhookconf.Discovery
 	cluster      *cluster
@@ -58,7 +60,7 @@ type process struct {
 
 // ready tells why this replica cannot serve yet. It is a matter of this replica alone.
 func (p *process) ready() error {
-	if err := p.certs.ready(); err != nil {
+	if err := errors.Join(p.certs.ready(), p.paths.ready()); err != nil {
 		return err
 	}
 	if !p.filled.Load() {
@@ -84,10 +86,11 @@ func (p *process) watch(ctx context.Context) error {
 		DeleteFunc: func(any) { p.policies.changed.fire() },
 	}
 	all := []watched{
-		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
+		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.Secret{}, p.paths.handler()}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
 		{ownerObject(), drift},
 		{policyObject(clusterPolicyGVK), taken}, {policyObject(policyGVK), taken},
-		{&admissionv1.ValidatingWebhookConfiguration{}, drift}, {&admissionv1.MutatingWebhookConfiguration{}, drift},
+		{&admissionv1.ValidatingWebhookConfiguration{}, p.paths.configurations(drift)},
+		{&admissionv1.MutatingWebhookConfiguration{}, p.paths.configurations(drift)},
 	}
 	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.observing)); err != nil {
 		return err
@@ -139,7 +142,9 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	for _, t := range []task{
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
 		p.certs.watch(),
+		p.paths.watch(),
 		p.optional.task(),
+		p.exceeded.task(),
 		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
 	} {
 		t = p.observing.counted(t)
@@ -183,7 +188,7 @@ func (p *process) leaderTasks() []task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &follow{
 		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, reader: m.GetCache(),
-		certs: p.certs, unlocked: &p.unlocked, heartbeat: p.heartbeat,
+		certs: p.certs, paths: p.paths, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{
 			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,
 			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
@@ -198,6 +203,7 @@ func (p *process) leaderTasks() []task {
 		log:    p.log,
 	}
 	tasks := []task{
+		p.paths.term(),
 		{name: "webhooks", wake: p.policies.changed, once: follow.once},
 		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
 		{name: globalsName, wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},

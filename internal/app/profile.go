@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strconv"
-	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/keepalive"
 )
 
 // profileFlags say whether Go's profiles are served, and where.
@@ -42,11 +43,11 @@ func (f *profileFlags) serve(ctx context.Context, log *slog.Logger) error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 30 * time.Second}
+	server := keepalive.Harden(&http.Server{Handler: mux})
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	log.Info("profiles are served", "address", listener.Addr().String())
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(keepalive.Bound(listener, keepalive.Limits{})); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("profiles are no longer served", "error", err)
 		}
 	}()

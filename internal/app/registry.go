@@ -34,14 +34,14 @@ func (f *registryFlags) complete() error {
 }
 
 // images asks registries with the pull secrets that secrets reads. Connections are made as those of calls to services, so
-// that what is on the blocklist is no registry either.
+// that what is on the blocklist is no registry either; an allowlist bounds the registries of namespaced policies.
 func (f *registryFlags) images(namespace string, secrets client.Reader, services *apicall.Services) (*registry.Registries, error) {
 	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace}
 	if len(o.Providers) == 0 {
 		o.Providers = []string{"default"}
 	}
 	if services != nil {
-		o.Dial = services.Dial
+		o.Dial, o.Permit = services.Dial, services.Permit
 	}
 	if secrets != nil {
 		o.Secret = func(ctx context.Context, namespace, name string) (map[string][]byte, error) {

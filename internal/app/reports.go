@@ -40,7 +40,7 @@ type reporting struct {
 	writer  *reports.Writer
 	// consumer takes what others find into the reports; nil for nobody.
 	consumer *reports.Consumer
-	rules    liveRules
+	rules    knownRules
 	leases   coordinationclient.LeasesGetter
 	ring     *ring.Ring
 	omitted  trigger
@@ -107,10 +107,11 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	observing := c.base.observing
+	over := newExceeded(c.policies, c.manager.GetClient(), c.log)
 	o := scan.Options{
 		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Judged: observing.metrics.Judged, Observer: observing.metrics, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
+		Judged: over.judged(observing.metrics.Judged), Observer: observing.metrics, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -123,7 +124,7 @@ func (c *reporting) build(ctx context.Context) error {
 	for _, name := range []string{scan.Name, scan.KindsName, reports.ConsumerName} {
 		observing.metrics.Controller(name)
 	}
-	c.everywhere = append(c.everywhere, c.shared()...)
+	c.everywhere = append(append(c.everywhere, over.task()), c.shared()...)
 	return nil
 }
 

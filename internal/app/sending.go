@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -15,6 +17,7 @@ import (
 
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -29,7 +32,7 @@ type sending struct {
 // newSending makes a sending of results of a source, of which there may be max objects.
 func newSending(b *base, namespace string, source ephemeral.Source, max int, f *reportingFlags) (*sending, error) {
 	scheme := runtime.NewScheme()
-	if err := reportsv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// A client of its own: reports never make other requests wait.
@@ -49,10 +52,21 @@ func newSending(b *base, namespace string, source ephemeral.Source, max int, f *
 		leases: toolscache.NewListWatchFromClient(leases.RESTClient(), "leases", namespace, fields.OneTermEqualSelector("metadata.name", reportsLease)),
 	}
 	s.Writer = ephemeral.New(ephemeral.Options{
-		Store: ephemeral.NewStore(c, source, max), View: &s.view, Rules: f.rules, Allowed: allowed,
+		Store: ephemeral.NewStore(c, source, max, reportKeys(c, namespace), doubts(b)), View: &s.view, Rules: f.rules, Allowed: allowed,
 		Observer: sendingObserver{b.observing.metrics, source}, Log: b.log, Now: time.Now,
 	})
 	return s, nil
+}
+
+// reportKeys are the keys that intermediate reports are sealed with; the client's scheme knows Secrets.
+func reportKeys(c client.Client, namespace string) *keystore.Cached {
+	store := &keystore.Store{Client: c, Reader: c, Namespace: namespace, Name: keystore.Reports}
+	return &keystore.Cached{Load: store.Load, Now: time.Now}
+}
+
+// doubts tells of intermediate reports that are not believed.
+func doubts(b *base) *ephemeral.Doubts {
+	return &ephemeral.Doubts{Count: b.observing.metrics.ReportUnproved, Log: b.log, Now: time.Now}
 }
 
 // follow keeps what is known of the reports controller current until ctx is done: it watches that one Lease.

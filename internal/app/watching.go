@@ -45,13 +45,13 @@ func kindOf(o client.Object) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
 }
 
-// onlySecrets keeps the contents of the two Secrets of a server, and of no other one: they may be of any type when
-// somebody else supplies them.
-func onlySecrets(f certificateFlags) toolscache.TransformFunc {
+// onlySecrets keeps the contents of the two Secrets of a server and of the one with the key of its paths, and of no other
+// one: they may be of any type when somebody else supplies them.
+func onlySecrets(f certificateFlags, paths string) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if s, ok := obj.(*corev1.Secret); ok {
 			s.SetManagedFields(nil)
-			if s.Name != f.caSecret && s.Name != f.tlsSecret {
+			if s.Name != f.caSecret && s.Name != f.tlsSecret && s.Name != paths {
 				s.Data, s.StringData, s.Annotations = nil, nil, nil
 			}
 		}

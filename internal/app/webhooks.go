@@ -26,6 +26,7 @@ type follow struct {
 	options   webhookconf.Options
 	reader    client.Reader // cached
 	certs     *certificates
+	paths     *secretPaths
 	unlocked  *unlocked
 	heartbeat *heartbeat
 	// installation owns the configurations.
@@ -54,40 +55,44 @@ const (
 	retryConflict = 100 * time.Millisecond
 )
 
-// once is one round. The objects are taken before the snapshot, so that a status is never written for a policy whose
-// Program is older than the object.
+// once is one round: the webhook configurations, with the paths that are in force, and then the status.
 func (f *follow) once(ctx context.Context) (time.Duration, error) {
-	if left := f.unlocked.left(); left > 0 {
-		return left, nil // nothing is written until then
-	}
+	return f.paths.round(ctx, f.unlocked, f.write)
+}
+
+// write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the snapshot, so that a status is never written for a policy whose
+// Program is older than the object.
+func (f *follow) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	objects, broken := f.policies.all()
 	programs := f.catalog.Snapshot().Programs()
 	bundle, err := f.certs.bundle(ctx)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	if bundle == nil {
 		f.log.Info("waiting for the certificate authority", "secret", f.certs.flags.caSecret)
-		return 0, nil // its arrival is news
+		return false, 0, nil // its arrival is news
 	}
 	if leaving, err := f.installation.terminating(ctx); err != nil || leaving {
-		return 0, err // the configurations are removed, and not made again
+		return false, 0, err // the configurations are removed, and not made again
 	}
 	owner, err := f.installation.owner(ctx)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	stored, err := f.apply.Stored(ctx)
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	settling := f.discovery.Settling()
+	options := f.options
+	options.Path = path
 	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
-		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: f.options,
+		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: options,
 		Owner: owner, Stored: stored, Settling: settling,
 	})
 	if err != nil {
-		return 0, err
+		return false, 0, err
 	}
 	if owner == nil {
 		for key := range ready {
@@ -95,14 +100,15 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 		}
 	} else {
 		if err := f.keepOpen(ctx, want); err != nil {
-			return 0, err
+			return false, 0, err
 		}
 		switch _, err := f.apply.Apply(ctx, want); {
 		case apierrors.IsConflict(err), errors.Is(err, errUnlocked):
-			return retryConflict, nil // the cache lags behind a write, mostly our own
+			return false, retryConflict, nil // the cache lags behind a write, mostly our own
 		case err != nil:
-			return 0, err
+			return false, 0, err
 		}
+		written = true
 	}
 	mistakes := map[string]error{} // of policies that were stored past our review
 	for _, p := range programs {
@@ -140,11 +146,11 @@ func (f *follow) once(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case unknown > 0 && settling:
-		return retrySettling, failed
+		return written, retrySettling, failed
 	case unknown > 0:
-		return retryUnknown, failed
+		return written, retryUnknown, failed
 	}
-	return 0, failed
+	return written, 0, failed
 }
 
 // isNew reports whether nobody has said yet whether the policy is ready.

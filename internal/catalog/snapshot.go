@@ -29,6 +29,8 @@ type Route struct {
 	// Policy, as name or namespace/name, restricts to the one policy that has a webhook of its own. When it is empty,
 	// an admission request is not judged by policies that have one, since their match conditions were not asked.
 	Policy string
+	// FixedWebhooks: the webhooks do not follow the policies, so that a timeout gives no policy a webhook of its own.
+	FixedWebhooks bool
 }
 
 // NewStatic is the Snapshot of a set that does not change, for the command line. For answers the Programs in the order
@@ -204,7 +206,7 @@ func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
 
 // query is what the index is asked for a request on the route.
 func (route *Route) query(r *policy.Request) match.Query {
-	q := match.Query{Stages: route.Stages, SharedOnly: route.Policy == "" && r.Origin == policy.FromAdmission}
+	q := match.Query{Stages: route.Stages, SharedOnly: route.Policy == "" && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
 	if route.FailurePolicy != nil {
 		q.FailurePolicy = match.OnlyFail
 		if *route.FailurePolicy == policy.Ignore {

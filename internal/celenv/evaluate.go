@@ -61,6 +61,7 @@ type Evaluation struct {
 	in        *Input
 	variables *Variables
 	remaining int64
+	spent     int64
 	failure   error               // why something that an expression asked for could not be had
 	weights   map[inputPart]int   // of large parts of the object
 	arguments map[int64][]ref.Val // of the calls that are checked before they are made, by the id of their node
@@ -72,6 +73,9 @@ type Evaluation struct {
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool
 }
+
+// Spent is what the expressions cost so far, in the library's units.
+func (e *Evaluation) Spent() int64 { return max(e.spent, int64(e.turns)) }
 
 // Bool evaluates an expression of type Bool.
 func (e *Evaluation) Bool(x *Expression) (bool, error) {
@@ -145,6 +149,7 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	if details != nil && details.ActualCost() != nil {
 		cost = *details.ActualCost()
 	}
+	e.spent += int64(min(cost, uint64(Budget)/10))
 	if cost > uint64(e.remaining) {
 		e.remaining = -1
 	} else if e.remaining >= 0 { // variables inside may have used it up

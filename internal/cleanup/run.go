@@ -17,6 +17,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Annotations of cleanup policies.
@@ -116,7 +117,7 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 	}
 	message := "deleted " + count(deleted)
 	if lasting != nil {
-		message = cut(message + "; " + lasting.Error())
+		message = value.Message(message + "; " + lasting.Error())
 	}
 	return outcome{done: true, reason: reasonSucceeded, message: message}
 }
@@ -158,7 +159,7 @@ func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstruct
 	s := statusOf(stored)
 	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: out.reason, Message: out.message, LastTransitionTime: metav1.NewTime(began)}
 	if err := errors.Join(out.broken, out.stopped, out.failed); err != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, cut(err.Error())
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, value.Message(err.Error())
 		if out.stopped != nil {
 			ready.Reason = reasonLimit
 		}
@@ -184,16 +185,6 @@ func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstruct
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
-}
-
-// maxMessage keeps a status readable.
-const maxMessage = 1024
-
-func cut(s string) string {
-	if len(s) > maxMessage {
-		return strings.ToValidUTF8(s[:maxMessage], "") + "…"
-	}
-	return s
 }
 
 func (c *Controller) record(p *policy.Program, e event.Event) {

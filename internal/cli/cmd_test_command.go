@@ -102,13 +102,16 @@ func (o *testOptions) clone(cmd *cobra.Command) (remove func(), err error) {
 		if ctx == nil {
 			ctx = context.Background()
 		}
-		folder, done, err := o.git.Clone(ctx, p)
+		repository, done, err := o.git.Clone(ctx, p)
 		if err != nil {
 			remove()
 			return nil, err
 		}
+		for _, r := range repository.Removed {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s of %s is passed over: %v\n", r.Name, p, r.Err)
+		}
 		folders = append(folders, done)
-		o.paths[i] = folder
+		o.paths[i] = repository.Folder
 	}
 	return remove, nil
 }

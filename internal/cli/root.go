@@ -25,7 +25,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
 	addLogFlags(root.PersistentFlags())
-	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix(), newUnlock(), newCleanup(), newReport(), newRollout())
+	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix(), newUnlock(), newAdopt(), newCleanup(), newReport(), newRollout())
 	root.AddCommand(extra...)
 	helpful(root)
 	return root

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	marks "github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -87,7 +88,8 @@ func difference(row *testRow, want, got map[string]any) bool {
 	return true
 }
 
-// essence is the object without what does not count in comparisons (§3.3): labels of generation, and whatever is empty.
+// essence is the object without what does not count in comparisons (§3.3): labels of generation, the mark of the background
+// controller, and whatever is empty.
 func essence(o map[string]any) map[string]any {
 	o = maps.Clone(o)
 	meta, _ := o["metadata"].(map[string]any)
@@ -102,6 +104,11 @@ func essence(o map[string]any) map[string]any {
 				labels[k] = v
 			}
 		}
+	}
+	if annotations, ok := meta["annotations"].(map[string]any); ok && annotations[marks.Annotation] != nil {
+		annotations = maps.Clone(annotations)
+		delete(annotations, marks.Annotation)
+		meta["annotations"] = annotations
 	}
 	labels["app.kubernetes.io/managed-by"] = "kyverno"
 	meta["labels"] = labels

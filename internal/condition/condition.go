@@ -109,6 +109,14 @@ func (b *block) eval(env *jmespath.Env, root jmespath.Root, held []string) (bool
 			failed = c.say(failed, env, root)
 		}
 		if !found {
+			// The outcome is known, but a variable of `all` that cannot be resolved is an error all the same.
+			for i := range b.all {
+				if ok, err := b.all[i].eval(env, root); err != nil {
+					return false, nil, err
+				} else if !ok {
+					break
+				}
+			}
 			return false, failed, nil
 		}
 	}

@@ -68,7 +68,7 @@ func TestBlocks(t *testing.T) {
 		{"all holds", `{"all": [` + yes + `,` + quiet + `,` + yes2 + `]}`, true, "yes; yes y"},
 		{"all ends at the first that does not", `{"all": [` + yes + `,` + no + `,` + fault + `]}`, false, "no"},
 		{"both", `{"any": [` + yes + `], "all": [` + yes2 + `]}`, true, "yes; yes y"},
-		{"any goes first", `{"any": [` + no + `], "all": [` + fault + `]}`, false, "no"},
+		{"any goes first", `{"any": [` + no + `], "all": [` + no2 + `,` + fault + `]}`, false, "no"},
 		{"old list", `[` + yes + `,` + yes2 + `]`, true, "yes;yes y"},
 		{"old list fails", `[` + yes + `,` + no + `,` + fault + `]`, false, "no"},
 		{"list of blocks", `[{"any": [` + yes + `]}, {"all": [` + yes2 + `]}]`, true, "yes; yes y"},
@@ -92,6 +92,18 @@ func TestBlocks(t *testing.T) {
 }
 
 // TestLazy is about context entries: what a verdict does not need is never loaded.
+// An `any` block that fails decides, but a variable of `all` that cannot be resolved is an error all the same.
+func TestUnknownKeyAfterFailedAny(t *testing.T) {
+	set, diags := Compile(decode(t, `{"any": [{"key": 1, "operator": "Equals", "value": 2}], "all": [{"key": "{{ nope }}", "operator": "Equals", "value": 1}]}`), "p")
+	if len(diags) > 0 {
+		t.Fatal(diags)
+	}
+	var unresolved *SubstitutionError
+	if v, err := set.Eval(nil, newRoot()); !errors.As(err, &unresolved) {
+		t.Errorf("got %v, %v, want a SubstitutionError", v, err)
+	}
+}
+
 func TestLazy(t *testing.T) {
 	set, _ := Compile(decode(t, `{"any": [`+yes+`, {"key": "{{ list }}", "operator": "AnyIn", "value": "{{ names }}"}]}`), "p")
 	root := newRoot()

@@ -4,6 +4,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/measure"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // quantifier says which elements of the key must be where: AnyIn, AllIn, AnyNotIn and AllNotIn are one operation with
@@ -43,9 +44,9 @@ func (q quantifier) prepare(v any, once bool) operand {
 		case jsonList:
 			return &member{q, textsOf(list)}
 		case jsonOther:
-			return &member1{q, newTexts(v)}
+			return &memberJSON{q, v, wildcard.Compile(v)}
 		}
-		return &member{q, newTexts(v)}
+		return &memberText{member{q, newTexts(v)}, wildcard.Compile(v)}
 	case bool:
 		return listsOnly(q, v)
 	}
@@ -94,20 +95,39 @@ func (o *member) holds(m *budget.Meter, key any) (bool, error) {
 	return in != o.not, err
 }
 
-// member1 is a text that is valid JSON but no list, such as "5" or "true". A scalar key can be equal to it; for every
-// other key the value has the wrong type, and the operator does not hold, whichever it is.
-type member1 struct {
-	quantifier
-	list *texts
+// memberText is a text that is neither a range nor JSON. A list key is compared with it as with a list of one text. For
+// a scalar key only the wildcards of the value count, not those of the key.
+type memberText struct {
+	member
+	pattern wildcard.Pattern
 }
 
-func (o *member1) holds(m *budget.Meter, key any) (bool, error) {
+func (o *memberText) holds(m *budget.Meter, key any) (bool, error) {
+	text, ok := scalarText(key)
+	if !ok {
+		return o.member.holds(m, key)
+	}
+	return o.pattern.Match(text) != o.not, m.Step(1 + o.pattern.Cost(text))
+}
+
+// memberJSON is a text that is valid JSON but no list, such as "5" or "true". A scalar key can match it, and a list key
+// of exactly one element whose text it is. For every other key the value has the wrong type, and the operator does not
+// hold, whichever it is.
+type memberJSON struct {
+	quantifier
+	text    string
+	pattern wildcard.Pattern
+}
+
+func (o *memberJSON) holds(m *budget.Meter, key any) (bool, error) {
+	if keys, ok := key.([]any); ok {
+		return len(keys) == 1 && textOf(keys[0]) == o.text && !o.not, m.Step(1)
+	}
 	text, ok := scalarText(key)
 	if !ok {
 		return false, nil
 	}
-	in, err := o.list.matches(m, text)
-	return in && !o.not, err
+	return o.pattern.Match(text) && !o.not, m.Step(1 + o.pattern.Cost(text))
 }
 
 // listsOnly is a number or bool as the value: AnyIn and AnyNotIn compare the elements of a list with it, everything
@@ -128,7 +148,9 @@ func (o *ofList) holds(m *budget.Meter, key any) (bool, error) {
 	return o.member.holds(m, key)
 }
 
-// within tests each key against a range, `1-5` or `1Mi!-1Gi`.
+// within tests each key against a range, `1-5` or `1Mi!-1Gi`. Two corners follow the recorded behaviour: for AnyNotIn and
+// AllNotIn no key is in a range written with `!-`; and for AnyNotIn an element of a list is outside of a range only when
+// it compares with the ends, so a word is not.
 type within struct {
 	quantifier
 	r measure.Range
@@ -136,7 +158,7 @@ type within struct {
 
 func (o *within) holds(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
-		return o.judge(len(keys), func(i int) (bool, error) { return o.has(keys[i]), m.Step(1) })
+		return o.judge(len(keys), func(i int) (bool, error) { return o.hasElement(keys[i]), m.Step(1) })
 	}
 	if _, ok := scalarText(key); !ok {
 		return false, nil
@@ -144,10 +166,23 @@ func (o *within) holds(m *budget.Meter, key any) (bool, error) {
 	return o.has(key) != o.not, m.Step(1)
 }
 
-func (o *within) has(key any) bool {
+// has reports whether a scalar key is in the range.
+func (o *within) has(key any) bool { return !(o.not && o.r.Outside) && contains(o.r, key) }
+
+// hasElement is has for an element of a list.
+func (o *within) hasElement(key any) bool {
+	if o.not && !o.all && !o.r.Outside {
+		outside := o.r
+		outside.Outside = true
+		return !contains(outside, key)
+	}
+	return o.has(key)
+}
+
+func contains(r measure.Range, key any) bool {
 	if f, ok := value.Float(key); ok {
-		return o.r.ContainsFloat(f)
+		return r.ContainsFloat(f)
 	}
 	s, ok := key.(string)
-	return ok && o.r.Contains(s)
+	return ok && r.Contains(s)
 }

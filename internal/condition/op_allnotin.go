@@ -10,6 +10,9 @@ var allNotIn = &Operator{
 		{"abc", "true", false}, // valid JSON, but no list
 		{"abc", "truth", true},
 		{[]any{6.0, 7.0}, "1-5", true},
+		{[]any{"a"}, "1-3", true},
+		{5.0, "2!-4", true}, // nothing is in a range with !- here
+		{"*", "default", true},
 		{[]any{}, []any{"a"}, true},
 		{[]any{"a"}, []any{}, true},
 		{[]any{6.0}, 5.0, false},

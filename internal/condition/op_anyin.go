@@ -11,7 +11,10 @@ var anyIn = &Operator{
 		{"b", `["a","b"]`, true},
 		{1000000.0, []any{"1e+06"}, true}, // how numbers print
 		{5.0, "5", true},
-		{[]any{"5"}, "5", false}, // valid JSON, but no list
+		{"*", "nginx", false}, // for a text, only the wildcards of the value count
+		{[]any{"*"}, "nginx", true},
+		{[]any{"5", "5"}, "5", false}, // valid JSON, but no list
+		{[]any{"5"}, "5", true},       // but a list of this one text
 		{5.0, "1-10", true},
 		{"2Gi", "100Mi!-1Gi", true},
 		{[]any{}, []any{"a"}, false},

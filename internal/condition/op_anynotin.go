@@ -9,7 +9,11 @@ var anyNotIn = &Operator{
 		{"c", []any{"a", "b"}, true},
 		{"abc", "a*", false},
 		{[]any{"nginx"}, "1.5", false}, // valid JSON, but no list
-		{[]any{"a-b"}, "2!-4", true},   // a word lies in no range
+		{[]any{"a-b"}, "2!-4", true},
+		{1.0, "2!-4", true},        // nothing is in a range with !- here
+		{[]any{"a"}, "1-3", false}, // a word is neither in a range nor outside of it
+		{"a", "1-3", true},
+		{"*", "nginx", true},
 		{[]any{1.0, 6.0}, "1-5", true},
 		{[]any{5.0, 6.0}, 5.0, true},
 		{[]any{}, []any{"a"}, false},

@@ -17,6 +17,7 @@ var in = &Operator{
 		{[]any{"abc"}, []any{"a*"}, false},
 		{[]any{"a"}, `["a","b"]`, true},
 		{[]any{}, []any{"a"}, true},
+		{[]any{}, []any{1.0, 1.5}, false}, // a list of numbers is no valid value for a list key
 		{[]any{"a"}, "a", false},
 		{"abc", "a*", true},
 		{"*", "60", false}, // wildcards of the key count against lists only
@@ -38,7 +39,8 @@ var notIn = &Operator{
 		{[]any{"a"}, []any{"a", "b"}, false},
 		{[]any{"abc"}, []any{"a*"}, true},
 		{[]any{}, []any{"a"}, false},
-		{[]any{"b"}, "a", false}, // a text that is no JSON list is no valid value
+		{[]any{"a"}, []any{60.0}, false}, // a list of numbers is no valid value for a list key
+		{[]any{"b"}, "a", false},         // a text that is no JSON list is no valid value
 		{"b", "a", false},
 		{5.0, 1.5, false},
 	},
@@ -49,6 +51,7 @@ func prepareIn(v any, once, not bool) operand {
 	o := &oldMember{not: not}
 	switch v := v.(type) {
 	case []any:
+		o.mixed = !allTexts(v)
 		o.list = plainTexts(v)
 		if !once {
 			o.list = textsOf(v)
@@ -58,6 +61,7 @@ func prepareIn(v any, once, not bool) operand {
 		if kind != jsonList {
 			return &oldText{wildcard.Compile(v), not}
 		}
+		o.mixed = !allTexts(list)
 		o.list = textsOf(list)
 	default:
 		return never{}
@@ -80,14 +84,28 @@ func (o *oldText) holds(m *budget.Meter, key any) (bool, error) {
 	return ok && !o.not && o.pattern.Match(text), nil
 }
 
-// oldMember is the membership of In and NotIn: list keys as sets of exact texts.
+// oldMember is the membership of In and NotIn: list keys as sets of exact texts. A list that holds anything but texts is
+// no valid value for a list key: neither operator holds.
 type oldMember struct {
-	list textList
-	not  bool
+	list  textList
+	mixed bool
+	not   bool
+}
+
+func allTexts(list []any) bool {
+	for _, v := range list {
+		if _, ok := v.(string); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *oldMember) holds(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
+		if o.mixed {
+			return false, m.Step(1)
+		}
 		all, err := quantifier{all: true}.judge(len(keys), func(i int) (bool, error) {
 			return o.list.contains(m, textOf(keys[i]))
 		})

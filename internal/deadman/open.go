@@ -3,7 +3,6 @@ package deadman
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -24,7 +23,7 @@ type note struct {
 // concerns reports whether a configuration can lock the cluster: those of the resources can. Reviews of policies and
 // exceptions go on failing closed, since nothing but an edit of them waits for it.
 func concerns(o client.Object) bool {
-	return strings.HasPrefix(o.GetName(), webhookconf.ResourceValidating) || strings.HasPrefix(o.GetName(), webhookconf.ResourceMutating)
+	return webhookconf.IsResource(o.GetName())
 }
 
 // policies are the failure policies of the webhooks by name, to be changed in place.

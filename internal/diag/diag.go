@@ -5,6 +5,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Severity says whether a diagnostic stops its object from being used.
@@ -74,14 +76,14 @@ func (d Diagnostic) String() string {
 // List is a collection of diagnostics in the order in which they were found.
 type List []Diagnostic
 
-// Errorf adds an error at the field path.
+// Errorf adds an error at the field path, with a summary that is cut (value.Message): mistakes quote what their author wrote.
 func (l *List) Errorf(path, format string, args ...any) {
-	*l = append(*l, Diagnostic{Severity: Error, Path: path, Summary: fmt.Sprintf(format, args...)})
+	*l = append(*l, Diagnostic{Severity: Error, Path: path, Summary: value.Message(fmt.Sprintf(format, args...))})
 }
 
-// Warnf adds a warning at the field path.
+// Warnf adds a warning at the field path, with a summary that is cut.
 func (l *List) Warnf(path, format string, args ...any) {
-	*l = append(*l, Diagnostic{Severity: Warning, Path: path, Summary: fmt.Sprintf(format, args...)})
+	*l = append(*l, Diagnostic{Severity: Warning, Path: path, Summary: value.Message(fmt.Sprintf(format, args...))})
 }
 
 // Add adds d.
@@ -90,7 +92,7 @@ func (l *List) Add(d ...Diagnostic) { *l = append(*l, d...) }
 // Hint sets the hint of the diagnostic that was added last.
 func (l List) Hint(format string, args ...any) {
 	if len(l) > 0 {
-		l[len(l)-1].Hint = fmt.Sprintf(format, args...)
+		l[len(l)-1].Hint = value.Message(fmt.Sprintf(format, args...))
 	}
 }
 

@@ -7,5 +7,5 @@
 // language reference where that lists one) and a hint how to mend it. Several are collected before anything is
 // reported. Evaluation failures are not diagnostics: they are results with status error.
 //
-// Floor 0 (leaf): imports nothing of ours.
+// Floor 0 (leaf): imports value.
 package diag

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -27,6 +29,10 @@ type Input struct {
 	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
 	// are answered for, the auditing ones are run after the answer.
 	Select func(*policy.Rule, policy.Action) bool
+	// Spent is what was already spent on the request by evaluations before this one, and is spent by this one; nil for none.
+	Spent *budget.Request
+	// Pace gives the pacer of a namespaced Program, one for each evaluation; nil paces nothing.
+	Pace func(*policy.Program) budget.Pacer
 	// Now is the clock that measures Result.Elapsed; nil measures nothing.
 	Now func() time.Time
 	// Watch is called before each rule, may give it a context of its own, and returns what is called with its yield (of
@@ -43,6 +49,10 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	defer runs.Put(run)
 	run.ctx, run.in, run.req = ctx, in, in.Request
 	run.rules = 0
+	if run.spent = in.Spent; run.spent == nil {
+		run.spent = &run.own
+		run.own.Reset()
+	}
 	for i := range in.Selections {
 		run.rules += len(in.Selections[i].Rules)
 	}
@@ -51,7 +61,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 		run.program(&out, &in.Selections[i])
 	}
 	out.Object = run.req.Object
-	run.ctx, run.in, run.req = nil, Input{}, nil
+	run.ctx, run.in, run.req, run.metered, run.spent, run.account = nil, Input{}, nil, nil, nil, budget.Account{}
 	run.entered, run.world, run.env = false, world.World{}, nil
 	return out
 }
@@ -62,8 +72,14 @@ type runner struct {
 	in    Input
 	req   *policy.Request // with the object as mutated so far
 	meter budget.Meter
-	rules int       // of all selections
-	ended time.Time // the rule before, or the evaluation began
+	// metered is ctx with the meter, for rules whose Match counts; nil until one does.
+	metered context.Context
+	spent   *budget.Request
+	own     budget.Request // for evaluations that share with no other
+	account budget.Account // of the Program
+	over    *policy.Rule   // at which the account was used up
+	rules   int            // of all selections
+	ended   time.Time      // the rule before, or the evaluation began
 
 	entered bool // world is that of reach
 	reach   world.Reach
@@ -76,7 +92,12 @@ var runs = sync.Pool{New: func() any { return new(runner) }}
 // program runs the rules of one Program, in order.
 func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	p, before := s.Program, r.req
-	broken := false
+	broken, begun := false, false
+	defer func() {
+		if begun {
+			r.close(out, p)
+		}
+	}()
 	for _, rule := range s.Rules {
 		req := r.req
 		if !r.in.Stages.Has(rule.Stage) || (rule.SkipOnDelete && req.Operation == policy.Delete) {
@@ -89,12 +110,20 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 			continue
 		}
 		r.enter(p.Reach())
+		if !begun {
+			begun = true
+			r.open(p)
+		}
 		yield := r.watched(req, p, rule)
 		now := r.now()
 		elapsed := now.Sub(r.ended)
 		r.ended = now
 		for i := range yield.Work {
 			yield.Work[i].Program, yield.Work[i].Rule = p, rule
+			for j := range yield.Work[i].Targets {
+				target := &yield.Work[i].Targets[j]
+				target.Message = value.Message(target.Message)
+			}
 		}
 		out.Work = append(out.Work, yield.Work...) // also without a result: what no longer matches may have to be undone
 		if yield.Status == policy.StatusNone {
@@ -108,6 +137,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		}
 		if out.Results == nil {
 			out.Results = make([]policy.Result, 0, r.rules) // mostly each rule has one
+		}
+		if yield.Object != nil && isResize(req) {
+			r.keepToResources(out, &yield, p, rule)
 		}
 		v := record(out, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action, Elapsed: elapsed})
 		switch {
@@ -130,6 +162,23 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	}
 	if broken {
 		r.req = before // nothing of a policy that could not do all of its work is kept
+	}
+}
+
+// open begins to charge what rules do to the account of their Program.
+func (r *runner) open(p *policy.Program) {
+	r.over = nil
+	r.spent.Open(&r.account, p, p.Namespace != "")
+	if p.Namespace != "" && r.in.Pace != nil {
+		r.account.Pace(r.ctx, r.in.Pace(p))
+	}
+}
+
+// close ends that, and notes when the account was used up.
+func (r *runner) close(out *policy.Outcome, p *policy.Program) {
+	r.spent.Close(&r.account)
+	if err := r.account.Err(); errors.Is(err, budget.ErrExhausted) && r.over != nil {
+		out.Exceeded = append(out.Exceeded, policy.Exceeded{Program: p, Rule: r.over, Message: err.Error()})
 	}
 }
 
@@ -172,6 +221,7 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 	also := first.Also
 	first.Also = nil
 	add := func(r policy.Result) {
+		bound(&r.Yield)
 		out.Results = append(out.Results, r)
 		v.failed = v.failed || r.Status == policy.StatusError
 		v.decided = v.decided || r.Status == policy.StatusPass || r.Status == policy.StatusFail
@@ -183,6 +233,22 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 	return v
 }
 
+// bound cuts the texts of a yield. Everything that is told of a rule is told from its results, so that this is the one place
+// where they are cut.
+func bound(y *policy.Yield) {
+	y.Message, y.Path = value.Message(y.Message), value.Message(y.Path)
+	shared := true // with other results of the rule
+	for k, v := range y.Properties {
+		if len(v) <= value.MaxMessage {
+			continue
+		}
+		if shared {
+			y.Properties, shared = maps.Clone(y.Properties), false
+		}
+		y.Properties[k] = value.Message(v)
+	}
+}
+
 // watched is rule, under the eyes of whoever watches.
 func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	if r.in.Watch == nil {
@@ -190,10 +256,10 @@ func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Ru
 	}
 	outer := r.ctx
 	ctx, end := r.in.Watch(outer, p, rule)
-	r.ctx = ctx
+	r.ctx, r.metered = ctx, nil
 	yield := r.foreseen(req, p, rule)
 	end(yield)
-	r.ctx = outer
+	r.ctx, r.metered = outer, nil
 	return yield
 }
 
@@ -207,47 +273,85 @@ func (r *runner) foreseen(req *policy.Request, p *policy.Program, rule *policy.R
 	return r.rule(r.req, p, rule)
 }
 
-// rule matches and evaluates one rule. Whatever goes wrong in it becomes a result of status error.
+// rule matches and evaluates one rule, and charges what that takes to the account of its Program. Whatever goes wrong in it
+// becomes a result of status error.
 func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule) (y policy.Yield) {
 	defer func() {
 		if v := recover(); v != nil {
 			y = policy.Yield{Status: policy.StatusError, Message: fmt.Sprintf("rule %s panicked: %v", rule.Name, v)}
 		}
+		if err := r.meter.Settle(); err != nil {
+			y = failure("failed to evaluate the rule", err) // also where the rule took the error for something else
+		}
+		if r.over == nil && r.account.Err() != nil {
+			r.over = rule
+		}
 	}()
 	if err := r.ctx.Err(); err != nil {
 		return failure("rule was not evaluated", err)
 	}
+	if err := r.account.Err(); err != nil {
+		return failure("rule was not evaluated", r.spentBefore(err))
+	}
 	if req.Trace != nil {
 		req.Trace.Begin(p.Key(), rule.Name)
 	}
-	ok, err := rule.Match(r.ctx, req)
+	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
+	r.meter.Charge(&r.account)
+	ok, err := r.match(req, rule)
 	if err != nil {
 		return failure("failed to match the resource", err)
 	}
 	if !ok {
 		return policy.Yield{}
 	}
-	r.meter.Reset(r.ctx, budget.DefaultSteps, budget.DefaultBytes)
 	scope := policy.NewScope(r.envOf(req), req, p, rule)
 	scope.Plan = r.in.Plan
 	scope.Stages = r.in.Stages & rule.Stage
 	return rule.Eval(scope)
 }
 
-// Texts of the language reference §3.6.
+// errBefore is short, since all rules that are left say it.
+var errBefore = fmt.Errorf("%w by the rules before it", budget.ErrExhausted)
+
+// spentBefore is why a rule is not evaluated: the whole of err for the first one that is not.
+func (r *runner) spentBefore(err error) error {
+	if r.over == nil || !errors.Is(err, budget.ErrExhausted) {
+		return err
+	}
+	return errBefore
+}
+
+// match asks whether the rule is for the request. What that takes counts for the policy, not for the rule.
+func (r *runner) match(req *policy.Request, rule *policy.Rule) (bool, error) {
+	if rule.MatchSteps == 0 {
+		return rule.Match(r.ctx, req)
+	}
+	if err := r.meter.Beside(int64(rule.MatchSteps)); err != nil {
+		return false, err
+	}
+	if r.metered == nil {
+		r.metered = budget.With(r.ctx, &r.meter)
+	}
+	return rule.Match(r.metered, req)
+}
+
+// textPreExisting is the message of a violation that is tolerated; textNotKnown follows that of one that is not.
 const (
 	textPreExisting = "skipping the rule evaluation as pre-existing violations are allowed"
-	textOldObject   = "failed to validate old object"
+	textNotKnown    = " (it is not known whether the old object violated the rule: "
 )
 
 // preExisting judges a violation of an update: what the old object already violated does not block. The old object is
-// judged as if a user whom nothing matches had just created it.
+// judged as if a user whom nothing matches had just created it. Only a plain failure counts: an error says nothing about
+// the old object, and with it a user could first store an object on which the rule errs and then any other.
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
-	switch r.rule(r.req.CreationOfOld(), p, rule).Status {
+	switch old := r.rule(r.req.CreationOfOld(), p, rule); old.Status {
 	case policy.StatusFail:
 		return policy.Yield{Status: policy.StatusSkip, Message: textPreExisting}
 	case policy.StatusError:
-		return policy.Yield{Status: policy.StatusSkip, Message: textOldObject}
+		y.Message += textNotKnown + old.Message + ")"
+		return y
 	default:
 		return y
 	}

@@ -117,7 +117,7 @@ func TestPreExistingViolations(t *testing.T) {
 		message string
 	}{
 		{policy.Yield{Status: policy.StatusFail}, policy.StatusSkip, "skipping the rule evaluation as pre-existing violations are allowed"},
-		{policy.Yield{Status: policy.StatusError}, policy.StatusSkip, "failed to validate old object"},
+		{policy.Yield{Status: policy.StatusError, Message: "no value"}, policy.StatusFail, "bad (it is not known whether the old object violated the rule: no value)"},
 		{policy.Yield{Status: policy.StatusPass}, policy.StatusFail, "bad"},
 		{policy.Yield{Status: policy.StatusSkip}, policy.StatusFail, "bad"},
 		{policy.Yield{}, policy.StatusFail, "bad"},

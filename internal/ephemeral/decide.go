@@ -11,31 +11,38 @@ import (
 // DisabledLabel on a policy, with whatever value, keeps its results out of reports.
 const DisabledLabel = "reports.kyverno.io/disabled"
 
-// Sends decides who reports the result of a rule for an object of the kind: whoever found it, by sending it, or the scans,
-// which find it again. It is left to them only where they see all that the rule looks at. What they do not judge at all
-// is always sent: mutation, work, and images.
+// Sends decides who reports the result of a rule for an object of the kind: the process that found it, by sending it, or the
+// scans, where they judge by the rule. What they do not judge at all is always sent: mutation, work, and images.
 func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bool {
 	if _, off := p.Labels[DisabledLabel]; off {
 		return false
 	}
-	return !p.Settings.Background || !scanned(r) || !s.Has(kind)
+	return !Scanned(p, r) || !s.Has(kind)
 }
 
-// scanned reports whether a scan sees all that the rule looks at: the object and its namespace.
-func scanned(r *policy.Rule) bool {
-	if r.Stage&^policy.StageValidate != 0 || r.Kind == verifyImages {
+// Scanned reports whether scans judge by the rule: their results of it are the only ones in reports, since an object that is
+// there can be judged again at any time, and nobody else can write what is found.
+func Scanned(p *policy.Program, r *policy.Rule) bool {
+	return Scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return Covers(&t) })
+}
+
+// Scannable reports whether the rule can be judged by in a scan: it judges resources and needs no user. A rule whose
+// variables cannot be told beforehand is judged by, and ends in an error where it does ask for a user.
+func Scannable(p *policy.Program, r *policy.Rule) bool {
+	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.Kind == verifyImages {
 		return false
 	}
-	if n := &r.Needs; n.User || n.Roles || n.Operation || n.OldObject || n.Images {
+	if _, off := p.Labels[DisabledLabel]; off {
 		return false
 	}
-	for i := range r.Targets {
-		t := &r.Targets[i]
-		if t.Subresource != "" || len(t.Operations) > 0 && !slices.Contains(t.Operations, policy.Create) {
-			return false
-		}
-	}
-	return true
+	n := &r.Needs
+	unknown := n.User && n.Roles && n.OldObject && n.Operation
+	return unknown || !n.User && !n.Roles
+}
+
+// Covers reports whether scans judge the objects that the target names: as wholes, as if they were created.
+func Covers(t *policy.Target) bool {
+	return t.Subresource == "" && (len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create))
 }
 
 const verifyImages policy.RuleKind = "verifyImages"

@@ -42,13 +42,17 @@ func TestSends(t *testing.T) {
 		{"background is off", func(p *policy.Program, _ *policy.Rule) { p.Settings.Background = false }, scans, true},
 		{"the user", func(_ *policy.Program, r *policy.Rule) { r.Needs.User = true }, scans, true},
 		{"roles", func(_ *policy.Program, r *policy.Rule) { r.Needs.Roles = true }, scans, true},
-		{"the operation", func(_ *policy.Program, r *policy.Rule) { r.Needs.Operation = true }, scans, true},
-		{"the old object", func(_ *policy.Program, r *policy.Rule) { r.Needs.OldObject = true }, scans, true},
-		{"images", func(_ *policy.Program, r *policy.Rule) { r.Needs.Images = true }, scans, true},
+		{"the operation", func(_ *policy.Program, r *policy.Rule) { r.Needs.Operation = true }, scans, false},
+		{"the old object", func(_ *policy.Program, r *policy.Rule) { r.Needs.OldObject = true }, scans, false},
+		{"images", func(_ *policy.Program, r *policy.Rule) { r.Needs.Images = true }, scans, false},
 		{"operations without CREATE", func(_ *policy.Program, r *policy.Rule) { r.Targets[0].Operations = []policy.Operation{policy.Update} }, scans, true},
 		{"a sub-resource", func(_ *policy.Program, r *policy.Rule) {
 			r.Targets = append(r.Targets, policy.Target{Kind: "Pod", Subresource: "ephemeralcontainers"})
-		}, scans, true},
+		}, scans, false},
+		{"only a sub-resource", func(_ *policy.Program, r *policy.Rule) { r.Targets[0].Subresource = "exec" }, scans, true},
+		{"what is not known beforehand", func(_ *policy.Program, r *policy.Rule) {
+			r.Needs = policy.Needs{User: true, Roles: true, OldObject: true, Operation: true}
+		}, scans, false},
 		{"mutation", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageMutate }, scans, true},
 		{"generation", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageGenerate }, scans, true},
 		{"mutation of what exists", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageMutateExisting }, scans, true},

@@ -13,6 +13,7 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
 	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Source is who found results.
@@ -106,6 +107,7 @@ func stem(r *report.Resource) string {
 func fill(spec *reportsv1.EphemeralReportSpec, r *Report) bool {
 	all := report.Together(spec.Results, r.Results)
 	bound(all)
+	readable(all)
 	if len(all) == len(spec.Results) && saying(all) == saying(spec.Results) {
 		return false
 	}
@@ -124,7 +126,7 @@ func bound(results []policyreport.Result) {
 	}
 	for i := range results {
 		if m := &results[i].Message; len(*m) > longMessage {
-			*m = strings.ToValidUTF8((*m)[:longMessage], "") + "..."
+			*m = value.Clip(*m, longMessage)
 		}
 	}
 }

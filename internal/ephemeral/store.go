@@ -29,21 +29,28 @@ type Objects struct {
 	client client.Client
 	source Source
 	max    int
+	keys   Keys
+	doubts *Doubts
 
 	counted time.Time
 	exist   int // as counted, and what was written since
 }
 
 // NewStore returns a Store of the objects of a source; max is how many of all sources there may be. The client reads past
-// any cache, and its scheme knows reports.kyverno.io/v1.
-func NewStore(c client.Client, source Source, max int) *Objects {
-	return &Objects{client: c, source: source, max: max}
+// any cache, and its scheme knows reports.kyverno.io/v1. What is written is sealed with the current key of keys; doubts is told
+// of objects in the place of ours that were not.
+func NewStore(c client.Client, source Source, max int, keys Keys, doubts *Doubts) *Objects {
+	return &Objects{client: c, source: source, max: max, keys: keys, doubts: doubts}
 }
 
 // Write implements Store.
 func (o *Objects) Write(ctx context.Context, r *Report) (full bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	ring, err := o.keys.Ring(ctx)
+	if err != nil {
+		return false, fmt.Errorf("seal the EphemeralReport: %w", err)
+	}
 	for range attempts {
 		object, spec := newObject(r, o.source)
 		at := client.ObjectKeyFromObject(object)
@@ -55,17 +62,30 @@ func (o *Objects) Write(ctx context.Context, r *Report) (full bool, err error) {
 				return full, err
 			}
 			fill(spec, r)
+			sealReport(ring, object, o.doubts.Now())
 			o.exist++
 			err = o.client.Create(ctx, object)
 		case err == nil:
+			doubt, why := Check(ctx, o.keys, object)
+			switch {
+			case doubt: // what it says is not ours, and would be with our seal
+				o.doubts.Tell(object, why)
+				*spec = reportsv1.EphemeralReportSpec{}
+				object.SetLabels(nil)
+				object.SetAnnotations(nil)
+				object.SetOwnerReferences(nil)
+			case why != nil:
+				return false, fmt.Errorf("check the EphemeralReport: %w", why)
+			}
 			object.SetLabels(over(object.GetLabels(), wanted.GetLabels()))
 			object.SetAnnotations(over(object.GetAnnotations(), wanted.GetAnnotations()))
 			if len(object.GetOwnerReferences()) == 0 {
 				object.SetOwnerReferences(wanted.GetOwnerReferences())
 			}
-			if !fill(spec, r) {
+			if !fill(spec, r) && !doubt {
 				return false, nil // it says so already
 			}
+			sealReport(ring, object, o.doubts.Now())
 			err = o.client.Update(ctx, object)
 		}
 		if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {

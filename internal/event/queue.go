@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Writer is the API server.
@@ -331,10 +332,10 @@ func (e *Event) identity() identity {
 
 // shorten cuts a note to what the API server takes, between characters.
 func shorten(note string) string {
-	if len(note) <= maxNote+len("...") {
+	if len(note) <= maxNote+len("…") {
 		return note
 	}
-	return strings.ToValidUTF8(note[:maxNote], "") + "..."
+	return value.Clip(note, maxNote)
 }
 
 // maxName leaves room for the suffix within the 253 characters of a name.

@@ -11,5 +11,5 @@
 // A reference without registry is one of docker.io, one without tag and digest has the tag latest. Unlike Docker, and
 // like the reference, it does not add library/. The package talks to no registry.
 //
-// Floor 0 (leaf): imports nothing of ours.
+// Floor 0 (leaf): imports value.
 package imageref

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // The grammar of image references, as the distribution project defines it.
@@ -64,7 +66,7 @@ func (d Defaults) Parse(image string) (Reference, error) {
 		return fmt.Errorf("bad image: %s, defaultRegistry: %s, enableDefaultRegistryMutation: %t: %w", full, cmp.Or(d.Registry, DefaultRegistry), !d.Bare, why)
 	}
 	if len(full) > maxReference {
-		return Reference{}, refuse(full[:maxReference]+"…", ErrFormat)
+		return Reference{}, refuse(value.Clip(full, maxReference), ErrFormat)
 	}
 	parts := grammar.FindStringSubmatch(full)
 	switch {

@@ -38,8 +38,10 @@ type Query struct {
 	Stages policy.Stage
 	// FailurePolicy restricts to Programs with that failure policy.
 	FailurePolicy FailurePolicies
-	// SharedOnly leaves Programs with match conditions out: they have a webhook of their own.
+	// SharedOnly leaves Programs out that have a webhook of their own (policy.Program.OwnWebhook).
 	SharedOnly bool
+	// FixedWebhooks: the webhooks do not follow the policies, which SharedOnly takes into account.
+	FixedWebhooks bool
 }
 
 // FailurePolicies is a set of failure policies; the zero value holds both.

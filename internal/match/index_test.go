@@ -158,7 +158,7 @@ func accepted(t *testing.T, programs []*policy.Program, r *policy.Request, q Que
 		if r.Origin == policy.FromAdmission && !s.Admission || r.Origin == policy.FromScan && !s.Background ||
 			q.FailurePolicy == OnlyFail && s.FailurePolicy != policy.Fail ||
 			q.FailurePolicy == OnlyIgnore && s.FailurePolicy != policy.Ignore ||
-			q.SharedOnly && s.MatchConditions != nil {
+			q.SharedOnly && p.OwnWebhook(q.FixedWebhooks) {
 			continue
 		}
 		for _, rule := range p.Rules {
@@ -203,6 +203,7 @@ func (g gen) query() Query {
 		Stages:        pick(g, policy.StageValidate, policy.StageMutate, policy.StageMutate|policy.StageVerifyImages, policy.StageValidate|policy.StageGenerate),
 		FailurePolicy: pick(g, AnyFailurePolicy, AnyFailurePolicy, OnlyFail, OnlyIgnore),
 		SharedOnly:    g.IntN(3) == 0,
+		FixedWebhooks: g.IntN(2) == 0,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -29,14 +30,29 @@ const maxPairWork = 1 << 18
 
 var errPairWork = errors.New("matching these wildcards against so many labels or annotations takes too long")
 
-// allIn reports whether for each pair some actual entry matches in both key and value.
-func allIn(pairs []pairPattern, actual labelSet) (bool, error) {
+// workPerStep is how much comparing takes as long as a step of the meter.
+const workPerStep = 8
+
+// allIn reports whether for each pair some actual entry matches in both key and value. What that takes is counted on the meter
+// of ctx, if there is one.
+func allIn(ctx context.Context, pairs []pairPattern, actual labelSet) (bool, error) {
 	work := 0
+	ok, err := compare(pairs, actual, &work)
+	if work >= workPerStep {
+		if over := budget.Of(ctx).Beside(int64(work / workPerStep)); over != nil {
+			return false, over
+		}
+	}
+	return ok, err
+}
+
+// compare is allIn with the work that it takes added to work.
+func compare(pairs []pairPattern, actual labelSet, work *int) (bool, error) {
 	for i := range pairs {
 		p := &pairs[i]
 		if key, ok := p.key.Literal(); ok {
 			v, has := actual.Lookup(key)
-			if work += p.value.Cost(v); work > maxPairWork {
+			if *work += p.value.Cost(v); *work > maxPairWork {
 				return false, errPairWork
 			}
 			if !has || !p.value.Match(v) {
@@ -45,12 +61,12 @@ func allIn(pairs []pairPattern, actual labelSet) (bool, error) {
 			continue
 		}
 		found := actual.any(func(k, v string) bool {
-			if work += 1 + p.key.Cost(k) + p.value.Cost(v); work > maxPairWork {
+			if *work += 1 + p.key.Cost(k) + p.value.Cost(v); *work > maxPairWork {
 				return true
 			}
 			return p.key.Match(k) && p.value.Match(v)
 		})
-		if work > maxPairWork {
+		if *work > maxPairWork {
 			return false, errPairWork
 		}
 		if !found {
@@ -63,11 +79,11 @@ func allIn(pairs []pairPattern, actual labelSet) (bool, error) {
 // matchAnnotations: every expected entry has some actual annotation that matches in key and value.
 func matchAnnotations(want map[string]string) test {
 	pairs := compilePairs(want)
-	return func(_ context.Context, r *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		annotations, err := objectAnnotations(r)
 		if err != nil {
 			return false, err
 		}
-		return allIn(pairs, objectMap(annotations))
+		return allIn(ctx, pairs, objectMap(annotations))
 	}
 }

@@ -106,7 +106,8 @@ func startsLower(s string) bool { return s[0] >= 'a' && s[0] <= 'z' }
 // kindPattern is a kind selector made ready for matching.
 type kindPattern struct {
 	group, version, kind, sub wildcard.Pattern
-	// pod: the selector `Pod`, which also covers the ephemeralcontainers of a Pod.
+	// pod: the selector `Pod`, which also covers the subresources that change a Pod's containers: ephemeralcontainers, and
+	// resize, of which the object is the Pod.
 	pod bool
 }
 
@@ -128,7 +129,7 @@ func (k *kindPattern) matches(group, version, kind, sub string) bool {
 	if k.sub.Match(sub) {
 		return true
 	}
-	return k.pod && sub == "ephemeralcontainers" && group == ""
+	return k.pod && (sub == "ephemeralcontainers" || sub == "resize") && group == ""
 }
 
 // matchKinds: at least one selector matches.

@@ -36,6 +36,6 @@ func matchNamespaceSelector(sel *selector, namespacesPass bool) test {
 		if err != nil {
 			return false, err
 		}
-		return sel.matches(stringLabels(labels))
+		return sel.matches(ctx, stringLabels(labels))
 	}
 }

@@ -12,12 +12,12 @@ import (
 
 // matchSelector: the object's labels fulfil the selector.
 func matchSelector(sel *selector) test {
-	return func(_ context.Context, r *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
 		l, err := objectLabels(r)
 		if err != nil {
 			return false, err
 		}
-		return sel.matches(objectMap(l))
+		return sel.matches(ctx, objectMap(l))
 	}
 }
 
@@ -54,11 +54,11 @@ func compileSelector(s *metav1.LabelSelector) *selector {
 	return sel
 }
 
-func (s *selector) matches(actual labelSet) (bool, error) {
+func (s *selector) matches(ctx context.Context, actual labelSet) (bool, error) {
 	if s.err != nil {
 		return false, s.err
 	}
-	if ok, err := allIn(s.pairs, actual); !ok {
+	if ok, err := allIn(ctx, s.pairs, actual); !ok {
 		return false, err
 	}
 	for i := range s.requirements {
@@ -79,17 +79,25 @@ type labelSet interface {
 type objectMap map[string]any
 
 // Has reports whether key is there.
-func (m objectMap) Has(key string) bool { _, ok := m[key].(string); return ok }
+func (m objectMap) Has(key string) bool { _, ok := m.Lookup(key); return ok }
 
 // Get returns the value of key, or nothing.
-func (m objectMap) Get(key string) string { v, _ := m[key].(string); return v }
+func (m objectMap) Get(key string) string { v, _ := m.Lookup(key); return v }
 
-// Lookup returns the value of key and whether it is there.
-func (m objectMap) Lookup(key string) (string, bool) { v, ok := m[key].(string); return v, ok }
+// Lookup returns the value of key and whether it is there. A null is there, and empty.
+func (m objectMap) Lookup(key string) (string, bool) {
+	v, found := m[key]
+	if !found {
+		return "", false
+	}
+	s, _ := v.(string)
+	return s, true
+}
 
 func (m objectMap) any(f func(key, value string) bool) bool {
 	for k, v := range m {
-		if s, ok := v.(string); ok && f(k, s) {
+		s, _ := v.(string)
+		if f(k, s) {
 			return true
 		}
 	}

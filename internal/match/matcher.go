@@ -5,9 +5,12 @@ import (
 	"errors"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Matcher is the match and exclude blocks of one rule. It is immutable and safe for all goroutines.
@@ -17,6 +20,7 @@ type Matcher struct {
 	targets        []policy.Target
 	excludes       []policy.Target
 	needs          policy.Needs
+	steps          int // see Steps
 }
 
 // block is a match or an exclude block.
@@ -65,6 +69,7 @@ func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, polic
 			out.needs.Roles = true
 		}
 	}
+	out.steps = stepsOf(allFilters(m, ex))
 	return out, check(m, ex, policyNamespace, path)
 }
 
@@ -161,6 +166,41 @@ func (m *Matcher) Targets() []policy.Target { return m.targets }
 // Excludes are those filters of the exclude block that can be told from kinds, operations, names, namespaces and literal
 // labels alone: Match accepts no request that one of them covers. The list is shared: do not change it.
 func (m *Matcher) Excludes() []policy.Target { return m.excludes }
+
+// Steps is policy.Rule.MatchSteps.
+func (m *Matcher) Steps() int { return m.steps }
+
+// fewTexts is how many texts a match block may compare before that is counted. People write some dozens.
+const fewTexts = 64
+
+// stepsOf counts the texts that filters compare, where they are many or have a price that depends on the object.
+func stepsOf(filters []kyvernov1.ResourceFilter) int {
+	texts, counted := 0, false
+	for i := range filters {
+		f, u := &filters[i].ResourceDescription, &filters[i].UserInfo
+		texts += len(f.Kinds) + len(f.Names) + len(f.Namespaces) + len(f.Operations) + len(f.Annotations) + len(u.Subjects) + len(u.Roles) + len(u.ClusterRoles)
+		counted = counted || len(f.Annotations) > 0
+		for _, s := range []*metav1.LabelSelector{f.Selector, f.NamespaceSelector} {
+			if s == nil {
+				continue
+			}
+			texts += len(s.MatchLabels)
+			for k, v := range s.MatchLabels {
+				counted = counted || wildcard.Has(k) || wildcard.Has(v)
+			}
+			for _, e := range s.MatchExpressions {
+				texts += 1 + len(e.Values)
+			}
+		}
+	}
+	if !counted && texts <= fewTexts {
+		return 0
+	}
+	return stepsPerText * texts
+}
+
+// stepsPerText is what comparing a text with a name takes, at most.
+const stepsPerText = 4
 
 // Needs says what Match looks at besides the object: the requester, roles, the labels of the namespace.
 func (m *Matcher) Needs() policy.Needs { return m.needs }

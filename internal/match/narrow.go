@@ -151,7 +151,8 @@ func (r *restriction) holds(f *facts) bool {
 	if r.namespaces != nil && !matchAny(r.namespaces, f.namespace) {
 		return false
 	}
-	ok, err := allIn(r.labels, f.labels)
+	work := 0
+	ok, err := compare(r.labels, f.labels, &work)
 	return ok || err != nil // Match tells the error
 }
 
@@ -198,9 +199,8 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 		}
 	} else {
 		for key, value := range f.labels {
-			if s, ok := value.(string); ok {
-				visit(v.byLabel[key][s])
-			}
+			s, _ := value.(string)
+			visit(v.byLabel[key][s])
 		}
 	}
 	visit(v.filtered)

@@ -73,12 +73,13 @@ func objectAnnotations(r *policy.Request) (map[string]any, error) {
 	return textMap(meta["annotations"]), nil
 }
 
-// textMap reads a map of text. A value that is not text makes the map unreadable as a whole: the reference then sees no
-// labels at all. Only files can hold such a map; the API server refuses it.
+// textMap reads a map of texts. An entry that is null counts as an empty text, as it does for the API server. Any other
+// value that is not a text makes the whole map unreadable, as recorded. Only files can hold either: the API server stores
+// texts.
 func textMap(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	for _, e := range m {
-		if _, ok := e.(string); !ok {
+		if _, ok := e.(string); !ok && e != nil {
 			return nil
 		}
 	}

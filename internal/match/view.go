@@ -131,7 +131,7 @@ func wanted(e entry, key viewKey) bool {
 		key.origin == policy.FromScan && !p.Settings.Background,
 		q.FailurePolicy == OnlyFail && p.Settings.FailurePolicy != policy.Fail,
 		q.FailurePolicy == OnlyIgnore && p.Settings.FailurePolicy != policy.Ignore,
-		q.SharedOnly && len(p.Settings.MatchConditions) > 0,
+		q.SharedOnly && p.OwnWebhook(q.FixedWebhooks),
 		p.Namespace != "" && key.kind == "Namespace" && key.group == "": // a Namespace lies in no namespace
 		return false
 	}

@@ -67,8 +67,11 @@ const (
 	nameCleanupStopped        = "ephor_cleanup_runs_stopped"
 	nameTTLStopped            = "ephor_ttl_rounds_stopped"
 	nameReportsUnsent         = "ephor_reports_unsent"
+	nameReportsUnproved       = "ephor_reports_unproved"
 	nameReportsUnlistable     = "ephor_reports_unlistable_kinds"
 	nameRingMembers           = "ephor_ring_members"
+	nameBudgetExceeded        = "ephor_policy_budget_exceeded"
+	namePaths                 = "ephor_webhook_path_requests"
 	nameOverflow              = "ephor_metric_overflow"
 )
 
@@ -141,10 +144,16 @@ var declared = []Instrument{
 		Help: "rounds in which nothing was deleted because the TTL of more than --maxDeletionsPerRun objects was over"},
 	{Name: nameReportsUnsent, Kind: Counter, Labels: []string{"reason"}, Ours: true,
 		Help: "resources whose results were not sent to the reports controller, by reason: no reports controller (nobody has taken results away for five minutes), queue full, not written", Query: `sum by (reason) (increase(ephor_reports_unsent_total[1h]))`},
+	{Name: nameReportsUnproved, Kind: Counter, Labels: []string{"reason"}, Ours: true,
+		Help: "intermediate reports that no controller of Ephor's wrote as they are, whose results are dropped, by reason: no seal, unknown key, forged, replayed", Query: `sum by (reason) (increase(ephor_reports_unproved_total[1h]))`},
 	{Name: nameReportsUnlistable, Kind: Gauge, Labels: []string{"kind"}, Ours: true,
 		Help: "1 for each kind that policies name and the reports controller may not list, so that reports miss it", Query: `ephor_reports_unlistable_kinds`},
 	{Name: nameRingMembers, Kind: Gauge, Labels: []string{"controller_name"}, Ours: true,
 		Help: "replicas that share the work of the controller, as this one sees them; 0 while it may not work itself"},
+	{Name: nameBudgetExceeded, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
+		Help: "evaluations in which a policy used up its budget, or its namespace its share of processor time, and ended in an error", Query: `sum by (policy_namespace, policy_name) (increase(ephor_policy_budget_exceeded_total[1h]))`},
+	{Name: namePaths, Kind: Counter, Labels: []string{"result"}, Ours: true,
+		Help: "requests at webhook paths without a secret segment that is valid: plain (answered, since a webhook configuration has the path without a segment), missing and unknown (not answered)", Query: `sum by (result) (increase(ephor_webhook_path_requests_total[1h]))`},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }

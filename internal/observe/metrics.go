@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
 // Options of Metrics.
@@ -36,11 +37,11 @@ type Metrics struct {
 	serverOut, changes, queries, reconcile, requeue      *family
 	drop, deprecated, eventsDropped, auditsDropped       *family
 	breaker, breakerDrops, updateFailed, updateRequests  *family
-	reportsUnsent                                        *family
+	reportsUnsent, reportsUnproved, paths                *family
 	updateWaiting, certificate, cleanupDeleted           *family
 	cleanupErrors, deletingDeleted, deletingErrors       *family
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
-	cleanupStopped, ttlStopped                           *family
+	cleanupStopped, ttlStopped, exceeded                 *family
 	kinds                                                map[string]resultFamilies
 
 	mu           sync.Mutex // of the configuration
@@ -79,13 +80,14 @@ func NewMetrics(o Options) *Metrics {
 	m.queries, m.reconcile, m.requeue, m.drop = get(nameQueries), get(nameReconcile), get(nameRequeue), get(nameDrop)
 	m.deprecated, m.eventsDropped, m.auditsDropped = get(nameDeprecated), get(nameEventsDropped), get(nameAuditsDropped)
 	m.breaker, m.breakerDrops = get(nameBreaker), get(nameBreakerDrops)
-	m.reportsUnsent = get(nameReportsUnsent)
+	m.reportsUnsent, m.reportsUnproved, m.paths = get(nameReportsUnsent), get(nameReportsUnproved), get(namePaths)
 	m.updateRequests, m.updateFailed, m.updateWaiting = get(nameUpdateRequests), get(nameUpdateRequestsFailed), get(nameUpdateRequestsWaiting)
 	m.certificate, m.overflow = get(nameCertificate), get(nameOverflow)
 	m.cleanupDeleted, m.cleanupErrors = get(nameCleanupDeleted), get(nameCleanupErrors)
 	m.deletingDeleted, m.deletingErrors = get(nameDeletingDeleted), get(nameDeletingErrors)
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
 	m.cleanupStopped, m.ttlStopped = get(nameCleanupStopped), get(nameTTLStopped)
+	m.exceeded = get(nameBudgetExceeded)
 	m.kinds = resultKinds(get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
@@ -113,6 +115,9 @@ func (m *Metrics) Configure(c Config) {
 // begin makes a fresh start. What users alert on is there before it first happens, so that increase() sees the first one.
 func (m *Metrics) begin() {
 	m.results.clear()
+	for _, v := range []secretpath.Verdict{secretpath.Standing, secretpath.Missing, secretpath.Unknown} {
+		m.paths.with(string(v)).add(0)
+	}
 	for _, f := range []*family{m.eventsDropped, m.auditsDropped, m.updateFailed} {
 		f.with().add(0)
 	}
@@ -286,6 +291,13 @@ func (m *Metrics) EventDropped() {
 	}
 }
 
+// Path counts a request whose path is not proved.
+func (m *Metrics) Path(v secretpath.Verdict) {
+	if m != nil {
+		m.paths.with(string(v)).add(1)
+	}
+}
+
 // AuditDropped counts a request whose auditing rules were not judged.
 func (m *Metrics) AuditDropped() {
 	if m != nil {
@@ -344,5 +356,12 @@ func (m *Metrics) Breaker(circuit string, dropped bool) {
 func (m *Metrics) ReportUnsent(why string) {
 	if m != nil {
 		m.reportsUnsent.with(why).add(1)
+	}
+}
+
+// ReportUnproved counts an intermediate report that is not believed, and why.
+func (m *Metrics) ReportUnproved(why string) {
+	if m != nil {
+		m.reportsUnproved.with(why).add(1)
 	}
 }

@@ -67,6 +67,12 @@ func (c *resultCache) clear() {
 
 func (m *Metrics) judged(out *policy.Outcome) {
 	req := out.Request
+	for i := range out.Exceeded {
+		p := out.Exceeded[i].Program
+		if ns := policyNamespace(p); m.counts(ns) {
+			m.exceeded.with(policyType(p), ns, p.Name).add(1)
+		}
+	}
 	// The cache is taken before the series are looked up: series of a configuration that has gone since then only get
 	// into a cache that has gone too.
 	cache := m.results.now.Load()

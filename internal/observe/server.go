@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
 // Server observes an admission server: its metrics and its traces. Either may be nil.
@@ -28,6 +29,9 @@ func (s Server) Judged(out *policy.Outcome) { s.Metrics.Judged(out) }
 
 // AuditDropped is called for each request whose auditing rules were not judged.
 func (s Server) AuditDropped() { s.Metrics.AuditDropped() }
+
+// Path is called for each request whose path is not proved.
+func (s Server) Path(v secretpath.Verdict) { s.Metrics.Path(v) }
 
 // Later is the context of what is done after the answer to the request of ctx.
 func (s Server) Later(ctx context.Context) context.Context { return s.Tracer.Later(ctx) }

@@ -31,7 +31,7 @@ var (
 
 // ParseJSONPatch reads a JSON patch from text, a YAML or JSON list of operations.
 func ParseJSONPatch(text string) ([]Operation, error) {
-	v, err := decodeYAML(text)
+	v, err := DecodeText(text)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +41,9 @@ func ParseJSONPatch(text string) ([]Operation, error) {
 // maxYAML bounds the text that is given to the YAML reader, which takes milliseconds for it.
 const maxYAML = 256 << 10
 
-// decodeYAML reads JSON, or YAML by way of JSON, which is slower.
-func decodeYAML(text string) (any, error) {
+// DecodeText reads the text of a patch: JSON, or YAML by way of JSON, which is slower. Numbers are int64 or float64. The
+// error says what the reader does not understand, or that a YAML text has more than 256 KiB.
+func DecodeText(text string) (any, error) {
 	if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "[") {
 		if v, err := value.DecodeJSON([]byte(trimmed)); err == nil {
 			return v, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 )
 
 // limited bounds what one image may take: the number of requests, and the length of each answer.
@@ -37,6 +38,25 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func tooLong(max int64) error {
 	return &LimitError{fmt.Sprintf("answers with more than %d bytes", max)}
+}
+
+// bounded sends nothing to the registry of an image that permit has not permitted. Which login server and which storage a
+// registry names is its own business: an operator who permits a registry trusts it with that, and the addresses are judged
+// when they are dialled.
+type bounded struct {
+	next       http.RoundTripper
+	permit     func(*url.URL) error
+	host, path string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == b.host {
+		if err := b.permit(&url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: b.path}); err != nil {
+			return nil, err
+		}
+	}
+	return b.next.RoundTrip(r)
 }
 
 // limitedBody is a body that ends with an error when it is too long.

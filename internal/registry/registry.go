@@ -33,6 +33,9 @@ type Options struct {
 	Namespace string
 	// Dial makes connections; nil for the machine's way. It is where addresses that nobody may ask are refused.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Permit tells why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all. It gets the
+	// scheme and the host of each request to the registry with the path of the image's repository (/v2/⟨repository⟩).
+	Permit func(*url.URL) error
 	// MaxBytes is the longest answer that is read, and Timeout the longest time that one image takes; 0 for the defaults.
 	MaxBytes int64
 	Timeout  time.Duration
@@ -91,7 +94,7 @@ func (r *Registries) Image(ctx context.Context, req world.ImageRequest) (map[str
 	defer transport.CloseIdleConnections()
 	ask := []remote.Option{
 		remote.WithContext(ctx), remote.WithAuthFromKeychain(keys), remote.WithUserAgent("ephor"), remote.WithJobs(1),
-		remote.WithTransport(&limited{next: transport, max: r.options.MaxBytes}),
+		remote.WithTransport(&limited{next: r.permitted(req, ref, transport), max: r.options.MaxBytes}),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}), remote.WithRetryStatusCodes(),
 	}
 	data, err := describe(ref, ask)
@@ -100,6 +103,14 @@ func (r *Registries) Image(ctx context.Context, req world.ImageRequest) (map[str
 	}
 	data["image"] = req.Reference
 	return data, nil
+}
+
+// permitted asks Permit about the requests of a namespaced policy.
+func (r *Registries) permitted(req world.ImageRequest, ref name.Reference, next http.RoundTripper) http.RoundTripper {
+	if !req.Confined || r.options.Permit == nil {
+		return next
+	}
+	return &bounded{next: next, permit: r.options.Permit, host: ref.Context().RegistryStr(), path: "/v2/" + ref.Context().RepositoryStr()}
 }
 
 // transport makes the connections for one image. They are not shared: what may be trusted differs from policy to policy.

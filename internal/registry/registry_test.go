@@ -262,7 +262,7 @@ func TestS23Limits(t *testing.T) {
 		{"an endless manifest", endless, "answers with more than 1048576 bytes"},
 		{"10 GB, as announced", announced, "answers with more than 1048576 bytes"},
 		{"no answer", silent, ""},
-		{"redirects in a circle", circle, "redirects"},
+		{"redirects in a circle", circle, "asks for more than 24 requests"},
 		{"a nested index", deep, "cannot be read"},
 	} {
 		r := registries(t, Options{MaxBytes: 1 << 20, Timeout: 500 * time.Millisecond})
@@ -283,13 +283,15 @@ func TestDial(t *testing.T) {
 	t.Cleanup(inside.Close)
 	forbidden := strings.TrimPrefix(inside.URL, "http://")
 	host := serve(t, func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="`+inside.URL+`/token",service="x"`)
+		// By name: a private address that is not the registry's own is refused before it is dialled.
+		realm := strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm+`/token",service="x"`)
 		w.WriteHeader(http.StatusUnauthorized)
 		return true
 	})
 	refusal := errors.New("blocked")
 	r := registries(t, Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address == forbidden {
+		if address == forbidden || address == strings.Replace(forbidden, "127.0.0.1", "localhost", 1) {
 			return nil, refusal
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
@@ -297,6 +299,31 @@ func TestDial(t *testing.T) {
 	for _, ref := range []string{forbidden + "/a/b:1", host + "/a/b:1"} {
 		if _, err := r.Image(t.Context(), world.ImageRequest{Reference: ref}); !errors.Is(err, refusal) {
 			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
+// A registry names no login server by a private or link-local address, other than its own host and port, and redirects to no
+// such address, other than its own host.
+func TestPrivateAddresses(t *testing.T) {
+	asked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked") }))
+	t.Cleanup(asked.Close)
+	login := serve(t, func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+asked.URL+`/token",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	redirect := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			http.Redirect(w, r, "http://169.254.169.254"+r.URL.Path, http.StatusTemporaryRedirect)
+			return true
+		}
+		return false
+	})
+	for _, host := range []string{login, redirect} {
+		_, err := registries(t, Options{}).Image(t.Context(), world.ImageRequest{Reference: host + "/a/b:1"})
+		if err == nil || !strings.Contains(err.Error(), "private") {
+			t.Errorf("%s: %v", host, err)
 		}
 	}
 }

@@ -9,11 +9,8 @@ import (
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
-
-// maxMessage bounds the message of a result in a stored report, in bytes: a report holds the results of many rules, and
-// the API server takes no object of more than 1.5 MB.
-const maxMessage = 8 << 10
 
 // ManagedLabel and ManagedValue mark the reports that we write.
 const (
@@ -30,7 +27,7 @@ func Results(entries []Entry, seconds int64) []policyreport.Result {
 		e := &entries[i]
 		at := RuleIn(e.Program, e.Rule)
 		out[i] = policyreport.Result{
-			Source: at.Source, Policy: at.Policy, Rule: at.Name, Message: cut(e.ReportMessage()),
+			Source: at.Source, Policy: at.Policy, Rule: at.Name, Message: value.Message(e.ReportMessage()),
 			Result: policyreport.Status(e.Status.String()), Scored: e.Program.Settings.Scored, Properties: e.ReportProperties(),
 			Timestamp: metav1.Timestamp{Seconds: seconds},
 			Category:  e.Program.Settings.Category, Severity: policyreport.Severity(e.Program.Settings.Severity),
@@ -38,18 +35,6 @@ func Results(entries []Entry, seconds int64) []policyreport.Result {
 	}
 	Sort(out)
 	return out
-}
-
-// cut shortens a text to maxMessage bytes, between letters.
-func cut(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	end := maxMessage - len("...")
-	for end > 0 && text[end]&0xc0 == 0x80 {
-		end--
-	}
-	return text[:end] + "..."
 }
 
 // Scope is the reference to the resource that a report of one resource is about.

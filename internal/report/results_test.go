@@ -6,13 +6,14 @@ import (
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Control plane reference §6.4 and §6.5: the fields of a stored result, and their order.
 func TestResults(t *testing.T) {
 	scored := program("", "b", policy.Settings{Scored: true, Background: true, Category: "Sample", Severity: "high"})
 	local := program("ns", "a", policy.Settings{})
-	long := result(scored, policy.StatusError, strings.Repeat("é", maxMessage))
+	long := result(scored, policy.StatusError, strings.Repeat("é", value.MaxMessage))
 	entries := Entries(outcome(pod("ns", "p"), long, result(scored, policy.StatusPass, "fine"), result(local, policy.StatusFail, "bad")), Options{})
 	got := Results(entries, 7)
 	if sum := Summarize(got); sum != (policyreport.Summary{Pass: 1, Warn: 1, Error: 1}) {
@@ -21,7 +22,7 @@ func TestResults(t *testing.T) {
 	if len(got) != 3 || got[0].Policy != "b" || got[2].Policy != "ns/a" {
 		t.Fatalf("order %+v", got)
 	}
-	if m := got[0].Message; len(m) > maxMessage || !strings.HasSuffix(m, "é...") {
+	if m := got[0].Message; len(m) > value.MaxMessage+len("…") || !strings.HasSuffix(m, "é…") {
 		t.Errorf("a message of %d bytes ends with %q", len(m), m[len(m)-6:])
 	}
 	pass, warn := got[1], got[2]

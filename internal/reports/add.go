@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
@@ -40,7 +41,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 			version, held = existing.GetResourceVersion(), w.o.Form.content(existing).Results
 		}
 	}
-	all := report.Together(held, results)
+	all := report.Together(w.dated(held), results)
 	if w.same(r, held, all) {
 		return false, nil
 	}
@@ -69,6 +70,18 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 		st.parts = slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return w.numbers.ids[p.policy()] == o.ID() })
 	}
 	return true, nil
+}
+
+// dated are the results of a report, those with a date in the future as the oldest of all: others may edit reports.
+func (w *Writer) dated(held []policyreport.Result) []policyreport.Result {
+	latest := w.o.Now().Add(ephemeral.Tolerance).Unix()
+	out := slices.Clone(held)
+	for i := range out {
+		if out[i].Timestamp.Seconds > latest {
+			out[i].Timestamp.Seconds = 0
+		}
+	}
+	return out
 }
 
 // same reports whether two lists of results differ in their times alone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,12 @@ type ConsumerOptions struct {
 	Client client.WithWatch
 	// Metadata looks for the resources that results are about.
 	Metadata metadata.Interface
-	// Live reports whether results of the rule are still wanted: it exists and is reported.
-	Live func(report.Rule) bool
+	// Wanted gives for a kind which rules' results are taken: those that exist, are reported, and are not judged by in scans of
+	// the kind, whose results are the only ones of their rules.
+	Wanted func(schema.GroupKind) func(report.Rule) bool
+	// Keys are those that the controllers seal EphemeralReports with; others are not believed, and deleted. Doubts is told.
+	Keys   ephemeral.Keys
+	Doubts *ephemeral.Doubts
 	// Share says which are for this process; nil for all.
 	Share Share
 	// Workers is how many resources are worked on at once.
@@ -62,7 +67,8 @@ type Share interface {
 	Changed() <-chan struct{}
 }
 
-// Consumer takes EphemeralReports into the reports, and deletes them (control plane reference §6.3).
+// Consumer takes EphemeralReports into the reports, and deletes them. Those that no controller of ours wrote as they are count for
+// nothing: users may write them.
 type Consumer struct {
 	o      ConsumerOptions
 	places chan struct{} // one for each resource that is worked on
@@ -129,7 +135,7 @@ func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
 
 // list takes all that exist, page by page, and says whether some are left.
 func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (version string, left bool, err error) {
-	options := []client.ListOption{client.Limit(takePage), client.MatchingLabels{report.ManagedLabel: report.ManagedValue}}
+	options := []client.ListOption{client.Limit(takePage)} // all of them: those of others are deleted
 	next := ""
 	for {
 		page := of()
@@ -158,8 +164,7 @@ func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (versi
 // because the versions are gone from which one could go on.
 func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}) error {
 	seconds := watchSeconds
-	stream, err := c.o.Client.Watch(ctx, kind, client.MatchingLabels{report.ManagedLabel: report.ManagedValue},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}})
+	stream, err := c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}})
 	if err != nil {
 		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
 			return nil
@@ -257,22 +262,12 @@ func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
 
 // takeOne takes what there is about one resource; done means that nothing of it is left to do for this process.
 func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object, named *names) (done bool, err error) {
-	var r report.Resource
-	var plural string
-	var first time.Time
-	var results []policyreport.Result
-	for _, o := range objects {
-		of, name := ephemeral.Subject(o)
-		if of.Name == "" {
-			of.Name = r.Name
-		}
-		r, plural = of, name
-		if at := o.GetCreationTimestamp().Time; first.IsZero() || at.Before(first) {
-			first = at
-		}
-		results = report.Together(results, contentOf(o).Results)
+	p, err := c.prove(ctx, objects)
+	if err != nil {
+		return false, err
 	}
-	gvr := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupVersion().WithResource(plural)
+	r, first := p.resource, p.first
+	gvr := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupVersion().WithResource(p.plural)
 	if c.o.Share != nil {
 		key := r.Namespace
 		if key == "" {
@@ -284,6 +279,12 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 		}
 		defer release()
 		ctx = held
+	}
+	for name, why := range p.doubts {
+		c.o.Doubts.Tell(objects[name], why)
+	}
+	if len(p.doubts) == len(objects) {
+		return true, c.delete(ctx, objects)
 	}
 	if !c.o.Writer.name(&r) {
 		var there bool
@@ -302,16 +303,64 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 			return false, nil
 		}
 	}
-	live := results[:0]
-	for i := range results {
-		if c.o.Live(report.RuleOf(&results[i])) {
-			live = append(live, results[i])
+	wanted, kept := c.o.Wanted(gvr.GroupVersion().WithKind(r.Kind).GroupKind()), p.results[:0]
+	for _, result := range p.results {
+		if wanted(report.RuleOf(&result)) {
+			kept = append(kept, result)
 		}
 	}
-	if _, err := c.o.Writer.Add(ctx, &r, live); err != nil {
+	if _, err := c.o.Writer.Add(ctx, &r, kept); err != nil {
 		return false, fmt.Errorf("report about %s %s: %w", r.Kind, r.Name, err)
 	}
 	return true, c.delete(ctx, objects)
+}
+
+// proved is what EphemeralReports about one resource say, as far as it is believed.
+type proved struct {
+	resource report.Resource
+	plural   string
+	first    time.Time // when the oldest was created
+	results  []policyreport.Result
+	doubts   map[string]error // why others are not believed, by name
+}
+
+// prove tells what is believed from what is not. Where nothing is, the resource is the one that is named all the same: it says
+// whose share the objects are.
+func (c *Consumer) prove(ctx context.Context, objects map[string]client.Object) (proved, error) {
+	p := proved{doubts: map[string]error{}}
+	for name, o := range objects {
+		doubt, err := ephemeral.Check(ctx, c.o.Keys, o)
+		switch {
+		case doubt:
+			p.doubts[name] = err
+			if p.first.IsZero() {
+				p.resource, p.plural = ephemeral.Subject(o)
+			}
+			continue
+		case err != nil:
+			return p, fmt.Errorf("check the EphemeralReport %s: %w", o.GetName(), err)
+		}
+		of, plural := ephemeral.Subject(o)
+		if of.Name == "" && !p.first.IsZero() {
+			of.Name = p.resource.Name
+		}
+		p.resource, p.plural = of, plural
+		if at := o.GetCreationTimestamp().Time; p.first.IsZero() || at.Before(p.first) {
+			p.first = at
+		}
+		p.results = report.Together(p.results, c.present(contentOf(o).Results))
+	}
+	return p, nil
+}
+
+// present are the results without dates in the future, which a clock that is ahead gives: they would count as the later
+// ones until then.
+func (c *Consumer) present(results []policyreport.Result) []policyreport.Result {
+	out, now := slices.Clone(results), c.o.Now().Unix()
+	for i := range out {
+		out[i].Timestamp.Seconds = min(out[i].Timestamp.Seconds, now)
+	}
+	return out
 }
 
 // delete deletes what was taken, in the version that was taken.

@@ -1,17 +1,28 @@
 package reports
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/metadata/fake"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/seal"
 )
 
 type tally struct{ rounds, again int }
@@ -19,27 +30,191 @@ type tally struct{ rounds, again int }
 func (c *tally) Reconciled(string)    { c.rounds++ }
 func (c *tally) Requeued(string, int) { c.again++ }
 
+// oneKey are keys that all who know it share.
+type oneKey struct{ *seal.Keyring }
+
+func (k oneKey) Ring(context.Context) (*seal.Keyring, error)  { return k.Keyring, nil }
+func (k oneKey) Fresh(context.Context) (*seal.Keyring, error) { return k.Keyring, nil }
+
+// desk is a Consumer on an API server that has one Pod, p with the UID u in the namespace a.
+type desk struct {
+	*Consumer
+	client  client.WithWatch
+	store   *ephemeral.Objects
+	seen    tally
+	reasons []string
+	down    error // of looking for the Pod
+	there   bool
+	ahead   time.Duration // of our clock
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(reportsv1.AddToScheme(scheme), policyreport.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	key, err := seal.NewKey(bytes.Repeat([]byte{1}, seal.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring, err := seal.NewKeyring(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{client: fake.NewClientBuilder().WithScheme(scheme).Build(), there: true}
+	now := func() time.Time { return time.Now().Add(d.ahead) }
+	api := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	api.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if d.down != nil || !d.there {
+			return d.down != nil, nil, d.down
+		}
+		return true, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "u"}}, nil
+	})
+	doubts := &ephemeral.Doubts{Count: func(why string) { d.reasons = append(d.reasons, why) }, Log: slog.New(slog.DiscardHandler), Now: now}
+	d.store = ephemeral.NewStore(d.client, ephemeral.Admission, 100, oneKey{ring}, doubts)
+	d.Consumer = NewConsumer(ConsumerOptions{
+		Writer: New(Options{Client: d.client, Metadata: api, Form: PolicyReports, Log: slog.New(slog.DiscardHandler), Now: now}),
+		Client: d.client, Metadata: api, Keys: oneKey{ring}, Doubts: doubts,
+		Wanted: func(kind schema.GroupKind) func(report.Rule) bool {
+			return func(r report.Rule) bool { return r.Name != "scanned" || kind.Kind != "Pod" }
+		},
+		Workers: 1, Observer: &d.seen, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	return d
+}
+
+var pod = report.Resource{APIVersion: "v1", Kind: "Pod", Namespace: "a", Name: "p", UID: "u"}
+
+func (d *desk) send(t *testing.T, results ...policyreport.Result) {
+	t.Helper()
+	_, err := d.store.Write(t.Context(), &ephemeral.Report{Resource: pod, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Results: results})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting are the intermediate reports that there are.
+func (d *desk) waiting(t *testing.T) (batch, int) {
+	t.Helper()
+	var all reportsv1.EphemeralReportList
+	if err := d.client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	b := batch{}
+	for i := range all.Items {
+		if all.Items[i].CreationTimestamp.IsZero() {
+			all.Items[i].CreationTimestamp = metav1.Now() // which an API server does
+		}
+		b.add(&all.Items[i])
+	}
+	return b, len(all.Items)
+}
+
+func (d *desk) says(t *testing.T) string {
+	t.Helper()
+	var o policyreport.PolicyReport
+	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u"}, &o); err != nil {
+		return ""
+	}
+	var out []string
+	for _, r := range o.Results {
+		out = append(out, fmt.Sprintf("%s=%s@%d", r.Rule, r.Result, r.Timestamp.Seconds))
+	}
+	return strings.Join(out, " ")
+}
+
+func result(rule string, status policyreport.Status, seconds int64) policyreport.Result {
+	return policyreport.Result{Source: "kyverno", Policy: "p", Rule: rule, Result: status, Timestamp: metav1.Timestamp{Seconds: seconds}}
+}
+
 // Results whose resource is not there yet wait for it, which is no failure; that nobody answers is one.
 func TestWaitingIsNoFailure(t *testing.T) {
-	api := fake.NewSimpleMetadataClient(fake.NewTestScheme())
-	var down error
-	api.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return down != nil, nil, down })
-	seen := &tally{}
-	c := NewConsumer(ConsumerOptions{
-		Writer: New(Options{Metadata: api, Form: PolicyReports, Log: slog.New(slog.DiscardHandler), Now: time.Now}), Metadata: api,
-		Workers: 1, Observer: seen, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-	})
-	b := batch{}
-	b.add(&reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "a", Name: "x", CreationTimestamp: metav1.Now(),
-		Labels:      map[string]string{"audit.kyverno.io/resource.gvr": "pods.v1.", "audit.kyverno.io/resource.uid": "1"},
-		Annotations: map[string]string{"audit.kyverno.io/resource.name": "p", "audit.kyverno.io/resource.kind": "Pod", "audit.kyverno.io/resource.version": "v1"},
-	}})
-	if !c.take(t.Context(), b) || seen.rounds != 1 || seen.again != 0 {
-		t.Errorf("waiting: %+v", seen)
+	d := newDesk(t)
+	d.there = false
+	d.send(t, result("x", "fail", 10))
+	b, _ := d.waiting(t)
+	if !d.take(t.Context(), b) || d.seen.rounds != 1 || d.seen.again != 0 {
+		t.Errorf("waiting: %+v", d.seen)
 	}
-	down = errors.New("no answer")
-	if !c.take(t.Context(), b) || seen.rounds != 2 || seen.again != 1 {
-		t.Errorf("no answer: %+v", seen)
+	d.down = errors.New("no answer")
+	if !d.take(t.Context(), b) || d.seen.rounds != 2 || d.seen.again != 1 {
+		t.Errorf("no answer: %+v", d.seen)
+	}
+}
+
+// Reports are taken as our controllers wrote them. Others are deleted, counted, and change nothing; results of rules that scans
+// judge by, and dates in the future, do not count in either.
+func TestT10Taken(t *testing.T) {
+	d := newDesk(t)
+	take := func() {
+		t.Helper()
+		b, _ := d.waiting(t)
+		if d.take(t.Context(), b) || d.seen.again != 0 {
+			t.Errorf("something is left, %d failures", d.seen.again)
+		}
+		if _, n := d.waiting(t); n != 0 {
+			t.Errorf("%d reports are left", n)
+		}
+	}
+	d.send(t, result("x", "fail", 10), result("scanned", "pass", 10))
+	take()
+	if got := d.says(t); got != "x=fail@10" {
+		t.Errorf("our own report gives %s", got)
+	}
+	// A copy of a report of ours, written again by somebody else after its time.
+	d.send(t, result("y", "pass", 11))
+	var old reportsv1.EphemeralReport
+	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u-admission"}, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.client.Delete(t.Context(), old.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	old.ResourceVersion, old.UID, old.CreationTimestamp = "", "", metav1.NewTime(time.Now().Add(time.Hour))
+	// And one that never was one.
+	forged := reportsv1.EphemeralReport{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "z", Labels: old.Labels, Annotations: map[string]string{"audit.kyverno.io/resource.name": "p"}}}
+	forged.Spec.Results = []policyreport.Result{result("x", "pass", 3976300800)}
+	for _, o := range []client.Object{&old, &forged} {
+		if err := d.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.reasons = nil
+	take()
+	if got := d.says(t); got != "x=fail@10" || len(d.reasons) != 2 {
+		t.Errorf("reports of others give %s, counted %v", got, d.reasons)
+	}
+	// Beside one of ours that says something.
+	d.send(t, result("x", "skip", 20))
+	forged.ResourceVersion, forged.UID = "", ""
+	if err := d.client.Create(t.Context(), &forged); err != nil {
+		t.Fatal(err)
+	}
+	take()
+	if got := d.says(t); got != "x=skip@20" {
+		t.Errorf("both together give %s", got)
+	}
+	// A clock of ours that is ahead.
+	before := time.Now().Unix()
+	d.send(t, result("x", "warn", 3976300800))
+	take()
+	var seconds int64
+	if _, err := fmt.Sscanf(d.says(t), "x=warn@%d", &seconds); err != nil || seconds < before || seconds > time.Now().Unix() {
+		t.Errorf("a date in the future gives %s", d.says(t))
+	}
+	// A date in the future that somebody wrote into the policy report itself.
+	var o policyreport.PolicyReport
+	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u"}, &o); err != nil {
+		t.Fatal(err)
+	}
+	o.Results[0].Result, o.Results[0].Timestamp.Seconds = "pass", 3976300800
+	if err := d.client.Update(t.Context(), &o); err != nil {
+		t.Fatal(err)
+	}
+	d.send(t, result("x", "fail", time.Now().Unix()))
+	take()
+	if got := d.says(t); !strings.HasPrefix(got, "x=fail@") {
+		t.Errorf("after a date in the future in the report: %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // omittedRules are the validate rules of the policy by which scans do not judge.
 func omittedRules(p *policy.Program) []Omission {
-	if _, off := p.Labels[disabledLabel]; off || !p.Settings.Background {
+	if _, off := p.Labels[ephemeral.DisabledLabel]; off || !p.Settings.Background {
 		return nil
 	}
 	var out []Omission
@@ -30,11 +31,11 @@ func omittedRules(p *policy.Program) []Omission {
 		}
 		reason := ""
 		switch {
-		case !scannable(p, r):
+		case !ephemeral.Scannable(p, r):
 			reason = reasonUser
 		case !slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return t.Subresource == "" }):
 			reason = reasonSubresource
-		case !slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return covers(&t) }):
+		case !slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return ephemeral.Covers(&t) }):
 			reason = reasonOperation
 		}
 		if reason != "" && len(r.Targets) > 0 {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -21,29 +22,12 @@ type Resource struct {
 // GVK is the resource's kind with group and version.
 func (r Resource) GVK() schema.GroupVersionKind { return r.GroupVersion().WithKind(r.Kind) }
 
-// disabledLabel on a policy, with whatever value, keeps its results out of reports.
-const disabledLabel = "reports.kyverno.io/disabled"
-
 // unreported are groups and kinds that are not scanned even where a policy names all kinds: reports about reports would
 // never come to an end, and events come faster than they can be judged.
 var unreportedGroups = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
 
 func unreported(r Resource) bool {
 	return r.Kind == "Event" || slices.Contains(unreportedGroups, r.Group)
-}
-
-// scannable reports whether the rule can be judged in a scan: it judges resources and needs no user. A rule whose
-// variables cannot be told beforehand is judged, and ends in an error where it does ask for a user.
-func scannable(p *policy.Program, r *policy.Rule) bool {
-	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.Kind == "verifyImages" {
-		return false
-	}
-	if _, off := p.Labels[disabledLabel]; off {
-		return false
-	}
-	n := r.Needs
-	unknown := n.User && n.Roles && n.OldObject && n.Operation
-	return unknown || !n.User && !n.Roles
 }
 
 // kinds are the kinds to scan. A resource that is served in several versions is scanned in one.
@@ -55,11 +39,11 @@ func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (ki
 	var errs []error
 	for _, p := range s.Programs() {
 		for _, r := range p.Rules {
-			if !scannable(p, r) {
+			if !ephemeral.Scannable(p, r) {
 				continue
 			}
 			for _, t := range r.Targets {
-				if !covers(&t) {
+				if !ephemeral.Covers(&t) {
 					continue
 				}
 				found, err := find(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -112,7 +113,7 @@ func TestPlan(t *testing.T) {
 // A policy whose label says so is in no report.
 func TestDisabled(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [Pod]}`, pattern)
-	p.Labels = map[string]string{disabledLabel: ""}
+	p.Labels = map[string]string{ephemeral.DisabledLabel: ""}
 	if k, err := plan(catalog.NewStatic([]*policy.Program{p}), find); err != nil || len(k) != 0 {
 		t.Errorf("%v %v", k, err)
 	}

@@ -1,10 +1,8 @@
 package scan
 
 import (
-	"slices"
-
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
@@ -14,12 +12,12 @@ type rules map[report.Rule]bool
 func rulesOf(s *catalog.Snapshot) rules {
 	out := rules{}
 	for _, p := range s.Programs() {
-		if _, off := p.Labels[disabledLabel]; off {
+		if _, off := p.Labels[ephemeral.DisabledLabel]; off {
 			continue
 		}
 		for _, r := range p.Rules {
 			at := report.RuleIn(p, r)
-			out[at] = out[at] || scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return covers(&t) })
+			out[at] = out[at] || ephemeral.Scanned(p, r)
 		}
 	}
 	return out

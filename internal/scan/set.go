@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -80,8 +81,8 @@ func (s *set) selections(req *policy.Request, only map[report.ID]bool) []policy.
 			continue
 		}
 		// The list is shared, and nearly always all of it is wanted.
-		if i := slices.IndexFunc(sel.Rules, func(r *policy.Rule) bool { return !scannable(sel.Program, r) }); i >= 0 {
-			sel.Rules = slices.DeleteFunc(slices.Clone(sel.Rules), func(r *policy.Rule) bool { return !scannable(sel.Program, r) })
+		if i := slices.IndexFunc(sel.Rules, func(r *policy.Rule) bool { return !ephemeral.Scannable(sel.Program, r) }); i >= 0 {
+			sel.Rules = slices.DeleteFunc(slices.Clone(sel.Rules), func(r *policy.Rule) bool { return !ephemeral.Scannable(sel.Program, r) })
 		}
 		if len(sel.Rules) > 0 {
 			out = append(out, sel)

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -163,7 +164,7 @@ func (s *Scanner) lookSources(ctx context.Context) {
 		policies := map[report.ID]bool{}
 		for _, p := range old.programs {
 			for _, r := range p.Rules {
-				if scannable(p, r) && r.Needs.Lookups {
+				if ephemeral.Scannable(p, r) && r.Needs.Lookups {
 					policies[report.IDOf(p)] = true
 				}
 			}

@@ -108,6 +108,19 @@ var keys = []Key{
 			s.MaxContextSize = q.Value()
 			return nil
 		}},
+	{"expandData", "comma-separated list of names of cluster policies, without wildcards", defaultNil,
+		"Policies in which variables inside of data are evaluated: `{{ … }}` in objects, ConfigMaps and API answers, as Kyverno does. Whoever writes such data can then read what the policy can read, and choose what it compares. Namespaced policies cannot be named.",
+		func(s *Settings, v string) error {
+			names := map[string]bool{}
+			for _, name := range list(v) {
+				if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+					return fmt.Errorf("%q is not the name of a cluster policy: %s", name, strings.Join(problems, "; "))
+				}
+				names[name] = true
+			}
+			s.ExpandData = names
+			return nil
+		}},
 }
 
 // readers finds the reader of a key.

@@ -26,6 +26,8 @@ type Settings struct {
 	UpdateRequestThreshold int
 	// MaxContextSize is the limit in bytes of the context data of one rule; 0 means none.
 	MaxContextSize int64
+	// ExpandData names the cluster policies in which variables inside of data are evaluated; nil for none.
+	ExpandData map[string]bool
 
 	filters filters
 	users   users

@@ -10,6 +10,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // refreshStep is how old a stored time of refresh has to be before a newer one is worth a write.
@@ -28,7 +29,7 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 		Message: messageReady, LastTransitionTime: metav1.NewTime(now),
 	}
 	if failure != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed, cut(failure.Error())
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed, value.Message(failure.Error())
 	}
 	changed := meta.SetStatusCondition(&s.Conditions, ready)
 	refreshed = refreshed.Truncate(time.Second) // what the API holds
@@ -40,14 +41,4 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 		later = refreshStep
 	}
 	return s, later
-}
-
-// maxMessage is the longest message of a condition that the API takes.
-const maxMessage = 32768
-
-func cut(s string) string {
-	if len(s) > maxMessage {
-		return s[:maxMessage-len("…")] + "…"
-	}
-	return s
 }

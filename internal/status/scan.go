@@ -33,7 +33,12 @@ func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructure
 		}
 		tree = fields
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"backgroundScan": tree}})
+	return w.patch(ctx, object, "backgroundScan", tree)
+}
+
+// patch writes one field of the status, and reports whether it did. An object that is gone needs no status.
+func (w *Writer) patch(ctx context.Context, object *unstructured.Unstructured, field string, content any) (bool, error) {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{field: content}})
 	if err != nil {
 		return false, err
 	}

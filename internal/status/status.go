@@ -30,6 +30,9 @@ func Desired(object *unstructured.Unstructured, notReady error, now time.Time) (
 		return kyvernov1.PolicyStatus{}, fmt.Errorf("read %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	s := *p.Status.DeepCopy()
+	if s.Budget != nil && s.Budget.ObservedGeneration != object.GetGeneration() {
+		s.Budget = nil // it was another text
+	}
 	s.Ready = nil // the older form is no longer written
 	s.RuleCount = count(p.Spec.Rules)
 	s.Autogen.Rules = nil
@@ -46,7 +49,7 @@ func Desired(object *unstructured.Unstructured, notReady error, now time.Time) (
 	}
 	if notReady != nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed
-		ready.Message = cut(messageNotReady + ": " + notReady.Error())
+		ready.Message = value.Message(messageNotReady + ": " + notReady.Error())
 	}
 	meta.SetStatusCondition(&s.Conditions, ready)
 	return s, nil

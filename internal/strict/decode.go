@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Decode fills out, a pointer to a struct with json tags, from obj. Every field of obj that the type does not have,
@@ -207,10 +208,7 @@ func describe(v any) string {
 	case []any:
 		return "a list"
 	case string:
-		if len(v) > 40 {
-			v = v[:40] + "…"
-		}
-		return fmt.Sprintf("the text %q", v)
+		return fmt.Sprintf("the text %q", value.Clip(v, 40))
 	case bool:
 		return fmt.Sprintf("the boolean %t", v)
 	}

@@ -237,6 +237,9 @@ func (d *Door) Close(ctx context.Context) (Report, error) {
 			objects = append(objects, o)
 		}
 	}
+	if err := d.repath(ctx, objects); err != nil {
+		return report, err
+	}
 	// The note goes first: once the configurations are there, they may be in the way.
 	if err := d.erase(ctx); err != nil {
 		return report, err

@@ -32,6 +32,9 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	generation := t.rule.Generation
+	if err := w.mark(ctx, t, planned, g.Source); err != nil {
+		return err
+	}
 	if g.Source != nil {
 		planned.SetOwnerReferences(nil) // they are the source's
 		if err := w.markSource(ctx, t, g, planned); err != nil {

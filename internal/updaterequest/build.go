@@ -62,6 +62,14 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 			kind = kyvernov2.Mutate
 		}
 		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
+		if causeOf(w) == ofDownstream {
+			// One for each object that was made: its request is the proof that the labels on it are true.
+			about, err := subjectOf(req)
+			if err != nil {
+				return nil, err
+			}
+			name = hashed(name, specText(about))
+		}
 		at, seen := index[name]
 		if !seen {
 			object, err := build(req, w, kind, trigger, roles)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -12,6 +13,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -37,7 +39,12 @@ func (w *Worker) doGenerate(ctx context.Context, t *task) error {
 		if !t.rule.Generation.Synchronize {
 			return nil
 		}
-		return w.removeFor(ctx, t.program, t.rule, t.Trigger) // the request that deleted it may not have reached us
+		if t.only != nil {
+			w.tellUnproved(t.program, t.rule, t.only)
+			return nil
+		}
+		// The request that deleted it may not have reached us.
+		return w.removeFor(ctx, t, ceased{deleted: true, before: t.before()})
 	}
 	if err != nil {
 		return err
@@ -100,6 +107,10 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 		}
 	}
 	w.tellSkips(req, out.Results)
+	if t.only != nil && len(errs) == 0 && !confine(&out, t.only) {
+		w.tellUnproved(t.program, t.rule, t.only)
+		return nil, nil
+	}
 	for i := range out.Work {
 		switch x := &out.Work[i]; x.Kind {
 		case policy.WorkGenerate:
@@ -113,7 +124,7 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 			}
 			errs = append(errs, x.Err)
 		case policy.WorkDeleteDownstream:
-			errs = append(errs, w.removeFor(ctx, t.program, t.rule, t.Trigger))
+			errs = append(errs, w.removeFor(ctx, t, ceased{before: t.before()}))
 		}
 	}
 	err = errors.Join(errs...)
@@ -124,18 +135,48 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 	return copied, err
 }
 
+// confine leaves of an outcome only what it makes of one object, and reports whether there is anything.
+func confine(out *policy.Outcome, only *unstructured.Unstructured) bool {
+	some := false
+	for i := range out.Work {
+		x := &out.Work[i]
+		g := plannedAs(x.Generated, only)
+		x.Generated = nil
+		if x.Kind == policy.WorkGenerate && g != nil {
+			x.Generated, some = []policy.Generated{*g}, true
+		}
+	}
+	out.Work = slices.DeleteFunc(out.Work, func(x policy.Work) bool { return len(x.Generated) == 0 })
+	return some
+}
+
+// before is the trigger as the request of the task found it: what an update replaced and a deletion removed, or what was to be
+// created; nil when the request is about something else.
+func (t *task) before() map[string]any {
+	r := t.stored()
+	switch {
+	case r == nil || r.SubResource != "":
+		return nil
+	case r.Operation == admissionv1.Create:
+		return decode(r.Object)
+	}
+	return decode(r.OldObject)
+}
+
 // doDelete deletes what was made for a trigger that was deleted or does not match any longer, once that is so: a request
 // may have been refused after it asked for the work.
 func (w *Worker) doDelete(ctx context.Context, t *task) error {
 	stored := t.stored()
 	object, err := t.reads.live(ctx, t.Trigger)
+	deleted := true
 	switch gone := (goneError{}); {
 	case asGone(err, &gone):
 	case err != nil:
 		return err
 	case object.GetDeletionTimestamp() != nil:
 	case stored == nil:
-		// Nobody asked for it: it was decided elsewhere.
+		w.Log.Info("what was made is not deleted: its trigger is there, and no request says that the rule ceased to apply", "policy", t.u.Spec.Policy, "rule", t.Rule, "trigger", specText(t.Trigger))
+		return nil
 	case stored.Operation == "DELETE":
 		return notYetError{"the trigger is not deleted"}
 	default:
@@ -154,8 +195,9 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 			// The rule generates for others than this requester, who asks for nothing while the object matches.
 			return notYetError{"the trigger still matches"}
 		}
+		deleted = false
 	}
-	if err := w.removeFor(ctx, t.program, t.rule, t.Trigger); err != nil {
+	if err := w.removeFor(ctx, t, ceased{deleted: deleted, before: t.before()}); err != nil {
 		w.tellFailure(event.GenerateController, t, eventReference(t.Trigger), err)
 		return err
 	}
@@ -187,17 +229,20 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 	if err != nil {
 		return err
 	}
+	copies.keep(func(c mark.Claim) bool { return c.Source != "" && c.Source == string(source.UID) })
+	w.tellUnproved(t.program, t.rule, copies.unproved...)
 	if deleted {
 		if !t.rule.Generation.Synchronize {
 			return nil
 		}
-		err := w.remove(ctx, t.program, copies)
+		err := w.remove(ctx, t.program, copies.proved)
 		if err != nil {
 			w.tellFailure(event.GenerateController, t, eventReference(source), err)
 		}
 		return err
 	}
-	triggers := triggersOf(copies)
+	copies.keep(func(c mark.Claim) bool { return c.Asked || !asksRequester(t.rule) })
+	triggers := triggersIn(copies.proved)
 	t.reads, t.follows = w.newReads(triggers), object
 	errs := make([]error, len(triggers))
 	slots := make(chan struct{}, parallel)

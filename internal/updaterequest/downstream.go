@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -43,21 +45,51 @@ func forTrigger(p *policy.Program, rule string, t kyvernov2.ResourceSpec) labels
 	return set
 }
 
-// downstream lists what a rule made, by its labels: what tells the objects, and no content, since there may be many.
-func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) ([]*unstructured.Unstructured, error) {
+// found are objects with the labels of a rule.
+type found struct {
+	proved   []madeObject                 // their marks say that the rule made them
+	unproved []*unstructured.Unstructured // nothing but their labels says so
+}
+
+// madeObject is an object that a rule made, with what its mark says.
+type madeObject struct {
+	*unstructured.Unstructured
+	claim mark.Claim
+}
+
+// keep takes those proved ones away that f is false for.
+func (f *found) keep(is func(mark.Claim) bool) {
+	f.proved = slices.DeleteFunc(f.proved, func(m madeObject) bool { return !is(m.claim) })
+}
+
+// downstream lists what has the labels of a rule: what tells the objects, and no content, since there may be many.
+func (w *Worker) downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) (out found, err error) {
 	kinds, err := w.kindsOf(r)
 	if err != nil {
-		return nil, err
+		return found{}, err
 	}
-	var out []*unstructured.Unstructured
+	add := func(u *unstructured.Unstructured) error {
+		switch c, ok, err := w.claim(ctx, u); {
+		case err != nil:
+			return err
+		case ok && c.Policy == p.Key() && c.Rule == r.Name:
+			out.proved = append(out.proved, madeObject{u, c})
+		default:
+			out.unproved = append(out.unproved, u)
+		}
+		return nil
+	}
 	var errs []error
 	for _, k := range kinds {
 		options := &client.ListOptions{Namespace: p.Namespace, LabelSelector: labels.SelectorFromSet(set)}
+		var failed error
 		err := w.eachMetadata(ctx, k.GroupVersionKind, options, func(o *metav1.PartialObjectMetadata) bool {
-			out = append(out, identity(k.GroupVersionKind, o))
-			return true
+			failed = add(identity(k.GroupVersionKind, o))
+			return failed == nil
 		})
 		switch {
+		case failed != nil:
+			return found{}, failed
 		case err == nil, absent(err):
 		case k.guessed && apierrors.IsForbidden(err):
 			w.Log.Debug("what a rule made is not looked for where we may not list", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
@@ -78,6 +110,9 @@ func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *uns
 	u.SetResourceVersion(o.ResourceVersion)
 	u.SetDeletionTimestamp(o.DeletionTimestamp)
 	u.SetLabels(o.Labels)
+	if text, marked := o.Annotations[mark.Annotation]; marked {
+		u.SetAnnotations(map[string]string{mark.Annotation: text})
+	}
 	return u
 }
 
@@ -147,55 +182,97 @@ func target(apiVersion, kind string) policy.Target {
 }
 
 // remove deletes what was generated, as it was when it was looked up.
-func (w *Worker) remove(ctx context.Context, p *policy.Program, objects []*unstructured.Unstructured) error {
+func (w *Worker) remove(ctx context.Context, p *policy.Program, objects []madeObject) error {
 	var errs []error
 	for _, u := range objects {
 		if !p.Reach().Allows(u.GetNamespace()) || u.GetDeletionTimestamp() != nil {
 			continue
 		}
 		uid, version := u.GetUID(), u.GetResourceVersion()
-		err := w.Client.Delete(ctx, u, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		err := w.Client.Delete(ctx, u.Unstructured, client.Preconditions{UID: &uid, ResourceVersion: &version})
 		if err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, wrap(err, "delete "+objectText(u)))
+			errs = append(errs, wrap(err, "delete "+objectText(u.Unstructured)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// removeFor deletes what a rule made for a trigger.
-func (w *Worker) removeFor(ctx context.Context, p *policy.Program, r *policy.Rule, trigger kyvernov2.ResourceSpec) error {
-	var found []*unstructured.Unstructured
-	var err error
-	if trigger.UID != "" {
-		if found, err = w.downstream(ctx, p, r, forTrigger(p, r.Name, trigger)); err != nil {
-			return err
-		}
-	}
-	if len(found) == 0 && trigger.Name != "" && len(trigger.Name) <= 63 {
-		// Older releases knew triggers by their names.
-		set := forTrigger(p, r.Name, trigger)
-		delete(set, labelPrefix+"trigger-uid")
-		set[labelPrefix+"trigger-name"] = trigger.Name
-		if found, err = w.downstream(ctx, p, r, set); err != nil {
-			return err
-		}
-		found = withNamespace(found, "trigger-namespace", trigger.Namespace)
-	}
-	return w.remove(ctx, p, found)
+// ceased says why what was made for a trigger goes.
+type ceased struct {
+	// deleted: the trigger is gone, which is looked up once more for each trigger that a mark names. Else it is there, and the rule
+	// was evaluated for it as the API server knows it.
+	deleted bool
+	// before is the trigger as it was when the rule applied, nil when that is not known. What the rule makes for that and has no mark
+	// was made before there were marks, or has lost it.
+	before map[string]any
 }
 
-// withNamespace keeps those whose label names the namespace.
-func withNamespace(objects []*unstructured.Unstructured, label, namespace string) []*unstructured.Unstructured {
-	var out []*unstructured.Unstructured
-	for _, u := range objects {
-		if u.GetLabels()[labelPrefix+label] == namespace {
-			out = append(out, u)
+// removeFor deletes what a rule made for a trigger. What only labels say is left alone, and told.
+func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
+	if t.Trigger.UID == "" {
+		return nil // nothing that was made can be told from what was made for others
+	}
+	all, err := w.downstream(ctx, t.program, t.rule, forTrigger(t.program, t.rule.Name, t.Trigger))
+	if err != nil {
+		return err
+	}
+	all.keep(func(c mark.Claim) bool { return isFor(c, t.program.Key(), t.rule.Name, t.Trigger) })
+	if len(all.unproved) > 0 {
+		w.identify(ctx, t, why.before, &all)
+	}
+	if why.deleted {
+		there := map[kyvernov2.ResourceSpec]bool{}
+		for _, m := range all.proved {
+			trigger := triggerIn(m.claim)
+			if _, looked := there[trigger]; looked {
+				continue
+			}
+			live, err := w.live(ctx, trigger)
+			if gone := (goneError{}); err != nil && !asGone(err, &gone) {
+				return err
+			}
+			there[trigger] = err == nil && live.GetDeletionTimestamp() == nil
+		}
+		all.keep(func(c mark.Claim) bool { return !there[triggerIn(c)] })
+	}
+	w.tellUnproved(t.program, t.rule, all.unproved...)
+	return w.remove(ctx, t.program, all.proved)
+}
+
+// identify counts those among the proved ones that the rule makes for the trigger as it was.
+func (w *Worker) identify(ctx context.Context, t *task, before map[string]any, all *found) {
+	u := &unstructured.Unstructured{Object: before}
+	if before == nil || u.GetUID() != t.Trigger.UID {
+		return
+	}
+	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind))
+	made := w.makes(ctx, t.program, t.rule, u)
+	all.unproved = slices.DeleteFunc(all.unproved, func(x *unstructured.Unstructured) bool {
+		if plannedAs(made, x) == nil {
+			return false
+		}
+		all.proved = append(all.proved, madeObject{x, mark.Claim{
+			Policy: t.program.Key(), Rule: t.rule.Name,
+			Trigger: mark.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())},
+		}})
+		return true
+	})
+}
+
+// triggersIn are the distinct triggers that objects were made for.
+func triggersIn(objects []madeObject) []kyvernov2.ResourceSpec {
+	var out []kyvernov2.ResourceSpec
+	seen := map[kyvernov2.ResourceSpec]bool{}
+	for _, m := range objects {
+		if t := triggerIn(m.claim); !seen[t] {
+			seen[t] = true
+			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// triggersOf are the distinct triggers that objects were made for, as their labels tell.
+// triggersOf are the distinct triggers that objects were made for, as their labels tell, which proves nothing.
 func triggersOf(objects []*unstructured.Unstructured) []kyvernov2.ResourceSpec {
 	var out []kyvernov2.ResourceSpec
 	seen := map[kyvernov2.ResourceSpec]bool{}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // finish removes an UpdateRequest that is carried out, unless more was asked meanwhile.
@@ -29,9 +30,6 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 	return firstRetry
 }
 
-// maxMessage bounds what a status says.
-const maxMessage = 4096
-
 // failed notes why the work failed, and when it is tried again. A conflict is no failure: somebody was faster.
 func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
 	retries := u.Status.RetryCount
@@ -41,10 +39,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	if retries < maxRetries && onlyConflicts(why) {
 		return firstLook
 	}
-	message := strings.ToValidUTF8(why.Error(), "")
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
-	}
+	message := value.Message(strings.ToValidUTF8(why.Error(), ""))
 	next := u.DeepCopy()
 	next.Status.State, next.Status.Message = kyvernov2.Pending, message
 	next.Status.ObservedGeneration, next.Status.RetryCount = u.Generation, retries+1

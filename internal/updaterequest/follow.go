@@ -15,9 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -98,7 +99,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 
 // followed reports whether a change of its policy is work for the rule.
 func followed(r *policy.Rule) bool {
-	return r.OnPolicyChange || r.Generation != nil && (r.Generation.Existing || r.Generation.Synchronize && !copiesAll(r))
+	return r.OnPolicyChange || r.Generation != nil && (r.Generation.Existing || r.Generation.Synchronize)
 }
 
 // copiesAll reports whether the rule makes nothing but copies, which do not change with the policy.
@@ -108,7 +109,7 @@ func copiesAll(r *policy.Rule) bool {
 
 // policy writes the UpdateRequests for the rules of a policy that is new, changed, or due.
 func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
-	var errs []error
+	var errs []error // joined: those who look for errSuperseded see through it
 	for _, r := range p.Rules {
 		if !followed(r) {
 			continue
@@ -116,15 +117,18 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		b := &batches{f: f, program: p, rule: r, ctx: ctx, why: "existing"}
 		var err error
 		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
-			err = f.existing(ctx, p, r, b)
+			if asksRequester(r) {
+				f.leaveToRequests(p, r)
+			} else {
+				err = f.existing(ctx, p, r, b)
+			}
 		}
-		if err == nil && r.Generation != nil && r.Generation.Synchronize && !copiesAll(r) {
-			var made []*unstructured.Unstructured
-			if made, err = f.Worker.downstream(ctx, p, r, ofRule(p, r.Name)); err == nil {
-				for _, t := range triggersOf(made) {
-					if err == nil {
-						err = b.add(t)
-					}
+		if err == nil && r.Generation != nil && r.Generation.Synchronize {
+			var made []madeObject
+			made, err = f.marked(ctx, p, r)
+			for _, t := range triggersIn(made) {
+				if err == nil && !copiesAll(r) {
+					err = b.add(t)
 				}
 			}
 		}
@@ -138,11 +142,91 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	return errors.Join(errs...)
 }
 
+// leaveToRequests tells that a rule is not carried out for what exists already: it asks for the requester, and there is none.
+func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
+	f.Log.Warn("a rule that asks for the requester is not carried out for what exists already", "policy", p.Key(), "rule", r.Name)
+	f.Worker.Events.Record(event.Event{
+		Regarding: event.PolicyReference(p), Reason: event.PolicyError, Action: event.None, Controller: controllerOf(r),
+		Note: fmt.Sprintf("policy %s/%s error: the rule is not carried out for what exists already: it asks who makes the request (subjects, roles, clusterRoles or request.userInfo)", p.Key(), r.Name),
+	})
+}
+
+// marked are the objects that a rule made. Marks of older keys are made anew, and objects without a mark are adopted where what
+// their labels say is proved; the others are left alone, and told.
+func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]madeObject, error) {
+	w := f.Worker
+	all, err := w.downstream(ctx, p, r, ofRule(p, r.Name))
+	if err != nil {
+		return nil, err
+	}
+	ring, err := w.keyring(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	// What fails for one object is tried again in the next round: labels that name a kind that is not there must not keep the rule
+	// from the others.
+	failed := func(u *unstructured.Unstructured, err error) {
+		if ctx.Err() == nil {
+			f.Log.Warn("an object was not marked, will be tried again", "policy", p.Key(), "rule", r.Name, "object", objectText(u), "error", err)
+		}
+	}
+	superseded := func() bool {
+		f.settleMeanwhile(ctx) // there may be many objects
+		namespace, name := splitKey(p.Key())
+		return w.policy(namespace, name) != p
+	}
+	for _, m := range all.proved {
+		if mark.IsCurrent(ring, m.GetAnnotations()[mark.Annotation]) {
+			continue
+		}
+		if superseded() {
+			return nil, errSuperseded
+		}
+		if err := w.remark(ctx, m); err != nil {
+			failed(m.Unstructured, err)
+		}
+	}
+	reads, adopted := w.newReads(triggersOf(all.unproved)), 0
+	var left []*unstructured.Unstructured
+	for _, u := range all.unproved {
+		if u.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if superseded() {
+			return nil, errSuperseded
+		}
+		ok, err := w.adopt(ctx, p, r, u, reads)
+		if err != nil {
+			failed(u, err)
+		}
+		if ok && err == nil {
+			adopted++
+		} else {
+			left = append(left, u)
+		}
+	}
+	w.tellUnproved(p, r, left...)
+	if adopted > 0 {
+		f.Log.Info("objects that a rule had made are marked", "policy", p.Key(), "rule", r.Name, "objects", adopted)
+	}
+	return all.proved, ctx.Err()
+}
+
 // existing finds the triggers of a rule among all objects.
 func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
 	seen := map[schema.GroupKind]bool{}
 	// What the rule itself made is no trigger of it, or there would be more at each look.
-	own := labels.SelectorFromSet(ofRule(p, r.Name))
+	labelled := labels.SelectorFromSet(ofRule(p, r.Name))
+	own := func(u *unstructured.Unstructured) (bool, error) {
+		if !labelled.Matches(labels.Set(u.GetLabels())) {
+			return false, nil
+		}
+		if fits(r, u) {
+			return true, nil
+		}
+		c, ok, err := f.Worker.claim(ctx, u)
+		return ok && c.Policy == p.Key() && c.Rule == r.Name, err
+	}
 	for _, target := range r.Targets {
 		if target.Subresource != "" {
 			continue
@@ -158,10 +242,9 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			seen[gvk.GroupKind()] = true
 			var failed error
 			err := f.Worker.each(ctx, gvk, &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
-				if u.GetDeletionTimestamp() == nil && !own.Matches(labels.Set(u.GetLabels())) && f.applies(ctx, p, r, u) {
-					failed = b.add(kyvernov2.ResourceSpec{
-						APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
-					})
+				var mine bool
+				if mine, failed = own(u); failed == nil && !mine && u.GetDeletionTimestamp() == nil && f.applies(ctx, p, r, u) {
+					failed = b.add(specOf(u))
 				}
 				return failed == nil && ctx.Err() == nil
 			})

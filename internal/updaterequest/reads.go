@@ -88,6 +88,9 @@ func (r *reads) live(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructur
 
 func (r *reads) read(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	if t.Name == "" {
+		if t.UID == "" {
+			return nil, fmt.Errorf("read trigger %s: it has neither a name nor a UID", specText(t))
+		}
 		key, err := r.name(ctx, t)
 		if err != nil {
 			return nil, err

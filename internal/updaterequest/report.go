@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Reporter takes the results of what was carried out, for the reports about the triggers. It never waits; nil for nobody.
@@ -32,7 +33,7 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 		}
 	}
 	if err != nil {
-		result.Status, result.Message, result.Path = policy.StatusError, err.Error(), ""
+		result.Status, result.Message, result.Path = policy.StatusError, value.Message(err.Error()), ""
 	}
 	if result.Status == policy.StatusNone {
 		return

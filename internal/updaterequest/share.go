@@ -163,7 +163,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 	}
 	var there, away []kyvernov2.RuleContext
 	for _, r := range lapsed {
-		if _, err := w.live(ctx, r.Trigger); asGone(err, &goneError{}) {
+		if _, err := w.newReads([]kyvernov2.ResourceSpec{r.Trigger}).live(ctx, r.Trigger); asGone(err, &goneError{}) {
 			away = append(away, r)
 		} else {
 			there = append(there, r)

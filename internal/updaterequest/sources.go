@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -253,7 +254,10 @@ func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError
 	if err != nil {
 		return err
 	}
-	return w.remove(ctx, t.program, copies)
+	copies.keep(func(c mark.Claim) bool {
+		return isFor(c, t.program.Key(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == gone.source.UID
+	})
+	return w.remove(ctx, t.program, copies.proved)
 }
 
 // outdated reports whether a source has changed since it was read. err is a sourceGoneError when there is none any more.

@@ -27,6 +27,7 @@ type task struct {
 	sources *sourceReads               // what a synchronized rule reads
 	follows *unstructured.Unstructured // the source whose change is followed
 	made    bool                       // what is generated is most likely there already
+	only    *unstructured.Unstructured // nothing but this is brought about: the trigger stands in its labels, which prove nothing
 	lapsed  []kyvernov2.RuleContext    // what was under way when the authority to work for it ended
 }
 
@@ -73,12 +74,22 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 		w.tellFailure(controllerOf(t.rule), t, eventReference(t.Trigger), err)
 		return err
 	}
-	err := execute(ctx, t)
+	err := w.entitled(ctx, t, execute)
 	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
 		w.Log.Info("the work is over: what was to come did not come", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
 		return nil
 	}
 	return err
+}
+
+// entitled carries a task out that may be carried out.
+func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
+	if _, source := t.u.Labels[LabelSource]; !source {
+		if ok, err := w.entitle(ctx, t); !ok {
+			return err
+		}
+	}
+	return execute(ctx, t)
 }
 
 // doTrigger carries out the work for one trigger.
@@ -124,14 +135,23 @@ func contextsOf(s *kyvernov2.UpdateRequestSpec) []kyvernov2.RuleContext {
 	out := make([]kyvernov2.RuleContext, 0, len(s.RuleContext)+1)
 	if len(s.RuleContext) == 0 && s.Rule != "" {
 		return append(out, kyvernov2.RuleContext{
-			Rule: s.Rule, Trigger: s.Resource, Synchronize: s.Synchronize, DeleteDownstream: s.DeleteDownstream,
+			Rule: s.Rule, Trigger: trigger(s.Resource), Synchronize: s.Synchronize, DeleteDownstream: s.DeleteDownstream,
 		})
 	}
 	for _, r := range s.RuleContext {
 		if r.Trigger == (kyvernov2.ResourceSpec{}) {
 			r.Trigger = s.Resource
 		}
+		r.Trigger = trigger(r.Trigger)
 		out = append(out, r)
 	}
 	return out
+}
+
+// trigger is one in the form that all who know it by its name agree on: requests about a Namespace name it as their namespace, too.
+func trigger(r kyvernov2.ResourceSpec) kyvernov2.ResourceSpec {
+	if r.APIVersion == "v1" && r.Kind == "Namespace" {
+		r.Namespace = ""
+	}
+	return r
 }

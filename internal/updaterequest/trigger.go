@@ -46,7 +46,7 @@ func (w *Worker) policy(namespace, name string) *policy.Program {
 // live reads the object from the API server. One of the same name with another UID is not it.
 func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	if r.Name == "" {
-		return nil, goneError{r}
+		return nil, fmt.Errorf("read trigger %s: it has no name, so that nothing tells whether it is gone", specText(r))
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
@@ -91,6 +91,9 @@ func (t *task) stored() *kyvernov2.AdmissionRequest {
 	if r.SubResource != "" {
 		return r
 	}
+	if r.Kind.Group != schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind).Group || r.Kind.Kind != t.Trigger.Kind {
+		return nil // whatever UID the labels of an object say, it is of another kind
+	}
 	for _, raw := range []runtime.RawExtension{r.Object, r.OldObject} {
 		metadata, _ := decode(raw)["metadata"].(map[string]any)
 		if metadata == nil {
@@ -102,11 +105,14 @@ func (t *task) stored() *kyvernov2.AdmissionRequest {
 			}
 			continue
 		}
-		if name, _ := metadata["name"].(string); name != "" && name == t.Trigger.Name && r.Kind.Kind == t.Trigger.Kind {
+		namespace, _ := metadata["namespace"].(string)
+		if name, _ := metadata["name"].(string); name != "" && name == t.Trigger.Name &&
+			(namespace == t.Trigger.Namespace || namespace == "" && r.Namespace == t.Trigger.Namespace) {
 			return r
 		}
 	}
-	if len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 && t.Trigger == t.u.Spec.Resource {
+	if len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 && r.Name != "" && r.Name == t.Trigger.Name && t.Trigger == trigger(t.u.Spec.Resource) &&
+		(r.Namespace == t.Trigger.Namespace || t.Trigger.Namespace == "") {
 		return r // they were too large to be kept
 	}
 	return nil
@@ -134,8 +140,12 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 		if err != nil {
 			return nil, err
 		}
+		t.Trigger = specOf(object)
 		return w.scanned(object), nil
 	case stored.SubResource != "":
+		if err := w.parent(ctx, t, stored); err != nil {
+			return nil, err
+		}
 		return w.admitted(t, stored, decode(stored.Object)), nil
 	case stored.Operation == "DELETE":
 		object, err := t.reads.live(ctx, t.Trigger)
@@ -158,7 +168,26 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 	if t.waited < patience && unsettled(stored, object) {
 		return nil, notYetError{"the update of the trigger is not stored"}
 	}
+	if t.Trigger.UID == "" {
+		t.Trigger.UID = object.GetUID()
+	}
 	return w.admitted(t, stored, object.Object), nil
+}
+
+// parent reads the object whose sub-resource the request of the task is about: what is sent to a sub-resource is stored nowhere.
+// An evicted Pod may be gone by then; anything else has to be there, with the UID that the request says.
+func (w *Worker) parent(ctx context.Context, t *task, r *kyvernov2.AdmissionRequest) error {
+	gvk, err := w.Client.RESTMapper().KindFor(schema.GroupVersionResource(r.Resource))
+	if err != nil {
+		return fmt.Errorf("find the kind of %s: %w", r.Resource.Resource, err)
+	}
+	spec := kyvernov2.ResourceSpec{Namespace: r.Namespace, Name: r.Name, UID: t.Trigger.UID}
+	spec.APIVersion, spec.Kind = gvk.ToAPIVersionAndKind()
+	_, err = w.live(ctx, trigger(spec))
+	if gone := (goneError{}); asGone(err, &gone) && r.Resource.Resource == "pods" && r.SubResource == "eviction" {
+		return nil
+	}
+	return err
 }
 
 func asGone(err error, gone *goneError) bool {

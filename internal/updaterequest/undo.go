@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -53,10 +54,12 @@ func (f *Follower) settleMeanwhile(ctx context.Context) {
 
 func (f *Follower) undo(ctx context.Context, x *undo) error {
 	p, r := x.program()
-	objects, err := f.Worker.downstream(ctx, p, r, ofRule(p, r.Name))
+	all, err := f.Worker.downstream(ctx, p, r, ofRule(p, r.Name))
 	if err != nil {
 		return err
 	}
+	f.Worker.tellUnproved(p, r, all.unproved...)
+	objects := all.proved
 	if !x.release {
 		if len(objects) > 0 {
 			f.Log.Info("what a rule made goes away with it", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
@@ -68,11 +71,11 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 		return nil // news are on the way
 	}
 	// What the rule makes now may be there already, under the same labels.
-	objects = slices.DeleteFunc(objects, func(u *unstructured.Unstructured) bool { return fits(rule, u) && !fits(r, u) })
+	objects = slices.DeleteFunc(objects, func(m madeObject) bool { return fits(rule, m.Unstructured) && !fits(r, m.Unstructured) })
 	if rule.Generation != nil && rule.Generation.Synchronize && !copiesAll(rule) {
 		// First, since the labels tell the triggers.
 		b := &batches{f: f, program: now, rule: rule, ctx: ctx, why: "released"}
-		for _, t := range triggersOf(objects) {
+		for _, t := range triggersIn(objects) {
 			if err := b.add(t); err != nil {
 				return err
 			}
@@ -86,14 +89,14 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 		if !p.Reach().Allows(u.GetNamespace()) {
 			continue
 		}
-		if err := f.release(ctx, u); err != nil && !apierrors.IsNotFound(err) {
-			errs = append(errs, wrap(err, "release "+objectText(u)))
+		if err := f.release(ctx, u.Unstructured); err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, wrap(err, "release "+objectText(u.Unstructured)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// release takes the labels of the rule away from an object, which is read with its content, and written as it was found.
+// release takes the labels of the rule, and the mark, away from an object, which is read with its content, and written as it was found.
 func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(found.GroupVersionKind())
@@ -105,6 +108,9 @@ func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured
 		delete(labels, labelPrefix+name)
 	}
 	u.SetLabels(labels)
+	annotations := u.GetAnnotations()
+	delete(annotations, mark.Annotation)
+	u.SetAnnotations(annotations)
 	return f.Worker.Client.Update(ctx, u)
 }
 

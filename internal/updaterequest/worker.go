@@ -40,6 +40,8 @@ type WorkerObserver interface {
 type WorkerOptions struct {
 	// Client reads without a cache; its scheme knows kyverno.io/v2.
 	Client client.Client
+	// Keys are those of the marks by which generated objects are recognised.
+	Keys Keys
 	// Namespace is where UpdateRequests are.
 	Namespace string
 	// Account is the user name that the API server knows us by; empty when it is not known.

@@ -53,7 +53,7 @@ func TestReach(t *testing.T) {
 		if u.GetNamespace() == "team" {
 			continue // what is of the namespace may go
 		}
-		if err := w.remove(t.Context(), own.program, []*unstructured.Unstructured{u}); err != nil {
+		if err := w.remove(t.Context(), own.program, []madeObject{{Unstructured: u}}); err != nil {
 			t.Errorf("delete %s: %v", made, err)
 		}
 	}

@@ -102,6 +102,13 @@ func Print(v any, limit int) string {
 	return Clip(fmt.Sprint(prune(v, &left)), limit) + "…"
 }
 
+// MaxMessage is how many bytes of a text for people are kept: of the message of a result, of an error that a request leads
+// to, of a mistake in a policy. A text quotes what others wrote, and goes to users, reports, events, logs and the audit log.
+const MaxMessage = 8 << 10
+
+// Message is the form of a text for people that is kept: its first MaxMessage bytes, cut between letters, and "…".
+func Message(s string) string { return Clip(s, MaxMessage) }
+
 // Clip is s, or its beginning and "…" when it is longer than limit bytes.
 func Clip(s string, limit int) string {
 	if len(s) <= limit {

@@ -286,10 +286,7 @@ func quoteByte(c byte) string {
 }
 
 func abbreviate(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
+	return Clip(s, 40)
 }
 
 // errNotConsumed guards the callbacks of Reader against reading more or less than one value.

@@ -24,7 +24,7 @@ func DesiredCleanup(in Input) Configurations {
 	ttl[0].ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: schedule.TTLLabel, Operator: metav1.LabelSelectorOpExists},
 	}}
-	return Configurations{Validating: []*admissionv1.ValidatingWebhookConfiguration{
+	return Configurations{path: in.Options.Path, Validating: []*admissionv1.ValidatingWebhookConfiguration{
 		b.validating(CleanupValidating, policies), b.validating(TTLValidating, ttl),
 	}}
 }

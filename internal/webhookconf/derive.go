@@ -31,6 +31,8 @@ type derivation struct {
 	mutates  int // mutate rules so far
 	mutating bool
 	groups   int
+	// space: all rules are of policies of one namespace, and whoever reads the terms says so.
+	space bool
 }
 
 // term is a conjunction of expressions, sorted.
@@ -111,7 +113,7 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 			t = append(t, requesterIs(f))
 		}
 	}
-	if r.Header.Namespace != "" {
+	if r.Header.Namespace != "" && !d.space {
 		t = append(t, namespaceIs([]string{r.Header.Namespace}))
 	}
 	for i := range r.Header.Without {
@@ -172,51 +174,77 @@ func (d *derivation) insert(t term) {
 	d.terms = append(slices.DeleteFunc(d.terms, func(have term) bool { return wider(t, have) }), t)
 }
 
-// expression is the condition for a webhook that is asked for the operations; ok is false when there is none, or when
-// it would say no more than the rules of the webhook do.
-func (d *derivation) expression(asked operations, protects bool) (_ string, ok bool) {
-	if d.gaveUp || len(d.terms) == 0 {
+// derive is the condition for a webhook that is asked for the operations; ok is false when there is none, or when it would
+// say no more than the rules of the webhook do. Cluster-wide policies decide whether there is one: a namespaced policy
+// only adds what is about its namespace, all of which it is when nothing else can be said of it.
+func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
+	texts, says := h.derived.texts(asked)
+	if !says || len(texts) == 0 && len(h.rules) > 0 {
 		return "", false
 	}
+	var spaces []space
+	for namespace, s := range h.spaces {
+		one := space{namespace: namespace}
+		// Where one mutate rule may make an object one that another is for, nothing but the namespace is told.
+		if own, says := s.derived.texts(asked); says && h.derived.mutates+s.derived.mutates <= 1 {
+			one.text = strings.Join(own, " || ")
+			if len(own) == 0 {
+				continue // there is no request that it is for
+			}
+		}
+		spaces = append(spaces, one)
+	}
+	out := strings.Join(texts, " || ")
+	if len(out) > maxDerived {
+		return "", false
+	}
+	if in := byNamespace(spaces, maxDerived); in != "" {
+		out = strings.Join(append(texts, "("+in+")"), " || ")
+	}
+	if out == "" {
+		return "", false
+	}
+	if strings.Contains(out, "labels") {
+		out = "[" + subject + "].map(o, " + labelsOf + ").exists(labels, " + out + ")"
+	}
+	if protects {
+		out = "(" + out + ") || " + protected
+	}
+	return out, true
+}
+
+// texts are the parts of the expression, of which one has to be true. says is false when nothing can be told, or nothing
+// that the operations which are asked for do not say.
+func (d *derivation) texts(asked operations) (texts []string, says bool) {
+	if d.gaveUp {
+		return nil, false
+	}
 	var union []string
-	terms := d.terms
-	d.terms = nil
-	for _, t := range terms {
+	kept := derivation{}
+	for _, t := range d.terms {
 		t = slices.DeleteFunc(slices.Clone(t), func(x string) bool {
 			ops, ok := operationsIn(x)
 			union = append(union, ops...)
 			return ok && asked.within(ops) // nothing else is asked for
 		})
 		if len(t) == 0 {
-			return "", false
+			return nil, false
 		}
-		d.insert(t)
+		kept.insert(t)
 	}
-	if asked.within(union) && !slices.ContainsFunc(d.terms, func(t term) bool { return len(t) > 1 || !strings.HasPrefix(t[0], operationField) }) {
-		return "", false
+	onlyOperations := !slices.ContainsFunc(kept.terms, func(t term) bool { return len(t) > 1 || !strings.HasPrefix(t[0], operationField) })
+	if len(kept.terms) > 0 && asked.within(union) && onlyOperations {
+		return nil, false
 	}
-	texts := make([]string, 0, len(d.terms))
-	asksLabels := false
-	for _, t := range d.terms {
+	for _, t := range kept.terms {
 		text := strings.Join(t, " && ")
-		if len(d.terms) > 1 && len(t) > 1 {
+		if len(kept.terms) > 1 && len(t) > 1 {
 			text = "(" + text + ")"
 		}
-		asksLabels = asksLabels || slices.ContainsFunc(t, func(x string) bool { return strings.Contains(x, "labels") })
 		texts = append(texts, text)
 	}
 	slices.Sort(texts)
-	out := strings.Join(texts, " || ")
-	if asksLabels {
-		out = "[" + subject + "].map(o, " + labelsOf + ").exists(labels, " + out + ")"
-	}
-	if protects {
-		out = "(" + out + ") || " + protected
-	}
-	if len(out) > maxDerived {
-		return "", false
-	}
-	return out, true
+	return texts, true
 }
 
 // Parts of the expressions. Every field that may be absent is guarded: an expression that fails refuses the request.

@@ -27,7 +27,21 @@ const (
 	ExceptionValidating     = "kyverno-exception-validating-webhook-cfg"
 	GlobalContextValidating = "kyverno-global-context-validating-webhook-cfg"
 	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
+
+	// The resource webhooks that Kyverno does not have; they exist where something is asked for.
+	BesidesValidating = "ephor-resource-validating-webhook-cfg"
+	BesidesMutating   = "ephor-resource-mutating-webhook-cfg"
 )
+
+// IsResource reports whether the configuration of that name holds webhooks for the resources that policies are for.
+func IsResource(name string) bool {
+	for _, base := range []string{ResourceValidating, ResourceMutating, BesidesValidating, BesidesMutating} {
+		if strings.HasPrefix(name, base) {
+			return true
+		}
+	}
+	return false
+}
 
 // MaxTimeoutSeconds is the longest timeout that the API server accepts.
 const MaxTimeoutSeconds = 30
@@ -48,6 +62,8 @@ type Options struct {
 	ExcludeBootstrap bool
 	// Derive adds conditions that follow from the policies (--deriveMatchConditions).
 	Derive bool
+	// Path makes the path of a webhook of its plain one (route.Epoch.Path); nil for plain paths.
+	Path func(plain string) string
 	// Protects: requests for objects of ours are refused by the resource webhooks (--protectManagedResources).
 	Protects bool
 }
@@ -72,6 +88,8 @@ type Input struct {
 type Configurations struct {
 	Validating []*admissionv1.ValidatingWebhookConfiguration
 	Mutating   []*admissionv1.MutatingWebhookConfiguration
+
+	path func(plain string) string // Options.Path
 }
 
 // Readiness says for each Program, by its Key with the kind before it (see ProgramKey), whether its rules are in the
@@ -102,6 +120,7 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		b.everything()
 	}
 	out := Configurations{
+		path: in.Options.Path,
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			b.validating(PolicyValidating, b.policyValidating()),
 			b.validating(ExceptionValidating, b.exceptionValidating()),
@@ -112,15 +131,19 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 			b.mutating(VerifyMutating, b.verify()),
 		},
 	}
-	for i, part := range parts(b.resource(&b.val)) {
-		c := b.validating(partName(ResourceValidating, i), part)
-		b.mark(&c.ObjectMeta)
-		out.Validating = append(out.Validating, c)
+	for name, hooks := range b.resource(&b.val) {
+		for i, part := range parts(hooks) {
+			c := b.validating(partName(name, i), part)
+			b.mark(&c.ObjectMeta)
+			out.Validating = append(out.Validating, c)
+		}
 	}
-	for i, part := range parts(b.resource(&b.mut)) {
-		c := b.mutating(partName(ResourceMutating, i), part)
-		b.mark(&c.ObjectMeta)
-		out.Mutating = append(out.Mutating, c)
+	for name, hooks := range b.resource(&b.mut) {
+		for i, part := range parts(hooks) {
+			c := b.mutating(partName(name, i), part)
+			b.mark(&c.ObjectMeta)
+			out.Mutating = append(out.Mutating, c)
+		}
 	}
 	return out, b.ready, b.unknown, nil
 }
@@ -145,12 +168,41 @@ type hook struct {
 	failurePolicy policy.FailurePolicy
 	timeout       int32
 	conditions    []policy.MatchCondition
-	fine          bool
-	rules         ruleSet
-	wild          bool // a wildcard brings kinds that no policy names
-	named         named
-	incomplete    bool // some kinds could not be looked up
-	derived       derivation
+	fine          bool   // of one policy
+	authored      bool   // the policy has match conditions, which take the place of the ConfigMap's
+	namespace     string // of the one policy; empty for shared webhooks and cluster-wide policies
+	share                // what cluster-wide policies ask for, or the one policy
+	// spaces are what namespaced policies ask for in a shared webhook, by their namespaces.
+	spaces map[string]*share
+}
+
+// share is what some policies of a webhook ask for.
+type share struct {
+	rules      ruleSet
+	wild       bool // a wildcard brings kinds that no policy names
+	named      named
+	incomplete bool       // some kinds could not be looked up
+	resize     operations // on pods/resize, for policies on Pods
+	derived    derivation
+}
+
+func newShare(s *side) *share {
+	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.base == "mutate"}}
+}
+
+// shareOf is the share that the Program adds to.
+func (h *hook) shareOf(s *side, p *policy.Program) *share {
+	if h.fine || p.Namespace == "" {
+		return &h.share
+	}
+	if h.spaces == nil {
+		h.spaces = map[string]*share{}
+	}
+	if h.spaces[p.Namespace] == nil {
+		h.spaces[p.Namespace] = newShare(s)
+		h.spaces[p.Namespace].derived.space = true
+	}
+	return h.spaces[p.Namespace]
 }
 
 // add puts the rules of a Program where they belong. Which rules and policies contribute to which configuration is
@@ -172,20 +224,21 @@ func (b *builder) add(p *policy.Program) {
 
 func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, defaults operations) {
 	h := to.hook(p.Settings.FailurePolicy, p, b.Options.TimeoutSeconds)
+	s := h.shareOf(to, p)
 	for _, r := range p.Rules {
 		generates := r.Stage.Has(policy.StageGenerate)
 		if !generates && !r.Stage.Has(stages) {
 			continue
 		}
-		h.derived.add(r)
+		s.derived.add(r)
 		ops := defaults
 		if generates {
 			ops = allOperations
 		}
-		unknown, err := h.add(r, ops, p.Namespace != "", b.Resources)
+		unknown, err := s.add(r, ops, p.Namespace != "", b.Resources)
 		if err == nil && generates {
 			var more int
-			more, err = h.addOutputs(r, b.Resources)
+			more, err = s.addOutputs(r, p.Namespace != "", b.Resources)
 			unknown += more
 		}
 		b.unknown += unknown
@@ -195,7 +248,7 @@ func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, d
 		var group *discovery.ErrGroupDiscoveryFailed
 		switch {
 		case errors.As(err, &group):
-			h.incomplete = true
+			s.incomplete = true
 			b.ready[ProgramKey(p)] = err
 		case err != nil:
 			b.err = err
@@ -209,16 +262,16 @@ func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, d
 func (s *side) hook(fp policy.FailurePolicy, p *policy.Program, timeout int32) *hook {
 	mode := strings.ToLower(fp.String())
 	name, path := s.base+".kyverno.svc-"+mode, "/"+s.base+"/"+mode
-	fine := p != nil && len(p.Settings.MatchConditions) > 0
+	fine := p != nil && p.OwnWebhook(false)
 	if fine {
 		name += "-finegrained-" + strings.ReplaceAll(p.Key(), "/", "-")
 		path += "/finegrained/" + p.Key()
 	}
 	h := s.hooks[path]
 	if h == nil {
-		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, rules: ruleSet{}}
-		h.derived.mutating = s.base == "mutate"
+		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, share: *newShare(s)}
 		if fine {
+			h.namespace, h.authored = p.Namespace, len(p.Settings.MatchConditions) > 0
 			h.conditions = p.Settings.MatchConditions
 			if p.Diags.HasErrors() { // it was stored past our review
 				h.conditions = compiling(h.conditions)

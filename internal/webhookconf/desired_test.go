@@ -215,7 +215,7 @@ validate.kyverno.svc-ignore /validate/ignore Ignore 10
 		{
 			name:     "a wildcard of a namespaced policy stays within namespaces",
 			programs: []*policy.Program{program("a", namespaced, "*"), program("b", nil, "Namespace")},
-			want: `validate.kyverno.svc-fail /validate/fail Fail 10 if ephor.dev/not-by-wildcard
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10 if ephor.dev/not-by-wildcard if ephor.dev/namespaced-policies
   "" v1 namespaces * ` + everything + `
   "*" * *,pods/ephemeralcontainers Namespaced ` + everything + `
 `,
@@ -277,6 +277,29 @@ validate.kyverno.svc-ignore-finegrained-rec-fine /validate/ignore/finegrained/re
 			},
 			want: `validate.kyverno.svc-fail /validate/fail Fail 25
   "" v1 services Namespaced CREATE
+`,
+		},
+		{
+			name: "a timeout gives a namespaced policy a webhook of its own",
+			programs: []*policy.Program{
+				program("a", nil, "Service@CREATE"),
+				program("b", func(p *policy.Program) { namespaced(p); p.Settings.TimeoutSeconds = 25 }, "Service@CREATE"),
+			},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 services Namespaced CREATE
+validate.kyverno.svc-fail-finegrained-team-b /validate/fail/finegrained/team/b Fail 25
+  "" v1 services Namespaced CREATE
+`,
+		},
+		{
+			name:     "a namespaced policy brings no cluster-scoped kinds",
+			programs: []*policy.Program{program("a", namespaced, "Namespace", "CustomResourceDefinition"), program("b", func(p *policy.Program) { namespaced(p); fine(p) }, "Namespace")},
+		},
+		{
+			name:     "what namespaced policies add to the rules is kept to their namespaces; what they do not add needs no condition",
+			programs: []*policy.Program{program("a", nil, "ConfigMap"), program("b", namespaced, "ConfigMap@CREATE")},
+			want: `validate.kyverno.svc-fail /validate/fail Fail 10
+  "" v1 configmaps Namespaced ` + everything + `
 `,
 		},
 		{

@@ -6,7 +6,8 @@
 //
 // Desired is pure: the same input gives the same objects, in a canonical order and with every default of the API
 // server filled in, so that comparing them with what is stored tells whether to write. The rules are computed from the
-// kind selectors of the compiled rules; a policy with match conditions of its own gets a webhook of its own. Resources
+// kind selectors of the compiled rules; a policy with match conditions of its own gets a webhook of its own, and what
+// namespaced policies bring stays in their namespaces (confine.go). Resources
 // that a cluster needs to come back, or that change all the time, do not come by wildcard (reserved.go); conditions that
 // follow from the policies spare the API server calls (derive.go).
 //

@@ -25,7 +25,8 @@ func TestPageListsReservedResources(t *testing.T) {
 			t.Errorf("the page does not say %s", line)
 		}
 	}
-	for _, name := range append(append([]string{}, ownObjects.roles...), DerivedCondition, ReservedCondition, bootstrapCondition) {
+	for _, name := range append(append([]string{}, ownObjects.roles...), DerivedCondition, ReservedCondition, ConfinedCondition, NamelessCondition, bootstrapCondition,
+		BesidesValidating, BesidesMutating) {
 		if !strings.Contains(string(page), name) {
 			t.Errorf("the page does not name %s", name)
 		}

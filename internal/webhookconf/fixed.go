@@ -34,6 +34,9 @@ func (b *builder) webhook(name, path string) webhook {
 }
 
 func (b *builder) clientConfig(path string) admissionv1.WebhookClientConfig {
+	if b.Options.Path != nil {
+		path = b.Options.Path(path)
+	}
 	c := admissionv1.WebhookClientConfig{CABundle: b.CABundle}
 	if b.Options.ServerIP != "" {
 		url := "https://" + b.Options.ServerIP + path

@@ -1,8 +1,13 @@
 package webhookconf
 
 import (
+	"net/url"
+	"slices"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
 // The two kinds of configurations have the same parts with different types. What is said of both is said here.
@@ -81,18 +86,108 @@ func empty(o client.Object) client.Object {
 	return &admissionv1.MutatingWebhookConfiguration{}
 }
 
-// handedOver is a static configuration as it is stored, with our address and CA and our owner: an authority that has
-// ended would turn what somebody else keeps into a locked door.
-func handedOver(want, stored client.Object) client.Object {
+// handedOver is a static configuration as it is stored, with our address, path and CA and our owner: an authority or a
+// path that has ended would turn what somebody else keeps into a locked door. That holds for webhooks which somebody added,
+// too, when they ask our server.
+func handedOver(want, stored client.Object, path func(plain string) string) client.Object {
 	out := stored.DeepCopyObject().(client.Object)
 	out.SetOwnerReferences(want.GetOwnerReferences())
 	ours := map[string]*admissionv1.WebhookClientConfig{}
+	var server *admissionv1.WebhookClientConfig
 	for _, w := range webhooksOf(want) {
-		ours[w.name()] = w.clientConfig()
+		server = w.clientConfig()
+		ours[w.name()] = server
 	}
 	for _, w := range webhooksOf(out) {
-		if c := ours[w.name()]; c != nil {
-			*w.clientConfig() = *c.DeepCopy()
+		c := w.clientConfig()
+		switch own := ours[w.name()]; {
+		case own != nil:
+			*c = *own.DeepCopy()
+		case server != nil && sameServer(c, server):
+			c.CABundle = slices.Clone(server.CABundle)
+			repath(c, path)
+		}
+	}
+	return out
+}
+
+// sameServer reports whether two webhooks ask the same server.
+func sameServer(a, b *admissionv1.WebhookClientConfig) bool {
+	switch {
+	case a.Service != nil && b.Service != nil:
+		return a.Service.Namespace == b.Service.Namespace && a.Service.Name == b.Service.Name
+	case a.URL != nil && b.URL != nil:
+		x, errX := url.Parse(*a.URL)
+		y, errY := url.Parse(*b.URL)
+		return errX == nil && errY == nil && x.Host == y.Host
+	}
+	return false
+}
+
+// PathOf is the path that a webhook asks at, with its segment if it has one.
+func PathOf(c *admissionv1.WebhookClientConfig) string {
+	switch {
+	case c.Service != nil && c.Service.Path != nil:
+		return *c.Service.Path
+	case c.URL != nil:
+		if u, err := url.Parse(*c.URL); err == nil {
+			return u.Path
+		}
+	}
+	return ""
+}
+
+// Repath gives the webhooks of a configuration whose paths have segments those that path makes.
+func Repath(o client.Object, path func(plain string) string) {
+	for _, w := range webhooksOf(o) {
+		if _, _, secret := secretpath.Split(PathOf(w.clientConfig())); secret {
+			repath(w.clientConfig(), path)
+		}
+	}
+}
+
+// repath gives a webhook the path that is now made of its plain one.
+func repath(c *admissionv1.WebhookClientConfig, path func(plain string) string) {
+	plain := secretpath.Plain(PathOf(c))
+	if path != nil {
+		plain = path(plain)
+	}
+	switch {
+	case c.Service != nil && c.Service.Path != nil:
+		c.Service.Path = &plain
+	case c.URL != nil:
+		if u, err := url.Parse(*c.URL); err == nil {
+			u.Path, u.RawPath = plain, ""
+			text := u.String()
+			c.URL = &text
+		}
+	}
+}
+
+// PlainPath is a webhook of ours without a segment in its path.
+type PlainPath struct {
+	// Kind and Configuration are those of the webhook configuration.
+	Kind, Configuration string
+	Path                string
+}
+
+// Asks reports whether a webhook of the configuration asks our server, as ours reports.
+func Asks(o client.Object, ours func(admissionv1.WebhookClientConfig) bool) bool {
+	return slices.ContainsFunc(webhooksOf(o), func(w anyWebhook) bool { return ours(*w.clientConfig()) })
+}
+
+// PlainPaths are the webhooks in configurations that ask our server, as ours reports, at a path without a segment.
+func PlainPaths(ours func(admissionv1.WebhookClientConfig) bool, configurations ...client.Object) (out []PlainPath) {
+	for _, o := range configurations {
+		kind := "ValidatingWebhookConfiguration"
+		if _, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
+			kind = "MutatingWebhookConfiguration"
+		}
+		for _, w := range webhooksOf(o) {
+			c := w.clientConfig()
+			if _, plain, secret := secretpath.Split(PathOf(c)); !secret && plain != "" && ours(*c) {
+				out = append(out, PlainPath{Kind: kind, Configuration: o.GetName(), Path: plain})
+			}
 		}
 	}
 	return out

@@ -20,8 +20,8 @@ type Reconciler struct {
 	Reader client.Reader
 	// Live reads past the cache; it is asked when a configuration that the cache does not know exists all the same.
 	Live client.Reader
-	// Static: the resource configurations are made once and then belong to whoever changes them, all but the address and
-	// the CA in them (--autoUpdateWebhooks=false).
+	// Static: the resource configurations are made once and then belong to whoever changes them, all but the address, the
+	// path and the CA in them (--autoUpdateWebhooks=false).
 	Static bool
 	// Own: configurations that are not wanted are another process's, and left alone.
 	Own bool
@@ -43,7 +43,7 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	var failed []error
 	for _, c := range all(want) {
 		wanted[c.GetName()] = true
-		changed, err := r.one(ctx, c)
+		changed, err := r.one(ctx, c, want.path)
 		failed = append(failed, err)
 		written += changed
 	}
@@ -56,7 +56,7 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	}
 	for _, c := range stored {
 		name := c.GetName()
-		ours := strings.HasPrefix(name, ResourceValidating+"-") || strings.HasPrefix(name, ResourceMutating+"-") || name == celExceptions
+		ours := IsResource(name) || name == celExceptions
 		if wanted[name] || !ours || c.GetDeletionTimestamp() != nil {
 			continue
 		}
@@ -129,7 +129,7 @@ func (r *Reconciler) Stored(ctx context.Context) (func(configuration, webhook st
 }
 
 // one stores a single configuration.
-func (r *Reconciler) one(ctx context.Context, want client.Object) (int, error) {
+func (r *Reconciler) one(ctx context.Context, want client.Object, path func(string) string) (int, error) {
 	name := want.GetName()
 	stored := empty(want)
 	before := r.settled[name]
@@ -161,7 +161,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object) (int, error) {
 		return 0, fmt.Errorf("read webhook configuration %s: %w", name, err)
 	}
 	if r.Static && stored.GetAnnotations()[staticAnnotation] != "" {
-		want = handedOver(want, stored)
+		want = handedOver(want, stored, path)
 	}
 	difference := differences(stored, want)
 	if len(difference) == 0 {

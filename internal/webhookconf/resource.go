@@ -15,36 +15,64 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// resource gives the resource webhooks of one side, by name; one whose rules name nothing is left out.
-func (b *builder) resource(s *side) []webhook {
-	out := []webhook{}
+// resource gives the resource webhooks of one side by the configuration that they belong to, each list by name. A webhook
+// whose rules name nothing is left out, and so is our own configuration when it is empty.
+func (b *builder) resource(s *side) map[string][]webhook {
+	shared, besides := []webhook{}, []webhook{}
 	for _, h := range s.hooks {
-		if h.incomplete && b.Stored != nil {
-			h.keep(b.Stored(configurationOf(s), h.name))
+		h.keepAll(b.Stored, configurationOf(s))
+		w := b.resourceWebhook(s, h)
+		if w.Rules = h.all().rules(); len(w.Rules) > 0 {
+			w.MatchConditions = b.conditions(h)
+			shared = append(shared, w)
 		}
-		w := b.webhook(h.name, h.path)
-		if w.Rules = h.rules.rules(); len(w.Rules) == 0 {
-			continue
+		if s == &b.mut {
+			besides = append(besides, b.nameless(s, h)...)
 		}
-		if h.failurePolicy == policy.Ignore {
-			w.FailurePolicy = admissionv1.Ignore
-		}
-		w.TimeoutSeconds = min(h.timeout, MaxTimeoutSeconds)
-		w.NamespaceSelector = b.namespaceSelector()
-		if sel := b.Settings.Webhook.ObjectSelector; sel != nil {
-			w.ObjectSelector = sel.DeepCopy()
-		}
-		w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
-		if s == &b.val && !b.Options.AdmissionReports {
-			w.SideEffects = admissionv1.SideEffectClassNone
-		}
-		w.MatchConditions = b.conditions(h)
-		w.fine, w.path = h.fine, h.path
-		out = append(out, w)
+		besides = append(besides, b.resizing(s, h)...)
 	}
-	distinguish(out)
-	slices.SortFunc(out, byName)
+	out := map[string][]webhook{configurationOf(s): shared}
+	if len(besides) > 0 {
+		out[besidesOf(s)] = besides
+	}
+	for _, hooks := range out {
+		distinguish(hooks)
+		slices.SortFunc(hooks, byName)
+	}
 	return out
+}
+
+// resourceWebhook is a resource webhook without its rules and conditions.
+func (b *builder) resourceWebhook(s *side, h *hook) webhook {
+	w := b.webhook(h.name, h.path)
+	if h.failurePolicy == policy.Ignore {
+		w.FailurePolicy = admissionv1.Ignore
+	}
+	w.TimeoutSeconds = min(h.timeout, MaxTimeoutSeconds)
+	w.NamespaceSelector = b.namespaceSelector()
+	if h.namespace != "" {
+		w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: namespaceName, Operator: metav1.LabelSelectorOpIn, Values: []string{h.namespace},
+		})
+	}
+	if sel := b.Settings.Webhook.ObjectSelector; sel != nil {
+		w.ObjectSelector = sel.DeepCopy()
+	}
+	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
+	if s == &b.val && !b.Options.AdmissionReports {
+		w.SideEffects = admissionv1.SideEffectClassNone
+	}
+	w.fine, w.path = h.fine, h.path
+	return w
+}
+
+// all are the rules of the webhook: what all of its policies ask for.
+func (h *hook) all() ruleSet {
+	sets := []ruleSet{h.rules}
+	for _, s := range h.spaces {
+		sets = append(sets, s.rules)
+	}
+	return united(sets...)
 }
 
 // maxName is the longest name of a webhook.
@@ -77,17 +105,46 @@ func configurationOf(s *side) string {
 	return ResourceValidating
 }
 
-// keep unites the rules with those that are stored.
-func (h *hook) keep(stored []admissionv1.RuleWithOperations) {
+func besidesOf(s *side) string {
+	if s.base == "mutate" {
+		return BesidesMutating
+	}
+	return BesidesValidating
+}
+
+// keepAll unites the rules of shares of which not all is known with those that are stored. Where only namespaced policies
+// are concerned, what is stored is kept for their namespaces.
+func (h *hook) keepAll(stored func(configuration, webhook string) []admissionv1.RuleWithOperations, configuration string) {
+	if stored == nil {
+		return
+	}
+	if h.incomplete {
+		h.keep(stored(configuration, h.name), false)
+		return
+	}
+	for _, s := range h.spaces {
+		if s.incomplete {
+			s.keep(stored(configuration, h.name), true)
+		}
+	}
+}
+
+func (s *share) keep(stored []admissionv1.RuleWithOperations, namespaced bool) {
 	kept := ruleSet{}
 	kept.keep(stored)
 	for p, ops := range kept {
-		if p.resource == "*" {
-			h.wild = true
-		} else {
-			h.named.add(p)
+		switch {
+		case namespaced && p.resource == "*":
+			p.scope = string(admissionv1.NamespacedScope)
+		case namespaced && p.scope != string(admissionv1.NamespacedScope):
+			continue
 		}
-		h.rules.put(p, ops)
+		if p.resource == "*" {
+			s.wild = true
+		} else {
+			s.named.add(p)
+		}
+		s.rules.put(p, ops)
 	}
 }
 
@@ -103,8 +160,20 @@ const maxConditions = 64
 
 // conditions are those of the policy or else of the ConfigMap, and then ours.
 func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
+	out := b.givenConditions(h)
+	if x, ok := h.reserved(); ok {
+		out = withCondition(out, ReservedCondition, x)
+	}
+	if x, ok := h.confined(); ok {
+		out = withCondition(out, ConfinedCondition, x)
+	}
+	return b.withDerived(out, h, h.all().operations())
+}
+
+// givenConditions are the conditions that somebody wrote, or asked for by a flag.
+func (b *builder) givenConditions(h *hook) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
-	if h.fine { // the policy's conditions replace the global ones
+	if h.authored { // the policy's conditions replace the global ones
 		for _, c := range h.conditions {
 			if !takes(out, c.Name) {
 				continue // stored past our review; one that is refused would keep all webhooks from being written
@@ -114,25 +183,32 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	} else {
 		out = b.globalConditions()
 	}
-	var ours []admissionv1.MatchCondition
-	if b.Options.ExcludeBootstrap && h.failurePolicy == policy.Fail {
-		ours = append(ours, admissionv1.MatchCondition{Name: bootstrapCondition, Expression: bootstrapExpression})
+	if b.Options.ExcludeBootstrap && h.failurePolicy == policy.Fail && takes(out, bootstrapCondition) {
+		out = append(out, admissionv1.MatchCondition{Name: bootstrapCondition, Expression: bootstrapExpression})
 	}
-	if h.wild {
-		ours = append(ours, admissionv1.MatchCondition{Name: ReservedCondition, Expression: h.named.condition()})
-	}
+	return out
+}
+
+// withDerived adds the condition that follows from the policies, for a webhook that is asked for the operations.
+func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked operations) []admissionv1.MatchCondition {
 	// Whoever writes conditions says when to be asked.
-	if b.Options.Derive && !h.fine {
-		if x, ok := h.derived.expression(h.rules.operations(), b.Options.Protects); ok {
-			ours = append(ours, admissionv1.MatchCondition{Name: DerivedCondition, Expression: x})
-		}
-	}
-	for _, c := range ours {
-		if takes(out, c.Name) {
-			out = append(out, c)
+	if b.Options.Derive && !h.authored && takes(out, DerivedCondition) {
+		if x, ok := h.derive(asked, b.Options.Protects); ok {
+			out = append(out, admissionv1.MatchCondition{Name: DerivedCondition, Expression: x})
 		}
 	}
 	return out
+}
+
+// withCondition adds a condition that may not be missing. Where the API server takes no more, or the name is taken, it
+// becomes a part of the last one.
+func withCondition(have []admissionv1.MatchCondition, name, expression string) []admissionv1.MatchCondition {
+	if takes(have, name) {
+		return append(have, admissionv1.MatchCondition{Name: name, Expression: expression})
+	}
+	last := &have[len(have)-1]
+	last.Expression = "(" + expression + ") && (" + last.Expression + ")"
+	return have
 }
 
 // takes reports whether the API server takes one more condition of that name.

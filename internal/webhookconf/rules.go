@@ -73,50 +73,61 @@ func (p place) name() string {
 type ruleSet map[place]operations
 
 // add adds the selectors of a rule, without the operations that its exclude block takes from them for sure. It returns
-// how many selectors name nothing that the API server serves.
-func (h *hook) add(r *policy.Rule, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
-	own := ruleSet{}
+// how many selectors name nothing that the API server serves. A namespaced policy brings namespaced resources only, since
+// it matches nothing else.
+func (s *share) add(r *policy.Rule, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
+	own, resize := ruleSet{}, ruleSet{}
 	for _, t := range r.Targets {
-		places, err := placesOf(t, namespacedPolicy, known)
+		places, served, err := placesOf(t, namespacedPolicy, known)
 		if err != nil {
 			return unknown, err
 		}
-		if len(places) == 0 {
+		if !served {
 			unknown++
 		}
 		for _, p := range places {
 			switch {
 			case p.resource == "*":
-				h.wild = true
+				s.wild = true
 				if p.sub != "" && p.sub != "*" {
-					h.named.addSubresource(p.sub)
+					s.named.addSubresource(p.sub)
 				}
 			case !isWild(t.Kind):
-				h.named.add(p)
+				s.named.add(p)
 			case reservedFor(p) != nil:
 				continue
 			}
 			own.put(p, operationsOf(t, defaults))
+		}
+		if err := addResize(resize, t, operationsOf(t, defaults), known); err != nil {
+			return unknown, err
 		}
 	}
 	for _, t := range r.Excludes {
 		if t.Names != nil || t.Namespaces != nil || t.MatchLabels != nil {
 			continue // it depends on the object
 		}
-		places, err := placesOf(t, namespacedPolicy, known)
+		places, _, err := placesOf(t, namespacedPolicy, known)
 		if err != nil {
 			continue // what is asked for too much is filtered when it comes
 		}
 		own.subtract(places, operationsOf(t, allOperations))
+		resize.subtract(places, operationsOf(t, allOperations))
+		if isPod(t) {
+			resize.subtract([]place{podResize}, operationsOf(t, allOperations))
+		}
 	}
 	for p, ops := range own {
-		h.rules.put(p, ops)
+		s.rules.put(p, ops)
+	}
+	for op := range resize[podResize] {
+		s.resize[op] = true
 	}
 	return unknown, nil
 }
 
 // addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too (§3.3).
-func (h *hook) addOutputs(r *policy.Rule, known Resources) (unknown int, err error) {
+func (s *share) addOutputs(r *policy.Rule, namespacedPolicy bool, known Resources) (unknown int, err error) {
 	for _, o := range r.Outputs {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
 		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
@@ -130,8 +141,11 @@ func (h *hook) addOutputs(r *policy.Rule, known Resources) (unknown int, err err
 			unknown++
 		}
 		for _, r := range found {
-			h.named.add(place{group: r.Group, resource: r.Resource})
-			h.rules.put(placeOf(r), keptOperations)
+			if namespacedPolicy && !r.Namespaced {
+				continue
+			}
+			s.named.add(place{group: r.Group, resource: r.Resource})
+			s.rules.put(placeOf(r), keptOperations)
 		}
 	}
 	return unknown, nil
@@ -170,24 +184,26 @@ func (s ruleSet) subtract(places []place, ops operations) {
 	}
 }
 
-func placesOf(t policy.Target, namespacedPolicy bool, known Resources) ([]place, error) {
+// placesOf are the resources that a selector means; served is false when it names nothing that the API server serves.
+func placesOf(t policy.Target, namespacedPolicy bool, known Resources) (places []place, served bool, err error) {
 	if t.Kind == "*" && t.Group == "*" && t.Version == "*" {
 		// Not resolved, so that kinds which are installed later are covered, too.
 		scope := string(admissionv1.AllScopes)
 		if namespacedPolicy {
 			scope = string(admissionv1.NamespacedScope)
 		}
-		return []place{{"*", "*", "*", t.Subresource, scope}}, nil
+		return []place{{"*", "*", "*", t.Subresource, scope}}, true, nil
 	}
 	found, err := known.Find(t.Group, t.Version, t.Kind, t.Subresource)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	out := make([]place, 0, len(found))
 	for _, r := range found {
-		out = append(out, placeOf(r))
+		if !namespacedPolicy || r.Namespaced {
+			places = append(places, placeOf(r))
+		}
 	}
-	return out, nil
+	return places, len(found) > 0, nil
 }
 
 func placeOf(r Resource) place {
@@ -258,6 +274,30 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 		})
 	}
 	slices.SortFunc(out, compareRules)
+	return out
+}
+
+// united is a new set of everything in the sets.
+func united(sets ...ruleSet) ruleSet {
+	out := ruleSet{}
+	for _, s := range sets {
+		for p, ops := range s {
+			out.put(p, ops)
+		}
+	}
+	return out
+}
+
+// asks are the operations that the set asks for at a place.
+func (s ruleSet) asks(at place) operations {
+	out := operations{}
+	for p, ops := range s {
+		if p.covers(at) {
+			for op := range ops {
+				out[op] = true
+			}
+		}
+	}
 	return out
 }
 

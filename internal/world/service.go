@@ -60,7 +60,7 @@ func (f ImagesFunc) Image(ctx context.Context, r ImageRequest) (map[string]any, 
 }
 
 // ConfineImages cuts Images to a Reach; nil stays nil. A Reach of one namespace allows the pull secrets in it only, and takes
-// those that name no namespace for its own. Every implementation of Root gives its Images through it.
+// those that name no namespace for its own; its requests are marked as confined. Every implementation of Root gives its Images through it.
 func ConfineImages(r Reach, next Images) Images {
 	if next == nil || r.cluster {
 		return next
@@ -77,7 +77,7 @@ func ConfineImages(r Reach, next Images) Images {
 			}
 			secrets[i] = namespace + "/" + name
 		}
-		req.Secrets = secrets
+		req.Secrets, req.Confined = secrets, true
 		return next.Image(ctx, req)
 	})
 }
@@ -88,6 +88,8 @@ type ImageRequest struct {
 	Insecure  bool     // registries without TLS, or with a certificate that is not trusted
 	Providers []string // default, google, azure, amazon, github
 	Secrets   []string // pull secrets, in the engine's namespace unless written namespace/name
+	// Confined: a namespaced policy asks. ConfineImages sets it.
+	Confined bool
 }
 
 // Lists reads all objects of a kind.

@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
@@ -70,10 +71,16 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		if err != nil {
 			return false, err
 		}
-		return rule.CELConditions(compiler.Variables().Evaluate(ctx, in, celenv.BudgetCondition), compiled)
+		e := compiler.Variables().Evaluate(ctx, in, celenv.BudgetCondition)
+		ok, err := rule.CELConditions(e, compiled)
+		if over := budget.Of(ctx).Beside(e.Spent() * budget.StepsPerCost); over != nil {
+			return false, over
+		}
+		return ok, err
 	}
 	for _, r := range out.Rules {
 		match := r.Match
+		r.MatchSteps = max(r.MatchSteps, 1) // the conditions are counted
 		r.Match = func(ctx context.Context, req *policy.Request) (bool, error) {
 			ok, err := match(ctx, req)
 			if !ok || err != nil || req.Origin == policy.FromAdmission {

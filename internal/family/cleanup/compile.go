@@ -61,6 +61,7 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 	}
 	rule.Match, rule.Targets, rule.Excludes = matcher.Match, matcher.Targets(), matcher.Excludes()
 	rule.Needs = matcher.Needs()
+	rule.MatchSteps = matcher.Steps()
 
 	chain, more := loader.Compile(spec.Context, ns, "spec.context")
 	diags.Add(more...)

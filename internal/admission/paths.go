@@ -1,0 +1,55 @@
+package admission
+
+import (
+	"net/http"
+
+	"github.com/ephor-dev/ephor/internal/secretpath"
+)
+
+// Paths tells which paths are answered: secretpath.Guard where they carry a secret segment, else secretpath.Open.
+type Paths interface {
+	// Prove returns the path without its segment, and whether requests for it are answered. It must be quick, and safe for
+	// all goroutines.
+	Prove(path string) (plain string, v secretpath.Verdict)
+}
+
+// notFound is the body of the answer to a path that is not answered.
+var notFound = []byte("404 page not found\n")
+
+// proved lets only requests through whose path proves that they come from a reader of the webhook configurations. It
+// stands before everything that reads the body, allocates, logs or counts by path: what follows sees the plain path only,
+// so that no log, metric or trace can tell a segment. Probes have no segment.
+func (s *Server) proved(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			if _, _, secret := secretpath.Split(r.URL.Path); secret {
+				refuse(w) // reviews are posted; and the path would be told in a trace
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		plain, v := s.Paths.Prove(r.URL.Path)
+		if v != secretpath.Proved {
+			s.Observer.Path(v)
+		}
+		if !v.Answered() {
+			refuse(w)
+			return
+		}
+		r.URL.Path, r.URL.RawPath, r.RequestURI = plain, "", plain
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter) {
+	w.WriteHeader(http.StatusNotFound)
+	_, _ = w.Write(notFound)
+}
+
+// failed tells that the API server may have given up on a review.
+func (s *Server) failed() {
+	if s.Failed != nil {
+		s.Failed()
+	}
+}

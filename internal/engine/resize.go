@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"regexp"
+
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// isResize reports whether the request changes the resources of a running Pod. Its object is the Pod, of which the API
+// server stores nothing but the resources.
+func isResize(r *policy.Request) bool {
+	return r.Subresource == "resize" && r.GVK.Kind == "Pod" && r.GVK.Group == ""
+}
+
+const textNotResources = "its change of the Pod is dropped: a request on pods/resize changes resources only"
+
+// ofResources are the places that a resize may change.
+var ofResources = regexp.MustCompile(`^/spec/((containers|initContainers)/[0-9]+/)?resources(/|$)`)
+
+// keepToResources drops what a rule made of the Pod of a resize when it touches anything but resources, and warns of it.
+func (r *runner) keepToResources(out *policy.Outcome, y *policy.Yield, p *policy.Program, rule *policy.Rule) {
+	if y.Status == policy.StatusError {
+		return // nothing of it is kept
+	}
+	before, err := r.req.Object.Value()
+	if err != nil {
+		*y = failure("failed to read the Pod", err)
+		return
+	}
+	after, err := y.Object.Value()
+	if err != nil {
+		*y = failure("failed to read the changed Pod", err)
+		return
+	}
+	for _, op := range patch.Diff(before, after) {
+		if ofResources.MatchString(op.Path) {
+			continue
+		}
+		y.Object = nil
+		if rule.Stage.Has(policy.StageMutate) {
+			y.Status, y.Message = policy.StatusSkip, textNotResources
+		}
+		out.Warnings = append(out.Warnings, "policy "+p.Name+"."+rule.Name+": "+textNotResources)
+		return
+	}
+}

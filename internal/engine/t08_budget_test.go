@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// taking is a rule that takes steps, and does not tell when it may not.
+func taking(name string, steps int) *policy.Rule {
+	return rule(name, func(s *policy.Scope) policy.Yield {
+		_ = s.Env.Meter.Step(steps)
+		return policy.Yield{Status: policy.StatusPass}
+	})
+}
+
+// T8: of the rules of a policy, and of the policies of a request, those that no budget is left for are errors, even when the
+// rule hides the error of its meter. What namespaced policies use is not taken from policies of the cluster.
+func TestT8Accounts(t *testing.T) {
+	of := func(name, namespace string, rules int, steps int) policy.Selection {
+		p := &policy.Program{Name: name, Namespace: namespace}
+		for i := range rules {
+			p.Rules = append(p.Rules, taking(name+string(rune('a'+i)), steps))
+		}
+		return policy.Selection{Program: p, Rules: p.Rules}
+	}
+	passed := func(out *policy.Outcome, name string) (n int) {
+		for _, r := range out.Results {
+			if r.Program.Name == name && r.Status == policy.StatusPass {
+				n++
+			} else if r.Program.Name == name && !strings.Contains(r.Message, "budget exhausted") {
+				t.Errorf("%s: %s: %s", r.Rule.Name, r.Status, r.Message)
+			}
+		}
+		return n
+	}
+	fit := budget.NamespacedPolicySteps / budget.DefaultSteps
+	// Each namespaced policy may use half of what all of them may use together; the rule that one fails at counts, too.
+	one, two, three := of("one", "ns", 20, budget.DefaultSteps), of("two", "ns", 20, budget.DefaultSteps), of("three", "ns", 20, budget.DefaultSteps)
+	guard := of("guard", "", 20, budget.DefaultSteps)
+	out := eval(request(policy.Create), one, two, three, guard)
+	for name, want := range map[string]int{"one": fit, "two": fit - 1, "three": 0, "guard": 20} {
+		if n := passed(&out, name); n != want {
+			t.Errorf("%s: %d rules passed, want %d", name, n, want)
+		}
+	}
+	if len(out.Exceeded) != 3 || out.Exceeded[0].Program != one.Program || out.Exceeded[0].Rule != one.Rules[fit] {
+		t.Errorf("exceeded: %+v, want the three policies, the first at its rule %d", out.Exceeded, fit)
+	}
+
+	// Evaluations of one request share: what the first used the second does not have.
+	var spent budget.Request
+	spent.Reset()
+	shared := func() policy.Outcome {
+		return Eval(context.Background(), Input{Selections: []policy.Selection{of("again", "ns", 0, 0), {Program: one.Program, Rules: one.Rules[:fit]}}, Request: request(policy.Create), Stages: policy.StageValidate, Spent: &spent})
+	}
+	first, second := shared(), shared()
+	if a, b := passed(&first, "one"), passed(&second, "one"); a != fit || b != 0 {
+		t.Errorf("%d rules passed in the first evaluation and %d in the second, want %d and 0", a, b, fit)
+	}
+
+	// Policies of the cluster have room for hundreds of large rules.
+	many := of("many", "", 400, 200_000)
+	if out = eval(request(policy.Create), many); passed(&out, "many") != 400 || len(out.Exceeded) != 0 {
+		t.Errorf("400 rules of 200,000 steps: %d passed", passed(&out, "many"))
+	}
+}
+
+// refusing is a pacer that lets nobody begin.
+type refusing struct{ done *int }
+
+func (refusing) Pace(context.Context, int64) error { return budget.ErrExhausted }
+func (refusing) Spend(int64)                       {}
+func (r refusing) Done()                           { *r.done++ }
+
+// T8: a namespaced policy without a share of the processor is an error, and a policy of the cluster is not asked to wait.
+func TestT8Paced(t *testing.T) {
+	theirs := &policy.Program{Name: "theirs", Namespace: "ns", Rules: []*policy.Rule{taking("r", 1), taking("s", 1)}}
+	ours := &policy.Program{Name: "ours", Rules: []*policy.Rule{taking("r", 1)}}
+	done := 0
+	out := Eval(context.Background(), Input{
+		Selections: []policy.Selection{{Program: ours, Rules: ours.Rules}, {Program: theirs, Rules: theirs.Rules}},
+		Request:    request(policy.Create), Stages: policy.StageValidate,
+		Pace: func(p *policy.Program) budget.Pacer {
+			if p != theirs {
+				t.Errorf("%s is paced", p.Name)
+			}
+			return refusing{&done}
+		},
+	})
+	if got, want := statuses(out), "r=pass r=error s=error"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if done != 1 || len(out.Exceeded) != 1 || out.Exceeded[0].Program != theirs {
+		t.Errorf("done %d times, exceeded: %+v", done, out.Exceeded)
+	}
+}

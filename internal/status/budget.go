@@ -1,0 +1,29 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// BudgetEvery is how often it is said again that the same policy exceeds its budget.
+const BudgetEvery = 5 * time.Minute
+
+// WriteBudget says in the status of a policy that it used up its budget, unless the object, as it was read, says so since less
+// than BudgetEvery. It touches no other field, so that every replica may write it. A policy that is gone is no error.
+func (w *Writer) WriteBudget(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BudgetStatus) (written bool, err error) {
+	if fields, found, _ := unstructured.NestedMap(object.Object, "status", "budget"); found {
+		var have kyvernov1.BudgetStatus
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &have); err == nil &&
+			have.ObservedGeneration == want.ObservedGeneration && want.ExceededAt.Sub(have.ExceededAt.Time).Abs() < BudgetEvery {
+			return false, nil
+		}
+	}
+	want.Message = value.Message(want.Message)
+	return w.patch(ctx, object, "budget", want)
+}

@@ -1,0 +1,58 @@
+package unlock
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/secretpath"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// repath gives configurations that were kept the secret segments that are in force now: those of then may have ended, and
+// the servers would not answer until a controller has written the configurations anew.
+func (d *Door) repath(ctx context.Context, objects []client.Object) error {
+	paths := map[string]func(string) string{}
+	for _, o := range objects {
+		name := keystore.Routes
+		if n := o.GetName(); n == webhookconf.CleanupValidating || n == webhookconf.TTLValidating {
+			name = keystore.CleanupRoutes
+		}
+		if _, read := paths[name]; !read {
+			path, err := d.path(ctx, name)
+			if err != nil {
+				return err
+			}
+			paths[name] = path
+		}
+		if path := paths[name]; path != nil {
+			webhookconf.Repath(o, path)
+		}
+	}
+	return nil
+}
+
+// path makes the paths of the server whose key is in the Secret; nil when there is no such Secret, or no use in it.
+func (d *Door) path(ctx context.Context, name string) (func(string) string, error) {
+	var secret corev1.Secret
+	err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: name}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the key of the webhook paths in the Secret %s/%s: %w", d.Namespace, name, err)
+	}
+	ring, err := keystore.Parse(&secret)
+	if err != nil {
+		return nil, nil //nolint:nilerr // the controllers mend it; the way back must not depend on it
+	}
+	epochs, err := secretpath.ParseEpochs(secret.Annotations[secretpath.EpochsAnnotation])
+	if err != nil {
+		return nil, nil //nolint:nilerr // as above
+	}
+	return secretpath.NewEpoch(ring.Current(), epochs.Current.ID).Path, nil
+}

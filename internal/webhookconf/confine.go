@@ -1,0 +1,202 @@
+package webhookconf
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// ConfinedCondition is the name of the match condition that keeps a shared webhook from asking, on behalf of namespaced
+// policies, about requests of other namespaces.
+const ConfinedCondition = "ephor.dev/namespaced-policies"
+
+// maxSpaces bounds the part of an expression that is about single namespaces, in bytes; the API server takes expressions
+// of 100,000 characters.
+const maxSpaces = 64 << 10
+
+// space is what an expression says of one namespace.
+type space struct {
+	namespace string
+	text      string // empty: all of its requests
+}
+
+// byNamespace is an expression that is true of the requests of each namespace for which its text is true; empty without
+// namespaces. Namespaces with the same text share it. Where the expression would be longer than limit, the longest texts
+// are given up: their namespaces are asked about everything, which costs nobody else.
+func byNamespace(spaces []space, limit int) string {
+	shared := map[string][]string{}
+	for _, s := range spaces {
+		shared[s.text] = append(shared[s.text], s.namespace)
+	}
+	type group struct {
+		text, all string
+		names     []string
+	}
+	size := 0
+	var groups []group
+	for text, names := range shared {
+		slices.Sort(names)
+		g := group{text: text, names: names, all: namespaceIs(names)}
+		if text != "" {
+			g.all = "(" + g.all + " && (" + text + "))"
+		}
+		size += len(g.all) + len(" || ")
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(len(b.text)-len(a.text), strings.Compare(a.text, b.text))
+	})
+	var out, whole []string
+	for _, g := range groups {
+		if g.text == "" || size > limit {
+			whole = append(whole, g.names...)
+			size -= len(g.text) // the names stay
+			continue
+		}
+		out = append(out, g.all)
+	}
+	if len(whole) > 0 {
+		slices.Sort(whole)
+		all := namespaceIs(whole)
+		if len(all) > limit {
+			all = "has(request.namespace)" // thousands of namespaces with policies of their own
+		}
+		out = append(out, "("+all+")")
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	slices.Sort(out)
+	// A request for a Namespace is said to be in it.
+	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")"
+}
+
+// target is the resource of a request with its subresource, as webhook rules write it; forTarget binds it to r.
+const target = `request.resource.resource + (has(request.subResource) && request.subResource != "" ? "/" + request.subResource : "")`
+
+func forTarget(expression string) string { return "[" + target + "].exists(r, " + expression + ")" }
+
+// textOf is an expression that is true of the requests that the rules cover, but for versions: the API server converts
+// requests of a version that no rule names. empty when there are no rules.
+func textOf(rules []admissionv1.RuleWithOperations) string {
+	var texts []string
+	for _, r := range rules {
+		var parts []string
+		if !slices.Contains(r.APIGroups, "*") {
+			parts = append(parts, isIn("request.resource.group", r.APIGroups))
+		}
+		if x := namesText(r.Resources); x != "" {
+			parts = append(parts, x)
+		}
+		if len(r.Operations) < len(allOperations) {
+			ops := make([]string, len(r.Operations))
+			for i, o := range r.Operations {
+				ops[i] = string(o)
+			}
+			parts = append(parts, isIn("request.operation", ops))
+		}
+		text := strings.Join(parts, " && ")
+		switch {
+		case text == "":
+			return "true"
+		case len(parts) > 1:
+			text = "(" + text + ")"
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts) // rules for several versions say the same
+	return strings.Join(slices.Compact(texts), " || ")
+}
+
+// namesText is true where r is one of the resources of a webhook rule; empty when all are meant.
+func namesText(names []string) string {
+	var exact, texts []string
+	for _, n := range names {
+		resource, sub, _ := strings.Cut(n, "/")
+		switch {
+		case resource == "*" && sub == "*":
+			return ""
+		case resource == "*" && sub == "":
+			texts = append(texts, `!r.contains("/")`)
+		case resource == "*":
+			texts = append(texts, "r.endsWith("+quote("/"+sub)+")")
+		case sub == "*":
+			texts = append(texts, "r.startsWith("+quote(resource+"/")+")")
+			exact = append(exact, resource)
+		default:
+			exact = append(exact, n)
+		}
+	}
+	if len(exact) > 0 {
+		texts = append(texts, isIn("r", exact))
+	}
+	if len(texts) == 1 {
+		return texts[0]
+	}
+	return "(" + strings.Join(texts, " || ") + ")"
+}
+
+// confined is the condition of a shared webhook under which its rules ask for nothing more in a namespace than what
+// cluster-wide policies and those of that namespace ask for; ok is false when its namespaced policies add nothing to the
+// rules.
+func (h *hook) confined() (_ string, ok bool) {
+	var spaces []space
+	for namespace, s := range h.spaces {
+		own := united(s.rules)
+		for p, ops := range own {
+			for op := range h.rules.asks(p) {
+				delete(ops, op)
+			}
+		}
+		if text := textOf(own.rules()); text != "" {
+			spaces = append(spaces, space{namespace, text})
+		}
+	}
+	if len(spaces) == 0 {
+		return "", false
+	}
+	out := byNamespace(spaces, maxSpaces)
+	if others := textOf(united(h.rules).rules()); others != "" {
+		out = others + " || (" + out + ")"
+	}
+	return forTarget(out), true
+}
+
+// reserved is the condition that keeps reserved resources from a webhook with wildcards, but for those that a cluster-wide
+// policy names, or a policy of the namespace; ok is false for a webhook without wildcards.
+func (h *hook) reserved() (_ string, ok bool) {
+	ok = h.wild
+	var spaces []space
+	for namespace, s := range h.spaces {
+		ok = ok || s.wild
+		if text := textOf(s.named.reserved()); text != "" {
+			spaces = append(spaces, space{namespace, text})
+		}
+	}
+	if !ok {
+		return "", false
+	}
+	out := h.named.condition()
+	if in := byNamespace(spaces, maxSpaces); in != "" {
+		out += " || " + forTarget(in)
+	}
+	return out, true
+}
+
+// reserved are rules for the reserved resources that policies name.
+func (n *named) reserved() (out []admissionv1.RuleWithOperations) {
+	all := ruleSet{}
+	for p := range n.places {
+		if reservedFor(p) != nil {
+			all.put(p, allOperations)
+		}
+	}
+	for i := range ReservedResources {
+		if r := &ReservedResources[i]; r.Subresource != "" && n.subresources[r.Subresource] {
+			all.put(place{group: r.Group, resource: r.Resource, sub: r.Subresource}, allOperations)
+		}
+	}
+	return all.rules()
+}
