@@ -28,7 +28,7 @@ func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *load.Serv
 		if err != nil {
 			return nil, err
 		}
-		replica, err := ephor.StartAdmission(ctx)
+		replica, err := ephor.StartAdmission(ctx, devcluster.LongPaths...)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,11 @@ func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *load.Serv
 		if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all"); err != nil {
 			return nil, err
 		}
-		s := load.NewServer("https://"+replica.Addr+"/validate/fail?timeout=10s", replica.PID(), connections)
+		path, err := ephor.WebhookPath(ctx, devcluster.Admission, "/validate/fail")
+		if err != nil {
+			return nil, err
+		}
+		s := load.NewServer("https://"+replica.Addr+path+"?timeout=10s", replica.PID(), connections)
 		return s, c.Wait(ctx, "the policies to be in force", func() error {
 			allowed, err := s.Ask(load.Review(load.Pod("shop", true)))
 			if err == nil && allowed {

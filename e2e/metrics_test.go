@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 const metricsPolicies = `
@@ -244,7 +245,11 @@ func TestMetricsOverTLSAndTraces(t *testing.T) {
 		"name": "metrics-traced", "namespace": "default", "userInfo": {"username": "somebody"},
 		"object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "metrics-traced", "namespace": "default", "labels": {"team": "a"}}}}}`
 	eventually(t, func() error {
-		response, err := client.Post("https://"+second.Addr+"/validate/fail?timeout=10s", "application/json", strings.NewReader(review))
+		path, err := cluster.Ephor.WebhookPath(t.Context(), devcluster.Admission, "/validate/fail")
+		if err != nil {
+			return err
+		}
+		response, err := client.Post("https://"+second.Addr+path+"?timeout=10s", "application/json", strings.NewReader(review))
 		if err != nil {
 			return err
 		}

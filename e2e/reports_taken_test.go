@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,10 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/reports"
+	"github.com/ephor-dev/ephor/internal/seal"
 )
 
 // What becomes of EphemeralReports: they are taken into the report of their resource, where the later result of a rule counts,
@@ -35,7 +38,7 @@ func TestEphemeralReportsTaken(t *testing.T) {
 
 	send := func(r report.Resource, results ...policyreport.Result) {
 		t.Helper()
-		_, err := ephemeral.NewStore(reportsClient(t), ephemeral.Admission, 100).Write(t.Context(), &ephemeral.Report{
+		_, err := ephemeral.NewStore(reportsClient(t), ephemeral.Admission, 100, reportKeys, doubts()).Write(t.Context(), &ephemeral.Report{
 			Resource: r, GVR: schema.GroupVersionResource{Version: "v1", Resource: strings.ToLower(r.Kind) + "s"}, Results: results,
 		})
 		if err != nil {
@@ -94,6 +97,19 @@ func TestEphemeralReportsTaken(t *testing.T) {
 	}
 }
 
+// reportKeys are the keys that the tests seal reports with, and believe.
+var reportKeys = &keystore.Cached{Now: time.Now, Load: func(context.Context) (*seal.Keyring, error) {
+	key, err := seal.NewKey(bytes.Repeat([]byte{1}, seal.KeySize))
+	if err != nil {
+		return nil, err
+	}
+	return seal.NewKeyring(key)
+}}
+
+func doubts() *ephemeral.Doubts {
+	return &ephemeral.Doubts{Log: slog.New(slog.DiscardHandler), Now: time.Now}
+}
+
 func reportsClient(t *testing.T) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -127,8 +143,11 @@ func consume(t *testing.T, ctx context.Context, user string, ahead time.Duration
 	})
 	c := reports.NewConsumer(reports.ConsumerOptions{
 		Writer: w, Client: reportsClient(t), Metadata: resources, Workers: 2, Log: log,
-		Live: func(r report.Rule) bool { return r.Name != "gone" },
-		Now:  func() time.Time { return time.Now().Add(ahead) },
+		Wanted: func(schema.GroupKind) func(report.Rule) bool {
+			return func(r report.Rule) bool { return r.Name != "gone" }
+		},
+		Keys: reportKeys, Doubts: doubts(),
+		Now: func() time.Time { return time.Now().Add(ahead) },
 	})
 	done, known := make(chan struct{}), make(chan struct{})
 	go func() { w.Run(ctx, func() { close(known) }) }()

@@ -34,7 +34,7 @@ func TestEphemeralReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, other := ephemeral.NewStore(c, ephemeral.Admission, 3), ephemeral.NewStore(c, ephemeral.Admission, 3)
+	one, other := ephemeral.NewStore(c, ephemeral.Admission, 3, reportKeys, doubts()), ephemeral.NewStore(c, ephemeral.Admission, 3, reportKeys, doubts())
 	write := func(s *ephemeral.Objects, r report.Resource, results ...policyreport.Result) bool {
 		t.Helper()
 		full, err := s.Write(t.Context(), &ephemeral.Report{
@@ -105,10 +105,10 @@ func TestEphemeralReports(t *testing.T) {
 		t.Errorf("no object for a cluster-scoped resource among %s", out)
 	}
 	b := configMap("b")
-	if full := write(ephemeral.NewStore(c, ephemeral.Admission, 3), b, result("x", "pass", 10)); !full {
+	if full := write(ephemeral.NewStore(c, ephemeral.Admission, 3, reportKeys, doubts()), b, result("x", "pass", 10)); !full {
 		t.Error("a fourth object was written where there may be three")
 	}
-	if full := write(ephemeral.NewStore(c, ephemeral.Admission, 3), a, result("x", "pass", 30)); full {
+	if full := write(ephemeral.NewStore(c, ephemeral.Admission, 3, reportKeys, doubts()), a, result("x", "pass", 30)); full {
 		t.Error("an object that exists was kept back")
 	}
 

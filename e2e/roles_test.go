@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 const rolesPolicy = `
@@ -70,7 +72,11 @@ func TestRolesComeFromAnIndex(t *testing.T) {
 		t.Helper()
 		body := fmt.Sprintf(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","name":"s","namespace":%q,"kind":{"version":"v1","kind":"Secret"},"resource":{"version":"v1","resource":"secrets"},`+
 			`"userInfo":{"username":%q,"groups":[%q]},"object":{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","namespace":%[1]q}}}}`, namespace, user, group)
-		res, err := client.Post("https://"+replica.Addr+"/validate/fail", "application/json", bytes.NewReader([]byte(body)))
+		path, err := cluster.Ephor.WebhookPath(t.Context(), devcluster.Admission, "/validate/fail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Post("https://"+replica.Addr+path, "application/json", bytes.NewReader([]byte(body)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 var parts = []struct{ name, test string }{
 	{"load", "TestPodsThroughTheAPIServer"},
 	{"reviews", "TestReviews"},
+	{"budget", "TestBudgetOfTenants"},
 	{"kills", "TestKills"},
 	{"rolling", "TestRollingRestart"},
 	{"apiserver", "TestAPIServerRestarts"},
@@ -26,6 +27,7 @@ var parts = []struct{ name, test string }{
 	{"deadman", "TestDeadMan"},
 	{"uninstall", "TestUninstallInEveryOrder"},
 	{"malformed", "TestMalformedReviews"},
+	{"slow", "TestSlowConnections"},
 	{"thousand", "TestThousandPolicies"},
 	{"triggers", "TestTriggersOutliveAdmission"},
 	{"work", "TestWorkOutlivesFaults"},

@@ -12,18 +12,19 @@ import (
 
 	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // Reviews that are none: to each the running process answers with 4xx or with a decision, and it goes on. What
 // each kind of damage is answered with is tested beside the code (internal/admission) and in robustness/.
 func TestMalformedReviews(t *testing.T) {
 	p := install(t)
-	replica := p.start(1)[0]
+	replica := p.start(1, devcluster.LongPaths...)[0]
 	p.podSecurity()
 	suite.Until(p.T, "the policies are enforced", p.podClient(1).enforced)
 	clean := load.Review(load.Pod("shop", false))
 	bad := load.Review(load.Pod("shop", true))
-	url := "https://" + replica.Addr + "/validate/fail?timeout=10s"
+	url := p.reviews(replica)
 
 	type answer struct {
 		status   int

@@ -40,6 +40,17 @@ func (p *place) start(n int, args ...string) []*devcluster.Replica {
 	return p.StartEnforcing(p.T, n, args...)
 }
 
+// reviews is the URL at which a replica answers reviews of the webhook that fails closed; it was started with
+// devcluster.LongPaths when it is to stay so.
+func (p *place) reviews(r *devcluster.Replica) string {
+	p.Helper()
+	path, err := p.Ephor.WebhookPath(p.Context(), devcluster.Admission, "/validate/fail")
+	if err != nil {
+		p.Fatal(err)
+	}
+	return "https://" + r.Addr + path + "?timeout=10s"
+}
+
 func (p *place) kubectl(args ...string) string {
 	p.Helper()
 	return p.Must(p.T, "", args...)

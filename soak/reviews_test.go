@@ -18,7 +18,7 @@ func TestReviews(t *testing.T) {
 	const connections, tenths = 100, 10
 	reviews := times(50_000) / tenths
 	p := install(t)
-	replica := p.start(1)[0]
+	replica := p.start(1, devcluster.LongPaths...)[0]
 	p.podSecurity()
 	suite.Until(p.T, "the policies are enforced", p.podClient(1).enforced)
 	root, err := devcluster.Root()
@@ -30,7 +30,7 @@ func TestReviews(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	ours := load.NewServer("https://"+replica.Addr+"/validate/fail?timeout=10s", replica.PID(), connections)
+	ours := load.NewServer(p.reviews(replica), replica.PID(), connections)
 	clean := load.Question{Body: load.Review(load.Pod("shop", false)), Allowed: true}
 	bad := load.Question{Body: load.Review(load.Pod("shop", true))}
 	var mixed, allowed []load.Question

@@ -278,7 +278,12 @@ func TestMadeForARuleThatIsGone(t *testing.T) {
 	cluster.Must(t, policy, "delete", "-f", "-")
 	has(t, "late", "data", "v", gone)
 	settled(t, "late")
-	create(t, configMap("late", "late", made.Labels, map[string]string{"v": "1"}))
-	has(t, "late", "late", "v", gone)
+	create(t, configMap("late", "late", made.Labels, map[string]string{"v": "1"})) // nothing but its labels says that it was made
+	again := configMap("late", "data", made.Labels, map[string]string{"v": "1"})
+	again.Annotations = made.Annotations
+	create(t, again)
+	has(t, "late", "data", "v", gone)
+	told(t, "PolicyError", "v1/ConfigMap/late/late is left alone: its labels say that the rule made it, and nothing proves that")
+	has(t, "late", "late", "v", "1")
 	has(t, "late", "t", "v", "1")
 }

@@ -3,89 +3,15 @@ package clients
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"fmt"
-	"math/big"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
-
-// credentials writes an authority, and a certificate for the API server's webhooks with its key.
-func credentials(t *testing.T, dir string) (ca, cert, key string) {
-	t.Helper()
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "webhook clients"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &caKey.PublicKey, caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clientKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	clientDER, err := x509.CreateCertificate(rand.Reader, client, authority, &clientKey.PublicKey, caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(clientKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	return write("ca.crt", "CERTIFICATE", caDER), write("client.crt", "CERTIFICATE", clientDER), write("client.key", "PRIVATE KEY", keyDER)
-}
-
-const plugins = `
-apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-- name: ValidatingAdmissionWebhook
-  configuration:
-    apiVersion: apiserver.config.k8s.io/v1
-    kind: WebhookAdmissionConfiguration
-    kubeConfigFile: %[1]s
-- name: MutatingAdmissionWebhook
-  configuration:
-    apiVersion: apiserver.config.k8s.io/v1
-    kind: WebhookAdmissionConfiguration
-    kubeConfigFile: %[1]s
-`
-
-const kubeconfig = `
-apiVersion: v1
-kind: Config
-users:
-- name: "*"
-  user: {client-certificate: %s, client-key: %s}
-`
 
 const policy = `
 apiVersion: kyverno.io/v1
@@ -104,19 +30,13 @@ spec:
 // Lesson S25: with --client-ca-file only the API server is answered. The configuration of the API server is the one that
 // docs/hardening.md shows.
 func TestS25APIServerWithCertificate(t *testing.T) {
-	dir := t.TempDir()
-	ca, cert, key := credentials(t, dir)
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	flags, ca, err := devcluster.WebhookClient(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	config := write("admission.yaml", fmt.Sprintf(plugins, write("webhooks.kubeconfig", fmt.Sprintf(kubeconfig, cert, key))))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	cluster, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: []string{"--admission-control-config-file=" + config}})
+	cluster, err := devcluster.Start(ctx, devcluster.Options{Progress: os.Stdout, APIServerFlags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +45,7 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replica, err := ephor.StartAdmission(ctx, "--client-ca-file="+ca, "--client-names=kube-apiserver")
+	replica, err := ephor.StartAdmission(ctx, "--client-ca-file="+ca, "--client-names="+devcluster.ClientName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +71,10 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 		t.Errorf("the mutating webhook was not asked: %q", seen)
 	}
 
+	// The API server is known by its certificate, so that the paths are Kyverno's.
+	if path := must("", "get", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg", "-o", "jsonpath={.webhooks[0].clientConfig.service.path}"); path != "/validate/fail" {
+		t.Errorf("the path is %s", path)
+	}
 	// Anybody else who reaches the port.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // who we are is not the point
 	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"}}}`

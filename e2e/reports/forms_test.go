@@ -220,8 +220,8 @@ func columns(t *testing.T, header, row []string, args ...string) {
 // jq runs a program of jq on what kubectl prints.
 func jq(t *testing.T, program string, args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath("jq"); err != nil {
-		t.Skip("there is no jq on this machine")
+	if !suite.Tool(t, "jq") {
+		t.SkipNow()
 	}
 	cmd := exec.CommandContext(t.Context(), "jq", "-c", program)
 	cmd.Stdin = strings.NewReader(cluster.Must(t, "", args...))

@@ -12,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+	"github.com/ephor-dev/ephor/internal/secretpath"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -71,7 +73,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 		}
 		var got []string
 		for _, w := range c.Webhooks {
-			line := fmt.Sprint(w.Name, " ", *w.ClientConfig.Service.Path, " ", *w.FailurePolicy, " ", *w.TimeoutSeconds)
+			line := fmt.Sprint(w.Name, " ", secretpath.Plain(*w.ClientConfig.Service.Path), " ", *w.FailurePolicy, " ", *w.TimeoutSeconds)
 			for _, m := range w.MatchConditions {
 				line += " " + m.Name
 			}
@@ -81,7 +83,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 		want := []string{
 			"validate.kyverno.svc-fail /validate/fail Fail 10 not-by-name ephor.dev/policies 2 map[judge:me]",
 			"validate.kyverno.svc-fail-finegrained-fine /validate/fail/finegrained/fine Fail 10 not-exempt 2 map[judge:me]",
-			"validate.kyverno.svc-ignore-finegrained-default-own /validate/ignore/finegrained/default/own Ignore 10 by-users named 2 map[judge:me]",
+			"validate.kyverno.svc-ignore-finegrained-default-own /validate/ignore/finegrained/default/own Ignore 10 by-users named 3 map[judge:me]",
 		}
 		if !slices.Equal(got, want) {
 			return fmt.Errorf("webhooks:\n%s", strings.Join(got, "\n"))
@@ -223,7 +225,7 @@ func TestNobodyAnswers(t *testing.T) {
 	cluster.Must(t, named, "delete", "-f", "-")
 }
 
-// --autoUpdateWebhooks=false: made once for every request, then somebody else's, all but the certificate authority.
+// --autoUpdateWebhooks=false: made once for every request, then somebody else's, all but the certificate authority and the paths.
 func TestStaticWebhooks(t *testing.T) {
 	start(t, "--autoUpdateWebhooks=false")
 	cluster.Apply(t, refusing("static", "ConfigMap", ", namespaces: [default]", ""))
@@ -234,7 +236,8 @@ func TestStaticWebhooks(t *testing.T) {
 		t.Fatal(c.Webhooks, err)
 	}
 	cluster.Must(t, "", "patch", "validatingwebhookconfiguration", c.Name, "--type=json", "-p",
-		`[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["secrets"]},{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":"`+"Cg=="+`"}]`)
+		`[{"op":"replace","path":"/webhooks/0/rules/0/resources","value":["secrets"]},{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":"`+"Cg=="+`"},`+
+			`{"op":"replace","path":"/webhooks/0/clientConfig/service/path","value":"/validate/fail"},{"op":"replace","path":"/webhooks/1/name","value":"mine.example.com"}]`)
 	suite.Eventually(t, func() error {
 		now, err := validating(t)
 		if err != nil {
@@ -242,6 +245,11 @@ func TestStaticWebhooks(t *testing.T) {
 		}
 		if got := now.Webhooks[0]; got.Rules[0].Resources[0] != "secrets" || string(got.ClientConfig.CABundle) != string(c.Webhooks[0].ClientConfig.CABundle) {
 			return fmt.Errorf("%v, CA of %d bytes", got.Rules, len(got.ClientConfig.CABundle))
+		}
+		for _, w := range now.Webhooks { // also of one that somebody else named
+			if path, err := cluster.Ephor.WebhookPath(t.Context(), devcluster.Admission, secretpath.Plain(*w.ClientConfig.Service.Path)); err != nil || *w.ClientConfig.Service.Path != path {
+				return fmt.Errorf("%s asks at a path that is not in force: %v", w.Name, err)
+			}
 		}
 		return nil
 	})

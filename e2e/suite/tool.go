@@ -1,0 +1,22 @@
+package suite
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Tool reports whether a program that `make test` can do without is on this machine. When it is not, it logs that, and it ends
+// the test with a failure where the environment has CI=true.
+func Tool(t testing.TB, program string) bool {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+		return true
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%v: with CI=true it has to be installed", err)
+	}
+	t.Logf("NOT RUN: %v", err)
+	return false
+}

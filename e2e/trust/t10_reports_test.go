@@ -1,0 +1,130 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// trustReports are rules that no ConfigMap of mallory's fulfils: scans judge by the first policy, and only admission by the second,
+// which asks who the requester is.
+const trustReports = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: trust-scanned}
+spec:
+  rules:
+  - name: team
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [mallory]}}]}
+    validate:
+      message: "the label team is required"
+      pattern: {metadata: {labels: {team: "?*"}}}
+---
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: trust-requester}
+spec:
+  background: false
+  rules:
+  - name: who
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [mallory]}}]}
+    validate:
+      message: "only ops may do that"
+      deny: {conditions: {all: [{key: "{{ request.userInfo.username }}", operator: NotEquals, value: ops}]}}
+`
+
+// forgedReport is an intermediate report about the ConfigMap in which both rules are fulfilled, in the year 2096.
+const forgedReport = `
+apiVersion: reports.kyverno.io/v1
+kind: EphemeralReport
+metadata:
+  name: %[1]s-admission
+  namespace: mallory
+  labels:
+    app.kubernetes.io/managed-by: kyverno
+    audit.kyverno.io/source: admission
+    audit.kyverno.io/resource.uid: %[1]s
+    audit.kyverno.io/resource.group: ""
+    audit.kyverno.io/resource.version: v1
+    audit.kyverno.io/resource.kind: ConfigMap
+    audit.kyverno.io/resource.gvr: configmaps.v1
+  annotations: {audit.kyverno.io/resource.namespace: mallory, audit.kyverno.io/resource.name: violating}
+spec:
+  owner: {apiVersion: v1, kind: ConfigMap, name: violating, uid: %[1]s}
+  summary: {pass: 2}
+  results:
+  - {source: kyverno, policy: trust-scanned, rule: team, result: pass, scored: true, message: fine, timestamp: {seconds: 3976300800, nanos: 0}}
+  - {source: kyverno, policy: trust-requester, rule: who, result: pass, scored: true, message: fine, timestamp: {seconds: 3976300800, nanos: 0}}
+`
+
+// A tenant who writes intermediate reports, as the aggregated ClusterRoles allow, changes no policy report: neither what scans
+// find, nor what only admission finds, and not for the next result either.
+func TestT10ForgedReports(t *testing.T) {
+	suite.Eventually(t, func() error {
+		_, err := asMallory(t, "", "auth", "can-i", "create", "ephemeralreports.reports.kyverno.io")
+		return err
+	})
+	cluster.Start(t, devcluster.Reports)
+	cluster.Apply(t, trustReports)
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "clusterpolicies", "trust-scanned", "trust-requester")
+	time.Sleep(time.Second) // the webhook's configuration reaches the API server a moment later
+	if _, err := asMallory(t, "", "create", "configmap", "violating"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cluster.Must(t, "", "delete", "configmap", "violating", "-n", mallory) })
+	uid := cluster.Must(t, "", "get", "configmap", "violating", "-n", mallory, "-o", "jsonpath={.metadata.uid}")
+	says := func() string {
+		out, err := cluster.Try(t, "", "get", "policyreport", uid, "-n", mallory, "-o",
+			"jsonpath={range .results[*]}{.policy}={.result}@{.timestamp.seconds} {end}")
+		if err != nil {
+			return err.Error()
+		}
+		return out
+	}
+	both := func() error {
+		if s := says(); !strings.Contains(s, "trust-scanned=fail") || !strings.Contains(s, "trust-requester=fail") {
+			return fmt.Errorf("the report says %s", s)
+		}
+		return nil
+	}
+	suite.Eventually(t, both)
+
+	forge := func() {
+		t.Helper()
+		if out, err := asMallory(t, fmt.Sprintf(forgedReport, uid), "apply", "-f", "-"); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+	}
+	gone := func() error { // it was looked at
+		out, err := cluster.Try(t, "", "get", "ephemeralreports", "-n", mallory, "-o", "name")
+		if err == nil && strings.TrimSpace(out) != "" {
+			err = fmt.Errorf("there is still %s", out)
+		}
+		return err
+	}
+	forge()
+	suite.Eventually(t, gone)
+	if err := both(); err != nil {
+		t.Errorf("after the forged report: %v", err)
+	}
+
+	// The controller that finds the next result does not put its name to what it finds in the object.
+	for i := range 3 {
+		if _, err := asMallory(t, "", "label", "configmap", "violating", "--overwrite", fmt.Sprintf("round=r%d", i)); err != nil {
+			t.Fatal(err)
+		}
+		forge()
+		time.Sleep(time.Second)
+	}
+	suite.Eventually(t, gone)
+	if err := both(); err != nil {
+		t.Errorf("after the forged report that results were added to: %v", err)
+	}
+	if s := says(); strings.Contains(s, "@3976300800") {
+		t.Errorf("a date in the future is believed: %s", s)
+	}
+}

@@ -1,0 +1,68 @@
+package robustness
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// expensive is a policy of n rules on Pods, each of which takes some 15 ms and stays within the budget of one rule. meta is
+// its kind and metadata.
+func expensive(kind, meta string, n int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: kyverno.io/v1\nkind: %s\nmetadata: %s\nspec:\n  rules:\n", kind, meta)
+	query := "[`1`,`2`]" + strings.Repeat("|[@,@][]", 15) + "|[" + strings.TrimSuffix(strings.Repeat("@[?@>`3`],", 4), ",") + "][]|length(@)"
+	for i := range n {
+		fmt.Fprintf(&b, "  - name: r%d\n    match: {any: [{resources: {kinds: [Pod]}}]}\n    validate:\n      message: bad\n      deny: {conditions: {all: [{key: \"{{ %s }}\", operator: Equals, value: 9}]}}\n", i, query)
+	}
+	return b.String()
+}
+
+func program(t testing.TB, text string) *policy.Program {
+	t.Helper()
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	p, diags := compile.One(compile.Object{Value: object})
+	if diags.HasErrors() {
+		t.Fatal(diags.Err())
+	}
+	return p
+}
+
+// TestT8RulesOfAPolicyShareABudget: 400 rules, each within the budget of one rule, end in an error of their policy after
+// some of them, and a policy of the cluster beside it is judged as if it were alone.
+func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
+	const rules = 400
+	attack := program(t, expensive("Policy", "{name: attack, namespace: d}", rules))
+	guard := program(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: guard}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: bad, pattern: {metadata: {name: p}}}}]}}`)
+	req := request(policy.Create, value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"}}`))
+	out := evaluate(context.Background(), req, attack, guard)
+	judged, over, spared := 0, 0, ""
+	for _, r := range out.Results {
+		switch {
+		case r.Program == guard:
+			spared = r.Status.String()
+		case r.Status == policy.StatusPass:
+			judged++
+		case r.Status == policy.StatusError && strings.Contains(r.Message, "budget exhausted"):
+			over++
+		default:
+			t.Fatalf("%s: %s: %s", r.Rule.Name, r.Status, r.Message)
+		}
+	}
+	if judged == 0 || judged > rules/20 || judged+over != rules {
+		t.Errorf("%d rules were judged and %d ended in an error; want at most %d judged, and an error of every other one of %d", judged, over, rules/20, rules)
+	}
+	if spared != "pass" {
+		t.Errorf("the cluster's policy beside it: %q, want pass", spared)
+	}
+}
