@@ -83,8 +83,12 @@ promql: build ## every query of the dashboard, the alerts and docs/metrics.md ov
 soak: build ## load and faults on real API servers, minutes; PARTS="load reviews" for some of it, SHORT=1 to try
 	EPHOR_SOAK="$(or $(PARTS),all)" EPHOR_SOAK_SHORT=$(SHORT) go test -count=1 -v -timeout 90m ./soak/ | { grep --line-buffered -E '^(soak: |--- |panic|    [a-z_]+_test.go|ok|FAIL)' || true; }; exit $${PIPESTATUS[0]}
 
+.PHONY: deps
+deps: ## the modules that bin/ephor links: version, number of packages, and what imports them
+	@hack/deps.sh -tags $(TAGS)
+
 .PHONY: fuzz
-fuzz: ## run every fuzz target for FUZZTIME each (default 30s)
+fuzz: ## run every fuzz target for FUZZTIME each (default 30s); FUZZ=internal/seal some of them, LIST=1 prints them
 	hack/fuzz.sh
 
 .PHONY: bench

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -117,4 +118,54 @@ func TestOwnNames(t *testing.T) {
 	if found < 8 {
 		t.Errorf("only %d names were found", found)
 	}
+}
+
+var (
+	tableRow  = regexp.MustCompile(`(?m)^\| .*$`)
+	namedTest = regexp.MustCompile("`([^`:]+_test\\.go):((?:Test|Fuzz)\\w+)`")
+)
+
+// Each row of docs/threat-model.md names tests that exist, or says that there is none; each lesson and finding has a row.
+func TestThreatModel(t *testing.T) {
+	page, err := os.ReadFile("docs/threat-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, places, _ := strings.Cut(string(page), "\n## What decides")
+	rows, untested := map[string]bool{}, 0
+	for _, row := range tableRow.FindAllString(places, -1) {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		first, last := cells[0], cells[len(cells)-1]
+		if last == "Test" { // the head of a table
+			continue
+		}
+		if len(cells) != 3 {
+			t.Errorf("%d cells instead of 3: %s", len(cells), row)
+		}
+		if rows[first] {
+			t.Errorf("two rows for %s", first)
+		}
+		rows[first] = true
+		named := namedTest.FindAllStringSubmatch(last, -1)
+		switch {
+		case last == "**no test yet**":
+			untested++
+		case len(named) == 0:
+			t.Errorf("the row names no test `file:function`, and does not say **no test yet**: %s", row)
+		}
+		for _, m := range named {
+			text, err := os.ReadFile(m[1])
+			if err != nil || !strings.Contains(string(text), "\nfunc "+m[2]+"(") {
+				t.Errorf("%s: there is no %s in %s (%v)", first, m[2], m[1], err)
+			}
+		}
+	}
+	for letter, most := range map[string]int{"S": 26, "T": 14} {
+		for n := 1; n <= most; n++ {
+			if !rows[letter+strconv.Itoa(n)] {
+				t.Errorf("no row for %s%d", letter, n)
+			}
+		}
+	}
+	t.Logf("%d rows, %d without a test", len(rows), untested)
 }

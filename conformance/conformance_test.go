@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 		{"cli", "cli", suiteFile, runSuite},
 		{"policies", "policies", suiteFile, runSuite},
 		{"differential", "differential", "expected.json", differential},
+		{"conditions", "conditions", "expected.json", differential},
 	} {
 		t.Run(set.name, func(t *testing.T) {
 			root := filepath.Join(dir, set.folder)

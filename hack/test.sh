@@ -1,17 +1,42 @@
 #!/usr/bin/env bash
 # The one gate. Runs every part, says what it does and how long it took, and stops at the first part that fails.
 #
+# It needs Go, git and make. What else is missing (the conformance data, jq, a browser, a C compiler) leaves parts out, which the
+# last lines name as NOT RUN. With CI=true a missing part is an error, but for the C compiler.
+#
+#   CI                 "true" makes everything required
 #   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
 #   EPHOR_REFERENCE    folder of the language reference (default ../shared/reference)
 #   EPHOR_UI           "none" runs without a browser
+#   EPHOR_E2E          folders below e2e/, to run their end-to-end tests only ("rollout trust")
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 
-export EPHOR_CONFORMANCE=${EPHOR_CONFORMANCE:-$root/../shared/conformance}
-export EPHOR_REFERENCE=${EPHOR_REFERENCE:-$root/../shared/reference}
+not_run=()
+# missing WHAT WHY HELP: WHAT is left out because of WHY, or with CI=true an error that tells HELP.
+missing() {
+  if [ "${CI:-}" = true ]; then
+    echo "make test: $2: $3" >&2
+    exit 1
+  fi
+  echo "make test: $2: $3"
+  not_run+=("$1: NOT RUN ($2)")
+}
+
+data=$root/../shared
+if [ "${EPHOR_CONFORMANCE:-}" = none ]; then
+  not_run+=("conformance: NOT RUN (EPHOR_CONFORMANCE=none)")
+elif [ -z "${EPHOR_CONFORMANCE:-}" ] && [ -z "${EPHOR_REFERENCE:-}" ] && [ ! -d "$data/conformance" ] && [ ! -d "$data/reference" ]; then
+  missing "conformance" "there is no folder $data" \
+    "set EPHOR_CONFORMANCE and EPHOR_REFERENCE to the folders of the data, or EPHOR_CONFORMANCE=none to run without"
+  EPHOR_CONFORMANCE=none
+fi
+export EPHOR_CONFORMANCE=${EPHOR_CONFORMANCE:-$data/conformance}
+export EPHOR_REFERENCE=${EPHOR_REFERENCE:-$data/reference}
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   for name in EPHOR_CONFORMANCE EPHOR_REFERENCE; do
+    # A folder that is named and does not exist is a mistake, with CI or without.
     if [ ! -d "${!name}" ]; then
       echo "make test: there is no folder ${!name}: set $name to the folder of the data, or EPHOR_CONFORMANCE=none to run without" >&2
       exit 1
@@ -21,15 +46,19 @@ if [ "$EPHOR_CONFORMANCE" != none ]; then
   EPHOR_REFERENCE=$(cd "$EPHOR_REFERENCE" && pwd)
 fi
 
+# The tests that call jq skip themselves without it, and fail without it when CI=true.
 if ! command -v jq >/dev/null 2>&1; then
-  echo "make test: there is no jq: install Debian's package jq, with which the commands of docs/rollout.md are run" >&2
-  exit 1
+  missing "the commands of the guides that use jq" "there is no jq" "install Debian's package jq"
 fi
-if [ "${EPHOR_UI:-}" != none ]; then
+if [ "${EPHOR_UI:-}" = none ]; then
+  not_run+=("the dashboard in a browser: NOT RUN (EPHOR_UI=none)")
+else
   for tool in chromium chromedriver; do
     if ! command -v "$tool" >/dev/null 2>&1; then
-      echo "make test: there is no $tool: install Debian's packages chromium and chromium-driver, or set EPHOR_UI=none to run without a browser" >&2
-      exit 1
+      missing "the dashboard in a browser" "there is no $tool" \
+        "install Debian's packages chromium and chromium-driver, or set EPHOR_UI=none to run without a browser"
+      EPHOR_UI=none
+      break
     fi
   done
 fi
@@ -52,7 +81,7 @@ race=()
 if command -v "${CC:-cc}" >/dev/null 2>&1; then
   race=(-race)
 else
-  echo "make test: no C compiler, so the unit tests run without the race detector"
+  not_run+=("the race detector: NOT RUN (there is no C compiler)")
 fi
 unit() {
   local packages
@@ -62,11 +91,16 @@ unit() {
 }
 chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # These measure time and memory, which the race detector multiplies.
-bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/; }
+bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/ &&
+  CGO_ENABLED=0 go test -count=1 -run TestAllocations ./internal/seal/ ./internal/secretpath/; }
 conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
 e2e() {
   local packages
-  packages=$(go list ./e2e/... | grep -v '/e2e/dashboard$')
+  if [ -n "${EPHOR_E2E:-}" ]; then
+    packages=$(printf './e2e/%s/... ' $EPHOR_E2E)
+  else
+    packages=$(go list ./e2e/... | grep -v '/e2e/dashboard$')
+  fi
   # shellcheck disable=SC2086
   go test -count=1 -timeout 30m $packages ./internal/devcluster/
 }
@@ -88,9 +122,5 @@ part "the dashboard, in Chromium" dashboard
 
 echo "== all parts passed after $((SECONDS - started)) s"
 printf '%s\n' "${summary[@]}"
-if [ "$EPHOR_CONFORMANCE" = none ]; then
-  echo "conformance: NOT RUN"
-fi
-if [ "$EPHOR_UI" = none ]; then
-  echo "the dashboard in a browser: NOT RUN"
-fi
+[ -z "${EPHOR_E2E:-}" ] || not_run+=("end-to-end tests outside of $EPHOR_E2E: NOT RUN (EPHOR_E2E)")
+[ ${#not_run[@]} = 0 ] || printf '%s\n' "${not_run[@]}"

@@ -47,10 +47,16 @@ var added = map[string]string{
 	"kyverno.io_clusterpolicies.yaml v2beta1 .status.backgroundScan": scanned,
 	"kyverno.io_policies.yaml v1 .status.backgroundScan":             scanned,
 	"kyverno.io_policies.yaml v2beta1 .status.backgroundScan":        scanned,
+	"kyverno.io_clusterpolicies.yaml v1 .status.budget":              exceeded,
+	"kyverno.io_clusterpolicies.yaml v2beta1 .status.budget":         exceeded,
+	"kyverno.io_policies.yaml v1 .status.budget":                     exceeded,
+	"kyverno.io_policies.yaml v2beta1 .status.budget":                exceeded,
 	"kyverno.io_updaterequests.yaml v2 .status.observedGeneration":   "a repetition of the work raises the generation, and its state says which one it is about",
 }
 
 const scanned = "what scans leave out is never silent"
+
+const exceeded = "a policy that uses up its budget says so"
 
 // referenceFolder is where EPHOR_REFERENCE points, by default ../shared/reference; both are meant from the root of the
 // repository. The test is skipped when the conformance data are switched off.

@@ -24,6 +24,7 @@ type shard struct {
 	ephor   *devcluster.Ephor
 	// controllers are the processes that have to be ready while a test runs, by component: one for each Deployment.
 	controllers map[string]*devcluster.Replica
+	clientCA    string // file of the authority of the API server's client certificate
 	cleaner     *cleaner
 	webhooks    map[string]string
 }
@@ -39,7 +40,13 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 			return nil, err
 		}
 	}
-	if s.cluster, err = devcluster.Start(ctx, devcluster.Options{Dir: filepath.Join(dir, "cluster"), Progress: progress}); err != nil {
+	// Tests of the suite assert the paths of webhooks, which are plain where the API server shows a certificate.
+	flags, ca, err := devcluster.WebhookClient(filepath.Join(dir, "client"))
+	if err != nil {
+		return nil, err
+	}
+	s.clientCA = ca
+	if s.cluster, err = devcluster.Start(ctx, devcluster.Options{Dir: filepath.Join(dir, "cluster"), Progress: progress, APIServerFlags: flags}); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -74,7 +81,11 @@ func (s *shard) startControllers(ctx context.Context) (err error) {
 				continue
 			}
 		}
-		if s.controllers[component], err = s.ephor.Start(ctx, component); err != nil {
+		var args []string
+		if component == devcluster.Admission {
+			args = []string{"--client-ca-file=" + s.clientCA, "--client-names=" + devcluster.ClientName}
+		}
+		if s.controllers[component], err = s.ephor.Start(ctx, component, args...); err != nil {
 			return err
 		}
 	}

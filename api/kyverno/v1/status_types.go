@@ -24,6 +24,21 @@ type PolicyStatus struct {
 	// What scans of existing resources leave out, written by the reports controller.
 	// +optional
 	BackgroundScan *BackgroundScanStatus `json:"backgroundScan,omitempty"`
+	// The last time that the policy used up what it may take for one request, and was an error from there on.
+	// +optional
+	Budget *BudgetStatus `json:"budget,omitempty"`
+}
+
+// BudgetStatus says when and where a policy used up its budget.
+type BudgetStatus struct {
+	// When that was; it is not renewed within five minutes.
+	ExceededAt metav1.Time `json:"exceededAt"`
+	// The generation of the policy that was evaluated.
+	ObservedGeneration int64 `json:"observedGeneration"`
+	// The rule at which it happened, or the first one that was no longer evaluated.
+	Rule string `json:"rule"`
+	// Which budget, and what can be done.
+	Message string `json:"message"`
 }
 
 // BackgroundScanStatus says what scans of existing resources leave out.

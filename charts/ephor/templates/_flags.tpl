@@ -55,6 +55,11 @@
 - --tlsSecretName={{ include "ephor.certificateName" (append . "pair") }}
 - --servicePort={{ $values.service.port }}
 - --tlsKeyAlgorithm={{ $values.tlsKeyAlgorithm }}
+{{- with (index . 0).Values.webhooks }}
+{{- if ne (toString .secretPaths) "true" }}
+- --webhookSecretPaths={{ .secretPaths }}
+{{- end }}
+{{- end }}
 {{- if or $values.certManager.enabled $values.createSelfSignedCert }}
 - --disableCertManagerController
 {{- end }}

@@ -23,6 +23,9 @@
 {{- fail "singleProcess.enabled: createSelfSignedCert has to be the same for admissionController and cleanupController" -}}
 {{- end -}}
 {{- end -}}
+{{- if not (has (toString .Values.webhooks.secretPaths) (list "true" "false" "always")) -}}
+{{- fail "webhooks.secretPaths must be true, false or always" -}}
+{{- end -}}
 {{- $patience := int64 .Values.cleanupController.deadManSeconds -}}
 {{- if and (ne $patience 0) (lt $patience 30) -}}
 {{- fail "cleanupController.deadManSeconds must be 0, for never, or at least 30: the next leader needs 14 seconds, and heartbeats come every ten" -}}
