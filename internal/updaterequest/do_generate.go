@@ -220,7 +220,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		deleted = true
 	case t.DeleteDownstream:
 		return notYetError{"the source is not deleted"}
-	case stored != nil && t.waited < patience && unsettled(stored, object):
+	case stored != nil && t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()):
 		return notYetError{"the update of the source is not stored"}
 	}
 	set := ofRule(t.program, t.rule.Name)

@@ -115,6 +115,9 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 	}
 	if asked(t.u) {
 		object := t.disturbed()
+		if err := w.disturbanceStored(ctx, t, object); err != nil {
+			return false, err
+		}
 		c, proved, err := w.claim(ctx, object)
 		switch {
 		case err != nil:

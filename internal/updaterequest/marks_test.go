@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -393,4 +394,56 @@ func TestT3Requester(t *testing.T) {
 func moved(o *corev1.ConfigMap) *corev1.ConfigMap {
 	o.Name = "moved"
 	return o
+}
+
+// A change of a generated object is undone once the API server has stored it: before that there is nothing to undo.
+func TestDisturbanceIsAwaited(t *testing.T) {
+	trigger := triggerSpec("n", "there", "u1")
+	made := markedAs(t, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false)
+	made.Data = map[string]string{"k": "v"}
+	w, _ := newMarked(t, configMapOf("n", "there", "u1", triggers), made)
+	key := client.ObjectKeyFromObject(made)
+	live := &corev1.ConfigMap{}
+	if err := w.Client.Get(t.Context(), key, live); err != nil {
+		t.Fatal(err)
+	}
+	about := func(operation admissionv1.Operation) *task {
+		u := workOf(t, "anybody", trigger, operation, "u", made)
+		r := u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+		for text, k := range map[*[]byte]string{&r.OldObject.Raw: "v", &r.Object.Raw: "mine"} {
+			if len(*text) == 0 {
+				continue
+			}
+			o := decode(runtime.RawExtension{Raw: *text})
+			o["metadata"].(map[string]any)["resourceVersion"] = live.ResourceVersion
+			o["data"] = map[string]any{"k": k}
+			*text = []byte(value.JSON(o))
+		}
+		return &task{u: u, RuleContext: contextsOf(&u.Spec)[0], reads: w.newReads([]kyvernov2.ResourceSpec{trigger})}
+	}
+	update, deletion := about("UPDATE"), about("DELETE")
+	for name, x := range map[string]*task{"update": update, "deletion": deletion} {
+		if err := w.one(t.Context(), x); !errors.As(err, &notYetError{}) {
+			t.Errorf("%s that is not stored: %v, want a notYetError", name, err)
+		}
+	}
+	live.Data["k"] = "mine"
+	if err := w.Client.Update(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.one(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Get(t.Context(), key, live); err != nil || live.Data["k"] != "v" {
+		t.Errorf("after the stored update k is %q (%v), want %q", live.Data["k"], err, "v")
+	}
+	if err := w.Client.Delete(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.one(t.Context(), deletion); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Get(t.Context(), key, live); err != nil {
+		t.Errorf("after the stored deletion: %v, want the object made again", err)
+	}
 }

@@ -8,7 +8,7 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // withoutSecrets is the object without the content of a Secret: an UpdateRequest is read by more people than a Secret.
 // Whoever carries out the work reads the trigger again. Other objects are returned as they are.
 func withoutSecrets(object map[string]any) map[string]any {
-	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
+	if !isSecret(object) {
 		return object
 	}
 	out := maps.Clone(object)
@@ -22,6 +22,10 @@ func withoutSecrets(object map[string]any) map[string]any {
 		}
 	}
 	return out
+}
+
+func isSecret(object map[string]any) bool {
+	return object["kind"] == "Secret" && object["apiVersion"] == "v1"
 }
 
 // withoutManagedFields is the object without the bookkeeping of field ownership, often its largest part.

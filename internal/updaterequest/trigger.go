@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,7 +168,7 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 		}
 		return nil, err
 	}
-	if t.waited < patience && unsettled(stored, object) {
+	if t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()) {
 		return nil, notYetError{"the update of the trigger is not stored"}
 	}
 	if t.Trigger.UID == "" {
@@ -198,15 +201,51 @@ func asGone(err error, gone *goneError) bool {
 	return ok
 }
 
-// unsettled reports whether the API server has not stored the update yet: the object is still the one that was to be
-// replaced. An update that changes nothing is never stored.
-func unsettled(r *kyvernov2.AdmissionRequest, live *unstructured.Unstructured) bool {
+// unsettled reports whether the API server has not stored the update yet: the live object still has the version that was to be
+// replaced. An update that changes nothing is never stored. The content of Secrets is not kept (withoutSecrets), so that an
+// update of one may look as if it changed nothing.
+func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" {
 		return false
 	}
 	old, object := decode(r.OldObject), decode(r.Object)
 	metadata, _ := old["metadata"].(map[string]any)
-	return object != nil && metadata != nil && metadata["resourceVersion"] == live.GetResourceVersion() && !value.Equal(old, object)
+	if object == nil || metadata == nil || metadata["resourceVersion"] != liveVersion {
+		return false
+	}
+	return isSecret(object) || !value.Equal(old, object)
+}
+
+// patienceFor is how long the work of a request waits until its update is stored. Whether an update of a Secret changes anything
+// is not known, so it gets a few seconds only.
+func patienceFor(r *kyvernov2.AdmissionRequest) time.Duration {
+	if isSecret(decode(r.Object)) {
+		return secretPatience
+	}
+	return patience
+}
+
+// disturbanceStored returns a notYetError while the request that changed or deleted a generated object is not stored. Without the
+// wait the worker could find the object unchanged, write nothing, and leave the change that is stored afterwards.
+func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstructured.Unstructured) error {
+	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	if r.SubResource != "" || r.Operation == "CREATE" || t.waited >= patienceFor(r) {
+		return nil
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(object), live)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", objectText(object), err)
+	case r.Operation == "DELETE" && live.UID == object.GetUID():
+		return notYetError{"the generated object is not deleted"}
+	case unsettled(r, live.ResourceVersion):
+		return notYetError{"the update of the generated object is not stored"}
+	}
+	return nil
 }
 
 // scanned is the request of an object that exists, which nobody asked for.

@@ -71,6 +71,8 @@ const (
 	// patience is how long after it was written the work waits for what its request was to bring about: UpdateRequests
 	// are written before the API server stores, or refuses, the object.
 	patience = 30 * time.Second
+	// secretPatience is the same for updates of Secrets, whose content is not kept.
+	secretPatience = 3 * time.Second
 	// policyPatience is how long a policy is waited for that another replica already knows.
 	policyPatience = 5 * time.Second
 	// firstRetry and longestRetry are between two attempts to carry out what failed, maxRetries how many there are.

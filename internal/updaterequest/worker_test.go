@@ -115,7 +115,6 @@ func TestStored(t *testing.T) {
 
 // An update is waited for until the API server has stored it; one that changes nothing never is.
 func TestUnsettled(t *testing.T) {
-	live := object(t, `{"metadata":{"resourceVersion":"1"}}`)
 	r := &kyvernov2.AdmissionRequest{Operation: "UPDATE"}
 	for _, c := range []struct {
 		old, object string
@@ -124,10 +123,11 @@ func TestUnsettled(t *testing.T) {
 		{`{"metadata":{"resourceVersion":"1"},"a":1}`, `{"metadata":{"resourceVersion":"1"},"a":2}`, true},
 		{`{"metadata":{"resourceVersion":"1"},"a":1}`, `{"metadata":{"resourceVersion":"1"},"a":1}`, false},
 		{`{"metadata":{"resourceVersion":"0"},"a":1}`, `{"metadata":{"resourceVersion":"0"},"a":2}`, false},
+		{`{"apiVersion":"v1","kind":"Secret","metadata":{"resourceVersion":"1"}}`, `{"apiVersion":"v1","kind":"Secret","metadata":{"resourceVersion":"1"}}`, true},
 		{``, ``, false},
 	} {
 		r.OldObject.Raw, r.Object.Raw = []byte(c.old), []byte(c.object)
-		if got := unsettled(r, live); got != c.want {
+		if got := unsettled(r, "1"); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
