@@ -3,6 +3,7 @@ package celenv_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -262,4 +263,45 @@ func FuzzCompile(f *testing.F) {
 		defer cancel()
 		_, _, _ = c.Variables().Evaluate(ctx, &celenv.Input{Object: pod}, 100_000).Text(x)
 	})
+}
+
+// Lesson S3: no function of an expression reads the API, a service or a registry, so none can build a request of its own.
+// The authorizer asks for a right, and what it names is the content of the question.
+func TestS3ExpressionsReadNothing(t *testing.T) {
+	for _, expression := range []string{
+		"resource.Get('v1', 'secrets/../../namespaces/other/secrets', 'd', 'x') != null",
+		"resource.List('v1', 'secrets', 'other') != null",
+		"resource.Post('v1', 'configmaps', 'd', {}) != null",
+		"http.Get('http://169.254.169.254/') != null",
+		"http.Post('http://example.com', {}) != null",
+		"globalContext.Get('x', '') != null",
+		"image.GetMetadata('ghcr.io/x') != null",
+		"generator.apply('other', []) == null",
+	} {
+		if _, err := celenv.NewCompiler(celenv.Declarations{Params: true}).Compile(expression, celenv.Bool); err == nil || !strings.Contains(err.Error(), "undeclared reference") {
+			t.Errorf("%s compiles, or is refused for another reason: %v", expression, err)
+		}
+	}
+	asked := &noted{}
+	compiler := celenv.NewCompiler(celenv.Declarations{})
+	x, err := compiler.Compile("authorizer.group('').resource('secrets/../../other').namespace('../other').name('..').check('get').allowed()", celenv.Bool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := evaluation(t, compiler, &celenv.Input{Authorizer: &celenv.Authorizer{Access: asked, Username: "u"}}).Bool(x)
+	if err != nil || allowed {
+		t.Errorf("%v, %v", allowed, err)
+	}
+	want := world.AccessRequest{Username: "u", Verb: "get", Version: "*", Resource: "secrets/../../other", Namespace: "../other", Name: ".."}
+	if len(asked.requests) != 1 || !reflect.DeepEqual(asked.requests[0], want) {
+		t.Errorf("the questions are %+v, want one: %+v", asked.requests, want)
+	}
+}
+
+// noted takes down what it is asked, and allows nothing.
+type noted struct{ requests []world.AccessRequest }
+
+func (n *noted) Allowed(_ context.Context, r world.AccessRequest) (bool, string, error) {
+	n.requests = append(n.requests, r)
+	return false, "", nil
 }

@@ -483,3 +483,40 @@ func TestCache(t *testing.T) {
 		}
 	}
 }
+
+// Lesson S15: what is remembered of a verification is about a digest. It counts for no tag that stays a tag, since the tag
+// may point to another image by now, and for no other policy.
+func TestS15VerificationsBelongToADigest(t *testing.T) {
+	const signed, tags = "  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n", "  mutateDigest: false\n  verifyDigest: false\n"
+	for _, c := range []struct {
+		name, fields, image, policy string
+		scan                        bool
+		asked                       int // the second time
+	}{
+		{"a tag that is replaced by the digest", signed, "ghcr.io/x:1", "p", false, 0},
+		{"a digest", tags + signed, "ghcr.io/x@" + digestA, "p", false, 0},
+		{"a tag that stays", tags + signed, "ghcr.io/x:1", "p", false, 1},
+		{"a tag in a scan", signed, "ghcr.io/x:1", "p", true, 1},
+		{"another policy", signed, "ghcr.io/x:1", "other", false, 1},
+	} {
+		m, n := memory{}, &notary{}
+		for i, name := range []string{"p", c.policy} {
+			n.asked = nil
+			r := compileRule(t, []byte(verifyRule(c.fields)), nil)
+			req := request(map[string]any{"object": pod(nil, c.image)})
+			if c.scan {
+				req.Origin = policy.FromScan
+			}
+			s := verifyScope(t, r, n, req, policy.StageVerifyImages)
+			program := *s.Program
+			program.Name = name
+			s.Env.World.Verified, s.Program = m, &program
+			if y := r.Eval(s); y.Status != policy.StatusPass {
+				t.Errorf("%s: %s", c.name, texts(y))
+			}
+			if i == 1 && len(n.asked) != c.asked {
+				t.Errorf("%s: asked %q after a verification, want %d", c.name, n.asked, c.asked)
+			}
+		}
+	}
+}

@@ -124,11 +124,13 @@ func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdi
 	return object, nil
 }
 
-// signed verifies the image, or remembers that it was verified. What is remembered has no statements that a validate block
-// could read, and does not know that variables of the attestors changed.
+// signed verifies the image, or remembers that it was verified. What is remembered is about a digest: it counts for an image
+// that names its digest, or that gets the remembered one, since a tag may point to another image by now. It has no statements
+// that a validate block could read, and does not know that variables of the attestors changed.
 func (v *verification) signed(e *imageEntry, image *imageref.Image, s *policy.Scope) (policy.Yield, string, *policy.Scope) {
 	memory := s.Env.World.Verified
-	if !e.useCache || e.deny != nil || e.plan == nil {
+	pinned := image.Digest != "" || e.mutateDigest && v.scope.Request.Origin != policy.FromScan
+	if !e.useCache || e.deny != nil || e.plan == nil || !pinned {
 		memory = nil
 	}
 	var key string

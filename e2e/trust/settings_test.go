@@ -1,0 +1,53 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
+
+// TestSettingsOfOtherNamespaces: only the ConfigMaps and Leases of our own namespace decide what is filtered and who leads.
+// Objects with the same names in mallory's namespace change nothing, and mallory cannot write in ours.
+func TestSettingsOfOtherNamespaces(t *testing.T) {
+	cluster.Apply(t, suite.RequireTeam)
+	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
+	names := func(kind string) []string {
+		return strings.Fields(cluster.Must(t, "", "get", kind, "-n", suite.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}`))
+	}
+	maps, leases := names("configmaps"), names("leases")
+	if len(maps) < 1 || len(leases) < 1 {
+		t.Fatalf("our namespace has the ConfigMaps %q and the Leases %q", maps, leases)
+	}
+	holders := func() string {
+		return cluster.Must(t, "", "get", "leases", "-n", suite.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.name}={.spec.holderIdentity} {end}`)
+	}
+	before := holders()
+	copies := ""
+	for _, name := range maps {
+		copies += fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s}\ndata: {resourceFilters: '[*,*,*]', excludeGroups: 'system:masters', excludeUsernames: '*', expandData: '*'}\n---\n", name, mallory)
+	}
+	for _, name := range leases {
+		copies += fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: %s, namespace: %s}\nspec: {holderIdentity: mallory, leaseDurationSeconds: 3600, renewTime: \"2096-01-01T00:00:00.000000Z\"}\n---\n", name, mallory)
+	}
+	cluster.Apply(t, copies)
+	for range 5 { // a ConfigMap that counted would do so at once
+		if err := cluster.Enforced(t.Context()); err != nil {
+			t.Fatalf("with the ConfigMaps %q in another namespace: %v", maps, err)
+		}
+		time.Sleep(time.Second)
+	}
+	if after := holders(); after != before {
+		t.Errorf("the Leases were held by %s, and are held by %s", before, after)
+	}
+	for _, kind := range []string{"configmaps", "leases", "secrets"} {
+		for _, verb := range []string{"create", "update", "patch", "delete"} {
+			out, _ := cluster.Try(t, "", "auth", "can-i", verb, kind, "-n", suite.Namespace, "--as="+mallory)
+			if strings.TrimSpace(out) != "no" {
+				t.Errorf("may mallory %s %s in our namespace? %s", verb, kind, out)
+			}
+		}
+	}
+}
