@@ -93,7 +93,9 @@ var runs = sync.Pool{New: func() any { return new(runner) }}
 func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	p, before := s.Program, r.req
 	broken, begun := false, false
+	var rest unevaluated
 	defer func() {
+		rest.tell(out)
 		if begun {
 			r.close(out, p)
 		}
@@ -113,6 +115,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if !begun {
 			begun = true
 			r.open(p)
+		}
+		if r.account.Err() != nil && rest.add(rule, action, actionErr) {
+			continue
 		}
 		yield := r.watched(req, p, rule)
 		now := r.now()
@@ -141,6 +146,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if yield.Object != nil && isResize(req) {
 			r.keepToResources(out, &yield, p, rule)
 		}
+		rest.recorded(len(out.Results), rule)
 		v := record(out, policy.Result{Program: p, Rule: rule, Yield: yield, Action: action, Elapsed: elapsed})
 		switch {
 		case v.failed:

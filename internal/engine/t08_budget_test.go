@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -62,6 +63,24 @@ func TestT8Accounts(t *testing.T) {
 		t.Errorf("%d rules passed in the first evaluation and %d in the second, want %d and 0", a, b, fit)
 	}
 
+	// The rules that are left share a result for each action: one enforces, and its error is not hidden behind those that audit.
+	audited := of("audited", "ns", 400, budget.DefaultSteps)
+	for i, r := range audited.Rules {
+		if i != 399 {
+			r.Action.Default = policy.Audit
+		}
+	}
+	out = eval(request(policy.Create), audited)
+	if n := len(out.Results); n != fit+3 {
+		t.Fatalf("%d results, want %d: those that passed, the one that exhausted the budget, and one for each action", n, fit+3)
+	}
+	if r := out.Results[fit+1]; r.Action != policy.Audit || !strings.Contains(r.Message, fmt.Sprintf("%d more rules that were not evaluated", 399-fit-2)) {
+		t.Errorf("the result of the rules that are left: %v %q", r.Action, r.Message)
+	}
+	if r := out.Results[fit+2]; r.Action != policy.Enforce || r.Rule != audited.Rules[399] || r.Status != policy.StatusError {
+		t.Errorf("the result of the enforcing rule: %v %v %q", r.Action, r.Status, r.Message)
+	}
+
 	// Policies of the cluster have room for hundreds of large rules.
 	many := of("many", "", 400, 200_000)
 	if out = eval(request(policy.Create), many); passed(&out, "many") != 400 || len(out.Exceeded) != 0 {
@@ -91,7 +110,7 @@ func TestT8Paced(t *testing.T) {
 			return refusing{&done}
 		},
 	})
-	if got, want := statuses(out), "r=pass r=error s=error"; got != want {
+	if got, want := statuses(out), "r=pass r=error"; got != want || !strings.HasSuffix(out.Results[1].Message, "(the policy has 1 more rules that were not evaluated)") {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if done != 1 || len(out.Exceeded) != 1 || out.Exceeded[0].Program != theirs {
