@@ -63,7 +63,7 @@ func (s *Standard) Except(pod *Pod, violations []Violation, lists ...Exclusions)
 func (x *exclusion) remaining(pod *Pod, v *Violation) []FieldError {
 	var ofPod map[string]bool
 	if len(x.images) == 0 {
-		ofPod = v.check.withoutContainers(pod)
+		ofPod = x.exemptOfPod(pod, v.check)
 	}
 	var out []FieldError
 	for i := range v.Fields {
@@ -75,14 +75,19 @@ func (x *exclusion) remaining(pod *Pod, v *Violation) []FieldError {
 }
 
 func (x *exclusion) exempts(pod *Pod, e *FieldError, ofPod map[string]bool) bool {
-	if x.field != nil && (!x.field.match(e.Field) || !x.covers(e)) {
+	if !x.names(e) {
 		return false
 	}
 	if len(x.images) == 0 {
-		return ofPod[e.Text(&Pod{})]
+		return ofPod[anyIndex(e.Field)]
 	}
 	c := pod.containerAt(e.at)
 	return c != nil && slices.ContainsFunc(x.images, func(p wildcard.Pattern) bool { return p.Match(c.Image) })
+}
+
+// names reports whether the exclusion covers the field and its values.
+func (x *exclusion) names(e *FieldError) bool {
+	return x.field == nil || x.field.match(e.Field) && x.covers(e)
 }
 
 // covers reports whether the values of the exclusion cover every value that the error has.
@@ -116,17 +121,22 @@ func (e *FieldError) values() []string {
 	}
 }
 
-// withoutContainers are the texts of the errors that remain when all containers are replaced by one that sets nothing: what the
-// check says of the pod itself (§4.9).
-func (c *check) withoutContainers(pod *Pod) map[string]bool {
+// exemptOfPod are the fields, with any index, that an exclusion without images exempts. The check is repeated on the pod
+// with one container that sets nothing in place of all containers, and the errors it finds then are exempt. They are
+// compared by field and not by text: a field that the empty container lacks is exempt in a container that sets it to a
+// forbidden value, too. Only the field list containers is repeated, so fields of initContainers are never exempt here.
+func (x *exclusion) exemptOfPod(pod *Pod, c *check) map[string]bool {
 	spec := pod.Spec
 	spec.InitContainers, spec.EphemeralContainers, spec.Containers = nil, nil, []corev1.Container{{}}
 	if c.run(&pod.Meta, &spec).Allowed {
 		return nil
 	}
 	out := map[string]bool{}
-	for _, e := range c.locate(&pod.Meta, &spec) {
-		out[e.Text(&Pod{})] = true
+	found := c.locate(&pod.Meta, &spec)
+	for i := range found {
+		if e := &found[i]; x.names(e) {
+			out[anyIndex(e.Field)] = true
+		}
 	}
 	return out
 }
