@@ -104,12 +104,11 @@ func (c *checker) switches() {
 	if s.GenerateExistingOnPolicyUpdate != nil {
 		c.diags.Errorf("spec.generateExistingOnPolicyUpdate", "remove the deprecated field and use spec.generate[*].generateExisting instead")
 	}
-	if s.MutateExistingOnPolicyUpdate {
-		for i := range s.Rules {
-			if m := s.Rules[i].Mutation; m != nil && len(m.Targets) == 0 {
-				c.diags.Errorf("spec.mutateExistingOnPolicyUpdate",
-					"Forbidden: rules[%d].mutate.targets has to be specified when mutateExistingOnPolicyUpdate is set", i)
-			}
+	for i := range s.Rules {
+		if r := &s.Rules[i]; r.Mutation != nil && len(r.Mutation.Targets) == 0 && wantsPolicyChange(s, r) {
+			c.diags.Errorf("spec.mutateExistingOnPolicyUpdate",
+				"Forbidden: rules[%d].mutate.targets has to be specified when mutateExistingOnPolicyUpdate is set", i)
+			c.diags.Hint("name the targets of rule %s, or set its mutate.mutateExistingOnPolicyUpdate to false", r.Name)
 		}
 	}
 	if s.Admission == nil || *s.Admission {

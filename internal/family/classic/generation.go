@@ -22,11 +22,14 @@ func generation(spec *kyvernov1.Spec, r *kyvernov1.Rule) *policy.Generation {
 	return out
 }
 
-// onPolicyChange: the rule's own field goes before that of the policy.
+// onPolicyChange reports whether a change of the policy runs a rule that mutates existing objects.
 func onPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
-	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {
-		return false
-	}
+	return r.Mutation != nil && len(r.Mutation.Targets) > 0 && wantsPolicyChange(spec, r)
+}
+
+// wantsPolicyChange is the field mutateExistingOnPolicyUpdate of a mutate rule; the rule's own field goes before that of
+// the policy.
+func wantsPolicyChange(spec *kyvernov1.Spec, r *kyvernov1.Rule) bool {
 	if own := r.Mutation.MutateExistingOnPolicyUpdate; own != nil {
 		return *own
 	}
