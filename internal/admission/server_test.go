@@ -538,7 +538,7 @@ func TestGenerateScope(t *testing.T) {
 	}
 }
 
-// What triggers a generate rule may not change (language reference §13.8).
+// TestPolicyUpdateReview shows how updates of generate rules are answered: what they may change is in TestUpdates of classic.
 func TestPolicyUpdateReview(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	const text = `
@@ -549,7 +549,7 @@ spec:
   rules:
   - name: r
     match: {any: [{resources: {kinds: [ConfigMap]}}]}
-    generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: there, data: {}}
+    generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: made, namespace: there, data: {}}
 `
 	// The first warning of each answer is that nobody carries the rule out yet (TestReviewOfDeferredWork).
 	update := func(from, to string) admissionv1.AdmissionResponse {
@@ -562,7 +562,7 @@ spec:
 		}))
 		return res
 	}
-	if res := update("data: {}", "synchronize: true, data: {data: {a: b}}"); !res.Allowed || len(res.Warnings) != 1 {
+	if res := update("data: {}", "data: {data: {a: b}}"); !res.Allowed || len(res.Warnings) != 1 {
 		t.Errorf("data: %+v", res)
 	}
 	if res := update("kinds: [ConfigMap]", "kinds: [Secret]"); res.Allowed || !strings.HasPrefix(res.Result.Message, "changes of immutable fields of a rule spec in a generate rule is disallowed") {

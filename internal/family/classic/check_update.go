@@ -8,70 +8,121 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Texts of §13.8, verbatim.
+// Texts of denials and warnings that users know, verbatim.
 const (
 	textImmutable = "changes of immutable fields of a rule spec in a generate rule is disallowed"
 	textStale     = "no synchronization will be performed to the old target resource upon policy updates: changes in the generate rule pattern could result in stale targets"
 )
 
-// CheckUpdate finds what an update of a stored policy may not change (§13.8): who triggers a generate rule, since what it
-// generated is found again by its trigger. Where it generates to may change, with a warning: what is there already stays
-// behind. Rules may come and go, and whether a rule synchronizes may change.
+// CheckUpdate finds what an update of a stored policy may not change in its generate rules.
+//
+// It compares first what the rules generate, as a set. When something of the old policy is missing in the new one, the
+// update is admitted with a warning, whatever else changes: the old targets are no longer synchronized. Otherwise the
+// new policy still generates everything that the old one generated, and its rules have to stay what they are, since
+// the targets are found again by the name and the trigger of their rule. Rules may be added and removed.
 func CheckUpdate(old, updated *kyvernov1.ClusterPolicy) diag.List {
 	var l diag.List
-	before := generateRules(old)
-	after := generateRules(updated)
-	for i := range updated.Spec.Rules {
-		r := &updated.Spec.Rules[i]
-		path := "spec.rules[" + strconv.Itoa(i) + "]"
-		if r.Generation == nil {
-			continue
+	before, after := generateRules(old), generateRules(updated)
+	for i := range before {
+		if !generates(after, before[i].identity) {
+			l.Warnf(before[i].newPath(after)+".generate", "%s", textStale)
+			return l
 		}
-		was, known := before[r.Name]
-		if !known {
-			// A rule under a new name is a renamed one when one of the old names is gone and nothing was added.
-			if len(before) > 0 && len(before) == len(after) {
-				l.Errorf(path+".name", "%s", textImmutable)
-				l.Hint("add a rule with the new name beside the old one, or make a new policy")
-			}
-			continue
-		}
-		if !reflect.DeepEqual(withoutGeneration(was), withoutGeneration(r)) {
-			l.Errorf(path, "%s", textImmutable)
-			l.Hint("only generate.data, synchronize, generateExisting and orphanDownstreamOnPolicyDelete may change freely")
-			continue
-		}
-		if !reflect.DeepEqual(identities(was.Generation), identities(r.Generation)) {
-			l.Warnf(path+".generate", "%s", textStale)
+	}
+	matchCounts := synchronizes(before)
+	for i := range before {
+		was := &before[i]
+		now, renamed := was.successor(before, after)
+		switch {
+		case now == nil: // removed
+		case renamed:
+			l.Errorf(now.path+".name", "%s", textImmutable)
+			l.Hint("add a rule with the new name beside the old one, or make a new policy")
+		case !reflect.DeepEqual(was.fixed(matchCounts), now.fixed(matchCounts)):
+			l.Errorf(now.path, "%s", textImmutable)
+			l.Hint("only generate.data, foreach, synchronize, generateExisting and orphanDownstreamOnPolicyDelete may change freely")
 		}
 	}
 	return l
 }
 
-func generateRules(p *kyvernov1.ClusterPolicy) map[string]*kyvernov1.Rule {
-	out := map[string]*kyvernov1.Rule{}
+// generateRule is a generate rule of a policy with the path where it stands.
+type generateRule struct {
+	*kyvernov1.Rule
+	path     string
+	identity kyvernov1.GeneratePattern // what it generates and from what source, without the data
+}
+
+func generateRules(p *kyvernov1.ClusterPolicy) []generateRule {
+	var out []generateRule
 	for i := range p.Spec.Rules {
-		if r := &p.Spec.Rules[i]; r.Generation != nil {
-			out[r.Name] = r
+		r := &p.Spec.Rules[i]
+		if r.Generation == nil {
+			continue
 		}
+		identity := r.Generation.GeneratePattern
+		identity.RawData = nil
+		out = append(out, generateRule{Rule: r, path: "spec.rules[" + strconv.Itoa(i) + "]", identity: identity})
 	}
 	return out
 }
 
-func withoutGeneration(r *kyvernov1.Rule) *kyvernov1.Rule {
-	out := *r
-	out.Generation = nil
-	return &out
+func named(rules []generateRule, name string) *generateRule {
+	for i := range rules {
+		if rules[i].Name == name {
+			return &rules[i]
+		}
+	}
+	return nil
 }
 
-// identities are the patterns of a rule without their data: where the targets are, and their sources.
-func identities(g *kyvernov1.Generation) []kyvernov1.GeneratePattern {
-	out := []kyvernov1.GeneratePattern{g.GeneratePattern}
-	for i := range g.ForEachGeneration {
-		out = append(out, g.ForEachGeneration[i].GeneratePattern)
+func generates(rules []generateRule, identity kyvernov1.GeneratePattern) bool {
+	for i := range rules {
+		if reflect.DeepEqual(rules[i].identity, identity) {
+			return true
+		}
 	}
-	for i := range out {
-		out[i].RawData = nil
+	return false
+}
+
+// synchronizes reports whether one of the rules keeps its targets equal to their source.
+func synchronizes(rules []generateRule) bool {
+	for i := range rules {
+		if rules[i].Generation.Synchronize {
+			return true
+		}
+	}
+	return false
+}
+
+// newPath is where a rule of the old policy stands in the new one; a rule that is removed has the path of the list.
+func (r *generateRule) newPath(after []generateRule) string {
+	if now := named(after, r.Name); now != nil {
+		return now.path
+	}
+	return "spec.rules"
+}
+
+// successor is the rule that a rule of the old policy has become: the one with its name, else an added one that generates
+// the same, which is the rule under a new name. It is nil for a rule that is removed.
+func (r *generateRule) successor(before, after []generateRule) (now *generateRule, renamed bool) {
+	if now = named(after, r.Name); now != nil {
+		return now, false
+	}
+	for i := range after {
+		if now = &after[i]; named(before, now.Name) == nil && reflect.DeepEqual(now.identity, r.identity) {
+			return now, true
+		}
+	}
+	return nil, false
+}
+
+// fixed is the part of a rule that an update keeps.
+func (r *generateRule) fixed(matchCounts bool) kyvernov1.Rule {
+	out := *r.Rule
+	out.Generation = &kyvernov1.Generation{GeneratePattern: r.identity}
+	if !matchCounts {
+		out.MatchResources = kyvernov1.MatchResources{}
 	}
 	return out
 }
