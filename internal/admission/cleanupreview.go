@@ -85,21 +85,27 @@ func (s *Server) checkDeletion(ctx context.Context, p *policy.Program, author *p
 				found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
 			}
 		}
+		names := t.OnlyNames() // a run lists by these names, for which a right that is limited to them is enough
+		if names == nil {
+			names = []string{""}
+		}
 		for _, verb := range []string{"delete", "list"} {
 			for _, r := range found {
-				allowed, err := ask.allowed(ctx, world.AccessRequest{
-					Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra,
-					Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: p.Namespace,
-				})
-				switch {
-				case err != nil:
-					diags.Errorf("spec.match", "the rights of %s cannot be looked up: %v", user.Username, err)
-				case !allowed:
-					diags.Errorf("spec.match", "%s has no permission to %s kind %s", who, verb, t.Kind)
-				default:
-					continue
+				for _, name := range names {
+					allowed, err := ask.allowed(ctx, world.AccessRequest{
+						Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra,
+						Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: p.Namespace, Name: name,
+					})
+					switch {
+					case err != nil:
+						diags.Errorf("spec.match", "the rights of %s cannot be looked up: %v", user.Username, err)
+					case !allowed:
+						diags.Errorf("spec.match", "%s has no permission to %s kind %s", who, verb, t.Kind)
+					default:
+						continue
+					}
+					return
 				}
-				return
 			}
 		}
 	}

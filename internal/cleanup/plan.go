@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -85,8 +87,14 @@ func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 	}
 	planned := map[string]bool{} // UIDs: some objects are served in more than one group or version
 	for _, r := range found {
-		if err := e.list(ctx, p, r, planned, out); err != nil {
-			return nil, err
+		names := r.names
+		if names == nil {
+			names = []string{""}
+		}
+		for _, name := range names {
+			if err := e.list(ctx, p, r, name, planned, out); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil
@@ -96,6 +104,8 @@ func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 type listed struct {
 	webhookconf.Resource
 	wild bool // a wildcard brought it
+	// names are the names of the objects that are listed; nil for all objects.
+	names []string
 }
 
 func (r *listed) gvr() schema.GroupVersionResource {
@@ -110,7 +120,7 @@ func (r *listed) gvk() schema.GroupVersionKind {
 // server lists.
 func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 	var all []listed
-	have := map[schema.GroupVersionResource]bool{}
+	have := map[schema.GroupVersionResource]int{} // one more than the index in all
 	for _, rule := range p.Rules {
 		for _, t := range rule.Targets {
 			if t.Subresource != "" {
@@ -131,24 +141,46 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 				if wildcard.Has(t.Version) {
 					key.Version = ""
 				}
-				if have[key] || p.Namespace != "" && !r.Namespaced {
+				if p.Namespace != "" && !r.Namespaced {
 					continue
 				}
-				have[key] = true
-				all = append(all, listed{r, wildcard.Has(t.Kind)})
+				names := t.OnlyNames()
+				if i := have[key]; i > 0 {
+					all[i-1].add(names)
+					continue
+				}
+				all = append(all, listed{r, wildcard.Has(t.Kind), slices.Clone(names)})
+				have[key] = len(all)
 			}
 		}
 	}
 	return all, nil
 }
 
+// add adds names of objects to list; nil stands for all.
+func (r *listed) add(names []string) {
+	if r.names == nil || names == nil {
+		r.names = nil
+		return
+	}
+	for _, name := range names {
+		if !slices.Contains(r.names, name) {
+			r.names = append(r.names, name)
+		}
+	}
+}
+
 // restarts is how often a list is begun anew that the API server could not go on with.
 const restarts = 3
 
-// list judges the objects of one resource, page by page.
-func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, planned map[string]bool, out *Plan) error {
+// list evaluates the objects of one resource, page by page: those of the name, or all when it is empty. The right to list may
+// be limited to names.
+func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, name string, planned map[string]bool, out *Plan) error {
 	judged := map[string]bool{}
 	options := metav1.ListOptions{Limit: pageSize}
+	if name != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
 	for tries := 0; ; {
 		page, err := e.client(r.gvr(), p.Namespace).List(ctx, options)
 		switch {

@@ -34,12 +34,12 @@ func (b both) Get(ctx context.Context, apiVersion, kind, namespace, name string)
 }
 
 // List implements world.Lists.
-func (b both) List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	out, err := b.given.Lists.List(ctx, apiVersion, kind, namespace, selector)
+func (b both) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	out, err := b.given.Lists.List(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	more, err := b.cluster.Lists.List(ctx, apiVersion, kind, namespace, selector)
+	more, err := b.cluster.Lists.List(ctx, q)
 	if err != nil {
 		return nil, err
 	}

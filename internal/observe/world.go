@@ -84,9 +84,9 @@ type tracedLists struct {
 	next   world.Lists
 }
 
-func (l tracedLists) List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	return lookup(ctx, l.tracer, "LIST "+kind+" "+namespace, func(ctx context.Context) ([]map[string]any, error) {
-		return l.next.List(ctx, apiVersion, kind, namespace, selector)
+func (l tracedLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	return lookup(ctx, l.tracer, "LIST "+q.Kind+" "+q.Namespace, func(ctx context.Context) ([]map[string]any, error) {
+		return l.next.List(ctx, q)
 	})
 }
 

@@ -2,8 +2,10 @@ package policy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Stage says in which kind of evaluation a rule takes part.
@@ -121,6 +123,14 @@ type Target struct {
 	Names, Namespaces []string
 	// MatchLabels holds the object selector's matchLabels (values may be wildcards); nil when there are none.
 	MatchLabels map[string]string
+}
+
+// OnlyNames are the names that the objects of the target have, where each is written out; nil when there may be others.
+func (t *Target) OnlyNames() []string {
+	if slices.ContainsFunc(t.Names, wildcard.Has) {
+		return nil
+	}
+	return t.Names
 }
 
 // Output is a kind of objects that a generate rule makes.

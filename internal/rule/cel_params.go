@@ -105,7 +105,7 @@ func (p *params) read(ctx context.Context, w world.World, namespace string) ([]m
 		if w.Lists == nil {
 			return nil, errNoObjects
 		}
-		return w.Lists.List(ctx, p.apiVersion, p.kind, namespace, *p.selector)
+		return w.Lists.List(ctx, world.Query{APIVersion: p.apiVersion, Kind: p.kind, Namespace: namespace, Selector: *p.selector})
 	}
 	if w.Objects == nil {
 		return nil, errNoObjects

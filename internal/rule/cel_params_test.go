@@ -36,11 +36,11 @@ func (c parameterized) Get(_ context.Context, _, kind, namespace, name string) (
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
 }
 
-func (c parameterized) List(_ context.Context, _, kind, namespace, selector string) ([]map[string]any, error) {
+func (c parameterized) List(_ context.Context, q world.Query) ([]map[string]any, error) {
 	var out []map[string]any
 	for _, o := range c.objects {
 		m := o["metadata"].(map[string]any)
-		if o["kind"] == kind && m["namespace"] == namespace && "use="+m["use"].(string) == selector {
+		if o["kind"] == q.Kind && m["namespace"] == q.Namespace && "use="+m["use"].(string) == q.Selector {
 			out = append(out, o)
 		}
 	}

@@ -50,12 +50,12 @@ func (c cluster) Get(_ context.Context, apiVersion, kind, namespace, name string
 	return found[0], nil
 }
 
-func (c cluster) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	parsed, err := labels.Parse(selector)
+func (c cluster) List(_ context.Context, q world.Query) ([]map[string]any, error) {
+	parsed, err := labels.Parse(q.Selector)
 	if err != nil {
 		return nil, err
 	}
-	return c.find(apiVersion, kind, namespace, func(_ string, set labels.Set) bool { return parsed.Matches(set) }), nil
+	return c.find(q.APIVersion, q.Kind, q.Namespace, func(n string, set labels.Set) bool { return parsed.Matches(set) && (q.Name == "" || n == q.Name) }), nil
 }
 
 // workText shows deferred work, one line each.

@@ -237,12 +237,15 @@ func (t *mutateTarget) find(s *policy.Scope) (found []map[string]any, subresourc
 
 // listTargets asks for the objects of the kinds, one by one where wildcards stand for several.
 func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[string]any, error) {
-	namespace := w.namespace
-	if wildcard.Has(namespace) {
-		namespace = ""
+	q := world.Query{APIVersion: w.apiVersion, Kind: w.kind, Selector: w.selector}
+	if !wildcard.Has(w.namespace) {
+		q.Namespace = w.namespace
+	}
+	if !wildcard.Has(w.name) {
+		q.Name = w.name
 	}
 	if !wildcard.Has(w.apiVersion) && !wildcard.Has(w.kind) {
-		found, err := lists.List(ctx, w.apiVersion, w.kind, namespace, w.selector)
+		found, err := lists.List(ctx, q)
 		return slices.Clone(found), err
 	}
 	finder, ok := lists.(world.KindFinder)
@@ -255,7 +258,8 @@ func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[
 	}
 	var out []map[string]any
 	for _, k := range kinds {
-		found, err := lists.List(ctx, k.APIVersion, k.Kind, namespace, w.selector)
+		q.APIVersion, q.Kind = k.APIVersion, k.Kind
+		found, err := lists.List(ctx, q)
 		if err != nil {
 			return nil, err
 		}

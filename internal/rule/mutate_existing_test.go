@@ -22,8 +22,8 @@ import (
 // fakeLists are the objects that exist.
 type fakeLists []map[string]any
 
-func (l fakeLists) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	sel, err := labels.Parse(selector)
+func (l fakeLists) List(_ context.Context, q world.Query) ([]map[string]any, error) {
+	sel, err := labels.Parse(q.Selector)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (l fakeLists) List(_ context.Context, apiVersion, kind, namespace, selector
 				set[k] = v.(string)
 			}
 		}
-		if o["apiVersion"] == apiVersion && o["kind"] == kind && (namespace == "" || metadata["namespace"] == namespace) && sel.Matches(set) {
+		if o["apiVersion"] == q.APIVersion && o["kind"] == q.Kind && (q.Namespace == "" || metadata["namespace"] == q.Namespace) && (q.Name == "" || metadata["name"] == q.Name) && sel.Matches(set) {
 			out = append(out, o)
 		}
 	}
@@ -174,8 +174,59 @@ mutate:
 // leakyLists answer with more than was asked for.
 type leakyLists fakeLists
 
-func (l leakyLists) List(ctx context.Context, apiVersion, kind, _, _ string) ([]map[string]any, error) {
-	return fakeLists(l).List(ctx, apiVersion, kind, "", "")
+func (l leakyLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	return fakeLists(l).List(ctx, world.Query{APIVersion: q.APIVersion, Kind: q.Kind})
+}
+
+// namedLists answer queries for one name only, as the API server does for a right that resourceNames limits.
+type namedLists struct {
+	fakeLists
+	name string
+}
+
+func (l namedLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	if q.Name != l.name {
+		return nil, errors.New("forbidden")
+	}
+	return l.fakeLists.List(ctx, q)
+}
+
+// A target with a name and no namespace is found with the right to list objects of that name.
+func TestMutateExistingListsByName(t *testing.T) {
+	var lists fakeLists
+	for _, o := range decodeYAML(t, []byte(existingObjects)).([]any) {
+		lists = append(lists, o.(map[string]any))
+	}
+	for target, want := range map[string]string{
+		"name: ab":    "x/ab own=x",
+		"name: a*":    "forbidden",
+		"name: other": "forbidden",
+	} {
+		var authored kyvernov1.Rule
+		strict.Decode(decodeYAML(t, []byte(`
+name: r
+match: {any: [{resources: {kinds: [ConfigMap]}}]}
+mutate:
+  targets: [{apiVersion: v1, kind: Secret, `+target+`}]
+  patchStrategicMerge: {metadata: {annotations: {own: x}}}
+`)).(map[string]any), &authored)
+		r, diags := rule.Compile(&authored, rule.Input{Path: "rules[0]"})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		s := scope(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+		s.Plan, s.Env.World = true, world.World{Lists: namedLists{lists, "ab"}}
+		work, got := r.Eval(s).Work[0], []string{}
+		for _, m := range work.Targets {
+			got = append(got, targetText(m))
+		}
+		if work.Err != nil {
+			got = append(got, work.Err.Error())
+		}
+		if len(got) != 1 || !strings.HasSuffix(got[0], want) {
+			t.Errorf("%s: %q, want %s", target, got, want)
+		}
+	}
 }
 
 func targetText(m policy.Mutated) string {

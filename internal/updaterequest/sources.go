@@ -211,12 +211,12 @@ type sourceLists struct {
 }
 
 // List implements world.Lists.
-func (l sourceLists) List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	objects, err := l.Lists.List(ctx, apiVersion, kind, namespace, selector)
+func (l sourceLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	objects, err := l.Lists.List(ctx, q)
 	for _, o := range objects {
 		metadata, _ := o["metadata"].(map[string]any)
 		text := func(field string) string { v, _ := metadata[field].(string); return v }
-		key := policy.Source{APIVersion: apiVersion, Kind: kind, Namespace: text("namespace"), Name: text("name")}
+		key := policy.Source{APIVersion: q.APIVersion, Kind: q.Kind, Namespace: text("namespace"), Name: text("name")}
 		l.reads.note(key, map[string]any{"metadata": map[string]any{"resourceVersion": text("resourceVersion")}})
 	}
 	return objects, err

@@ -94,9 +94,17 @@ type ImageRequest struct {
 
 // Lists reads all objects of a kind.
 type Lists interface {
-	// List returns the objects of the kind in the namespace (empty: everywhere) that the label selector (in its text form;
-	// empty: all) selects.
-	List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error)
+	// List returns the objects that the query asks for.
+	List(ctx context.Context, q Query) ([]map[string]any, error)
+}
+
+// Query says which objects of a kind a list has.
+type Query struct {
+	APIVersion, Kind string
+	Namespace        string // empty: everywhere
+	Selector         string // a label selector in its text form; empty: all
+	// Name is the name that the objects have; empty for any. A right to list may be limited to names.
+	Name string
 }
 
 // KindFinder is what Lists may offer besides: the kinds that wildcards stand for.

@@ -76,7 +76,7 @@ func (p *params) find(s *policy.Scope, kind *admissionregistrationv1.ParamKind) 
 
 func (p *params) read(ctx context.Context, w world.World, kind *admissionregistrationv1.ParamKind, namespace string) ([]map[string]any, error) {
 	if p.selector != nil {
-		found, err := w.Lists.List(ctx, kind.APIVersion, kind.Kind, namespace, *p.selector)
+		found, err := w.Lists.List(ctx, world.Query{APIVersion: kind.APIVersion, Kind: kind.Kind, Namespace: namespace, Selector: *p.selector})
 		return withItems(found), err
 	}
 	o, err := w.Objects.Get(ctx, kind.APIVersion, kind.Kind, namespace, p.name)

@@ -190,11 +190,11 @@ func (c objects) Get(_ context.Context, apiVersion, kind, namespace, name string
 }
 
 // List implements world.Lists.
-func (c objects) List(_ context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	if !c.reach.Allows(namespace) {
-		return nil, fmt.Errorf("%s in the namespace %q are %w", kindnames.Plural(kind), namespace, errReach)
+func (c objects) List(_ context.Context, q world.Query) ([]map[string]any, error) {
+	if !c.reach.Allows(q.Namespace) {
+		return nil, fmt.Errorf("%s in the namespace %q are %w", kindnames.Plural(q.Kind), q.Namespace, errReach)
 	}
-	parsed, err := labels.Parse(selector)
+	parsed, err := labels.Parse(q.Selector)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +202,10 @@ func (c objects) List(_ context.Context, apiVersion, kind, namespace, selector s
 		return nil, err
 	}
 	var out []map[string]any
-	for _, o := range c.list(apiVersion, []string{kind}, namespace, func(o map[string]any) bool { return parsed.Matches(labels.Set(labelsOf(o))) }) {
+	wanted := func(o map[string]any) bool {
+		return parsed.Matches(labels.Set(labelsOf(o))) && (q.Name == "" || nameOf(o) == q.Name)
+	}
+	for _, o := range c.list(q.APIVersion, []string{q.Kind}, q.Namespace, wanted) {
 		out = append(out, o.(map[string]any))
 	}
 	return out, nil

@@ -80,7 +80,7 @@ func TestMadeUpCluster(t *testing.T) {
 	if _, err := w.API.Call(t.Context(), world.APIRequest{Method: world.POST, Path: p}); !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("POST: %v", err)
 	}
-	if got, err := w.Lists.List(t.Context(), "v1", "Pod", "", "app=web"); err != nil || len(got) != 1 {
+	if got, err := w.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Pod", Selector: "app=web"}); err != nil || len(got) != 1 {
 		t.Errorf("list: %v, %v", got, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestMadeUpReach(t *testing.T) {
 	if _, err := w.Objects.Get(t.Context(), "v1", "Pod", "b", "y"); !errors.Is(err, errReach) {
 		t.Errorf("another namespace: %v", err)
 	}
-	if _, err := w.Lists.List(t.Context(), "v1", "Pod", "", ""); !errors.Is(err, errReach) {
+	if _, err := w.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Pod"}); !errors.Is(err, errReach) {
 		t.Errorf("all namespaces: %v", err)
 	}
 	if got, err := w.Objects.Get(t.Context(), "v1", "Pod", "a", "x"); err != nil || got["spec"] != "first" {

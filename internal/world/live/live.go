@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -100,23 +102,26 @@ func (l lists) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind,
 const pageSize = 500
 
 // List implements world.Lists.
-func (l lists) List(ctx context.Context, apiVersion, kind, namespace, selector string) ([]map[string]any, error) {
-	if !l.reach.Allows(namespace) {
-		return nil, &OutOfReachError{kind, namespace, "*", l.reach.Namespace()}
+func (l lists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	if !l.reach.Allows(q.Namespace) {
+		return nil, &OutOfReachError{q.Kind, q.Namespace, "*", l.reach.Namespace()}
 	}
-	gv, err := schema.ParseGroupVersion(apiVersion)
+	gv, err := schema.ParseGroupVersion(q.APIVersion)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := labels.Parse(selector)
+	parsed, err := labels.Parse(q.Selector)
 	if err != nil {
 		return nil, err
 	}
 	var out []map[string]any
-	options := &client.ListOptions{Namespace: namespace, LabelSelector: parsed, Limit: pageSize}
+	options := &client.ListOptions{Namespace: q.Namespace, LabelSelector: parsed, Limit: pageSize}
+	if q.Name != "" {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name)
+	}
 	for {
 		var page unstructured.UnstructuredList
-		page.SetGroupVersionKind(gv.WithKind(kind + "List"))
+		page.SetGroupVersionKind(gv.WithKind(q.Kind + "List"))
 		if err := l.reader.List(ctx, &page, options); err != nil {
 			return nil, err
 		}

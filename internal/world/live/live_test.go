@@ -86,7 +86,7 @@ func TestOutsideIsConfined(t *testing.T) {
 	if w := (&Root{Reader: echo{}}).For(world.Cluster()); w.API != nil {
 		t.Error("an API that nobody gave")
 	}
-	if _, err := own.Lists.List(t.Context(), "v1", "Secret", "b", ""); err == nil {
+	if _, err := own.Lists.List(t.Context(), world.Query{APIVersion: "v1", Kind: "Secret", Namespace: "b"}); err == nil {
 		t.Error("another namespace was listed")
 	}
 }
