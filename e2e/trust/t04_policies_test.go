@@ -114,3 +114,46 @@ spec:
 		t.Error("no webhook has mallory's timeout")
 	}
 }
+
+// TestT4VersionsOfANamespacedPolicy: a cluster-wide policy that names a version of a kind is asked about the others in this
+// version, also when mallory's policy names all kinds, or another version.
+func TestT4VersionsOfANamespacedPolicy(t *testing.T) {
+	cluster.Apply(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: t4-first}
+spec:
+  background: false
+  rules:
+  - name: refuse
+    match: {any: [{resources: {kinds: [autoscaling/v1/HorizontalPodAutoscaler]}}]}
+    validate: {failureAction: Enforce, message: "t4-first says no", deny: {}}
+`)
+	scaler := func(namespace, version string) string {
+		return "apiVersion: autoscaling/" + version + "\nkind: HorizontalPodAutoscaler\nmetadata: {name: t4, namespace: " + namespace + "}\n" +
+			"spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: t4}}\n"
+	}
+	refused(t, scaler("victim", "v2"), "t4-first says no")
+	for _, kind := range []string{`"*"`, "HorizontalPodAutoscaler", "autoscaling/v2/HorizontalPodAutoscaler"} {
+		byMallory(t, `
+apiVersion: kyverno.io/v1
+kind: Policy
+metadata: {name: t4-widens, namespace: mallory}
+spec:
+  background: false
+  rules:
+  - name: refuse
+    match: {any: [{resources: {kinds: [`+kind+`], names: [t4-widens, t4]}}]}
+    validate: {failureAction: Enforce, message: "t4-widens says no to `+strings.Trim(kind, `"`)+`", deny: {}}
+`)
+		if kind == `"*"` { // wildcards bring every kind
+			refused(t, configMap(mallory, "t4-widens"), "t4-widens says no to *")
+		}
+		refused(t, scaler(mallory, "v2"), "t4-widens says no to "+strings.Trim(kind, `"`))
+		for _, version := range []string{"v1", "v2"} {
+			if out, err := cluster.Try(t, scaler("victim", version), "create", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(err.Error(), "t4-first says no") {
+				t.Errorf("beside a policy on %s, %s in another namespace: %s (%v)", kind, version, out, err)
+			}
+		}
+	}
+}

@@ -184,10 +184,15 @@ type share struct {
 	incomplete bool       // some kinds could not be looked up
 	resize     operations // on pods/resize, for policies on Pods
 	derived    derivation
+
+	// See versions.go.
+	siblings siblings           // of what cluster-wide policies ask for
+	apart    ruleSet            // wildcards that would change the versions of others
+	exact    map[string]ruleSet // what namespaced policies name with a version, by their keys
 }
 
 func newShare(s *side) *share {
-	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.base == "mutate"}}
+	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.base == "mutate"}, siblings: siblings{}, apart: ruleSet{}, exact: map[string]ruleSet{}}
 }
 
 // shareOf is the share that the Program adds to.
@@ -235,10 +240,10 @@ func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, d
 		if generates {
 			ops = allOperations
 		}
-		unknown, err := s.add(r, ops, p.Namespace != "", b.Resources)
+		unknown, err := s.add(p, r, ops, b.Resources)
 		if err == nil && generates {
 			var more int
-			more, err = s.addOutputs(r, p.Namespace != "", b.Resources)
+			more, err = s.addOutputs(p, r, b.Resources)
 			unknown += more
 		}
 		b.unknown += unknown

@@ -21,6 +21,7 @@ func (b *builder) resource(s *side) map[string][]webhook {
 	shared, besides := []webhook{}, []webhook{}
 	for _, h := range s.hooks {
 		h.keepAll(b.Stored, configurationOf(s))
+		h.setApart()
 		w := b.resourceWebhook(s, h)
 		if w.Rules = h.all().rules(); len(w.Rules) > 0 {
 			w.MatchConditions = b.conditions(h)
@@ -30,6 +31,7 @@ func (b *builder) resource(s *side) map[string][]webhook {
 			besides = append(besides, b.nameless(s, h)...)
 		}
 		besides = append(besides, b.resizing(s, h)...)
+		besides = append(besides, b.versions(s, h)...)
 	}
 	out := map[string][]webhook{configurationOf(s): shared}
 	if len(besides) > 0 {

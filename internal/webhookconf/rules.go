@@ -75,8 +75,9 @@ type ruleSet map[place]operations
 // add adds the selectors of a rule, without the operations that its exclude block takes from them for sure. It returns
 // how many selectors name nothing that the API server serves. A namespaced policy brings namespaced resources only, since
 // it matches nothing else.
-func (s *share) add(r *policy.Rule, defaults operations, namespacedPolicy bool, known Resources) (unknown int, err error) {
-	own, resize := ruleSet{}, ruleSet{}
+func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations, known Resources) (unknown int, err error) {
+	namespacedPolicy := program.Namespace != ""
+	own, exact, resize := ruleSet{}, ruleSet{}, ruleSet{}
 	for _, t := range r.Targets {
 		places, served, err := placesOf(t, namespacedPolicy, known)
 		if err != nil {
@@ -98,6 +99,14 @@ func (s *share) add(r *policy.Rule, defaults operations, namespacedPolicy bool, 
 				continue
 			}
 			own.put(p, operationsOf(t, defaults))
+			if namespacedPolicy && t.Version != "*" {
+				exact.put(p, operationsOf(t, defaults))
+			}
+		}
+		if !namespacedPolicy {
+			if err := s.siblings.add(t, places, known); err != nil {
+				return unknown, err
+			}
 		}
 		if err := addResize(resize, t, operationsOf(t, defaults), known); err != nil {
 			return unknown, err
@@ -112,6 +121,7 @@ func (s *share) add(r *policy.Rule, defaults operations, namespacedPolicy bool, 
 			continue // what is asked for too much is filtered when it comes
 		}
 		own.subtract(places, operationsOf(t, allOperations))
+		exact.subtract(places, operationsOf(t, allOperations))
 		resize.subtract(places, operationsOf(t, allOperations))
 		if isPod(t) {
 			resize.subtract([]place{podResize}, operationsOf(t, allOperations))
@@ -120,6 +130,12 @@ func (s *share) add(r *policy.Rule, defaults operations, namespacedPolicy bool, 
 	for p, ops := range own {
 		s.rules.put(p, ops)
 	}
+	for p, ops := range exact {
+		if s.exact[program.Key()] == nil {
+			s.exact[program.Key()] = ruleSet{}
+		}
+		s.exact[program.Key()].put(p, ops)
+	}
 	for op := range resize[podResize] {
 		s.resize[op] = true
 	}
@@ -127,7 +143,8 @@ func (s *share) add(r *policy.Rule, defaults operations, namespacedPolicy bool, 
 }
 
 // addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too (§3.3).
-func (s *share) addOutputs(r *policy.Rule, namespacedPolicy bool, known Resources) (unknown int, err error) {
+func (s *share) addOutputs(program *policy.Program, r *policy.Rule, known Resources) (unknown int, err error) {
+	namespacedPolicy := program.Namespace != ""
 	for _, o := range r.Outputs {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
 		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
@@ -140,12 +157,19 @@ func (s *share) addOutputs(r *policy.Rule, namespacedPolicy bool, known Resource
 		if len(found) == 0 {
 			unknown++
 		}
+		var places []place
 		for _, r := range found {
 			if namespacedPolicy && !r.Namespaced {
 				continue
 			}
 			s.named.add(place{group: r.Group, resource: r.Resource})
 			s.rules.put(placeOf(r), keptOperations)
+			places = append(places, placeOf(r))
+		}
+		if !namespacedPolicy {
+			if err := s.siblings.add(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind}, places, known); err != nil {
+				return unknown, err
+			}
 		}
 	}
 	return unknown, nil

@@ -1,0 +1,159 @@
+package webhookconf
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// The API server converts a request to a version that a webhook's rules name only where no rule of that webhook names the
+// request's own version. A namespaced policy that names a further version, or all, would so take requests away from a
+// cluster-wide policy that names one, in all namespaces. What follows keeps such rules out of the shared webhooks: a kind
+// without a version is asked about in the versions that cluster-wide policies name, and for wildcards and for versions by
+// name there are webhooks besides.
+
+// siblings are the resources, by a resource that cluster-wide policies name, which the API server converts to it.
+type siblings map[place][]place
+
+// add notes the siblings of the places that a selector means.
+func (s siblings) add(t policy.Target, places []place, known Resources) error {
+	if t.Version == "*" && t.Group == "*" {
+		return nil // it names all versions
+	}
+	found, err := known.Find("*", "*", t.Kind, t.Subresource)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		for _, r := range found {
+			if o := placeOf(r); o.converts(p) {
+				s[p] = append(s[p], o)
+			}
+		}
+	}
+	return nil
+}
+
+// converts reports whether the API server can ask about p for a request of o, which is another version of it. Events are
+// the only resource that is served by two groups.
+func (o place) converts(p place) bool {
+	if o == p || o.resource != p.resource || o.sub != p.sub {
+		return false
+	}
+	if o.resource == "events" {
+		return eventGroup(o.group) && eventGroup(p.group)
+	}
+	return o.group == p.group
+}
+
+func eventGroup(group string) bool { return group == "" || group == "events.k8s.io" }
+
+// foreign are the versions in which cluster-wide policies must not be asked, with the operations for which they are asked
+// in another version.
+func (h *hook) foreign() ruleSet {
+	out := ruleSet{}
+	for p, others := range h.siblings {
+		for _, o := range others {
+			own := h.rules.asks(o)
+			for op := range h.rules[p] {
+				if !own[op] {
+					out.put(o, operations{op: true})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// setApart takes out of the shared rules of namespaced policies what would change the version in which cluster-wide
+// policies are asked. Wildcards move to share.apart, and versions by name to share.exact; what is left of a kind is asked
+// about in the versions that cluster-wide policies name.
+func (h *hook) setApart() {
+	foreign := h.foreign()
+	for _, s := range h.spaces {
+		exact := map[string]ruleSet{}
+		for f, ops := range foreign {
+			for p, have := range s.rules {
+				if !p.covers(f) || !meet(have, ops) {
+					continue
+				}
+				if p.resource == "*" {
+					s.apart.put(p, have)
+					delete(s.rules, p)
+					continue
+				}
+				for op := range ops {
+					delete(have, op)
+				}
+			}
+			for key, rules := range s.exact {
+				for op := range ops {
+					if rules[f][op] {
+						if exact[key] == nil {
+							exact[key] = ruleSet{}
+						}
+						exact[key].put(f, operations{op: true})
+					}
+				}
+			}
+		}
+		s.exact = exact
+	}
+}
+
+func meet(a, b operations) bool {
+	for op := range a {
+		if b[op] {
+			return true
+		}
+	}
+	return false
+}
+
+// versions are the webhooks for what setApart took out of a shared webhook.
+func (b *builder) versions(s *side, h *hook) []webhook {
+	out := b.wildcards(s, h)
+	for namespace, space := range h.spaces {
+		for key, rules := range space.exact {
+			own := &hook{
+				name: h.name + "-finegrained-" + strings.ReplaceAll(key, "/", "-"), path: h.path + "/finegrained/" + key,
+				failurePolicy: h.failurePolicy, timeout: h.timeout, fine: true, namespace: namespace,
+			}
+			w := b.resourceWebhook(s, own)
+			w.Rules, w.MatchConditions = rules.rules(), b.givenConditions(own)
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// wildcards is the webhook for wildcards of namespaced policies. It is asked in their namespaces, about what the shared
+// webhook is not asked about.
+func (b *builder) wildcards(s *side, h *hook) []webhook {
+	all := ruleSet{}
+	var spaces []space
+	for namespace, own := range h.spaces {
+		text := textOf(united(own.apart).rules())
+		if text == "" {
+			continue
+		}
+		if shared := textOf(united(own.rules).rules()); shared != "" {
+			text = "(" + text + ") && !(" + shared + ")"
+		}
+		spaces = append(spaces, space{namespace, text})
+		all = united(all, own.apart)
+	}
+	if len(spaces) == 0 {
+		return nil
+	}
+	w := b.resourceWebhook(s, h)
+	w.Name = "wildcards." + h.name
+	w.Rules, w.MatchConditions = all.rules(), b.givenConditions(h)
+	if x, ok := h.reserved(); ok {
+		w.MatchConditions = withCondition(w.MatchConditions, ReservedCondition, x)
+	}
+	confined := "!(" + textOf(united(h.rules, h.foreign()).rules()) + ") && " + byNamespace(spaces, maxSpaces)
+	w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, forTarget(confined))
+	w.MatchConditions = b.withDerived(w.MatchConditions, h, all.operations())
+	return []webhook{w}
+}
