@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -34,6 +35,8 @@ type follow struct {
 	apply        *webhookconf.Reconciler
 	status       *status.Writer
 	log          *slog.Logger
+
+	unconfined []string // webhookconf.Configurations.Unconfined, as it was last logged
 }
 
 // webhookFlags shape the webhook configurations.
@@ -54,6 +57,19 @@ const (
 	retrySettling = 300 * time.Millisecond
 	retryConflict = 100 * time.Millisecond
 )
+
+// warnUnconfined logs which webhooks are asked about all namespaces on behalf of namespaced policies, when that changes.
+func (f *follow) warnUnconfined(webhooks []string) {
+	if slices.Equal(webhooks, f.unconfined) {
+		return
+	}
+	if f.unconfined = webhooks; len(webhooks) > 0 {
+		f.log.Warn("the API server asks about all namespaces for namespaced policies: the names of the namespaces with policies exceed 64 KiB, the limit of a match condition; "+
+			"use cluster-wide policies with a namespaceSelector instead of a policy in each namespace", "webhooks", webhooks)
+		return
+	}
+	f.log.Info("the API server asks about each namespace only what its policies need again")
+}
 
 // once is one round: the webhook configurations, with the paths that are in force, and then the status.
 func (f *follow) once(ctx context.Context) (time.Duration, error) {
@@ -94,6 +110,7 @@ func (f *follow) write(ctx context.Context, path func(string) string) (written b
 	if err != nil {
 		return false, 0, err
 	}
+	f.warnUnconfined(want.Unconfined)
 	if owner == nil {
 		for key := range ready {
 			ready[key] = errNoOwner

@@ -127,9 +127,9 @@ func (b *builder) resizing(s *side, h *hook) []webhook {
 	w.MatchConditions = b.givenConditions(h)
 	switch {
 	case !asks:
-		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, byNamespace(wanted, maxSpaces))
+		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, h.confine(wanted))
 	case len(given) > 0:
-		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, "!("+byNamespace(given, maxSpaces)+")")
+		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, "!("+h.confine(given)+")")
 	}
 	w.MatchConditions = b.withDerived(w.MatchConditions, h, operations{update: true})
 	return []webhook{w}

@@ -24,8 +24,9 @@ type space struct {
 
 // byNamespace is an expression that is true of the requests of each namespace for which its text is true; empty without
 // namespaces. Namespaces with the same text share it. Where the expression would be longer than limit, the longest texts
-// are given up: their namespaces are asked about everything, which costs nobody else.
-func byNamespace(spaces []space, limit int) string {
+// are given up: their namespaces are asked about everything, which costs no other namespace. Where the names alone are longer,
+// unconfined is true: the expression is true of the requests of all namespaces.
+func byNamespace(spaces []space, limit int) (expression string, unconfined bool) {
 	shared := map[string][]string{}
 	for _, s := range spaces {
 		shared[s.text] = append(shared[s.text], s.namespace)
@@ -61,16 +62,23 @@ func byNamespace(spaces []space, limit int) string {
 		slices.Sort(whole)
 		all := namespaceIs(whole)
 		if len(all) > limit {
-			all = "has(request.namespace)" // thousands of namespaces with policies of their own
+			all, unconfined = "has(request.namespace)", true // thousands of namespaces with policies of their own
 		}
 		out = append(out, "("+all+")")
 	}
 	if len(out) == 0 {
-		return ""
+		return "", false
 	}
 	slices.Sort(out)
 	// A request for a Namespace is said to be in it.
-	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")"
+	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")", unconfined
+}
+
+// confine is byNamespace for a condition that may not be missing. It notes in the hook when namespaces are not told apart.
+func (h *hook) confine(spaces []space) string {
+	expression, unconfined := byNamespace(spaces, maxSpaces)
+	h.unconfined = h.unconfined || unconfined
+	return expression
 }
 
 // target is the resource of a request with its subresource, as webhook rules write it; forTarget binds it to r.
@@ -157,7 +165,7 @@ func (h *hook) confined() (_ string, ok bool) {
 	if len(spaces) == 0 {
 		return "", false
 	}
-	out := byNamespace(spaces, maxSpaces)
+	out := h.confine(spaces)
 	if others := textOf(united(h.rules).rules()); others != "" {
 		out = others + " || (" + out + ")"
 	}
@@ -179,7 +187,7 @@ func (h *hook) reserved() (_ string, ok bool) {
 		return "", false
 	}
 	out := h.named.condition()
-	if in := byNamespace(spaces, maxSpaces); in != "" {
+	if in := h.confine(spaces); in != "" {
 		out += " || " + forTarget(in)
 	}
 	return out, true

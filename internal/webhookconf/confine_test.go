@@ -258,15 +258,43 @@ func TestT4NamespacesOfTooMuchAreAskedWhole(t *testing.T) {
 	spaces := []space{{"long", strings.Repeat("true && ", 3000) + "false"}, {"short", "false"}, {"whole", ""}}
 	const want = `(request.resource.resource != "namespaces" || request.resource.group != "") && (` +
 		`(has(request.namespace) && request.namespace == "short" && (false)) || (has(request.namespace) && request.namespace in ["long", "whole"]))`
-	if got := byNamespace(spaces, 1000); got != want {
-		t.Error(got)
+	if got, unconfined := byNamespace(spaces, 1000); got != want || unconfined {
+		t.Error(got, unconfined)
 	}
 	var names []space
 	for i := range 5000 {
 		names = append(names, space{fmt.Sprintf("a-namespace-with-a-name-%d", i), fmt.Sprint(i)})
 	}
-	if got := byNamespace(names, maxSpaces); len(got) > maxSpaces+200 {
-		t.Errorf("%d bytes", len(got))
+	if got, unconfined := byNamespace(names, maxSpaces); len(got) > maxSpaces+200 || !unconfined {
+		t.Errorf("%d bytes, unconfined: %v", len(got), unconfined)
+	}
+}
+
+// TestT4TooManyNamespaces: where the names of the namespaces do not fit into a condition, the API server asks about all
+// namespaces, and the webhooks are named to the operator. What no policy asks for is still not asked about.
+func TestT4TooManyNamespaces(t *testing.T) {
+	for _, n := range []int{1000, 5000} {
+		programs := []*policy.Program{program("a", nil, "ConfigMap")}
+		for i := range n {
+			programs = append(programs, program("b", func(p *policy.Program) { p.Kind, p.Namespace = "Policy", fmt.Sprintf("a-namespace-of-a-tenant-%d", i) }, "Secret"))
+		}
+		input := in(programs...)
+		input.Settings.Webhook.NamespaceSelector = nil
+		input.Resources = NewDiscovery(cluster+"v1 secrets Secret\n", time.Now)
+		got, _, _, err := Desired(input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := n == 5000
+		if named := slices.Equal(got.Unconfined, []string{"validate.kyverno.svc-fail"}); named != want || !want && got.Unconfined != nil {
+			t.Errorf("%d namespaces: unconfined are %q", n, got.Unconfined)
+		}
+		for place, asks := range map[string]bool{"secrets": want, "configmaps": true, "services": false} {
+			r, selected := requestFor(policy.Create, place, "v1", "other", "n", nil)
+			if names := asked(t, got, r, selected); (len(names) > 0) != asks {
+				t.Errorf("%d namespaces: %s in another namespace: asked by %q", n, place, names)
+			}
+		}
 	}
 }
 

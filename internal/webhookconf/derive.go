@@ -198,7 +198,7 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	if len(out) > maxDerived {
 		return "", false
 	}
-	if in := byNamespace(spaces, maxDerived); in != "" {
+	if in, _ := byNamespace(spaces, maxDerived); in != "" {
 		out = strings.Join(append(texts, "("+in+")"), " || ")
 	}
 	if out == "" {

@@ -2,6 +2,7 @@ package webhookconf
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -88,6 +89,9 @@ type Input struct {
 type Configurations struct {
 	Validating []*admissionv1.ValidatingWebhookConfiguration
 	Mutating   []*admissionv1.MutatingWebhookConfiguration
+	// Unconfined are the shared webhooks that are asked about all namespaces on behalf of namespaced policies, by their names:
+	// there are too many namespaces with policies to name each one in a condition.
+	Unconfined []string
 
 	path func(plain string) string // Options.Path
 }
@@ -145,6 +149,14 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 			out.Mutating = append(out.Mutating, c)
 		}
 	}
+	for _, s := range []*side{&b.val, &b.mut} {
+		for _, h := range s.hooks {
+			if h.unconfined {
+				out.Unconfined = append(out.Unconfined, h.name)
+			}
+		}
+	}
+	slices.Sort(out.Unconfined)
 	return out, b.ready, b.unknown, nil
 }
 
@@ -174,6 +186,8 @@ type hook struct {
 	share                // what cluster-wide policies ask for, or the one policy
 	// spaces are what namespaced policies ask for in a shared webhook, by their namespaces.
 	spaces map[string]*share
+	// unconfined: the names of the namespaces are too long for a condition (Configurations.Unconfined).
+	unconfined bool
 }
 
 // share is what some policies of a webhook ask for.

@@ -152,7 +152,7 @@ func (b *builder) wildcards(s *side, h *hook) []webhook {
 	if x, ok := h.reserved(); ok {
 		w.MatchConditions = withCondition(w.MatchConditions, ReservedCondition, x)
 	}
-	confined := "!(" + textOf(united(h.rules, h.foreign()).rules()) + ") && " + byNamespace(spaces, maxSpaces)
+	confined := "!(" + textOf(united(h.rules, h.foreign()).rules()) + ") && " + h.confine(spaces)
 	w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, forTarget(confined))
 	w.MatchConditions = b.withDerived(w.MatchConditions, h, all.operations())
 	return []webhook{w}
