@@ -108,7 +108,8 @@ var events = []event{
 			t.Errorf("it is still labelled as made by %s", label)
 		}
 	}},
-	{name: "rule-deleted", sync: gone, once: first, edit: withoutRule},
+	{name: "rule-deleted", only: data, sync: gone, once: first, edit: withoutRule},
+	{name: "rule-of-copies-deleted", only: copies, sync: first, once: first, edit: withoutRule},
 	{name: "rule-deleted-orphan", sync: first, once: first, orphan: true, edit: withoutRule},
 	{name: "policy-deleted", sync: gone, once: first, edit: nothing},
 	{name: "policy-deleted-orphan", sync: first, once: first, orphan: true, edit: nothing},

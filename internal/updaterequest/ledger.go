@@ -81,11 +81,24 @@ type undo struct {
 	entry
 	// release: its labels are taken away and it stays, since the rule makes something else now; else it is deleted.
 	release bool
+	// keepCopies: copies are not deleted, since only the rule is gone and the policy is still there.
+	keepCopies bool
 }
 
-// undone is what follows from the difference between the rules that were known and those of today (language reference
-// §6.4).
-func undone(known, today []entry) []undo {
+// copiesOnly reports whether everything that the rule makes is a copy: each target has a source then.
+func (e *entry) copiesOnly() bool {
+	sources := 0
+	for _, m := range e.Makes {
+		if m.Source {
+			sources++
+		}
+	}
+	return len(e.Makes) > 0 && 2*sources == len(e.Makes)
+}
+
+// undone is what follows from the difference between the rules that were known and those of today. The function stays
+// reports whether a policy still exists. Copies go with their policy, but not with a rule that is removed from a policy.
+func undone(known, today []entry, stays func(policy string) bool) []undo {
 	type key struct{ policy, rule string }
 	now := map[key]*entry{}
 	for i := range today {
@@ -94,8 +107,11 @@ func undone(known, today []entry) []undo {
 	var out []undo
 	for _, e := range known {
 		switch n := now[key{e.Policy, e.Rule}]; {
-		case n == nil && e.Synchronize && !e.Orphan:
+		case n == nil && (!e.Synchronize || e.Orphan):
+		case n == nil && !stays(e.Policy):
 			out = append(out, undo{entry: e})
+		case n == nil && !e.copiesOnly():
+			out = append(out, undo{entry: e, keepCopies: true})
 		case n != nil && !slices.Equal(e.Makes, n.Makes):
 			out = append(out, undo{entry: e, release: true})
 		}

@@ -29,7 +29,11 @@ func (f *Follower) settle(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, x := range undone(l.entries, today) {
+	stays := func(key string) bool {
+		p, _ := find(f.settled, key, "")
+		return p != nil
+	}
+	for _, x := range undone(l.entries, today, stays) {
 		err := f.undo(ctx, &x)
 		if err == nil {
 			f.remember(x)
@@ -57,6 +61,9 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	all, err := f.Worker.downstream(ctx, p, r, ofRule(p, r.Name))
 	if err != nil {
 		return err
+	}
+	if x.keepCopies {
+		all.keep(func(c mark.Claim) bool { return c.Source == "" })
 	}
 	f.Worker.tellUnproved(p, r, all.unproved...)
 	objects := all.proved

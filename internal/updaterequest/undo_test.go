@@ -13,8 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// What is to be undone when policies change (language reference §6.4), whoever saw them before: what is compared went through
-// the ledger.
+// TestUndone shows what is undone when policies change. The rules that are compared went through the ledger.
 func TestUndone(t *testing.T) {
 	rule := func(name string, g policy.Generation, target string) *policy.Rule {
 		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
@@ -29,7 +28,9 @@ func TestUndone(t *testing.T) {
 		r.Grants = append(r.Grants, policy.Grant{APIVersion: "v1", Kind: "ConfigMap", Source: true, Selector: selector})
 		return r
 	}
-	before := entries(rule("sync", sync, "a"), once, orphan, copies("a"))
+	mixed := copies("a")
+	mixed.Name, mixed.Grants = "mixed", append(mixed.Grants, policy.Grant{APIVersion: "v1", Kind: "Secret", Name: "a"})
+	before := entries(rule("sync", sync, "a"), once, orphan, copies("a"), mixed)
 	text, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
@@ -40,18 +41,27 @@ func TestUndone(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		after []entry
+		gone  bool // the policy
 		want  []string
 	}{
-		"nothing":       {before, nil},
-		"policy gone":   {nil, []string{"delete copies", "delete sync"}},
-		"rules gone":    {entries(), []string{"delete copies", "delete sync"}},
-		"other targets": {entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan, copies("a")), []string{"release once", "release sync"}},
-		"other sources": {entries(rule("sync", sync, "a"), once, orphan, copies("b")), []string{"release copies"}},
-		"no longer":     {entries(rule("sync", policy.Generation{}, "a"), once, orphan, copies("a")), nil},
+		"nothing":       {after: before},
+		"policy gone":   {gone: true, want: []string{"delete copies", "delete mixed", "delete sync"}},
+		"rules gone":    {want: []string{"delete all but copies of mixed", "delete all but copies of sync"}},
+		"other targets": {after: entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan, copies("a"), mixed), want: []string{"release once", "release sync"}},
+		"other sources": {after: entries(rule("sync", sync, "a"), once, orphan, copies("b"), mixed), want: []string{"release copies"}},
+		"no longer":     {after: entries(rule("sync", policy.Generation{}, "a"), once, orphan, copies("a"), mixed)},
+		"copies gone":   {after: entries(rule("sync", sync, "a"), once, orphan), want: []string{"delete all but copies of mixed"}},
 	} {
 		var got []string
-		for _, x := range undone(stored, c.after) {
-			got = append(got, map[bool]string{true: "release ", false: "delete "}[x.release]+x.Rule)
+		for _, x := range undone(stored, c.after, func(string) bool { return !c.gone }) {
+			what := "delete "
+			switch {
+			case x.release:
+				what = "release "
+			case x.keepCopies:
+				what = "delete all but copies of "
+			}
+			got = append(got, what+x.Rule)
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, c.want) {
