@@ -15,6 +15,8 @@ type Fields struct {
 	// rest: the members that are not named are read, too, each as a whole, but for one.
 	rest   bool
 	except string
+	// every: of an object all members are there, at least by name.
+	every bool
 }
 
 // ReadAll says that everything below is read.
@@ -22,6 +24,10 @@ func (f *Fields) ReadAll() { f.whole = true }
 
 // ReadAllBut says that everything below is read, except for the member of that name, unless Member says otherwise.
 func (f *Fields) ReadAllBut(name string) { f.rest, f.except = true, name }
+
+// ReadNames says that the names of all members are read, if the place is an object: as many are there as in the document.
+// What is read of a member that is named is for Member to say; others are read as a whole.
+func (f *Fields) ReadNames() { f.every = true }
 
 // All reports whether everything below is read.
 func (f *Fields) All() bool { return f.whole }
@@ -77,7 +83,7 @@ func (f *Fields) Items() *Fields {
 func (f *Fields) ItemsRead() *Fields { return f.items }
 
 // String writes the tree for people: {kind metadata{name labels{…}} spec{containers[{image}]}}, with … for everything below
-// and -name for what is left out of it.
+// (behind names: for all other members) and -name for what is left out of it.
 func (f *Fields) String() string {
 	switch {
 	case f == nil, f.whole:
@@ -92,6 +98,9 @@ func (f *Fields) String() string {
 	for i, name := range order {
 		b.WriteString([]string{"{", " "}[min(i, 1)] + name + f.Get(name).String())
 	}
+	if len(order) > 0 && f.every {
+		b.WriteString(" …")
+	}
 	if len(order) > 0 {
 		b.WriteByte('}')
 	}
@@ -104,6 +113,7 @@ func (f *Fields) String() string {
 // Merge adds what o reads, and shares nothing with it.
 func (f *Fields) Merge(o *Fields) {
 	f.whole = f.whole || o.whole || o.rest && !(f.rest && f.except == o.except)
+	f.every = f.every || o.every
 	for i, name := range o.names {
 		f.Member(name).Merge(o.members[i])
 	}
@@ -124,7 +134,7 @@ func (f *Fields) member(name string) (below *Fields, omitted bool) {
 	if m := f.Get(name); m != nil {
 		return m, false
 	}
-	return nil, !f.rest || name == f.except
+	return nil, !f.every && (!f.rest || name == f.except)
 }
 
 // item says what is read of the items of a list: nil for all of them.
