@@ -21,10 +21,6 @@ const (
 	NamespacedRequestBytes = 2 * NamespacedPolicyBytes
 )
 
-// StepsPerCost is what one unit of the cost of CEL expressions counts as: the API server grants 10 million units, about a
-// second.
-const StepsPerCost = 10
-
 // Pacer spreads the work of a policy over time. It belongs to one goroutine.
 type Pacer interface {
 	// Pace counts steps that were taken and waits for as long as others are to go first. An error that wraps ErrExhausted

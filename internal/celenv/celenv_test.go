@@ -141,7 +141,7 @@ func TestMistakes(t *testing.T) {
 		text := err.Error()
 		var compileError *celenv.CompileError
 		if errors.As(err, &compileError) {
-			text = compileError.Summary()
+			text = celenv.Summary(compileError)
 		}
 		if !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s, want %s", c.expression, text, c.want)

@@ -1,6 +1,7 @@
 package celenv
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -37,6 +38,7 @@ type Compiler struct {
 	mapType   *apiservercel.DeclType // of `variables`; nil until there is one
 	variables *Variables
 	allowance *Allowance
+	reads     reads
 }
 
 // NewCompiler makes a Compiler without variables.
@@ -68,7 +70,12 @@ func (c *Compiler) Variable(name, expression string) error {
 		c.env = env
 		c.variables.mapType = c.mapType
 	}
-	x, output, err := compile(c.env, expression, Any)
+	x, checked, err := compile(c.env, expression, Any)
+	var output *cel.Type
+	if checked != nil {
+		output = checked.OutputType()
+	}
+	c.reads.variable(name, checked)
 	c.mapType.Fields[name] = apiservercel.NewDeclField(name, declType(output), true, nil, nil)
 	c.variables.list = append(c.variables.list, variable{name, x, err})
 	return err
@@ -80,7 +87,10 @@ func (c *Compiler) Compile(expression string, results ...Result) (*Expression, e
 	if err := c.allowance.take(expression); err != nil {
 		return nil, err
 	}
-	x, _, err := compile(c.env, expression, results...)
+	x, checked, err := compile(c.env, expression, results...)
+	if checked != nil {
+		c.reads.expression(checked)
+	}
 	return x, err
 }
 
@@ -99,8 +109,15 @@ type CompileError struct {
 // Error is the text that the API server shows.
 func (e *CompileError) Error() string { return "compilation failed: " + e.text }
 
-// Summary is all mistakes on one line.
-func (e *CompileError) Summary() string {
+// Summary is why an expression does not compile, on one line.
+func Summary(err error) string {
+	if e := (*CompileError)(nil); errors.As(err, &e) {
+		return e.summary()
+	}
+	return err.Error()
+}
+
+func (e *CompileError) summary() string {
 	out := make([]string, len(e.Issues))
 	for i, x := range e.Issues {
 		out[i] = fmt.Sprintf("%d:%d: %s", x.Line, x.Column+1, x.Message)
@@ -108,24 +125,24 @@ func (e *CompileError) Summary() string {
 	return strings.Join(out, "; ")
 }
 
-func compile(env *cel.Env, expression string, results ...Result) (*Expression, *cel.Type, error) {
+// compile also gives the checked form, as far as the expression can be evaluated.
+func compile(env *cel.Env, expression string, results ...Result) (*Expression, *cel.Ast, error) {
 	parsed, err := parse(env, expression)
 	if err != nil {
 		return nil, nil, err
 	}
-	ast, issues := env.Check(parsed)
+	checked, issues := env.Check(parsed)
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, compileError(issues)
 	}
-	output := ast.OutputType()
-	if err := hasType(output, results); err != nil {
+	if err := hasType(checked.OutputType(), results); err != nil {
 		return nil, nil, err
 	}
-	program, err := env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CustomDecorator(checks(ast.NativeRep())))
+	program, err := env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CustomDecorator(checks(checked.NativeRep())))
 	if err != nil {
 		return nil, nil, fmt.Errorf("program instantiation failed: %w", err)
 	}
-	return &Expression{text: expression, program: program}, output, nil
+	return &Expression{text: expression, program: program}, checked, nil
 }
 
 func compileError(issues *cel.Issues) *CompileError {

@@ -9,11 +9,12 @@
 //	ok, err := e.Bool(hosts)
 //
 // Objects are read as they are decoded: map[string]any with int64 or float64 numbers. The environment is built once, on
-// first use, so that programs without CEL pay nothing for it; expressions are compiled once per policy. TypeCheck holds an
+// first use, so that programs without CEL pay nothing for it; expressions are compiled once per policy. Compiler.Reads says which
+// parts of the documents they read, from their checked form (reads.go). TypeCheck holds an
 // expression against the Go types of built-in kinds, for warnings.
 //
 // The package knows no policy kinds and reads nothing by itself: parameters, namespaces and answers about access are
 // given to it. Kyverno's own CEL libraries (policies.kyverno.io) are not part of it.
 //
-// Floor 0 (leaf): imports world.
+// Floor 0 (leaf): imports value, trace and world.
 package celenv

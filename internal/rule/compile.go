@@ -104,7 +104,6 @@ type compiler struct {
 	quotable *kyvernov1.Validation
 	harmless diag.List // mistakes that the rule can be run with
 	reads    policy.Reads
-	overCEL  bool    // it was told that the policy's CEL expressions are too many
 	looping  bool    // what is compiled is the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can leave controls out
 	outputs  []policy.Output

@@ -1,7 +1,6 @@
 package webhookconf
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
@@ -26,12 +25,7 @@ func CheckConditions(in []settings.MatchCondition) (usable []settings.MatchCondi
 	compiler := celenv.NewCompiler(celenv.Declarations{})
 	for _, c := range in {
 		if _, err := compiler.Compile(c.Expression, celenv.Bool); err != nil {
-			text := err.Error()
-			var issues *celenv.CompileError
-			if errors.As(err, &issues) {
-				text = issues.Summary()
-			}
-			mistakes = append(mistakes, fmt.Errorf("match condition %s: %s", c.Name, text))
+			mistakes = append(mistakes, fmt.Errorf("match condition %s: %s", c.Name, celenv.Summary(err)))
 			continue
 		}
 		usable = append(usable, c)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/rule"
 )
 
 // maxMatchConditions is how many match conditions the API server takes for one webhook.
@@ -34,7 +34,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		out.Diags.Hint("join expressions with &&")
 	}
 	compiler := celenv.NewCompiler(celenv.Declarations{})
-	var compiled []*celenv.Expression
+	var compiled celrule.Conditions
 	var mistake error
 	for i, c := range conditions {
 		path := "spec.webhookConfiguration.matchConditions[" + strconv.Itoa(i) + "]"
@@ -48,12 +48,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		}
 		x, err := compiler.Compile(c.Expression, celenv.Bool)
 		if err != nil {
-			text := err.Error()
-			var issues *celenv.CompileError
-			if errors.As(err, &issues) {
-				text = issues.Summary()
-			}
-			mistake = errors.New("match conditions compilation errors: " + text)
+			mistake = errors.New("match conditions compilation errors: " + celenv.Summary(err))
 			out.Diags.Errorf(path+".expression", "%v", mistake)
 			continue
 		}
@@ -67,16 +62,11 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		if mistake != nil {
 			return false, mistake
 		}
-		in, err := rule.CELInput(r)
+		in, err := celrule.RequestInput(r)
 		if err != nil {
 			return false, err
 		}
-		e := compiler.Variables().Evaluate(ctx, in, celenv.BudgetCondition)
-		ok, err := rule.CELConditions(e, compiled)
-		if over := budget.Of(ctx).Beside(e.Spent() * budget.StepsPerCost); over != nil {
-			return false, over
-		}
-		return ok, err
+		return compiled.Hold(ctx, budget.Of(ctx), compiler.Variables(), in)
 	}
 	for _, r := range out.Rules {
 		match := r.Match

@@ -1,0 +1,252 @@
+package celrule_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var update = flag.Bool("update", false, "rewrite the want sections of testdata")
+
+// TestData runs testdata/*.txtar: rule.yaml is the spec of a ValidatingAdmissionPolicy; requests.yaml (optional) a list of
+// requests {name, operation, user, object, oldObject}; want has the diagnostics, what the rule needs and what it reads of the
+// object, and the outcome of each request. A file may have several of these groups.
+func TestData(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no test data", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.TrimSpace(string(archive.Comment)) == "" {
+				t.Error("the file does not say which behaviour it shows")
+			}
+			var rule *celrule.Rule
+			var got strings.Builder
+			for i := range archive.Files {
+				f := &archive.Files[i]
+				switch f.Name {
+				case "rule.yaml":
+					got.Reset()
+					rule = compile(t, f.Data, &got)
+				case "requests.yaml":
+					if rule == nil {
+						t.Fatalf("the rule has mistakes: %s", got.String())
+					}
+					var requests []map[string]any
+					for _, r := range decode(t, f.Data).([]any) {
+						requests = append(requests, r.(map[string]any))
+					}
+					for _, r := range requests {
+						fmt.Fprintf(&got, "%s: %s\n", r["name"], outcome(t, rule, scope(t, r)))
+					}
+				case "want":
+					if *update {
+						f.Data = []byte(got.String())
+					} else if got.String() != string(f.Data) {
+						t.Errorf("got:\n%swant:\n%s", got.String(), f.Data)
+					}
+				}
+			}
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func compile(t testing.TB, text []byte, notes *strings.Builder) *celrule.Rule {
+	t.Helper()
+	var spec admissionregistrationv1.ValidatingAdmissionPolicySpec
+	if err := yaml.UnmarshalStrict(text, &spec); err != nil {
+		t.Fatal(err)
+	}
+	c := celrule.New(celenv.Declarations{}, nil)
+	c.Variables(spec.Variables, "variables")
+	rule := &celrule.Rule{Conditions: c.Conditions(spec.MatchConditions, "matchConditions")}
+	for i := range spec.Validations {
+		rule.Validations = append(rule.Validations, c.Validation(&spec.Validations[i], fmt.Sprintf("validations[%d]", i), celenv.String))
+	}
+	for i := range spec.AuditAnnotations {
+		rule.Annotations = append(rule.Annotations, c.Annotation(&spec.AuditAnnotations[i], fmt.Sprintf("auditAnnotations[%d]", i)))
+	}
+	rule.Named = c.Named()
+	for _, d := range c.Diags {
+		fmt.Fprintln(notes, d)
+	}
+	if c.Diags.HasErrors() {
+		return nil
+	}
+	var reads policy.Reads
+	c.Reads(&reads)
+	if reads.Needs != (policy.Needs{}) {
+		fmt.Fprintf(notes, "needs: %s\n", strings.Join(needs(reads.Needs), " "))
+	}
+	fmt.Fprintf(notes, "object: %s\n", reads.Object())
+	return rule
+}
+
+func needs(n policy.Needs) (out []string) {
+	for _, need := range []struct {
+		name string
+		is   bool
+	}{{"user", n.User}, {"oldObject", n.OldObject}, {"operation", n.Operation}, {"lookups", n.Lookups}} {
+		if need.is {
+			out = append(out, need.name)
+		}
+	}
+	return out
+}
+
+func outcome(t testing.TB, r *celrule.Rule, s *policy.Scope) string {
+	t.Helper()
+	in, err := celrule.Input(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok, err := r.Applies(t.Context(), s.Env.Meter, in)
+	switch {
+	case err != nil:
+		return "error: " + err.Error()
+	case !ok:
+		return "does not apply"
+	}
+	out, err := r.Check(t.Context(), s.Env.Meter, in)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	text := "holds"
+	if out.Failed != nil {
+		text = "fails: " + out.Message
+		if out.Message == "" {
+			text += "(" + out.Failed.Fallback() + ")"
+		}
+	}
+	if out.Annotations != nil {
+		text += " " + fmt.Sprint(out.Annotations)
+	}
+	return text
+}
+
+func scope(t testing.TB, in map[string]any) *policy.Scope {
+	t.Helper()
+	r := &policy.Request{Operation: policy.Create, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	if o, ok := in["operation"].(string); ok {
+		r.Operation = policy.Operation(o)
+	}
+	if u, ok := in["user"].(string); ok {
+		r.User = &policy.User{Username: u}
+	}
+	object, _ := in["object"].(map[string]any)
+	old, _ := in["oldObject"].(map[string]any)
+	if object != nil {
+		r.Object = value.Of(object)
+	}
+	if old != nil {
+		r.OldObject = value.Of(old)
+	}
+	for _, o := range []map[string]any{old, object} {
+		if m, ok := o["metadata"].(map[string]any); ok {
+			r.Name, _ = m["name"].(string)
+			r.Namespace, _ = m["namespace"].(string)
+		}
+		r.GVK.Version = "v1"
+		if kind, ok := o["kind"].(string); ok {
+			r.GVK.Kind = kind
+		}
+	}
+	r.RequestGVK = r.GVK
+	return policy.NewScope(&jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}, r, &policy.Program{}, &policy.Rule{})
+}
+
+func decode(t testing.TB, text []byte) any {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// The cost of expressions is charged to the account of the policy, which ends the evaluation when it is used up.
+func TestBudget(t *testing.T) {
+	rule := compile(t, []byte(`validations: [{expression: "object.list.all(a, object.list.all(b, a == b))"}]`), &strings.Builder{})
+	list := make([]any, 1000)
+	for i := range list {
+		list[i] = int64(1)
+	}
+	var request budget.Request
+	request.Reset()
+	var last error
+	evaluations := 0
+	for ; last == nil && evaluations < 1000; evaluations++ {
+		var account budget.Account
+		request.Open(&account, rule, true)
+		if account.Err() != nil {
+			break
+		}
+		meter := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes)
+		meter.Charge(&account)
+		_, err := rule.Check(t.Context(), meter, &celenv.Input{Object: map[string]any{"list": list}})
+		if !budget.Over(err) && !errors.Is(err, celenv.ErrBudget) {
+			t.Fatalf("%v: the expression takes more than it may", err)
+		}
+		last = meter.Settle()
+		request.Close(&account)
+	}
+	if !errors.Is(last, budget.ErrExhausted) || evaluations > 100 {
+		t.Errorf("after %d evaluations: %v; the account of the policy is not charged", evaluations, last)
+	}
+}
+
+// BenchmarkEvaluate is one review of a small Pod by a rule with a match condition, a variable and two validations.
+func BenchmarkEvaluate(b *testing.B) {
+	rule := compile(b, []byte(`
+variables: [{name: containers, expression: "object.spec.containers + object.spec.?initContainers.orValue([])"}]
+matchConditions: [{name: a, expression: "request.operation != 'DELETE'"}]
+validations:
+- {expression: "variables.containers.all(c, has(c.image) && !c.image.endsWith(':latest'))"}
+- {expression: "!has(object.spec.hostNetwork) || !object.spec.hostNetwork"}
+`), &strings.Builder{})
+	s := scope(b, decode(b, []byte(`{object: {kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: "a:1"}, {image: "b:1"}]}}}`)).(map[string]any))
+	b.ReportAllocs()
+	for b.Loop() {
+		in, err := celrule.Input(s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if ok, err := rule.Applies(b.Context(), s.Env.Meter, in); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		if out, err := rule.Check(b.Context(), s.Env.Meter, in); out.Failed != nil || err != nil {
+			b.Fatal(out, err)
+		}
+	}
+}

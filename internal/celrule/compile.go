@@ -1,0 +1,108 @@
+package celrule
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// Compiler compiles the expressions of one rule, which share their variables. Mistakes are collected, all of them; an
+// expression that has one is nil.
+type Compiler struct {
+	Diags diag.List
+
+	env  *celenv.Compiler
+	over bool // it was reported that the policy's expressions are too many
+}
+
+// New makes a Compiler that takes what it compiles from the allowance of its policy; nil for no bound.
+func New(d celenv.Declarations, a *celenv.Allowance) *Compiler {
+	return &Compiler{env: celenv.NewCompiler(d).Within(a)}
+}
+
+// Named gives the variables compiled so far, for evaluations.
+func (c *Compiler) Named() *celenv.Variables { return c.env.Variables() }
+
+// Variables compiles variables, in their order. Expressions compiled after them see them.
+func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string) {
+	for i, v := range in {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		if v.Name == "" {
+			c.Diags.Errorf(at+".name", "Required value: a variable needs a name")
+		}
+		c.mistake(c.env.Variable(v.Name, v.Expression), at+".expression")
+	}
+}
+
+// Conditions compiles match conditions.
+func (c *Compiler) Conditions(in []admissionregistrationv1.MatchCondition, path string) Conditions {
+	var out Conditions
+	for i, x := range in {
+		out = append(out, c.Expression(x.Expression, path+"["+strconv.Itoa(i)+"].expression", celenv.Bool))
+	}
+	return out
+}
+
+// Validation compiles an expression that has to hold, with its messages. What its messageExpression gives may have one of
+// the types.
+func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string, messages ...celenv.Result) Validation {
+	out := Validation{
+		Source: strings.TrimSpace(v.Expression), Message: strings.TrimSpace(v.Message),
+		expression: c.Expression(v.Expression, path+".expression", celenv.Bool),
+	}
+	if v.MessageExpression != "" {
+		out.messageOf = c.message(v.MessageExpression, path+".messageExpression", messages)
+	}
+	return out
+}
+
+// message compiles an expression for a message. A mistake in it changes only the text of a failure, so it is a warning.
+func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.Expression {
+	before := len(c.Diags)
+	x := c.Expression(text, path, results...)
+	for i := before; i < len(c.Diags); i++ {
+		c.Diags[i].Severity = diag.Warning
+		c.Diags[i].Hint = "the expression is not used"
+	}
+	return x
+}
+
+// Annotation compiles an audit annotation.
+func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path string) Annotation {
+	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", celenv.String, celenv.Null, celenv.Dyn)}
+}
+
+// Expression compiles one expression whose result has one of the types.
+func (c *Compiler) Expression(text, path string, results ...celenv.Result) *celenv.Expression {
+	x, err := c.env.Compile(text, results...)
+	c.mistake(err, path)
+	return x
+}
+
+// mistake reports why an expression does not compile, each mistake with its place in the expression.
+func (c *Compiler) mistake(err error, path string) {
+	if err == nil {
+		return
+	}
+	if over := (*celenv.AllowanceError)(nil); errors.As(err, &over) {
+		if !c.over { // once for a rule
+			c.over = true
+			c.Diags.Errorf(path, "%v", err)
+			c.Diags.Hint("split the policy, or write common parts as variables")
+		}
+		return
+	}
+	var mistakes *celenv.CompileError
+	if !errors.As(err, &mistakes) {
+		c.Diags.Errorf(path, "%v", err)
+		return
+	}
+	for _, x := range mistakes.Issues {
+		c.Diags.Errorf(path, "%s (line %d, column %d of the expression)", x.Message, x.Line, x.Column+1)
+	}
+}

@@ -1,0 +1,54 @@
+package celrule
+
+import (
+	"context"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+)
+
+// Conditions are compiled match conditions.
+type Conditions []*celenv.Expression
+
+// Hold evaluates match conditions as the API server does: one that is false decides, also after an error. The error lists
+// those that have no value.
+func (c Conditions) Hold(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *celenv.Input) (bool, error) {
+	if len(c) == 0 {
+		return true, nil
+	}
+	e := begin(ctx, m, named, in, celenv.BudgetCondition)
+	ok, err := c.hold(e)
+	if err = e.end(err); err != nil {
+		return false, err
+	}
+	return ok, nil
+}
+
+func (c Conditions) hold(e evaluation) (bool, error) {
+	var failures Failures
+	for _, x := range c {
+		ok, err := e.Bool(x)
+		switch {
+		case budget.Over(err):
+			return false, err
+		case err != nil:
+			failures = append(failures, err)
+		case !ok:
+			return false, nil
+		}
+	}
+	if len(failures) > 0 {
+		return false, failures
+	}
+	return true, nil
+}
+
+// Failures are the errors of several conditions. Its text is that of the API server: in brackets, each once.
+type Failures []error
+
+func (e Failures) Error() string { return utilerrors.NewAggregate(e).Error() }
+
+// Unwrap gives the errors.
+func (e Failures) Unwrap() []error { return e }

@@ -1,0 +1,27 @@
+package celrule
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+)
+
+// evaluation is an evaluation of expressions whose cost is charged to a meter.
+type evaluation struct {
+	*celenv.Evaluation
+	meter *budget.Meter
+}
+
+// begin starts an evaluation that may cost limit, or what is left to the policy when that is less.
+func begin(ctx context.Context, m *budget.Meter, named *celenv.Variables, in *celenv.Input, limit int64) evaluation {
+	return evaluation{named.Evaluate(ctx, in, m.Affordable(limit)), m}
+}
+
+// end charges what the expressions cost. The error is that of the budget when it is used up, else err.
+func (e evaluation) end(err error) error {
+	if over := e.meter.Cost(e.Spent()); over != nil {
+		return over
+	}
+	return err
+}

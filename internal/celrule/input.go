@@ -1,0 +1,44 @@
+package celrule
+
+import (
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// RequestInput is what expressions see of a request where no world is at hand: object, oldObject and request.
+func RequestInput(r *policy.Request) (*celenv.Input, error) {
+	object, err := r.Object.Value()
+	if err != nil {
+		return nil, err
+	}
+	old, err := r.OldObject.Value()
+	if err != nil {
+		return nil, err
+	}
+	return &celenv.Input{Object: object, OldObject: old, Request: func() (any, error) { return requestOf(r), nil }}, nil
+}
+
+// Input is RequestInput with what the world of the scope knows: the namespace, and the requester's rights. Parameters are
+// for the caller to add.
+func Input(s *policy.Scope) (*celenv.Input, error) {
+	in, err := RequestInput(s.Request)
+	if err != nil {
+		return nil, err
+	}
+	in.Trace = s.Env.Trace
+	in.Namespace = func() (any, error) { return namespaceOf(s) }
+	in.Authorizer = authorizerOf(s)
+	return in, nil
+}
+
+// authorizerOf answers for the rights of the requester; nil where they are not known.
+func authorizerOf(s *policy.Scope) *celenv.Authorizer {
+	r, access := s.Request, s.Env.World.Access
+	if access == nil || r.User == nil {
+		return nil
+	}
+	return &celenv.Authorizer{
+		Access: access, Username: r.User.Username, UID: r.User.UID, Groups: r.User.Groups, Extra: r.User.Extra,
+		Resource: r.GVR, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+	}
+}

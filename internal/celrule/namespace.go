@@ -1,0 +1,78 @@
+package celrule
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// namespaceOf is namespaceObject with its error in the reference's words.
+func namespaceOf(s *policy.Scope) (any, error) {
+	ns, err := namespaceObject(s)
+	if err != nil {
+		return nil, fmt.Errorf("Error getting the resource's namespace: %w", err) //nolint:staticcheck // the reference's words
+	}
+	return ns, nil
+}
+
+// namespaceObject is the Namespace of the object; null for a Namespace and for cluster-scoped objects. Where Namespaces
+// cannot be read, it has the name and the labels that are known.
+func namespaceObject(s *policy.Scope) (any, error) {
+	r := s.Request
+	if r.Namespace == "" || r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
+		return nil, nil
+	}
+	ctx := s.Env.Meter.Context()
+	if reader, ok := s.Env.World.Namespaces.(world.NamespaceObjects); ok {
+		o, err := reader.Namespace(ctx, r.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		return exposed(o), nil
+	}
+	labels, err := namespaceLabels(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	metadata := map[string]any{"name": r.Namespace}
+	if len(labels) > 0 {
+		set := make(map[string]any, len(labels))
+		for k, v := range labels {
+			set[k] = v
+		}
+		metadata["labels"] = set
+	}
+	return map[string]any{"metadata": metadata}, nil
+}
+
+func namespaceLabels(ctx context.Context, s *policy.Scope) (map[string]string, error) {
+	if s.Request.ResolveNamespace != nil {
+		return s.Request.NamespaceLabels(ctx)
+	}
+	if n := s.Env.World.Namespaces; n != nil {
+		return n.Labels(ctx, s.Request.Namespace)
+	}
+	return nil, world.ErrUnavailable
+}
+
+// exposed leaves out of a Namespace what the API server does not show to expressions.
+func exposed(ns map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, k := range []string{"metadata", "spec", "status"} {
+		if v, ok := ns[k]; ok {
+			out[k] = v
+		}
+	}
+	if metadata, ok := out["metadata"].(map[string]any); ok {
+		kept := make(map[string]any, len(metadata))
+		for k, v := range metadata {
+			if k != "managedFields" && k != "ownerReferences" {
+				kept[k] = v
+			}
+		}
+		out["metadata"] = kept
+	}
+	return out
+}

@@ -1,0 +1,33 @@
+package celrule
+
+import (
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Reads adds to what a rule reads what the expressions compiled so far read.
+func (c *Compiler) Reads(to *policy.Reads) {
+	all := c.env.Reads()
+	to.Needs.Merge(needs(all))
+	if object := all.Get(plugincel.ObjectVarName); object != nil {
+		to.AddObject(object)
+	}
+}
+
+// Needs are what the expressions compiled so far look at besides the object.
+func (c *Compiler) Needs() policy.Needs { return needs(c.env.Reads()) }
+
+func needs(all *value.Fields) policy.Needs {
+	reads := func(name string) bool { return all.Get(name) != nil }
+	rights := reads(plugincel.AuthorizerVarName) || reads(plugincel.RequestResourceAuthorizerVarName)
+	request := all.Get(plugincel.RequestVarName)
+	field := func(name string) bool { return request != nil && (request.All() || request.Get(name) != nil) }
+	return policy.Needs{
+		User:      rights || field("userInfo"),
+		OldObject: reads(plugincel.OldObjectVarName),
+		Operation: field("operation"),
+		Lookups:   rights || reads(plugincel.NamespaceVarName),
+	}
+}

@@ -1,0 +1,100 @@
+package celrule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Params is a compiled reference to parameters.
+type Params struct {
+	name, namespace string
+	selector        *string // in its text form
+	deny            bool    // without parameters the rule is an error
+}
+
+// CompileParams compiles a reference. The error is that of its selector. Without parameterNotFoundAction the rule needs
+// parameters.
+func CompileParams(ref *admissionregistrationv1.ParamRef) (*Params, error) {
+	p := &Params{name: ref.Name, namespace: ref.Namespace, deny: true}
+	if a := ref.ParameterNotFoundAction; a != nil {
+		p.deny = *a == admissionregistrationv1.DenyAction
+	}
+	if ref.Selector == nil {
+		return p, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	if err != nil {
+		return p, err
+	}
+	text := selector.String()
+	p.selector = &text
+	return p, nil
+}
+
+// Selects reports whether the reference selects parameters by their labels.
+func (p *Params) Selects() bool { return p.selector != nil }
+
+// Texts of the API server.
+var (
+	errNamespaceForbidden = errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+	errNamespaceMissing   = errors.New("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+	errNoParams           = errors.New("no params found for policy binding with `Deny` parameterNotFoundAction")
+	errNoObjects          = fmt.Errorf("parameters are %w", world.ErrUnavailable)
+)
+
+// Find gives the parameters of a kind: one by name, or all that the selector selects. A rule that may do without parameters
+// gets none when there are none. A namespaced kind is looked for in the reference's namespace, else in that of the object.
+func (p *Params) Find(s *policy.Scope, kind admissionregistrationv1.ParamKind) ([]map[string]any, error) {
+	w, ctx := s.Env.World, s.Env.Meter.Context()
+	if w.Kinds == nil {
+		return nil, errNoObjects
+	}
+	namespaced, err := w.Kinds.Namespaced(ctx, kind.APIVersion, kind.Kind)
+	if err != nil {
+		return nil, err
+	}
+	namespace := ""
+	switch {
+	case !namespaced && p.namespace != "":
+		return nil, errNamespaceForbidden
+	case namespaced && p.namespace != "":
+		namespace = p.namespace
+	case namespaced && s.Request.Namespace == "":
+		return nil, errNamespaceMissing
+	case namespaced:
+		namespace = s.Request.Namespace
+	}
+	found, err := p.read(ctx, w, kind, namespace)
+	if err == nil && len(found) == 0 && p.deny {
+		err = errNoParams
+	}
+	return found, err
+}
+
+func (p *Params) read(ctx context.Context, w world.World, kind admissionregistrationv1.ParamKind, namespace string) ([]map[string]any, error) {
+	if p.selector != nil {
+		if w.Lists == nil {
+			return nil, errNoObjects
+		}
+		return w.Lists.List(ctx, world.Query{APIVersion: kind.APIVersion, Kind: kind.Kind, Namespace: namespace, Selector: *p.selector})
+	}
+	if w.Objects == nil {
+		return nil, errNoObjects
+	}
+	o, err := w.Objects.Get(ctx, kind.APIVersion, kind.Kind, namespace, p.name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return []map[string]any{o}, nil
+}

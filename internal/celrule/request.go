@@ -1,0 +1,47 @@
+package celrule
+
+import "github.com/ephor-dev/ephor/internal/policy"
+
+// requestOf is the variable request, as the API server makes it of an AdmissionRequest: without the objects. What has
+// no value is not there, but for the user's name and groups, which are empty where nobody asked.
+func requestOf(r *policy.Request) map[string]any {
+	asked := r.AskedFor()
+	out := map[string]any{
+		"kind": policy.KindDocument(r.RequestGVK), "requestKind": policy.KindDocument(asked.GVK),
+		"resource": policy.ResourceDocument(r.GVR), "requestResource": policy.ResourceDocument(asked.GVR),
+		"name": r.Name, "operation": string(r.Operation), "dryRun": r.DryRun, "options": r.Options,
+	}
+	if r.Namespace != "" {
+		out["namespace"] = r.Namespace
+	}
+	if r.Subresource != "" {
+		out["subResource"] = r.Subresource
+	}
+	if asked.Subresource != "" {
+		out["requestSubResource"] = asked.Subresource
+	}
+	user := map[string]any{"username": "", "groups": []any{}}
+	if u := r.User; u != nil {
+		user["username"], user["groups"] = u.Username, textList(u.Groups)
+		if u.UID != "" {
+			user["uid"] = u.UID
+		}
+		if len(u.Extra) > 0 {
+			extra := make(map[string]any, len(u.Extra))
+			for k, v := range u.Extra {
+				extra[k] = textList(v)
+			}
+			user["extra"] = extra
+		}
+	}
+	out["userInfo"] = user
+	return out
+}
+
+func textList(in []string) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = s
+	}
+	return out
+}
