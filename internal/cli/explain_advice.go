@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,25 +177,21 @@ func (x *explanation) denied() []notes.Condition {
 func (x *explanation) mend(p notes.Pattern) string {
 	key := p.Node[strings.LastIndex(p.Node, ".")+1:]
 	at := strings.TrimSuffix(p.At, "/")
-	switch {
-	case strings.HasSuffix(p.Message, "found <nil>"):
-		return fmt.Sprintf("add %s, so that it fits %s", at, x.below(p.Node))
-	case strings.Contains(p.Message, "is not allowed"):
+	switch p.Cause {
+	case notes.Present:
 		return "remove " + at
-	case strings.Contains(p.Message, "existence anchor validation failed"):
+	case notes.NoElement:
 		return fmt.Sprintf("let at least one element of %s fit %s", at, x.below(p.Node))
-	case strings.HasSuffix(p.Message, " not found"):
-		path, _, _ := strings.Cut(p.Message, " not found")
-		return fmt.Sprintf("add %s: %s", strings.ReplaceAll(path, "//", "/"), wanted(p.Want))
-	case strings.Contains(p.Message, "does not match"):
-		if at == "" {
-			at = key
+	case notes.Missing:
+		if p.Key != "" {
+			at = strings.TrimSuffix(p.At, "/") + "/" + p.Key
 		}
-		verb := "set"
-		if strings.HasPrefix(p.Message, "resource value '<nil>'") {
-			verb = "add"
+		if p.Want == nil { // a map or a list
+			return fmt.Sprintf("add %s, so that it fits %s", at, x.below(p.Node))
 		}
-		return fmt.Sprintf("%s %s: %s", verb, at, wanted(p.Want))
+		return fmt.Sprintf("add %s: %s", cmp.Or(at, key), wanted(p.Want))
+	case notes.Value:
+		return fmt.Sprintf("set %s: %s", cmp.Or(at, key), wanted(p.Want))
 	}
 	return fmt.Sprintf("let %s fit %s", at, x.below(p.Node))
 }
@@ -241,7 +238,7 @@ func (x *explanation) broken() {
 		for _, v := range list {
 			if v.Error != "" {
 				x.Decided = append(x.Decided, fmt.Sprintf("%s has no value: %s", v.Name, v.Error))
-				if strings.Contains(v.Error, "Unknown key") {
+				if v.MissingKey != "" {
 					x.ToPass = append(x.ToPass, fmt.Sprintf("give %s a value when it is missing: {{ %s || '' }}", v.Name, v.Name))
 				}
 			}

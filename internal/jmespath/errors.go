@@ -16,6 +16,9 @@ type UnknownKeyError struct{ Key string }
 
 func (e *UnknownKeyError) Error() string { return fmt.Sprintf("Unknown key %q in path", e.Key) }
 
+// MissingKey is the key, for notes of an evaluation (package trace).
+func (e *UnknownKeyError) MissingKey() string { return e.Key }
+
 // SyntaxError says why an expression cannot be compiled.
 type SyntaxError struct {
 	// Expression is the whole text, Offset the byte at which the mistake was noticed.

@@ -5,16 +5,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // fault says why and where something does not fit. Faults, paths and texts are made only by a walk that explains; the
 // first walk passes nil and "" in their place.
 type fault struct {
-	text string
-	path string
-	node string // the part of the pattern that decided, and what it says
-	want any
+	cause trace.Cause
+	key   string // for Missing: of the map at path
+	text  string
+	path  string
+	node  string // the part of the pattern that decided, and what it says
+	want  any
 }
 
 // by remembers the part of the pattern that decided; the innermost one is told first.
@@ -28,13 +31,24 @@ func (f *fault) by(n *node) {
 }
 
 // fail makes a fault, charging its text to the budget.
-func (w *walk) fail(o outcome, path, format string, args ...any) (outcome, *fault) {
-	return o, w.fault(path, fmt.Sprintf(format, args...))
+func (w *walk) fail(o outcome, cause trace.Cause, path, format string, args ...any) (outcome, *fault) {
+	f := &fault{cause: cause, path: path}
+	w.word(f, fmt.Sprintf(format, args...))
+	return o, f
 }
 
-func (w *walk) fault(path, text string) *fault {
+// word sets the text of f.
+func (w *walk) word(f *fault, text string) {
 	w.bytes(len(text))
-	return &fault{path: path, text: text}
+	f.text = text
+}
+
+// causeOf is the cause when v does not fit: Missing when there is no value at all.
+func causeOf(v any, other trace.Cause) trace.Cause {
+	if v == nil {
+		return trace.Missing
+	}
+	return other
 }
 
 // bytes charges n bytes of text to the budget.
@@ -66,9 +80,9 @@ func (w *walk) prefix(text string, f *fault) *fault {
 	if f == nil {
 		return nil
 	}
-	out := w.fault(f.path, text+f.text)
-	out.node, out.want = f.node, f.want
-	return out
+	out := *f
+	w.word(&out, text+f.text)
+	return &out
 }
 
 // reasons collects why parts of a map or list are not applicable.
@@ -89,10 +103,9 @@ func (w *walk) join(r *reasons) *fault {
 	for i, f := range *r {
 		texts[i] = f.text
 	}
-	first := (*r)[0]
-	out := w.fault(first.path, strings.Join(texts, "; "))
-	out.node, out.want = first.node, first.want
-	return out
+	out := *(*r)[0]
+	w.word(&out, strings.Join(texts, "; "))
+	return &out
 }
 
 // child is the path of key in the map at path; paths end with a slash.

@@ -114,7 +114,7 @@ func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdic
 	v := w.verdict(out, f)
 	if f != nil && env != nil && env.Trace != nil {
 		env.Trace.Pattern(trace.Pattern{
-			Path: p.path, Status: v.Status.String(), Node: f.node, Want: f.want, At: f.path, Message: f.text,
+			Path: p.path, Status: v.Status.String(), Node: f.node, Want: f.want, At: f.path, Cause: f.cause, Key: f.key, Message: f.text,
 		})
 	}
 	return v, nil

@@ -1,6 +1,9 @@
 package pattern
 
-import "github.com/ephor-dev/ephor/internal/budget"
+import (
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/trace"
+)
 
 // outcome is a set of flags; the empty set is a match.
 type outcome uint8
@@ -53,7 +56,7 @@ func (w *walk) judge(n *node, v any, path string) (outcome, *fault) {
 			if !w.explain {
 				return mismatch, nil
 			}
-			return w.fail(mismatch, path, "pattern and resource have different structures. Path: %s. Expected map[string]interface {}, found %T", path, v)
+			return w.fail(mismatch, causeOf(v, trace.Shape), path, "pattern and resource have different structures. Path: %s. Expected map[string]interface {}, found %T", path, v)
 		}
 		return w.object(n, m, path)
 	case listNode:
@@ -62,7 +65,7 @@ func (w *walk) judge(n *node, v any, path string) (outcome, *fault) {
 			if !w.explain {
 				return mismatch, nil
 			}
-			return w.fail(mismatch, path, "validation rule failed at path %s, resource does not satisfy the expected overlay pattern", path)
+			return w.fail(mismatch, causeOf(v, trace.Shape), path, "validation rule failed at path %s, resource does not satisfy the expected overlay pattern", path)
 		}
 		return w.list(n, l, path)
 	}
@@ -94,5 +97,5 @@ func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	if !w.explain {
 		return mismatch, nil
 	}
-	return w.fail(mismatch, path, "resource value '%v' does not match '%v' at path %s", shown(v), shown(n.scalar.raw), path)
+	return w.fail(mismatch, causeOf(v, trace.Value), path, "resource value '%v' does not match '%v' at path %s", shown(v), shown(n.scalar.raw), path)
 }

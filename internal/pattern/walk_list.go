@@ -1,12 +1,14 @@
 package pattern
 
+import "github.com/ephor-dev/ephor/internal/trace"
+
 // list judges the list l by the list pattern n.
 func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 	if len(n.items) == 0 {
 		if !w.explain {
 			return mismatch, nil
 		}
-		return w.fail(mismatch, path, "pattern Array empty")
+		return w.fail(mismatch, trace.Shape, path, "pattern Array empty")
 	}
 	switch first := w.settle(n.items[0]); first.kind {
 	case mapNode:
@@ -18,7 +20,7 @@ func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 		if !w.explain {
 			return mismatch, nil
 		}
-		return w.fail(mismatch, "", "validate Array failed, array length mismatch, resource Array len is %d and pattern Array len is %d", len(l), len(n.items))
+		return w.fail(mismatch, trace.Shape, "", "validate Array failed, array length mismatch, resource Array len is %d and pattern Array len is %d", len(l), len(n.items))
 	}
 	for i, item := range n.items {
 		if o, f := w.element(item, l[i], w.index(path, i)); o != matched {
@@ -71,7 +73,7 @@ func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	if !w.explain {
 		return mismatch, nil
 	}
-	return w.fail(mismatch, path, "existence anchor validation failed at path %s", path)
+	return w.fail(mismatch, causeOf(v, trace.NoElement), path, "existence anchor validation failed at path %s", path)
 }
 
 // someMap reports whether some element of l fits n. Why the others do not is told to nobody, so it is not worded.

@@ -1,5 +1,7 @@
 package pattern
 
+import "github.com/ephor-dev/ephor/internal/trace"
+
 // object judges the map m by the map pattern n, first phase before second.
 //
 // In the first phase a mismatch ends the walk, a skip is remembered. A condition () of this map that does not hold makes
@@ -56,7 +58,9 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 			if !w.explain {
 				return conditionOff, nil
 			}
-			return w.fail(conditionOff, path, "conditional anchor mismatch: conditional anchor key doesn't exist in the resource")
+			o, f := w.fail(conditionOff, trace.Missing, path, "conditional anchor mismatch: conditional anchor key doesn't exist in the resource")
+			f.key = key
+			return o, f
 		}
 		if o, f := w.element(e.node, v, w.child(path, key)); o != matched {
 			return conditionOff, w.prefix("conditional anchor mismatch: ", f)
@@ -83,7 +87,7 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 			return mismatch | forbidden, nil
 		}
 		at := w.child(path, key)
-		return w.fail(mismatch|forbidden, at, "negation anchor matched in resource: %s is not allowed", at)
+		return w.fail(mismatch|forbidden, trace.Present, at, "negation anchor matched in resource: %s is not allowed", at)
 	case existence:
 		if !present {
 			return matched, nil
@@ -98,7 +102,9 @@ func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *faul
 		if !w.explain {
 			return mismatch, nil
 		}
-		return w.fail(mismatch, path, "%s/%s not found", path, key)
+		o, f := w.fail(mismatch, trace.Missing, path, "%s/%s not found", path, key)
+		f.key = key
+		return o, f
 	}
 	return w.element(n, v, w.child(path, key))
 }

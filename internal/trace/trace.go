@@ -1,6 +1,9 @@
 package trace
 
-import "reflect"
+import (
+	"errors"
+	"reflect"
+)
 
 // Log is what was noted of one evaluation, rule by rule. The nil Log takes no notes.
 type Log struct {
@@ -35,6 +38,8 @@ type Variable struct {
 	Name  string `json:"name"`
 	Value any    `json:"value"`
 	Error string `json:"error,omitempty"`
+	// MissingKey is the key whose absence is the error; empty for other errors.
+	MissingKey string `json:"missingKey,omitempty"`
 }
 
 // Condition is one judged condition. Key and Value are what its sides gave; the sources are what the policy says.
@@ -56,8 +61,23 @@ type Pattern struct {
 	Node    string `json:"node,omitempty"`
 	Want    any    `json:"want,omitempty"` // what the deciding part says
 	At      string `json:"at,omitempty"`
+	Cause   Cause  `json:"cause,omitempty"` // why it does not fit; empty when it does
+	Key     string `json:"key,omitempty"`   // for Missing: the key that the map at At does not have; empty when At itself has no value
 	Message string `json:"message,omitempty"`
 }
+
+// Cause says in what way a part of a resource does not fit a part of a pattern.
+type Cause string
+
+// Missing: there is no value, or null. Present: there is a key that must not be there. NoElement: no element of a list fits. Value: a
+// scalar has another value. Shape: a value is no map, no list, or a list of another length.
+const (
+	Missing   Cause = "missing"
+	Present   Cause = "present"
+	NoElement Cause = "no-element"
+	Value     Cause = "value"
+	Shape     Cause = "shape"
+)
 
 // Field is a field of the resource that a control of the Pod Security Standards blames.
 type Field struct {
@@ -118,14 +138,14 @@ func (l *Log) Field(f Field) {
 // Query notes what an expression gave. The same expression with the same result is noted once.
 func (l *Log) Query(expression string, v any, err error) {
 	if r := l.current(); r != nil {
-		noteOnce(r, &r.Variables, Variable{Name: expression, Value: v, Error: text(err)})
+		noteOnce(r, &r.Variables, variable(expression, v, err))
 	}
 }
 
 // Entry notes what an entry of the context gave.
 func (l *Log) Entry(name string, v any, err error) {
 	if r := l.current(); r != nil {
-		noteOnce(r, &r.Context, Variable{Name: name, Value: v, Error: text(err)})
+		noteOnce(r, &r.Context, variable(name, v, err))
 	}
 }
 
@@ -146,9 +166,16 @@ func noteOnce(r *Rule, list *[]Variable, v Variable) {
 	note(r, list, v)
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
+// missingKey is the error of a query that asks for a key that an object does not have.
+type missingKey interface{ MissingKey() string }
+
+func variable(name string, v any, err error) Variable {
+	out := Variable{Name: name, Value: v}
+	if err != nil {
+		out.Error = err.Error()
+		if missing := missingKey(nil); errors.As(err, &missing) {
+			out.MissingKey = missing.MissingKey()
+		}
 	}
-	return err.Error()
+	return out
 }
