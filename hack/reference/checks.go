@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
@@ -31,7 +32,7 @@ var areas = []struct{ dir, title string }{
 
 func checks(p *page) error {
 	p.title("Checks", "What is checked before a policy is used: by `ephor lint`, `apply` and `test`, and at admission. The first part are likely mistakes,\n"+
-		"which only `ephor lint` looks for; the second lists what makes a policy refused or accepted with a warning. `…` stands for what\n"+
+		"which only `ephor lint` looks for; the last lists what makes a policy refused or accepted with a warning. `…` stands for what\n"+
 		"differs from case to case.")
 	p.line("## Likely mistakes\n")
 	for _, c := range lint.Checks() {
@@ -41,7 +42,13 @@ func checks(p *page) error {
 		p.line("### %s\n\n%s\n", c.Name, c.Doc)
 		p.code("yaml", c.Example)
 	}
-	p.line("## Mistakes\n")
+	p.line("## Codes\n\nA code names the meaning of a mistake, for programs: texts may change, codes do not. `ephor lint` prints it behind the text, as `code` in\n" +
+		"JSON, and as `ruleId` in SARIF. What has no code is told by its text alone; JSON and SARIF have `error` or `warning` there. The code of a\n" +
+		"likely mistake is its name above.\n\n| Code | Meaning |\n|---|---|")
+	for _, c := range diag.Codes() {
+		p.line("| `%s` | %s |", c.Code, c.Doc)
+	}
+	p.line("\n## Mistakes\n")
 	for _, a := range areas {
 		found, err := mistakes(a.dir)
 		if os.IsNotExist(err) {
@@ -50,9 +57,9 @@ func checks(p *page) error {
 		if err != nil {
 			return err
 		}
-		p.line("### %s\n\n| | Text | How to mend it |\n|---|---|---|", a.title)
+		p.line("### %s\n\n| | Code | Text | How to mend it |\n|---|---|---|---|", a.title)
 		for _, m := range found {
-			p.line("| %s | %s | %s |", m.severity, cell(m.text), cell(m.hint))
+			p.line("| %s | %s | %s | %s |", m.severity, m.code, cell(m.text), cell(m.hint))
 		}
 		p.line("")
 	}
@@ -60,7 +67,7 @@ func checks(p *page) error {
 }
 
 // mistake is one text that a package reports.
-type mistake struct{ severity, text, hint string }
+type mistake struct{ severity, code, text, hint string }
 
 // mistakes reads the calls of Errorf and Warnf of diagnostics, with the hint that follows, from the sources of a package.
 func mistakes(dir string) ([]mistake, error) {
@@ -80,7 +87,7 @@ func mistakes(dir string) ([]mistake, error) {
 		}
 		sources = append(sources, f)
 	}
-	r := reader{constants: constants(sources)}
+	r := reader{constants: constants(sources), codes: codes()}
 	for _, f := range sources {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -100,28 +107,81 @@ func mistakes(dir string) ([]mistake, error) {
 
 type reader struct {
 	constants map[string]string
+	codes     map[string]string // by the names of their constants, without hyphens and in lower case
 	found     []mistake
 }
 
 func (r *reader) statements(list []ast.Stmt) {
 	for i, s := range list {
 		name, args := method(s)
-		if (name != "Errorf" && name != "Warnf") || len(args) < 2 {
+		if len(args) < 2 {
 			continue
 		}
-		m := mistake{severity: "error", text: r.text(args[1], args[2:])}
-		if name == "Warnf" {
+		m := mistake{severity: "error"}
+		switch name {
+		case "Warnf":
 			m.severity = "warning"
-		}
-		if i+1 < len(list) {
-			if next, hint := method(list[i+1]); next == "Hint" && len(hint) > 0 {
-				m.hint = r.text(hint[0], hint[1:])
+			fallthrough
+		case "Errorf":
+			m.text = r.text(args[1], args[2:])
+		case "Required", "Forbidden":
+			m.code, m.text = r.codes[strings.ToLower(name)], fieldTexts[name]
+			if why := r.text(args[1], nil); why != "" {
+				m.text += ": " + why
 			}
+		case "Invalid", "Unsupported":
+			m.code, m.text = r.codes[strings.ToLower(name)+"value"], fieldTexts[name]+"…"
+			if name == "Invalid" && len(args) > 2 {
+				m.text += ": " + r.text(args[2], nil)
+			}
+		case "TooLong":
+			m.code, m.text = r.codes["toolong"], fieldTexts[name]
+		default:
+			continue
+		}
+		for _, next := range list[i+1:] {
+			name, args := method(next)
+			if name == "Hint" && len(args) > 0 {
+				m.hint = r.text(args[0], args[1:])
+			} else if code, ok := codeOf(args); ok && name == "Code" {
+				m.code = r.codes[strings.ToLower(code)]
+			} else {
+				break
+			}
+		}
+		if m.code != "" {
+			m.code = "`" + m.code + "`"
 		}
 		if strings.Trim(m.text, "… :") != "" {
 			r.found = append(r.found, m)
 		}
 	}
+}
+
+// fieldTexts are how the texts of mistakes about fields begin.
+var fieldTexts = map[string]string{
+	"Required": "Required value", "Forbidden": "Forbidden", "Invalid": "Invalid value: ",
+	"Unsupported": "Unsupported value: …: supported values: ", "TooLong": "Too long: may not be more than … bytes",
+}
+
+func codes() map[string]string {
+	out := map[string]string{}
+	for _, c := range diag.Codes() {
+		out[strings.ReplaceAll(string(c.Code), "-", "")] = string(c.Code)
+	}
+	return out
+}
+
+// codeOf is the name of the constant diag.X that a call of Code begins with.
+func codeOf(args []ast.Expr) (string, bool) {
+	if len(args) == 0 {
+		return "", false
+	}
+	selector, ok := args[0].(*ast.SelectorExpr)
+	if !ok {
+		return "", false
+	}
+	return selector.Sel.Name, true
 }
 
 // method is the method that a statement calls, with its arguments; of packages nothing.

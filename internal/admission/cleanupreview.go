@@ -99,8 +99,10 @@ func (s *Server) checkDeletion(ctx context.Context, p *policy.Program, author *p
 					switch {
 					case err != nil:
 						diags.Errorf("spec.match", "the rights of %s cannot be looked up: %v", user.Username, err)
+						diags.Code(diag.UnknownRights, user.Username)
 					case !allowed:
 						diags.Errorf("spec.match", "%s has no permission to %s kind %s", who, verb, t.Kind)
+						diags.Code(diag.MissingRights, user.Username)
 					default:
 						continue
 					}

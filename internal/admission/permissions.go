@@ -123,18 +123,21 @@ func (a *rights) controller(ctx context.Context, diags *diag.List, p *policy.Pro
 			switch {
 			case err != nil:
 				diags.Errorf(g.Path, "the rights of %s cannot be looked up: %v", account, err)
+				diags.Code(diag.UnknownRights, account)
 			case text == "":
 			case r.Stage.Has(policy.StageMutateExisting):
 				missing = append(missing, text)
 			default:
 				// The reference writes an empty field name for the pattern of the rule itself.
 				diags.Errorf(g.Path, "path: %s.: %s", fieldBelow(g.Path, r.Path+".generate"), text)
+				diags.Code(diag.MissingRights, account)
 				diags.Hint(hintAggregate)
 			}
 		}
 	}
 	if len(missing) > 0 {
 		diags.Errorf(r.Grants[0].Path, textMutateRights, r.Grants[0].Path, account, strings.Join(missing, "; "))
+		diags.Code(diag.MissingRights, account)
 		diags.Hint(hintAggregate)
 	}
 }
@@ -173,6 +176,7 @@ func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program
 				switch {
 				case err != nil:
 					diags.Errorf(g.Path, "the rights of %s cannot be looked up: %v", author.Username, err)
+					diags.Code(diag.UnknownRights, author.Username)
 				case text != "" && !slices.Contains(missing, text):
 					missing = append(missing, text)
 				}
@@ -181,6 +185,7 @@ func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program
 	}
 	if len(missing) > 0 {
 		diags.Errorf(r.Grants[0].Path, textAuthorRights, r.Grants[0].Path, author.Username, strings.Join(missing, "; "))
+		diags.Code(diag.MissingRights, author.Username)
 		diags.Hint("a policy of a namespace does nothing that its author may not do; a ClusterPolicy is for those who may do everything")
 	}
 }

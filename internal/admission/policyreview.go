@@ -124,7 +124,9 @@ func (s *Server) checkKinds(p *policy.Program, object map[string]any) diag.List 
 func notASubresource(p *policy.Program, r *policy.Rule, path, text, selector string) diag.List {
 	var diags diag.List
 	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
-		text = "background scan enabled with subresource " + selector
+		diags.Errorf(path, "background scan enabled with subresource %s", selector)
+		diags.Code(diag.BackgroundKind, selector)
+		return diags
 	}
 	diags.Errorf(path, "%s", text)
 	return diags

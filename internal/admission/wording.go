@@ -26,30 +26,50 @@ func refusal(mistakes diag.List) string {
 	return b.String()
 }
 
-var (
-	// fieldMistake are the texts that follow the path of a field, as in the API server's own mistakes.
-	fieldMistake = regexp.MustCompile(`^(Invalid value|Forbidden|Required value|Unsupported value|Too long)\b`)
-	// placeless are those about variables, which are the same wherever the variable stands (§13.4), those that begin with
-	// their place, and what is no mistake of the policy.
-	placeless = regexp.MustCompile(`^(policy contains invalid variables|only select variables|variable '|path: |the rights of )`)
-	// kindsMistake are those about kinds that name the filter (§13.3).
-	kindsMistake = regexp.MustCompile(`^(wildcard policy not allowed in background mode|background scan enabled)`)
+// form is how the text of a mistake says where the mistake is.
+type form uint8
 
+const (
+	byPath    form = iota // the place decides how the text names it
+	afterPath             // the text follows the path of the field, as in the API server's own mistakes
+	alone                 // the text names its place itself, or is the same wherever the mistake stands
+	byFilter              // the text follows the filter, where it is about kinds
+)
+
+// forms are the forms of the codes that have one of their own.
+var forms = map[diag.Code]form{
+	diag.Required:         afterPath,
+	diag.InvalidValue:     afterPath,
+	diag.UnsupportedValue: afterPath,
+	diag.Forbidden:        afterPath,
+	diag.TooLong:          afterPath,
+
+	diag.UnknownVariable:       alone,
+	diag.VariablePlace:         alone,
+	diag.NoRequester:           alone,
+	diag.ElementOutsideForeach: alone,
+	diag.MissingRights:         alone,
+	diag.UnknownRights:         alone,
+
+	diag.BackgroundKind: byFilter,
+}
+
+var (
 	contextPath  = regexp.MustCompile(`^(spec\.rules\[\d+\])\.(?:.*\.)?context\[`)
 	wholeAction  = regexp.MustCompile(`^spec\.rules\[\d+\]\.(validate|generate)$`)
 	generatePath = regexp.MustCompile(`^spec\.rules\[\d+\]\.generate\.`)
 )
 
-// worded is the text of a mistake as users of the policy language know it (language reference §13): many follow a place,
-// each kind in a form of its own. placed tells that the text says all of Path.
+// worded is the text of a mistake as users of the policy language know it. Many texts follow a place, each kind in a form of its
+// own. placed reports whether the text says all of Path.
 func worded(d diag.Diagnostic) (text string, placed bool) {
-	context := contextPath.FindStringSubmatch(d.Path)
+	context, form := contextPath.FindStringSubmatch(d.Path), forms[d.Code]
 	switch {
-	case d.Path == "" || placeless.MatchString(d.Summary):
+	case d.Path == "" || form == alone:
 		return d.Summary, false
-	case fieldMistake.MatchString(d.Summary):
+	case form == afterPath:
 		return d.Path + ": " + d.Summary, true
-	case strings.HasSuffix(d.Path, ".kinds") && kindsMistake.MatchString(d.Summary):
+	case form == byFilter && strings.HasSuffix(d.Path, ".kinds"):
 		return "path: " + strings.Replace(d.Path, ".resources.kinds", ".kinds", 1) + ": " + d.Summary, false
 	case context != nil:
 		return "path: " + context[1] + ": " + d.Summary, false
@@ -61,11 +81,11 @@ func worded(d diag.Diagnostic) (text string, placed bool) {
 	return d.Summary, false
 }
 
-// appendWarnings adds the texts of warnings. That of a deprecated value names its field (§1.0); others stand alone.
+// appendWarnings adds the texts of warnings. That of a deprecated action names its field; others stand alone.
 func appendWarnings(to []string, warnings diag.List) []string {
 	for _, d := range warnings {
 		text := d.Summary
-		if strings.HasPrefix(text, "Validation failure actions ") {
+		if d.Code == diag.DeprecatedAction {
 			text = d.Path + ": " + text
 		}
 		to = append(to, text)

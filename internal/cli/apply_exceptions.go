@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -90,6 +89,7 @@ func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
 	d.Summary = apiVersion + " " + o.Kind() + " is not an exception"
 	if isException(o) {
 		d.Summary = "exceptions of " + apiVersion + " are not supported by this version"
+		d.Code, d.Name = diag.NotSupported, o.Kind()
 	}
 	return d
 }
@@ -111,7 +111,7 @@ func exceptionsWithin(inputs []source.Input) exceptionSet {
 	for _, in := range inputs {
 		docs, _ := source.Open(in)
 		for _, d := range docs {
-			if !strings.Contains(d.Text(), "PolicyException") {
+			if !d.MayHold("PolicyException") {
 				continue // most of them: do not decode everything twice
 			}
 			objects, _ := d.Decode(source.Exact)

@@ -45,7 +45,8 @@ func (r refusal) reason() string {
 // elementOnly reports whether the first mistake is a use of foreach's element elsewhere; the reference lists these
 // policies apart.
 func (r refusal) elementOnly() bool {
-	return strings.HasPrefix(r.errors[0].Summary, "variable 'element.name'")
+	first := r.errors[0]
+	return first.Code == diag.ElementOutsideForeach && first.Name == "element.name"
 }
 
 // rules counts the rules of all policies, those generated for pod controllers included.
@@ -130,8 +131,6 @@ func ruleless(r *policy.Rule) bool {
 	return r.Stage == policy.StageDelete || r.Kind == native.RuleKind || r.Kind == native.ValidatingRuleKind
 }
 
-const hintResource = "resources are given with --resource, in a test under resources"
-
 // foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
 func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
@@ -145,21 +144,26 @@ func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 	case isPolicy, isBinding:
 		d.Severity = diag.Warning
 		d.Summary = "policies of kind " + kind + " are applied and tested, but neither explained nor checked for likely mistakes"
+		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is passed over"
 	case globalentry.Owns(apiVersion, kind):
 		d.Severity = diag.Warning
 		d.Summary = "a GlobalContextEntry is not a policy"
+		d.Code, d.Name = diag.NotAPolicy, kind
 		d.Hint = "it is read where it is given with --resource"
 	case group == "kyverno.io" || group == "policies.kyverno.io",
 		group == "admissionregistration.k8s.io" && strings.Contains(kind, "AdmissionPolicy"):
 		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
+		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is not applied"
 	case source.KubernetesGroup(group):
 		d.Summary = "policy type not supported: " + apiVersion + " " + kind
-		d.Hint = hintResource
+		d.Code, d.Name = diag.NotAPolicy, kind
+		d.Hint = "resources are given with --resource, in a test under resources"
 	default:
 		d.Severity = diag.Warning
 		d.Summary = apiVersion + " " + kind + " is not a policy"
+		d.Code, d.Name = diag.NotAPolicy, kind
 		d.Hint = "it is passed over"
 	}
 	return d

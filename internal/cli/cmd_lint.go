@@ -75,7 +75,7 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 			diags.Add(found...)
 		default:
 			d := foreign(object, apiVersion, object.Kind())
-			if d.Hint == hintResource { // which lint has no flag for
+			if d.Code == diag.NotAPolicy && d.Severity == diag.Error { // lint has no flag for resources
 				d.Hint = "only policies are checked: leave it out"
 			}
 			diags.Add(d)
@@ -83,11 +83,7 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 	}
 	var all []lint.Finding
 	for _, d := range diags {
-		c := lint.Mistake
-		if d.Severity == diag.Warning {
-			c = lint.Caution
-		}
-		all = append(all, lint.Finding{Check: c, Diagnostic: d})
+		all = append(all, lint.Found(d))
 	}
 	all = append(all, findings...)
 	slices.SortStableFunc(all, func(a, b lint.Finding) int {
@@ -144,7 +140,7 @@ func (o *lintOptions) print(out io.Writer, findings []lint.Finding, summary stri
 		list := make([]any, len(findings))
 		for i, f := range findings {
 			list[i] = map[string]any{
-				"check": f.Check.Name, "severity": f.Severity.String(), "file": f.Pos.File, "line": int64(f.Pos.Line),
+				"check": f.Check.Name, "code": f.Code(), "severity": f.Severity.String(), "file": f.Pos.File, "line": int64(f.Pos.Line),
 				"path": f.Path, "message": f.Summary, "hint": f.Hint,
 			}
 		}
@@ -154,8 +150,8 @@ func (o *lintOptions) print(out io.Writer, findings []lint.Finding, summary stri
 	default:
 		for _, f := range findings {
 			text := f.String()
-			if !strings.HasSuffix(f.Check.Name, f.Severity.String()) {
-				text += " [" + f.Check.Name + "]"
+			if code := f.Code(); code != f.Severity.String() {
+				text += " [" + code + "]"
 			}
 			fmt.Fprintln(w, legible(text))
 		}

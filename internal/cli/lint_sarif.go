@@ -3,6 +3,7 @@ package cli
 import (
 	"path/filepath"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
 )
 
@@ -10,15 +11,21 @@ import (
 // the lines of a change.
 func sarif(findings []lint.Finding) any {
 	rules, index := []any{}, map[string]int64{}
-	for i, c := range lint.Checks() {
-		index[c.Name] = int64(i)
+	rule := func(name, doc, level string) {
+		index[name] = int64(len(rules))
 		rules = append(rules, map[string]any{
-			"id":                   c.Name,
-			"shortDescription":     map[string]any{"text": c.Name},
-			"fullDescription":      map[string]any{"text": c.Doc},
-			"help":                 map[string]any{"text": c.Doc},
-			"defaultConfiguration": map[string]any{"level": level(c)},
+			"id":                   name,
+			"shortDescription":     map[string]any{"text": name},
+			"fullDescription":      map[string]any{"text": doc},
+			"help":                 map[string]any{"text": doc},
+			"defaultConfiguration": map[string]any{"level": level},
 		})
+	}
+	for _, c := range lint.Checks() {
+		rule(c.Name, c.Doc, level(c))
+	}
+	for _, c := range diag.Codes() {
+		rule(string(c.Code), c.Doc, "error")
 	}
 	results := []any{}
 	for _, f := range findings {
@@ -38,7 +45,7 @@ func sarif(findings []lint.Finding) any {
 			place["region"] = region
 		}
 		results = append(results, map[string]any{
-			"ruleId": f.Check.Name, "ruleIndex": index[f.Check.Name], "level": f.Severity.String(),
+			"ruleId": f.Code(), "ruleIndex": index[f.Code()], "level": f.Severity.String(),
 			"message":   map[string]any{"text": text},
 			"locations": []any{map[string]any{"physicalLocation": place}},
 		})

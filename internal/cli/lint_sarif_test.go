@@ -13,6 +13,9 @@ func TestSARIF(t *testing.T) {
 	for _, c := range lint.Checks() {
 		findings = append(findings, lint.Finding{Check: c, Diagnostic: diag.Diagnostic{Severity: diag.Warning, Summary: "s", Pos: diag.Position{File: "f"}}})
 	}
+	for _, c := range diag.Codes() {
+		findings = append(findings, lint.Found(diag.Diagnostic{Code: c.Code}))
+	}
 	run := sarif(findings).(map[string]any)["runs"].([]any)[0].(map[string]any)
 	rules := run["tool"].(map[string]any)["driver"].(map[string]any)["rules"].([]any)
 	results := run["results"].([]any)

@@ -242,10 +242,7 @@ func (r *testRun) loadPolicies() error {
 // unreadable reports whether some mistake says that the policy does not have the form of one, or uses what this version
 // does not have: that is no verdict on the policy.
 func unreadable(diags diag.List) bool {
-	return slices.ContainsFunc(diags, func(d diag.Diagnostic) bool {
-		return strings.HasPrefix(d.Summary, "unknown field ") || strings.HasPrefix(d.Summary, "expected ") ||
-			strings.Contains(d.Summary, "not supported by this version")
-	})
+	return diags.Has(diag.UnknownField, diag.WrongType, diag.NotSupported)
 }
 
 // loadResources reads the resources, and the targets of rules that change existing objects; of several with one name the

@@ -79,6 +79,7 @@ func One(o Object) (*policy.Program, diag.List) {
 	if family == nil {
 		var diags diag.List
 		diags.Errorf("kind", "policy type not supported: %s %s", apiVersion, kind)
+		diags.Code(diag.NotAPolicy, kind)
 		locate(diags, o)
 		return nil, diags
 	}

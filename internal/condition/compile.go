@@ -121,6 +121,7 @@ func (c *compiler) condition(v any, path string) condition {
 	if len(op.Replacements) > 0 {
 		c.set.deprecated.Warnf(join(path, "operator"),
 			"Operator %s has been deprecated and will be removed soon. Use these instead: %q", op.Name, op.Replacements)
+		c.set.deprecated.Code(diag.DeprecatedOperator, op.Name)
 	}
 	c.checkOperation(key, value, path)
 

@@ -2,6 +2,7 @@ package diag
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -50,6 +51,8 @@ type Diagnostic struct {
 	Severity Severity
 	Path     string // field path such as spec.rules[0].match; empty for the whole object
 	Pos      Position
+	Code     Code   // what kind of mistake it is, for code that has to tell it apart; may be empty
+	Name     string // what the mistake is about, such as a field, a variable or a kind; set where Code says so
 	Summary  string // what is wrong; the reference's text verbatim where there is one
 	Hint     string // how to mend it; may be empty
 }
@@ -94,6 +97,26 @@ func (l List) Hint(format string, args ...any) {
 	if len(l) > 0 {
 		l[len(l)-1].Hint = value.Message(fmt.Sprintf(format, args...))
 	}
+}
+
+// Code sets the code of the diagnostic that was added last, and what it is about where the code has a name.
+func (l List) Code(c Code, name ...string) {
+	if len(l) > 0 {
+		l[len(l)-1].Code = c
+		if len(name) > 0 {
+			l[len(l)-1].Name = name[0]
+		}
+	}
+}
+
+// Has reports whether any diagnostic has one of the codes.
+func (l List) Has(codes ...Code) bool {
+	for _, d := range l {
+		if d.Code != "" && slices.Contains(codes, d.Code) {
+			return true
+		}
+	}
+	return false
 }
 
 // HasErrors reports whether any diagnostic is an error.

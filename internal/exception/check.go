@@ -1,9 +1,7 @@
 package exception
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
@@ -31,10 +29,10 @@ func Check(e *kyvernov2.PolicyException) diag.List {
 	var l diag.List
 	spec := &e.Spec
 	if e.Name == "" {
-		l.Errorf("metadata.name", "Required value: an exception needs a name")
+		l.Required("metadata.name", "an exception needs a name")
 	}
 	if len(spec.Exceptions) == 0 {
-		l.Errorf("spec.exceptions", "Required value: an exception names the rules that it is for")
+		l.Required("spec.exceptions", "an exception names the rules that it is for")
 	}
 	for i, x := range spec.Exceptions {
 		path := "spec.exceptions[" + strconv.Itoa(i) + "]"
@@ -46,7 +44,7 @@ func Check(e *kyvernov2.PolicyException) diag.List {
 			l.Hint("only rule names may have wildcards; add one entry for each policy")
 		}
 		if len(x.RuleNames) == 0 {
-			l.Errorf(path+".ruleNames", "Required value: name the rules of %s that the exception is for", x.PolicyName)
+			l.Required(path+".ruleNames", "name the rules of "+x.PolicyName+" that the exception is for")
 			l.Hint("`*` stands for all rules; those generated for pod controllers have names of their own, `autogen-*`")
 		}
 	}
@@ -77,12 +75,7 @@ func checkOperators(l *diag.List, in []kyvernov2beta1.Condition, path string) {
 	for i, c := range in {
 		switch op := string(c.Operator); op {
 		case "In", "NotIn", "Equal", "NotEqual": // older names, which policies may use; others no condition knows
-			quoted := make([]string, len(operators))
-			for k, o := range operators {
-				quoted[k] = strconv.Quote(o)
-			}
-			slices.Sort(quoted)
-			l.Errorf(path+"["+strconv.Itoa(i)+"].operator", "Unsupported value: %q: supported values: %s", op, strings.Join(quoted, ", "))
+			l.Unsupported(path+"["+strconv.Itoa(i)+"].operator", op, diag.Listed(operators))
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 func check(e *kyvernov2beta1.GlobalContextEntry) diag.List {
 	var l diag.List
 	if e.Name == "" {
-		l.Errorf("metadata.name", "Required value: an entry needs a name")
+		l.Required("metadata.name", "an entry needs a name")
 	}
 	if (e.Spec.KubernetesResource == nil) == (e.Spec.APICall == nil) {
 		l.Errorf("spec", "%s", textEither)
@@ -71,13 +71,13 @@ func checkCall(l *diag.List, c *kyvernov2beta1.ExternalAPICall) {
 		l.Errorf(path+".refreshInterval", "%s", textRefresh)
 	}
 	if c.RetryLimit < 0 {
-		l.Errorf(path+".retryLimit", "Invalid value: %d: should be greater than or equal to 1", c.RetryLimit)
+		l.Invalid(path+".retryLimit", c.RetryLimit, "should be greater than or equal to 1")
 	}
 	if (c.Service == nil) == (c.URLPath == "") {
 		l.Errorf(path, "%s", textServiceOrPath)
 	}
 	if c.Service != nil && c.Service.URL == "" {
-		l.Errorf(path+".service.url", "Required value: a service has a URL")
+		l.Required(path+".service.url", "a service has a URL")
 	}
 	switch c.Method {
 	case "", world.GET:
@@ -86,6 +86,6 @@ func checkCall(l *diag.List, c *kyvernov2beta1.ExternalAPICall) {
 		}
 	case world.POST:
 	default:
-		l.Errorf(path+".method", "Unsupported value: %q: supported values: \"GET\", \"POST\"", c.Method)
+		l.Unsupported(path+".method", string(c.Method), []string{world.GET, world.POST})
 	}
 }

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"encoding/json"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
@@ -13,7 +14,7 @@ import (
 
 // Check is one likely mistake that is looked for.
 type Check struct {
-	Name string // as SARIF and the documentation name it, such as unused-context
+	Name string // as users see it, such as unused-context
 	Doc  string // what is wrong with it, and what to do
 	// Example is a policy in YAML that the check complains of; none for what the compiler finds.
 	Example string
@@ -45,6 +46,9 @@ var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, 
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}
+	for _, c := range diag.Codes() {
+		seen[string(c.Code)] = true
+	}
 	for _, c := range list {
 		if c.Name == "" || c.Doc == "" || c.Example == "" || c.policy == nil || seen[c.Name] {
 			panic("lint: incomplete or duplicate check " + c.Name)
@@ -76,17 +80,24 @@ func (in *input) warn(path, hint, format string, args ...any) {
 	in.findings = append(in.findings, Finding{in.check, l[0]})
 }
 
+// Found is the finding of the compiler that d is.
+func Found(d diag.Diagnostic) Finding {
+	if d.Severity == diag.Warning {
+		return Finding{Caution, d}
+	}
+	return Finding{Mistake, d}
+}
+
+// Code is the code of the diagnostic, or the name of the check where it has none. No code is the name of a check.
+func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Check.Name) }
+
 // Policy looks at one policy of whatever family. A policy with errors is not looked at further: what the rest means is
 // anybody's guess then. pos gives positions for field paths; it may be nil.
 func Policy(o compile.Object, opts Options) []Finding {
 	program, diags := compile.One(o)
 	var out []Finding
 	for _, d := range diags {
-		c := Mistake
-		if d.Severity == diag.Warning {
-			c = Caution
-		}
-		out = append(out, Finding{c, d})
+		out = append(out, Found(d))
 	}
 	if program == nil || diags.HasErrors() || !classic.Owns(program.APIVersion, program.Kind) {
 		return out

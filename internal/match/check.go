@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ const (
 	textAnyAndAll        = "Can't specify any and all together"
 	textMixedMatch       = "can't specify any/all together with match resources"
 	textMixedExclude     = "can't specify any/all together with exclude resources"
-	textEmptySet         = "Rule is matching an empty set"
+	textEmptySet         = "%s is matching an empty set"
 	textNameAndNames     = "Both name and names can not be specified together"
 	textEmptySelector    = "The requirements are not specified in selector"
 	textNamespacedPolicy = "Filtering namespaces not allowed in namespaced policies"
@@ -28,14 +29,14 @@ const (
 )
 
 // check finds the mistakes of a rule's match and exclude blocks that can be seen without knowing the rest of the rule.
-func check(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path string) diag.List {
+func check(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, policyNamespace, path, subject string) diag.List {
 	var l diag.List
 	c := checker{list: &l, namespaced: policyNamespace != ""}
 	c.block(m, path+".match", textMixedMatch)
 	if ex != nil {
 		c.block(*ex, path+".exclude", textMixedExclude)
 		if !l.HasErrors() && matchesNothing(m, *ex) {
-			l.Errorf(path+".exclude", "%s", textEmptySet)
+			l.Errorf(path+".exclude", textEmptySet, cmp.Or(subject, "Rule"))
 			l.Hint("exclude covers everything that match selects: narrow exclude, or remove the rule")
 		}
 	}
@@ -75,7 +76,7 @@ func (c *checker) filter(f kyvernov1.ResourceFilter, path string) {
 		at := fmt.Sprintf("%s.subjects[%d]", path, i)
 		switch s.Kind {
 		case "":
-			c.list.Errorf(at+".kind", "Required value")
+			c.list.Required(at+".kind", "")
 		case "User", "Group":
 		case "ServiceAccount":
 			if s.Namespace == "" {
@@ -87,7 +88,7 @@ func (c *checker) filter(f kyvernov1.ResourceFilter, path string) {
 			c.list.Hint("found %q", s.Kind)
 		}
 		if s.Name == "" {
-			c.list.Errorf(at+".name", "Required value")
+			c.list.Required(at+".name", "")
 		}
 	}
 	for i, role := range f.Roles {

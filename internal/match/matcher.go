@@ -45,6 +45,8 @@ type Options struct {
 	// NamespacesPass: a namespaceSelector says nothing of an object of kind Namespace, instead of never matching it
 	// (exceptions, cleanup).
 	NamespacesPass bool
+	// Subject is what diagnostics call the owner of the blocks; empty stands for Rule.
+	Subject string
 }
 
 // CompileWith is Compile for a match block with other rules.
@@ -70,7 +72,7 @@ func CompileWith(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources, polic
 		}
 	}
 	out.steps = stepsOf(allFilters(m, ex))
-	return out, check(m, ex, policyNamespace, path)
+	return out, check(m, ex, policyNamespace, path, o.Subject)
 }
 
 func allFilters(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources) []kyvernov1.ResourceFilter {

@@ -3,7 +3,6 @@ package pss
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -32,11 +31,11 @@ func CompileExclusions(in []kyvernov1.PodSecurityStandard, level, path string) (
 }
 
 func checkExclusion(l *diag.List, x *kyvernov1.PodSecurityStandard, level, path string) {
-	invalid := func(why string) { l.Errorf(path+".controlName", "Invalid value: %q: %s", x.ControlName, why) }
+	invalid := func(why string) { l.Invalid(path+".controlName", x.ControlName, why) }
 	c := controlNamed(x.ControlName)
 	switch {
 	case c == nil:
-		l.Errorf(path+".controlName", "Unsupported value: %q: supported values: %s", x.ControlName, quoted(controlNames()))
+		l.Unsupported(path+".controlName", x.ControlName, diag.Listed(controlNames()))
 	case c.images == imagesRequired && len(x.Images) == 0:
 		invalid(textImagesMissing)
 		l.Hint("images: [\"*\"] exempts the containers of all images")
@@ -48,10 +47,10 @@ func checkExclusion(l *diag.List, x *kyvernov1.PodSecurityStandard, level, path 
 	}
 	switch {
 	case x.RestrictedField != "" && len(x.Values) == 0:
-		l.Errorf(path+".values", "Required value: %s", textValuesMissing)
+		l.Required(path+".values", textValuesMissing)
 		l.Hint("list the values of %s that are exempt", x.RestrictedField)
 	case x.RestrictedField == "" && len(x.Values) > 0:
-		l.Errorf(path+".restrictedField", "Required value: %s", textFieldMissing)
+		l.Required(path+".restrictedField", textFieldMissing)
 		l.Hint("name the field whose values are exempt, such as spec.containers[*].securityContext.capabilities.add")
 	}
 }
@@ -60,19 +59,10 @@ func checkExclusion(l *diag.List, x *kyvernov1.PodSecurityStandard, level, path 
 func CheckStandard(level, version, path string) diag.List {
 	var l diag.List
 	if level != "" && !slices.Contains(Levels(), level) {
-		l.Errorf(path+".level", "Unsupported value: %q: supported values: %s", level, quoted(Levels()))
+		l.Unsupported(path+".level", level, diag.Listed(Levels()))
 	}
 	if version != "" && !slices.Contains(Versions(), version) {
-		l.Errorf(path+".version", "Unsupported value: %q: supported values: %s", version, quoted(Versions()))
+		l.Unsupported(path+".version", version, diag.Listed(Versions()))
 	}
 	return l
-}
-
-func quoted(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = strconv.Quote(n)
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }

@@ -93,7 +93,7 @@ const textTargetNamespace = "This field can be ignored or should have value of t
 func (c *compiler) mutateTarget(in *kyvernov1.TargetResourceSpec, path string) *mutateTarget {
 	t := &mutateTarget{namespace: c.in.Namespace}
 	if in.Kind == "" {
-		c.diags.Errorf(path+".kind", "Required value: a target needs a kind")
+		c.diags.Required(path+".kind", "a target needs a kind")
 	}
 	if c.in.Namespace != "" && in.Namespace != "" && in.Namespace != c.in.Namespace {
 		c.diags.Errorf(path+".namespace", "%s", textTargetNamespace)

@@ -23,7 +23,7 @@ var validateManifests = &Kind{
 		m := r.Validation.Manifests
 		path := c.in.Path + ".validate.manifests"
 		if len(m.Attestors) == 0 {
-			c.diags.Errorf(path+".attestors", "Required value: a manifest needs attestors")
+			c.diags.Required(path+".attestors", "a manifest needs attestors")
 		}
 		c.attestorMistakes(m.Attestors, path, false)
 		check := &manifestCheck{domain: m.AnnotationDomain, repository: m.Repository}

@@ -65,7 +65,7 @@ func (c *compiler) attestorSetMistakes(set *kyvernov1.AttestorSet, path string, 
 	if set.Count != nil {
 		switch {
 		case *set.Count < 1:
-			c.diags.Errorf(path+".count", "Invalid value: %d: should be greater than or equal to 1", *set.Count)
+			c.diags.Invalid(path+".count", *set.Count, "should be greater than or equal to 1")
 		case len(set.Entries) > 0 && *set.Count > entries:
 			c.diags.Errorf(path+".count", "Count cannot exceed length of entries")
 		}

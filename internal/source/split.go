@@ -183,3 +183,9 @@ func (d Document) Size() int { return len(d.text) }
 
 // Text is the document as it was written, with its marker line.
 func (d Document) Text() string { return d.text }
+
+// MayHold reports whether an object of the kind may be in the document. It is cheap: it looks for the word, and for escapes with which
+// the word may be written. Decode tells for sure.
+func (d Document) MayHold(kind string) bool {
+	return strings.Contains(d.text, kind) || strings.Contains(d.text, `\`)
+}

@@ -136,6 +136,7 @@ func (d *decoder) object(path string, m map[string]any, out reflect.Value) {
 		}
 		if !ok {
 			d.diags.Errorf(at, "unknown field %q", key)
+			d.diags.Code(diag.UnknownField, key)
 			if near != "" {
 				d.diags.Hint("did you mean %q?", near)
 			} else if len(info.names) <= 12 {
@@ -189,6 +190,7 @@ func (d *decoder) mapping(path string, v any, out reflect.Value) {
 
 func (d *decoder) mismatch(path, want string, v any) {
 	d.diags.Errorf(path, "expected %s, found %s", want, describe(v))
+	d.diags.Code(diag.WrongType)
 	if _, isContainer := v.(map[string]any); want == "a string" && !isContainer {
 		if _, isList := v.([]any); !isList {
 			d.diags.Hint("put the value in quotes")

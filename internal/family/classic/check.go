@@ -54,7 +54,7 @@ func (c *checker) names() {
 		c.diags.Hint("remove the namespace, or write a Policy")
 	}
 	if c.policy.Name == "" {
-		c.diags.Errorf("metadata.name", "Required value: a policy needs a name")
+		c.diags.Required("metadata.name", "a policy needs a name")
 	}
 	if len(c.spec.Rules) == 0 {
 		c.diags.Warnf("spec.rules", "the policy has no rules")
@@ -65,10 +65,10 @@ func (c *checker) names() {
 		path := "spec.rules[" + strconv.Itoa(i) + "].name"
 		switch {
 		case name == "":
-			c.diags.Errorf(path, "Required value: a rule needs a name")
+			c.diags.Required(path, "a rule needs a name")
 			continue
 		case len(name) > maxRuleName:
-			c.diags.Errorf(path, "Too long: may not be more than %d bytes", maxRuleName)
+			c.diags.TooLong(path, maxRuleName)
 		}
 		if seen[name] {
 			c.diags.Errorf(path, "Duplicate rule name: '%s'", name)
@@ -106,8 +106,8 @@ func (c *checker) switches() {
 	}
 	for i := range s.Rules {
 		if r := &s.Rules[i]; r.Mutation != nil && len(r.Mutation.Targets) == 0 && wantsPolicyChange(s, r) {
-			c.diags.Errorf("spec.mutateExistingOnPolicyUpdate",
-				"Forbidden: rules[%d].mutate.targets has to be specified when mutateExistingOnPolicyUpdate is set", i)
+			c.diags.Forbidden("spec.mutateExistingOnPolicyUpdate",
+				"rules["+strconv.Itoa(i)+"].mutate.targets has to be specified when mutateExistingOnPolicyUpdate is set")
 			c.diags.Hint("name the targets of rule %s, or set its mutate.mutateExistingOnPolicyUpdate to false", r.Name)
 		}
 	}

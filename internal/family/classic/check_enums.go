@@ -3,9 +3,9 @@ package classic
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/diag"
 )
 
 // The values that the CRDs allow; a policy that does not come through the API server is held to them too.
@@ -26,11 +26,7 @@ func (c *checker) oneOf(path, got string, allowed []string) {
 	if got == "" || slices.Contains(allowed, got) {
 		return
 	}
-	quoted := make([]string, len(allowed))
-	for i, a := range allowed {
-		quoted[i] = strconv.Quote(a)
-	}
-	c.diags.Errorf(path, "Unsupported value: %q: supported values: %s", got, strings.Join(quoted, ", "))
+	c.diags.Unsupported(path, got, allowed)
 }
 
 func (c *checker) enums() {
@@ -58,6 +54,7 @@ func (c *checker) action(path, got string) {
 	c.oneOf(path, got, anyCaseActions)
 	if got == "audit" || got == "enforce" {
 		c.diags.Warnf(path, "Validation failure actions enforce/audit are deprecated, use Enforce/Audit instead.")
+		c.diags.Code(diag.DeprecatedAction, got)
 	}
 }
 

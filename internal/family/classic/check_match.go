@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/match"
 )
 
@@ -109,11 +110,13 @@ func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 				break
 			}
 			c.diags.Errorf(f.path+"."+field, "%sinvalid variable used at path: %s/%s ", textBackgroundPrefix, at, field)
+			c.diags.Code(diag.NoRequester)
 			c.diags.Hint("a background scan does not know who made a request")
 		}
 		kinds := f.ResourceDescription.Kinds
 		if slices.Contains(kinds, "*") && strings.HasPrefix(f.path, path+".match") {
 			c.diags.Errorf(f.resources()+".kinds", "%s", textWildcardScan)
+			c.diags.Code(diag.BackgroundKind, "*")
 			continue
 		}
 		if r.Validation == nil {
@@ -123,6 +126,7 @@ func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 			// Only subresource wildcards are refused in practice (§15.1); `Pod/exec` is accepted.
 			if t, err := match.ParseKind(k); err == nil && subresourceWildcard(t.Kind, t.Subresource) {
 				c.diags.Errorf(f.resources()+".kinds", "background scan enabled with subresource %s", k)
+				c.diags.Code(diag.BackgroundKind, k)
 				c.diags.Hint("set spec.background to false")
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -48,14 +49,17 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	for _, block := range []string{"match", "exclude"} {
 		if len(collect(tree[block], "/"+block)) > 0 {
 			c.diags.Errorf(path+"."+block, "policy contains invalid variables: rule %q should not have variables in %s section", r.Name, block)
+			c.diags.Code(diag.VariablePlace)
 		}
 		delete(tree, block)
 	}
 	if len(collect(r.Name, "/name")) > 0 {
 		c.diags.Errorf(path+".name", "policy contains invalid variables: rule %q should not have variables in name section", r.Name)
+		c.diags.Code(diag.VariablePlace)
 	}
 	if m := r.Mutation; m != nil && variablePaths(m.PatchesJSON6902) {
 		c.diags.Errorf(path+".mutate.patchesJson6902", "policy contains invalid variables: rule %q should not have variables in patchesJSON6902 path section", r.Name)
+		c.diags.Code(diag.VariablePlace)
 		c.diags.Hint("the patches of a foreach may have them")
 	}
 	known := contextNames(tree)
@@ -71,6 +75,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 		at := path + fieldPath(v.path)
 		if found := userInfoText.FindStringSubmatch(v.text); forbidden != "" && found != nil {
 			c.diags.Errorf(at, "%svariable {{%s}} is not allowed ", forbidden, found[2])
+			c.diags.Code(diag.NoRequester)
 			c.diags.Hint("%s", hint)
 		}
 		c.name(r, v, at, known)
@@ -78,6 +83,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	for _, e := range bareExpressions(tree) {
 		if found := userInfoText.FindStringSubmatch(e.text); forbidden != "" && found != nil {
 			c.diags.Errorf(path+fieldPath(e.path), "%svariable {{%s}} is not allowed ", forbidden, found[2])
+			c.diags.Code(diag.NoRequester)
 			c.diags.Hint("%s", hint)
 		}
 	}
@@ -95,6 +101,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 	case elementText.MatchString(name):
 		if !insideLoop.MatchString(v.path) && !slices.Contains(known, name) {
 			c.diags.Errorf(at, "variable '%s' present outside of foreach at path %s", v.text, v.path)
+			c.diags.Code(diag.ElementOutsideForeach, v.text)
 		}
 	case slices.Contains(builtins, name), slices.Contains(known, name):
 	case attestation.MatchString(v.path): // the names are those of the attested statement
@@ -106,6 +113,7 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		}
 		c.diags.Errorf(at, "policy contains invalid variables: %s: variable %s must match regex \"%s\" or patterns [%s]",
 			where, v.text, allowedNames, strings.Join(known, " "))
+		c.diags.Code(diag.UnknownVariable, name)
 		c.diags.Hint("define %s in the rule's context, or correct the name", name)
 	}
 }

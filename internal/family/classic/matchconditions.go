@@ -40,9 +40,9 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 		path := "spec.webhookConfiguration.matchConditions[" + strconv.Itoa(i) + "]"
 		switch problems := validation.IsQualifiedName(c.Name); {
 		case c.Name == "":
-			out.Diags.Errorf(path+".name", "Required value: a match condition needs a name")
+			out.Diags.Required(path+".name", "a match condition needs a name")
 		case len(problems) > 0: // refused by the API server, like too many
-			out.Diags.Errorf(path+".name", "Invalid value: %q: %s", c.Name, strings.Join(problems, "; "))
+			out.Diags.Invalid(path+".name", c.Name, strings.Join(problems, "; "))
 		case slices.ContainsFunc(conditions[:i], func(o admissionregistrationv1.MatchCondition) bool { return o.Name == c.Name }):
 			out.Diags.Errorf(path+".name", "Duplicate value: %q", c.Name)
 		}

@@ -29,7 +29,7 @@ func Check(p *kyvernov2.ClusterCleanupPolicy) diag.List {
 	var l diag.List
 	spec := &p.Spec
 	if p.Name == "" {
-		l.Errorf("metadata.name", "Required value: a policy needs a name")
+		l.Required("metadata.name", "a policy needs a name")
 	}
 	if p.Kind == ClusterCleanupPolicy && p.Namespace != "" {
 		l.Errorf("metadata.namespace", "A clustercleanuppolicy should not have the namespace defined")
@@ -52,7 +52,7 @@ func Check(p *kyvernov2.ClusterCleanupPolicy) diag.List {
 	switch d := spec.DeletionPropagationPolicy; {
 	case d == nil, *d == metav1.DeletePropagationForeground, *d == metav1.DeletePropagationBackground, *d == metav1.DeletePropagationOrphan:
 	default:
-		l.Errorf("spec.deletionPropagationPolicy", "Unsupported value: %q: supported values: \"Background\", \"Foreground\", \"Orphan\"", *d)
+		l.Unsupported("spec.deletionPropagationPolicy", string(*d), []string{"Background", "Foreground", "Orphan"})
 	}
 	checkFilters(&l, p)
 	return l

@@ -53,12 +53,7 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 		exclude = &kyvernov1.MatchResources{Any: ex.Any, All: ex.All}
 	}
 	matcher, diags := match.CompileWith(kyvernov1.MatchResources{Any: spec.MatchResources.Any, All: spec.MatchResources.All}, exclude, ns, "spec",
-		match.Options{IgnoreOperations: true, NamespacesPass: true})
-	for i := range diags {
-		if diags[i].Summary == "Rule is matching an empty set" {
-			diags[i].Summary = "CleanupPolicy is matching an empty set"
-		}
-	}
+		match.Options{IgnoreOperations: true, NamespacesPass: true, Subject: "CleanupPolicy"})
 	rule.Match, rule.Targets, rule.Excludes = matcher.Match, matcher.Targets(), matcher.Excludes()
 	rule.Needs = matcher.Needs()
 	rule.MatchSteps = matcher.Steps()

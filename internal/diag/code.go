@@ -1,0 +1,85 @@
+package diag
+
+// Code names the meaning of a diagnostic. Code that has to recognize a mistake compares the code, never the text: the text is
+// for people. Users see codes in the output of `ephor lint`, so a code keeps its name and its meaning for ever.
+//
+// A diagnostic has a code when something tells it apart from others. One without a code says all that it says in its text.
+type Code string
+
+// The form of fields, as the API server words it: the methods Required, Invalid, Unsupported, Forbidden and TooLong make these.
+const (
+	Required         Code = "required"          // a field is not set, and has to be
+	InvalidValue     Code = "invalid-value"     // a field has a value that it may not have
+	UnsupportedValue Code = "unsupported-value" // a field has a value that is not in its list of values
+	Forbidden        Code = "forbidden"         // a field is set, or missing, against what another field says
+	TooLong          Code = "too-long"          // a text or a list is longer than the field may be
+)
+
+// The form of objects.
+const (
+	UnknownField Code = "unknown-field" // Name is the field that the type does not have
+	WrongType    Code = "wrong-type"    // a field has a value of another type
+	NotSupported Code = "not-supported" // this version does not apply objects of the kind Name
+	NotAPolicy   Code = "not-a-policy"  // an object of the kind Name stands where policies are read
+)
+
+// Variables.
+const (
+	// UnknownVariable: the rule does not define Name, and it is not one that every rule knows.
+	UnknownVariable Code = "unknown-variable"
+	// VariablePlace: a variable stands where variables are not substituted.
+	VariablePlace Code = "variable-place"
+	// NoRequester: the rule uses data of the requester, and runs without a request.
+	NoRequester Code = "no-requester"
+	// ElementOutsideForeach: the variable Name, an element of a foreach, stands outside of the foreach.
+	ElementOutsideForeach Code = "element-outside-foreach"
+)
+
+// What rules match.
+const (
+	// BackgroundKind: a kind with a wildcard, or of a subresource, which a background scan cannot list.
+	BackgroundKind Code = "background-kind"
+)
+
+// Deprecated values. Each is accepted with a warning.
+const (
+	DeprecatedAction   Code = "deprecated-action"   // enforce or audit instead of Enforce or Audit
+	DeprecatedOperator Code = "deprecated-operator" // an operator of conditions that others replace
+)
+
+// Rights, which only admission checks.
+const (
+	MissingRights Code = "missing-rights" // an account lacks rights that the policy needs
+	UnknownRights Code = "unknown-rights" // the rights of the account Name cannot be looked up
+)
+
+// CodeDoc describes a code for users.
+type CodeDoc struct {
+	Code Code
+	Doc  string // one sentence: what is wrong with the policy
+}
+
+// codes is in the order of the constants.
+var codes = []CodeDoc{
+	{Required, "A field is not set, and has to be."},
+	{InvalidValue, "A field has a value that it may not have."},
+	{UnsupportedValue, "A field has a value that is not in its list of values."},
+	{Forbidden, "A field is set, or missing, against what another field says."},
+	{TooLong, "A text or a list is longer than the field may be."},
+	{UnknownField, "The type of the object has no such field."},
+	{WrongType, "A field has a value of another type, such as a number where a string is expected."},
+	{NotSupported, "This version does not apply objects of this kind."},
+	{NotAPolicy, "An object that is not a policy stands where policies are read."},
+	{UnknownVariable, "The rule does not define the variable, and it is not one that every rule knows."},
+	{VariablePlace, "A variable stands where variables are not substituted."},
+	{NoRequester, "The rule uses data of the requester, and runs without a request: in background scans, or when the policy changes."},
+	{ElementOutsideForeach, "A variable that is an element of a foreach stands outside of the foreach."},
+	{BackgroundKind, "A background scan cannot list the kind: it has a wildcard, or is a subresource."},
+	{DeprecatedAction, "The failure action is written enforce or audit instead of Enforce or Audit."},
+	{DeprecatedOperator, "The operator of a condition is deprecated: others replace it."},
+	{MissingRights, "An account lacks rights that the policy needs. Only admission checks this."},
+	{UnknownRights, "The rights of an account cannot be looked up. Only admission checks this."},
+}
+
+// Codes lists all codes with what they mean.
+func Codes() []CodeDoc { return append([]CodeDoc(nil), codes...) }
