@@ -71,6 +71,40 @@ func TestNoCodeReadsProse(t *testing.T) {
 	}
 }
 
+// fieldWords begin the texts of mistakes about fields. The methods of diag.List write them, with the code by which admission knows where
+// the text names its field.
+var fieldWords = []string{"Required value", "Invalid value: ", "Unsupported value: ", "Forbidden: ", "Too long: "}
+
+// TestMistakesAboutFieldsHaveCodes refuses texts that begin like a mistake about a field and are written without its code.
+func TestMistakesAboutFieldsHaveCodes(t *testing.T) {
+	err := filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == filepath.Join("internal", "diag", "field.go") {
+			return err
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			for _, words := range fieldWords {
+				if strings.HasPrefix(lit.Value[1:], words) {
+					t.Errorf("%s: %q: add the mistake with a method of diag.List: Required, Invalid, Unsupported, Forbidden or TooLong", files.Position(lit.Pos()), words)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestProseReadersAreFound feeds the check with code that reads texts, and with code that only looks like it.
 func TestProseReadersAreFound(t *testing.T) {
 	const found, fine = "found", ""

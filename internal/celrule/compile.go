@@ -33,7 +33,7 @@ func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string)
 	for i, v := range in {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if v.Name == "" {
-			c.Diags.Errorf(at+".name", "Required value: a variable needs a name")
+			c.Diags.Required(at+".name", "a variable needs a name")
 		}
 		c.mistake(c.env.Variable(v.Name, v.Expression), at+".expression")
 	}
