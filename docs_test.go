@@ -1,6 +1,9 @@
 package ephor_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -168,4 +171,59 @@ func TestThreatModel(t *testing.T) {
 		}
 	}
 	t.Logf("%d rows, %d without a test", len(rows), untested)
+}
+
+var (
+	namedFile  = regexp.MustCompile("`([\\w/]+\\.go)`")
+	namedCode  = regexp.MustCompile("`[\\w.]*\\.([A-Z]\\w*)`")
+	namedTests = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
+)
+
+// What the page about partial decoding and the table of outputs name exists: files, tests, and exported functions and fields.
+func TestNamedCode(t *testing.T) {
+	declared := map[string]bool{}
+	var files []string
+	filesOf(t, ".go", func(path, text string) {
+		files = append(files, path)
+		f, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				declared[n.Name.Name] = true
+			case *ast.TypeSpec:
+				declared[n.Name.Name] = true
+			case *ast.Field:
+				for _, name := range n.Names {
+					declared[name.Name] = true
+				}
+			}
+			return true
+		})
+	})
+	found := 0
+	for page, from := range map[string]string{"docs/partial-decoding.md": "# ", "docs/architecture.md": "## 9. "} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(string(b), from)
+		for _, m := range namedFile.FindAllStringSubmatch(text, -1) {
+			found++
+			if !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix("/"+filepath.ToSlash(f), "/"+m[1]) }) {
+				t.Errorf("%s: there is no file %s", page, m[1])
+			}
+		}
+		for _, m := range append(namedCode.FindAllStringSubmatch(text, -1), namedTests.FindAllStringSubmatch(text, -1)...) {
+			found++
+			if !declared[m[1]] {
+				t.Errorf("%s: nothing is called %s", page, m[1])
+			}
+		}
+	}
+	if found < 60 {
+		t.Errorf("only %d names were found", found)
+	}
 }
