@@ -15,7 +15,7 @@ import (
 // measured is what was read before a load, to be compared with what is read after it.
 type measured struct {
 	g             *backgroundBench
-	requests      map[string]int // of everybody, as the API server counts them
+	requests      map[string]int // of all clients, as the API server counts them
 	cpu, server   time.Duration
 	began         time.Time
 	ours          map[string]int // what the audit log says of our service accounts
@@ -78,7 +78,7 @@ func (m *measured) rows(ctx context.Context, name string, n int) error {
 	return nil
 }
 
-// exclusive are resources that nobody but our service accounts writes, and verbs with which they do.
+// exclusive are resources that only our service accounts write, with the verbs that they use.
 var exclusive = []string{"create updaterequests", "update updaterequests", "delete updaterequests", "create networkpolicies", "update networkpolicies"}
 
 // count counts what was asked, and compares both counts.

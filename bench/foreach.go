@@ -79,7 +79,7 @@ func (b *bench) foreach() error {
 	return nil
 }
 
-// loop is a rule with a Pod to judge.
+// loop is a rule with a Pod to evaluate.
 type loop struct {
 	snapshot *catalog.Snapshot
 	pod      source.Object

@@ -30,7 +30,7 @@ const libraryTarget = 38 * time.Microsecond
 // shownSlow is how many of the slowest policies are listed.
 const shownSlow = 10
 
-// library judges the Pods by the classic policies of a public library: all of them policy by policy, with nothing but
+// library evaluates the Pods by the classic policies of a public library: all of them policy by policy, with nothing but
 // the evaluation, and those that only validate as a user would, with reading and printing. (What changes objects prints
 // every object that it makes, hundreds of megabytes here; what looks Pods up reads all 1,000 for each of them.) Both are
 // divided by the number of results: a rule that has nothing to say about Pods does not make the figure better, and
@@ -149,7 +149,7 @@ type cost struct {
 	validated       int // results of policies that only validate
 }
 
-// judge evaluates each policy by itself on every Pod. Garbage collection is part of the cost.
+// evaluate evaluates each policy by itself on every Pod. Garbage collection is part of the cost.
 func (l *policyLibrary) judge(pods []source.Object) (costs []cost, total cost) {
 	const stages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate
 	root := fixed.New(fixed.Values{})

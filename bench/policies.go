@@ -91,7 +91,7 @@ func (b *bench) policies() error {
 	return nil
 }
 
-// onPods is a policy that judges Pods; resources narrows what it matches.
+// onPods is a policy that evaluates Pods; resources narrows what it matches.
 func onPods(name string, resources object) object {
 	match := object{"kinds": []any{"Pod"}}
 	for k, v := range resources {

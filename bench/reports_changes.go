@@ -27,7 +27,7 @@ const (
 	reportsPolicySeconds = 60
 )
 
-// podsChange gives Pods another image, which no policy minds: they are judged again, and nothing is written.
+// podsChange gives Pods another image, which no policy minds: they are evaluated again, and nothing is written.
 func (g *reportsBench) podsChange(ctx context.Context) error {
 	before, all, err1 := g.generations(ctx)
 	counted, err2 := g.results()

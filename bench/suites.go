@@ -12,8 +12,8 @@ import (
 // suitesTarget is what `ephor test` may take for all test directories of the public library.
 const suitesTarget = 15 * time.Second
 
-// suites runs all test directories of the public library in one go. Those of kinds that do not exist yet are told and
-// passed over by the command itself.
+// suites runs all test directories of the public library in one go. The command reports and
+// skips those of kinds that do not exist yet.
 func (b *bench) suites() error {
 	folder, err := b.conformanceFolder()
 	if err != nil || folder == "" {

@@ -10,8 +10,8 @@
 // namespaces.yaml (namespace → labels) and world.yaml (what else is in the cluster), then want. The engine makes
 // `want`: one line for each result, for each object that was changed, and for the verdict of admission.
 //
-// Numbers: in a cluster they are decoded to int64 and float64, by the command line to float64 alone, as the reference
-// does. Cases in which that shows have a second section, want.float; the test prints how many they are.
+// Numbers: in a cluster they are decoded to int64 and float64, by the command line to float64 alone, as Kyverno does.
+// Cases in which that shows have a second section, want.float; the test prints how many they are.
 //
 // The cases of internal/rule/testdata run here too, without a want of their own: they are only compared. The package does
 // not test how a feature behaves in detail; the tests beside the code do.

@@ -87,7 +87,7 @@ func (c *Case) Request(text string, floats bool) *policy.Request {
 	return req
 }
 
-// Judgement is what came of one resource.
+// Evaluation is what came of one resource.
 type Judgement struct {
 	Resource string   // Kind namespace/name
 	Results  []string // policy/rule status: message, sorted

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// everything is one snapshot of the policies of all cases, and what they judge.
+// everything is one snapshot of the policies of all cases, and what they evaluate.
 type everything struct {
 	snapshot  *catalog.Snapshot
 	resources []func() (*policy.Request, *Case)
@@ -44,7 +44,7 @@ func loadEverything(t *testing.T) everything {
 	return all
 }
 
-// print writes all of an Outcome that anybody can see.
+// print writes all visible parts of an Outcome.
 func print(out policy.Outcome) string {
 	var b strings.Builder
 	for _, r := range out.Results {
@@ -70,7 +70,7 @@ func print(out policy.Outcome) string {
 	return b.String()
 }
 
-// An object of which only what a rule reads is there is judged like the whole.
+// An object of which only what a rule reads is there is evaluated like the whole.
 func TestPartialObjectsAreJudgedAlike(t *testing.T) {
 	cases, err := Load("testdata")
 	if err != nil {

@@ -58,7 +58,8 @@ type cost struct {
 	Allocated uint64
 }
 
-// TestS22Bombs (lesson S22) sets all bombs off in a child process and holds each result and its cost against the table.
+// TestS22Bombs (S22 in docs/threat-model.md) sets all bombs off in a child process and holds each result and its cost
+// against the table.
 func TestS22Bombs(t *testing.T) {
 	if os.Getenv(child) != "" {
 		t.Skip("this is the child")
@@ -174,7 +175,7 @@ func setOff(b bomb) cost {
 	return c
 }
 
-// judge is the whole way of a policy and an object: decode, compile, evaluate.
+// evaluate is the whole way of a policy and an object: decode, compile, evaluate.
 func judge(policyJSON, object []byte) (status, message, work string) {
 	decoded, err := value.DecodeJSON(policyJSON)
 	if err != nil {

@@ -39,7 +39,7 @@ func program(t testing.TB, text string) *policy.Program {
 }
 
 // TestT8RulesOfAPolicyShareABudget: 400 rules, each within the budget of one rule, end in an error of their policy after
-// some of them, and a policy of the cluster beside it is judged as if it were alone.
+// some of them, and a policy of the cluster beside it is evaluated as if it were alone.
 func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
 	const rules = 400
 	attack := program(t, expensive("Policy", "{name: attack, namespace: d}", rules))

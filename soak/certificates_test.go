@@ -18,7 +18,7 @@ const (
 )
 
 // For two minutes a certificate Secret is deleted or damaged every few seconds, in front of three replicas and eight
-// clients, while the lease is stolen now and then: no request fails, and everything is mended each time.
+// clients, while the lease is stolen now and then: no request fails, and everything is restored each time.
 func TestCertificateStorm(t *testing.T) {
 	storm := lasting(2 * time.Minute)
 	p := install(t)
@@ -69,7 +69,7 @@ func (p *place) versions() (out [2]string) {
 	return out
 }
 
-// mended tells why the Secrets are not mended yet.
+// mended says why the Secrets are not restored yet.
 func (p *place) mended(before [2]string) error {
 	now := p.versions()
 	switch {
@@ -90,14 +90,14 @@ func (p *place) mended(before [2]string) error {
 	return nil
 }
 
-// steal writes somebody else's name into the lease.
+// steal writes another holder's name into the lease.
 func (p *place) steal() {
 	p.kubectl("patch", "lease", "kyverno", "-n", namespace, "--type=merge", "-p",
 		fmt.Sprintf(`{"spec":{"holderIdentity":"thief","renewTime":%q}}`, time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")))
 }
 
 // The lease is stolen eight times in front of three replicas: reviews are answered, the leader lets go within seconds, and
-// each time somebody leads again.
+// each time a replica leads again.
 func TestLeaseStolenAgainAndAgain(t *testing.T) {
 	p := install(t)
 	replicas := p.start(3)

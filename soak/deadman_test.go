@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Nobody answers reviews: the holder of the cleanup controller's lease opens the webhooks of resources, and shuts them
-// when somebody answers again. An outage of the API server is not taken for silence, and without the flag nothing happens.
+// No replica answers reviews: the holder of the cleanup controller's lease opens the webhooks of resources, and shuts them
+// when a replica answers again. An outage of the API server is not taken for silence, and without the flag nothing happens.
 func TestDeadMan(t *testing.T) {
 	p := install(t)
 	admission := p.start(1)[0]
@@ -55,7 +55,7 @@ func TestDeadMan(t *testing.T) {
 	figure(t, "silence of 30 s opens the webhooks after", opened.Round(time.Second), "20 s to 50 s", opened > 20*time.Second && opened < 50*time.Second)
 	figure(t, "processes that acted", acted, "1", acted == 1)
 
-	// Whoever comes back does not undo it before it knows that it is asked, and then at once.
+	// A replica that returns does not undo it before it knows that reviews reach it, and then at once.
 	began := time.Now()
 	admission, err = p.Ephor.StartAdmission(t.Context())
 	if err != nil {

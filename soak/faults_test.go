@@ -105,7 +105,7 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		status(w, http.StatusTooManyRequests, "TooManyRequests", "a fault for the test")
 	case 2:
-		f.proxy.ServeHTTP(httptest.NewRecorder(), r) // it is written, and nobody hears of it
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r) // it is written, but the answer is lost
 		fallthrough
 	default:
 		status(w, http.StatusInternalServerError, "InternalError", "a fault for the test")

@@ -14,7 +14,7 @@ import (
 )
 
 // outage takes something away from a running installation of three replicas and brings it back, and measures how long
-// afterwards Ephor needs until it does everything again: the policy is enforced, somebody leads, a policy that is made now
+// afterwards Ephor needs until it does everything again: the policy is enforced, a replica leads, a policy that is made now
 // gets ready and is enforced, and a webhook configuration that is deleted now is made again.
 func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	p := install(t)
@@ -83,7 +83,7 @@ func (p *place) asksFor(resource string) error {
 	return fmt.Errorf("no webhook asks for %s", resource)
 }
 
-// The API server is killed and, after some seconds without it, started again. Without them it may be back before anybody
+// The API server is killed and, after some seconds without it, started again. Without them it may be back before any client
 // has asked it for anything.
 func TestAPIServerRestarts(t *testing.T) {
 	outage(t, "the API server was restarted", func(p *place) {

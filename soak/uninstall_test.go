@@ -140,7 +140,7 @@ func TestUninstallInEveryOrder(t *testing.T) {
 				clean = time.Now()
 			}
 			if !clean.IsZero() && allEnded(running) && time.Since(clean) > 3*time.Second {
-				break // nobody is left who could make them again
+				break // no process is left that could make them again
 			}
 			time.Sleep(100 * time.Millisecond)
 		}

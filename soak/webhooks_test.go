@@ -30,7 +30,7 @@ var hands = []struct{ what, kind, patch string }{
 }
 
 // Every webhook configuration is deleted, alone and all together, and edited by hand in every way, in front of three
-// replicas: each time it is made again as it was, and a line of the log says what was mended.
+// replicas: each time it is made again as it was, and a line of the log says what was restored.
 func TestWebhooksByHand(t *testing.T) {
 	p := install(t)
 	p.apply(addLabel)

@@ -124,8 +124,8 @@ func (p *place) idle() time.Duration {
 	}
 }
 
-// Of two admission controllers one is killed at random (kill -9), twenty times, while eight clients create triggers. Whoever
-// was admitted has got what the policy makes for it; for who was not there is nothing.
+// Of two admission controllers one is killed at random (kill -9), twenty times, while eight clients create triggers.
+// Each admitted trigger has the objects that the policy makes for it; a trigger that does not exist has none.
 func TestTriggersOutliveAdmission(t *testing.T) {
 	const clients = 8
 	p := install(t)

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// auditPolicy has the API server write down what the service accounts of a namespace ask for, and nothing of anybody else.
+// auditPolicy makes the API server log the requests of the service accounts of a namespace, and no others.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -20,7 +20,7 @@ var verbs = map[string]string{
 	"GET": "get", "LIST": "list", "WATCH": "watch",
 }
 
-// Requests is apiserver_request_total of everybody, by verb and resource, as Asked.What names them.
+// Requests is apiserver_request_total of all clients, by verb and resource, as Asked.What names them.
 func Requests(ctx context.Context, client kubernetes.Interface) (map[string]int, error) {
 	text, err := client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

@@ -38,7 +38,7 @@ func (l Limits) timeout() time.Duration {
 	return l.Timeout
 }
 
-// errRedirect: the next address would not have been judged with the first.
+// errRedirect: the next address would not have been checked with the first.
 var errRedirect = errors.New("redirects are not followed")
 
 func refuseRedirects(*http.Request, []*http.Request) error { return errRedirect }

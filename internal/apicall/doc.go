@@ -4,8 +4,8 @@
 //	services, err := apicall.NewServices(apicall.ServiceOptions{Block: apicall.DefaultBlocklist})
 //
 // Both answer with decoded JSON, read no more than a limit, wait no longer than a limit, and follow no redirects. A
-// request to the Kubernetes API is built from a parsed path. A request to a service goes to an address that was judged
-// after the name was resolved, and it never carries the process's own API token (lessons S2, S11, S12).
+// request to the Kubernetes API is built from a parsed path. A request to a service goes to an address that was checked
+// after the name was resolved, and it never carries the process's own API token (S2, S11, S12 in docs/threat-model.md).
 //
 // It does not know policies; package world cuts what they reach.
 //

@@ -103,7 +103,7 @@ func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error
 	return decode(body)
 }
 
-// check judges the URL as it is written; the address that it resolves to is judged when it is dialled.
+// check checks the URL as it is written; the address that it resolves to is checked when it is dialled.
 func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
@@ -198,8 +198,8 @@ func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 	}, nil
 }
 
-// Dial connects to an address as calls do, also for others that talk to the network: it resolves the host once, judges
-// every address, and connects to one that was judged, so that a second answer of the name server changes nothing.
+// Dial connects to an address as calls do, also for others that talk to the network: it resolves the host once, checks
+// every address, and connects to one that was checked, so that a second answer of the name server changes nothing.
 func (s *Services) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

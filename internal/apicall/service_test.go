@@ -85,7 +85,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Lesson S11: no way of writing the address of the metadata service or of this machine gets there.
+// Row S11 of docs/threat-model.md: no way of writing the address of the metadata service or of this machine gets there.
 func TestS11Blocked(t *testing.T) {
 	names := map[string][]netip.Addr{
 		"inside.example":   {netip.MustParseAddr("169.254.169.254")},
@@ -172,7 +172,8 @@ func TestAllowlist(t *testing.T) {
 	}
 }
 
-// Lesson S12: a service sees no token of ours; one made for it only where the administrator named it, and only over TLS.
+// Row S12 of docs/threat-model.md: a service sees no token of ours; one made for it only where the administrator named
+// it, and only over TLS.
 func TestS12Token(t *testing.T) {
 	seen := ""
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -209,7 +210,7 @@ func TestS12Token(t *testing.T) {
 			t.Errorf("without TLS: %v, %v", v, err)
 		}
 	}
-	// A certificate that nobody vouched for is refused.
+	// A certificate of an unknown authority is refused.
 	if _, err := newServices(t, ServiceOptions{}).Call(t.Context(), world.ServiceRequest{Method: "GET", URL: srv.URL}); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an unknown certificate: %v", err)
 	}

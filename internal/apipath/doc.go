@@ -7,7 +7,7 @@
 // A path is understood once and what is sent is built from the parts: nothing that was not understood (`..`, `%2e%2e`,
 // `//`, `#`, a second escaping) can reach the server, so that what was checked is what is asked for.
 //
-// The package asks nobody; package world says which paths are within reach.
+// The package sends no requests; package world says which paths are within reach.
 //
 // Floor 0 (leaf): imports value.
 package apipath

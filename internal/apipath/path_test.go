@@ -44,8 +44,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Lesson S2: whatever was not understood is refused, so that nothing can mean one thing to the check and another to
-// the server.
+// Row S2 of docs/threat-model.md: whatever was not understood is refused, so that nothing can mean one thing to the
+// check and another to the server.
 func TestS2RefusedPaths(t *testing.T) {
 	for _, text := range []string{
 		"", "/", "api/v1/pods", "//", "//api/v1/pods", "/api//v1/pods", "/api/v1/namespaces//pods", "/api/v1/namespaces/a/pods//",

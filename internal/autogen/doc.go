@@ -1,5 +1,5 @@
 // Package autogen writes the rules for pod controllers that a policy on Pods implies: `autogen-⟨rule⟩` for
-// Deployments, Jobs and the like, `autogen-cronjob-⟨rule⟩` for CronJobs (language reference §10).
+// Deployments, Jobs and the like, `autogen-cronjob-⟨rule⟩` for CronJobs.
 //
 //	for _, g := range autogen.Expand(spec.Rules, annotations) {
 //		compile(g.Rule, g.Origin)   // after the authored rules

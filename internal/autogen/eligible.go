@@ -8,7 +8,7 @@ import (
 )
 
 // eligible reports whether rules may be generated for the policy at all; one offending rule disables autogen for
-// every rule (§10.1).
+// every rule.
 func eligible(rules []kyvernov1.Rule) bool {
 	aboutPods := false
 	for i := range rules {

@@ -19,7 +19,7 @@ type Generated struct {
 
 // Expand returns the rules that the authored rules of a policy imply for pod controllers, in the order in which they
 // follow the authored ones: per authored rule first autogen, then autogen-cronjob. annotations are the policy's own.
-// The result is empty when the policy is not eligible (§10.1) or its annotation says so. The error is a rule that does
+// The result is empty when the policy is not eligible or its annotation says so. The error is a rule that does
 // not survive its rewriting.
 func Expand(rules []kyvernov1.Rule, annotations map[string]string) ([]Generated, error) {
 	selectors, withCronJob := controllers(annotations)
@@ -120,7 +120,7 @@ func (f *family) validation(validate map[string]any, v *kyvernov1.Validation) bo
 	return known && v.Manifests == nil
 }
 
-// mutation wraps patches. Targets, the order of a foreach and nested loops are not carried over (§10.3).
+// mutation wraps patches. Targets, the order of a foreach and nested loops are not carried over.
 func (f *family) mutation(tree map[string]any) bool {
 	mutate := tree["mutate"].(map[string]any)
 	if patch, ok := mutate["patchStrategicMerge"]; ok {

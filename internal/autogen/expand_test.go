@@ -78,7 +78,7 @@ func expand(t *testing.T, p *kyvernov1.ClusterPolicy) string {
 	return out.String()
 }
 
-// TestConditions are the conditions on the policy as a whole (§10.1) and on each rule: how many rules are generated.
+// TestConditions are the conditions on the policy as a whole and on each rule: how many rules are generated.
 func TestConditions(t *testing.T) {
 	const podRule = `{name: pods, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {pattern: {spec: {a: b}}}}`
 	for name, c := range map[string]struct {
@@ -126,7 +126,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestControllersAnnotation: the annotation restricts the controllers (§10.2).
+// TestControllersAnnotation: the annotation restricts the controllers.
 func TestControllersAnnotation(t *testing.T) {
 	var p kyvernov1.ClusterPolicy
 	if err := yaml.UnmarshalStrict([]byte(`spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {deny: {}}}]}`), &p); err != nil {
@@ -156,7 +156,7 @@ func TestControllersAnnotation(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreCut: generated names have at most 63 characters (§10.2).
+// TestLongNamesAreCut: generated names have at most 63 characters.
 func TestLongNamesAreCut(t *testing.T) {
 	var p kyvernov1.ClusterPolicy
 	long := strings.Repeat("a", 60)

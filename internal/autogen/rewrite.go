@@ -36,7 +36,7 @@ func newFamily(prefix string, template ...string) *family {
 	}
 }
 
-// maxNameLength is the longest rule name (§1.2); longer generated names are cut.
+// maxNameLength is the longest rule name; longer generated names are cut.
 const maxNameLength = 63
 
 func (f *family) ruleName(authored string) string {
@@ -80,7 +80,7 @@ func rewriteText(v any, r *strings.Replacer) any {
 // rule's pattern, which autogen moves into the template.
 var reference = regexp.MustCompile(`\$\(([^()/]*)((?:[^()]*/pattern)?)/([^()./][^()]*)\)`)
 
-// shiftReferences prefixes the pattern references of a message with the pod template (§10.3).
+// shiftReferences prefixes the pattern references of a message with the pod template.
 func (f *family) shiftReferences(message string) string {
 	if !strings.Contains(message, "$(") {
 		return message

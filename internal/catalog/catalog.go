@@ -44,8 +44,8 @@ func (c *Catalog) Set(programs ...*policy.Program) { c.Apply(programs, nil) }
 func (c *Catalog) Delete(ids ...ID) { c.Apply(nil, ids) }
 
 // Apply makes all changes at once: subscribers and requests see either none or all of them. Of several Programs with
-// the same ID the last counts, and a Program that is set and deleted is deleted. Where nothing changes, no new Snapshot
-// is made and nobody is woken.
+// the same ID the last counts, and a Program that is set and deleted is deleted. If nothing changes, no new Snapshot
+// is made and no watcher is notified.
 func (c *Catalog) Apply(set []*policy.Program, remove []ID) {
 	c.apply(changes{set: set, remove: remove})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Join gives the programs with the exceptions joined to the rules that they name (language reference §11): the policy
+// Join gives the programs with the exceptions joined to the rules that they name: the policy
 // by its exact key, the rule by wildcard, computed rules included. A Program that no exception concerns is returned as
 // it is, another is a copy. The exceptions of a rule keep their order. Neither list is changed.
 func Join(programs []*policy.Program, exceptions []*policy.Exception) []*policy.Program {

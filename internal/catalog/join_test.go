@@ -51,7 +51,7 @@ func exempt(programs []*policy.Program) string {
 	return strings.Join(out, "; ")
 }
 
-// Language reference §11: the policy by its exact key, rules by wildcard, generated rules by their own names.
+// The policy by its exact key, rules by wildcard, generated rules by their own names.
 func TestJoin(t *testing.T) {
 	hosts := withRules(program("hosts", 1, "Pod"), "a", "autogen-a", "b")
 	local := withRules(program("ns/hosts", 1, "Pod"), "a")

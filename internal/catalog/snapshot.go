@@ -20,14 +20,14 @@ type Snapshot struct {
 	byPolicy   exceptionSet
 }
 
-// Route says which Programs a request is to be judged by: one row of the table of URL paths.
+// Route says which Programs a request is to be evaluated by: one row of the table of URL paths.
 type Route struct {
 	// Stages are the stages to run.
 	Stages policy.Stage
 	// FailurePolicy restricts to Programs with that failure policy; nil for both.
 	FailurePolicy *policy.FailurePolicy
 	// Policy, as name or namespace/name, restricts to the one policy that has a webhook of its own. When it is empty,
-	// an admission request is not judged by policies that have one, since their match conditions were not asked.
+	// an admission request is not evaluated by policies that have one, since their match conditions were not asked.
 	Policy string
 	// FixedWebhooks: the webhooks do not follow the policies, so that a timeout gives no policy a webhook of its own.
 	FixedWebhooks bool
@@ -51,7 +51,7 @@ func newSnapshot(index *match.Index, programs []*policy.Program) *Snapshot {
 	return s
 }
 
-// changes are what a Catalog is told at once. Of several for one ID or key the last counts.
+// changes are the changes of one call. Of several for one ID or key the last counts.
 type changes struct {
 	set    []*policy.Program
 	remove []ID
@@ -178,11 +178,11 @@ func (s *Snapshot) Programs() []*policy.Program { return s.index.Programs() }
 // Get returns the Program with that ID, nil when there is none.
 func (s *Snapshot) Get(id ID) *policy.Program { return s.programs[id] }
 
-// For returns the Programs that the request has to be judged by on that route, in order, each with those of its rules
+// For returns the Programs that the request has to be evaluated by on that route, in order, each with those of its rules
 // that may match. Cluster-scoped policies come before namespaced ones, each by name; in a static Snapshot they come as
 // they were given. The result is shared: do not change it.
 //
-// A route with StageMutate answers all rules that the object may match after it was mutated; whoever goes on with the
+// A route with StageMutate answers all rules that the object may match after it was mutated; a caller that continues with the
 // mutated object must ask again for other stages.
 func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
 	found := s.index.Query(r, route.query(r))

@@ -1,5 +1,5 @@
-// Package certs keeps the certificate authority and the serving certificate of a webhook server in two Secrets
-// (control plane reference §4), and serves the pair without a restart.
+// Package certs keeps the certificate authority and the serving certificate of a webhook server in two Secrets, and
+// serves the pair without a restart.
 //
 //	plan, err := certs.Make(config, state, now)        // pure: what has to be issued, and why
 //	next, err := (&certs.Reconciler{Config: config, Client: c, Reader: live, …}).Reconcile(ctx)  // leader only
@@ -12,8 +12,8 @@
 // bundle holds the old and the new authority first, and only when every webhook configuration carries it the serving
 // certificate is issued anew. Servers keep what they serve when the Secrets hold something worse.
 //
-// The package does not write the bundle into webhook configurations, does not renew certificates that somebody else
-// manages, and tells nobody that they end: it only knows when (Expiries).
+// The package does not write the bundle into webhook configurations and does not renew certificates that another
+// controller manages. It knows when certificates expire (Expiries), but does not report it.
 //
 // Floor 7: imports nothing of ours.
 package certs

@@ -16,7 +16,7 @@ import (
 
 // Keeper holds the serving certificate, parsed once for each change of the Secrets. The zero Keeper has none.
 type Keeper struct {
-	// Published are the bundles by which clients judge the server; nil for none that are known. It is set before the
+	// Published are the bundles by which clients verify the server; nil for none that are known. It is set before the
 	// first Load.
 	Published func() [][]byte
 
@@ -51,7 +51,7 @@ type retired struct {
 const retirement = 2 * patience
 
 // Load takes the pair over. As long as the previous pair is good it stays in use when the new one cannot be read, when
-// its own authority does not vouch for it (whoever damages a Secret does not stop the server), and while clients do not
+// its own authority did not sign it (a damaged Secret does not stop the server), and while clients do not
 // trust it, for half a minute at most.
 func (k *Keeper) Load(ca, pair *corev1.Secret) error { return k.load(ca, pair, time.Now()) }
 
@@ -155,7 +155,7 @@ func (k *Keeper) Serving() []*x509.Certificate {
 }
 
 // Bundle is what clients have to trust: the text in the Secret of the CA as it is, and after it the authorities of what
-// is still served, here or by other replicas, when the new text does not vouch for it. That happens where somebody else
+// is still served, here or by other replicas, if the new text does not cover it. That happens when another controller
 // renews the two Secrets.
 func (k *Keeper) Bundle(ca *corev1.Secret, now time.Time) []byte {
 	text := Bundle(ca)

@@ -15,7 +15,7 @@ const (
 	ManagedValue = "kyverno"
 )
 
-// ErrNotManaged is returned when a certificate has to be renewed that somebody else manages.
+// ErrNotManaged is returned when a certificate that another controller manages has to be renewed.
 var ErrNotManaged = errors.New("tls is not valid but certificates are not managed by kyverno, we can't renew them")
 
 // Config says what the certificates are for.
@@ -36,7 +36,7 @@ type State struct {
 	CA, TLS *corev1.Secret
 	// Serving is the chain that the servers serve now, whatever became of the Secrets; nil when they serve none.
 	Serving []*x509.Certificate
-	// Published are the bundles by which clients judge the servers, one for each webhook configuration.
+	// Published are the bundles by which clients verify the servers, one for each webhook configuration.
 	Published [][]byte
 }
 
@@ -72,7 +72,7 @@ func Make(cfg Config, s State, now time.Time) (Plan, error) {
 	case caErr != nil && s.CA != nil && !managed(s.CA):
 		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
 	case caErr != nil && s.TLS != nil && !managed(s.TLS):
-		// An authority of ours would not vouch for somebody else's certificate.
+		// An authority of ours would not verify a certificate that another controller manages.
 		return p, fmt.Errorf("the Secret %s: %w: %w", cfg.CASecret, caErr, ErrNotManaged)
 	case caErr != nil:
 		p.WriteCA, p.RenewCA, p.NewKey, p.Reason = true, true, true, "CA: "+caErr.Error()
@@ -181,7 +181,7 @@ func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (r
 }
 
 // vouching returns the published authorities that what is served now rests on: they stay in the bundle while a new
-// authority takes over. Others are not taken over: whoever can write webhook configurations could bring them in.
+// authority takes over. Others are not taken over: otherwise a client that can write webhook configurations could add one.
 func vouching(s State, now time.Time) []*x509.Certificate {
 	chain := s.Serving
 	if chain == nil {
@@ -214,7 +214,7 @@ func trusts(bundle []byte, ca *Pair, now time.Time) bool {
 	}
 	authorities, err := ParseCertificates(bundle)
 	if err != nil {
-		return true // a client that trusts nobody loses nothing
+		return true // a client without trusted authorities loses nothing
 	}
 	for _, c := range authorities {
 		if sameKey(c, ca.Newest()) && now.Before(c.NotAfter) {

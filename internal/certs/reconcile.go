@@ -17,7 +17,7 @@ const (
 	// Interval is how often the certificates are looked at when nothing else happens: the clock may be set, and news
 	// of a deletion may be lost.
 	Interval = 20 * time.Second
-	// retry is how soon a round follows that has to wait for somebody else.
+	// retry is the pause before a round that waits for another writer.
 	retry = 500 * time.Millisecond
 	// settle is how long API servers get to notice that all bundles trust an authority before it is relied on.
 	settle = 2 * time.Second
@@ -37,7 +37,7 @@ type Reconciler struct {
 	Reader client.Reader
 	// Serving is the chain that is served now; nil for none.
 	Serving func() []*x509.Certificate
-	// Published are the bundles by which clients judge the server; nil for none.
+	// Published are the bundles by which clients verify the server; nil for none.
 	Published func(context.Context) ([][]byte, error)
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context) (time.Duration, error) {
 	}
 	next, err := r.carryOut(ctx, state, plan, now)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return retry, nil // somebody else was faster; look at what it is now
+		return retry, nil // another writer was faster: read the current state
 	}
 	return next, err
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // rotation is a small world: a leader, three servers and two webhook configurations, each of which hears of changes
-// when it likes. The oldest bundle is what some API server may still judge by.
+// when it likes. The oldest bundle is what some API server may still verify with.
 type rotation struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -54,7 +54,7 @@ func known(bundles [][]byte) (out [][]byte) {
 	return out
 }
 
-// step lets somebody act, and then asks whether every client still accepts every server.
+// step lets one participant act, and then checks that every client still accepts every server.
 func (w *rotation) step(what string, act func() error) {
 	w.t.Helper()
 	w.steps = append(w.steps, what)
@@ -99,7 +99,7 @@ func (w *rotation) publish(i int) error {
 	return nil
 }
 
-// hear lets everybody take note of everything, with the leader at work in between.
+// hear lets every participant read every object, with the leader at work in between.
 func (w *rotation) hear() {
 	for range 4 {
 		w.step("lead", w.lead)
@@ -114,7 +114,7 @@ func (w *rotation) hear() {
 	}
 }
 
-// hearInAnyOrder lets everybody take note within a few seconds.
+// hearInAnyOrder lets every participant read the objects within a few seconds.
 func (w *rotation) hearInAnyOrder() {
 	for range 8 {
 		for _, i := range w.random.Perm(len(w.servers) + len(w.bundles) + 1) {
@@ -134,7 +134,7 @@ func (w *rotation) hearInAnyOrder() {
 func (w *rotation) pass(d time.Duration) { w.now = w.now.Add(d) }
 
 // Whatever happens to the Secrets and the clock, in whatever order the participants hear of it: no client ever refuses
-// a server, and in the end everybody has one certificate that the leader's authority signed.
+// a server, and in the end all have one certificate that the leader's authority signed.
 func TestRotationNeverBreaksAConnection(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newRotation(t, seed)
@@ -220,7 +220,7 @@ func allOf(list []*x509.Certificate, f func(*x509.Certificate) bool) bool {
 	return true
 }
 
-// The bundles may never take the new authority over, because whoever writes them is not there: then the certificate is
+// The bundles may never take the new authority over, because their writer does not run: then the certificate is
 // issued after half a minute all the same.
 func TestPatienceWithTheBundlesEnds(t *testing.T) {
 	w := newRotation(t, 1)
@@ -250,7 +250,7 @@ func TestKeeperKeepsWhatWorks(t *testing.T) {
 	if k.load(f.fakeSecrets["ca"], other.fakeSecrets["pair"], start) == nil || k.Serving()[0] != mine {
 		t.Error("a pair of another CA was taken over")
 	}
-	// Somebody else renews CA and pair one after the other: until the pair comes, both authorities are trusted.
+	// Another controller renews CA and pair one after the other: until the pair follows, both authorities are trusted.
 	bundle := k.Bundle(other.fakeSecrets["ca"], start)
 	if trusted, err := ParseCertificates(bundle); err != nil || verify(k.Serving(), trusted, start) != nil || len(trusted) != 2 {
 		t.Errorf("%v, %d certificates", err, len(trusted))
@@ -288,7 +288,7 @@ func TestExpiries(t *testing.T) {
 		if list[0].Ending(start.Add(c.after)) != c.ca || list[1].Ending(start.Add(c.after)) != c.tls {
 			t.Errorf("after %s", c.after)
 		}
-		// What is ours is renewed before anybody would be warned.
+		// Our own certificates are renewed before a warning is due.
 		p, err := Make(config(ECDSA), State{CA: f.fakeSecrets["ca"], TLS: f.fakeSecrets["pair"]}, start.Add(c.after))
 		if err != nil || c.ca && !p.RenewCA || c.tls && !p.RenewTLS {
 			t.Errorf("after %s: %+v, %v", c.after, p, err)

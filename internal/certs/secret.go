@@ -17,7 +17,7 @@ func readSecret(s *corev1.Secret) (*Pair, error) {
 	return ParsePair(s.Data[corev1.TLSCertKey], s.Data[corev1.TLSPrivateKeyKey])
 }
 
-// readAuthority reads a CA. One that somebody else manages may come without its key: then it vouches, but cannot sign.
+// readAuthority reads a CA. One that another controller manages may lack its key: then it verifies, but cannot sign.
 func readAuthority(s *corev1.Secret) (*Pair, error) {
 	if err := readable(s); err != nil {
 		return nil, err

@@ -36,10 +36,10 @@ func (c *Counts) merge(o Counts) {
 	}
 }
 
-// Judged is how many results say something: all but those that were skipped.
+// Evaluated is how many results say something: all but those that were skipped.
 func (c Counts) Judged() int { return c.Pass + c.Fail + c.Warn + c.Error }
 
-// Share is how much of what was judged passes, in percent; ok is false when nothing was judged.
+// Share is how much of what was evaluated passes, in percent; ok is false when nothing was evaluated.
 func (c Counts) Share() (percent float64, ok bool) {
 	if c.Judged() == 0 {
 		return 0, false

@@ -11,10 +11,10 @@
 //
 // Memory grows with the number of policies times namespaces, and with the results that are kept, not with that of reports.
 //
-// What the reports say is hostile text: whoever may create a resource names it, and a report may come from anybody. Nothing
-// here prints; what prints escapes (package cli).
+// The text of reports is untrusted: a user who may create a resource chooses its name, and any user with the right may
+// write a report. Nothing here prints; the code that prints also escapes (package cli).
 //
-// It makes no reports (package report does) and judges nothing.
+// It makes no reports (package report does) and evaluates nothing.
 //
 // Floor 6: imports api and floor 0.
 package compliance

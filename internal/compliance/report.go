@@ -72,7 +72,7 @@ var groups = map[string][]string{
 	"openreports.io": {"Report", "ClusterReport", "PolicyReport"},
 }
 
-// IsReport tells whether an object is a report.
+// IsReport reports whether an object is a report.
 func IsReport(object map[string]any) bool {
 	group, _, _ := strings.Cut(text(object, "apiVersion"), "/")
 	return slices.Contains(groups[group], text(object, "kind"))

@@ -15,8 +15,8 @@ import (
 type Line struct {
 	Name string `json:"name"`
 	Counts
-	// Compliance is the share of what was judged that passes, in percent with one decimal, rounded down so that 100 means
-	// all; nil when nothing was judged.
+	// Compliance is the share of what was evaluated that passes, in percent with one decimal, rounded down so that 100
+	// means all; nil when nothing was evaluated.
 	Compliance *float64 `json:"compliance"`
 }
 

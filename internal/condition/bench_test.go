@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 )
 
-// BenchmarkOperator judges constant keys: what an operator costs without its variables.
+// BenchmarkOperator evaluates constant keys: what an operator costs without its variables.
 func BenchmarkOperator(b *testing.B) {
 	capabilities := make([]any, 14)
 	for i := range capabilities {
@@ -40,7 +40,7 @@ func BenchmarkOperator(b *testing.B) {
 	}
 }
 
-// BenchmarkDeny judges the conditions of a typical Pod Security rule: host ports and added capabilities of a Pod that
+// BenchmarkDeny evaluates the conditions of a typical Pod Security rule: host ports and added capabilities of a Pod that
 // keeps to the rules.
 func BenchmarkDeny(b *testing.B) {
 	set, diags := Compile(decode(b, `{"any": [

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
-// Texts of the language reference §13.3.
+// These texts are Kyverno's, verbatim.
 const (
 	missingMember     = "entered value of `key`, `value` or `operator` is missing or misspelled"
 	allowedOperations = "[CREATE, UPDATE, DELETE, CONNECT]"
@@ -138,7 +138,7 @@ func (c *compiler) condition(v any, path string) condition {
 	return out
 }
 
-// template records a template of the set. Its diagnostics are told at the condition's place.
+// template records a template of the set. Its diagnostics are reported at the condition's place.
 func (c *compiler) template(t *template.Template, path string) {
 	if _, static := t.Static(); static {
 		return

@@ -32,7 +32,7 @@ type condition struct {
 	key, value *template.Template
 	operand    operand            // the value, prepared, when it is constant
 	message    *template.Template // nil when there is none
-	broken     error              // why the condition cannot be judged
+	broken     error              // why the condition cannot be evaluated
 	path       string             // where it stands in the policy
 }
 
@@ -45,7 +45,7 @@ type Verdict struct {
 	list bool
 }
 
-// Message joins the messages as the reference prints them: with "; ", in the old list form with ";".
+// Message joins the messages as Kyverno prints them: with "; ", in the old list form with ";".
 func (v Verdict) Message() string {
 	if v.list {
 		return strings.Join(v.Messages, ";")
@@ -67,11 +67,11 @@ func (s *Set) Roots() []string {
 	return slices.Compact(out)
 }
 
-// Deprecated warns of the deprecated operators. The reference warns of them in deny rules, foreach and attestations,
+// Deprecated warns of the deprecated operators. Kyverno warns of them in deny rules, foreach and attestations,
 // not in the preconditions of a rule, so the caller decides.
 func (s *Set) Deprecated() diag.List { return s.deprecated }
 
-// Eval judges the conditions. Keys and values are substituted only as far as the verdict needs them. An error says
+// Eval evaluates the conditions. Keys and values are substituted only as far as the verdict needs them. An error says
 // that a variable could not be resolved (`failed to substitute variables in condition key: …`), or wraps
 // budget.ErrExhausted or the context's error; then there is no verdict.
 func (s *Set) Eval(env *jmespath.Env, root jmespath.Root) (Verdict, error) {
@@ -89,7 +89,7 @@ func (s *Set) Eval(env *jmespath.Env, root jmespath.Root) (Verdict, error) {
 	return v, nil
 }
 
-// eval judges one block. held are the messages of the blocks before; a block that holds appends its own, a block that
+// eval evaluates one block. held are the messages of the blocks before; a block that holds appends its own, a block that
 // does not returns only its own.
 func (b *block) eval(env *jmespath.Env, root jmespath.Root, held []string) (bool, []string, error) {
 	if b.hasAny {
@@ -162,10 +162,10 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	return c.noted(env, key, value, ok, err)
 }
 
-// judgeSteps is what judging one condition takes besides what its texts and lists take.
+// judgeSteps is the cost of evaluating one condition without its texts and lists.
 const judgeSteps = 12
 
-// noted passes a judgement on, and takes notes of it when somebody asks why.
+// noted returns the result of an evaluation, and records it if an explanation was requested.
 func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error) (bool, error) {
 	if env == nil || env.Trace == nil {
 		return ok, err
@@ -180,7 +180,7 @@ func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error)
 	return ok, err
 }
 
-// right is the value, prepared for judging a key, and as it is.
+// right is the value, prepared for evaluating a key, and as it is.
 func (c *condition) right(env *jmespath.Env, root jmespath.Root) (operand, any, error) {
 	if c.operand != nil {
 		return c.operand, c.value.Source(), nil

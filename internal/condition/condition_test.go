@@ -40,7 +40,7 @@ func decode(tb testing.TB, s string) any {
 	return v
 }
 
-// Conditions that hold, do not hold, and cannot be judged; messages tell them apart.
+// Conditions that hold, do not hold, and cannot be evaluated; messages tell them apart.
 const (
 	yes   = `{"key": "{{ yes }}", "operator": "Equals", "value": "y", "message": "yes"}`
 	yes2  = `{"key": "{{ one }}", "operator": "Equals", "value": 1, "message": "yes {{ yes }}"}`

@@ -1,4 +1,4 @@
-// Package condition judges conditions: key, operator, value (language reference §4.7). Preconditions, deny rules,
+// Package condition evaluates conditions: key, operator, value. Preconditions, deny rules,
 // exceptions, attestations and cleanup policies all use it.
 //
 //	set, diags := condition.Compile(map[string]any{"all": []any{map[string]any{
@@ -6,7 +6,7 @@
 //	verdict, err := set.Eval(env, scope)     // verdict.OK, verdict.Messages
 //
 // An operator is one file op_⟨name⟩.go, which declares its names, its documentation and examples (run as tests) and how
-// its value is prepared: a constant value is prepared once, at compile time, so that judging a request parses nothing
+// its value is prepared: a constant value is prepared once, at compile time, so that evaluating a request parses nothing
 // and allocates next to nothing. Evaluation is lazy: `any` ends at the first condition that holds, `all` at the first
 // that does not, and what comes later is not even substituted.
 //

@@ -14,7 +14,7 @@ type quantifier struct {
 	not bool // must be outside of the value, not in it
 }
 
-// judge folds the memberships of n elements. has(i) tells whether element i is in the value.
+// evaluate folds the memberships of n elements. has(i) reports whether element i is in the value.
 func (q quantifier) judge(n int, has func(i int) (bool, error)) (bool, error) {
 	for i := range n {
 		in, err := has(i)

@@ -26,13 +26,13 @@ type Operator struct {
 	prepare func(value any, once bool) operand
 }
 
-// Example is one judgement of an operator.
+// Example is one evaluation of an operator.
 type Example struct {
 	Key, Value any
 	Want       bool
 }
 
-// operand is the right side of a condition, ready to judge keys. It is immutable.
+// operand is the right side of a condition, ready to evaluate keys. It is immutable.
 type operand interface {
 	holds(m *budget.Meter, key any) (bool, error)
 }
@@ -83,7 +83,7 @@ func (op *Operator) Holds(key, value any) bool {
 	return ok
 }
 
-// invalidOperator is the reference's text for an operator that does not exist.
+// invalidOperator is Kyverno's text for an operator that does not exist.
 func invalidOperator() string {
 	return fmt.Sprintf("entered value of `operator` is invalid. valid values: %q", registry.names)
 }

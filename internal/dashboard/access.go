@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// How long the API server's word about what somebody may see counts, and how much it is asked at once.
+// These constants say how long the API server's answers about rights are cached, and how many checks run at once.
 const (
 	accessFor      = 20 * time.Second
 	maxNamespaces  = 500 // that are asked about one by one
@@ -28,7 +28,7 @@ type verdict struct {
 	until   time.Time
 }
 
-// view is what somebody may see of the reports.
+// view is the part of the reports that a user may see.
 type view struct {
 	user    string
 	all     bool // of all namespaces

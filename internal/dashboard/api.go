@@ -20,10 +20,10 @@ import (
 // answerFor bounds one answer of the API.
 const answerFor = 30 * time.Second
 
-// badRequest is a mistake of whoever asks.
+// badRequest is a mistake in the client's request.
 type badRequest struct{ error }
 
-// errReading: what there is cannot be told yet, and nothing would be wrong.
+// errReading means that the reports are not all read yet, so an answer would be wrong.
 var errReading = errors.New("the reports are still being read: try again in a few seconds")
 
 // state is what the page says of itself.
@@ -112,7 +112,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// fail answers with an error. What is wrong with the API server is for the log, not for whoever asks.
+// fail answers with an error. Errors of the API server go to the log, not to the client.
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := http.StatusServiceUnavailable, err.Error()
 	var bad badRequest
@@ -161,7 +161,7 @@ func (d *Dashboard) answerState(r *http.Request) (any, error) {
 	}, nil
 }
 
-// answerReport is what `ephor report -o json` prints, with the rights of whoever asks.
+// answerReport is what `ephor report -o json` prints, with the rights of the client.
 func (d *Dashboard) answerReport(r *http.Request) (any, error) {
 	q, err := d.query(r)
 	if err != nil {
@@ -215,7 +215,7 @@ func parsePosition(text string) (*position, error) {
 // worthZipping is the length of an answer, in bytes, from which on it is compressed.
 const worthZipping = 4 << 10
 
-// writeJSON answers. Nothing in the text can end a script or open a tag, should anybody ever take it for HTML: encoding/json
+// writeJSON answers. Nothing in the text can end a script or open a tag, even if it is read as HTML: encoding/json
 // escapes <, > and &.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	text, err := json.Marshal(body)

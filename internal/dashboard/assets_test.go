@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What would make markup or code out of text, or ask somebody else. The Content-Security-Policy refuses all of it as well.
+// What would make markup or code out of text, or send a request to another host. The Content-Security-Policy refuses all of it as well.
 var forbidden = regexp.MustCompile(`innerHTML|outerHTML|insertAdjacent|document\.write|createContextualFragment|setHTML|parseFromString|DOMParser|` +
 	`\beval\b|new Function|setTimeout\(["'` + "`" + `]|javascript:|srcdoc|localStorage|sessionStorage|document\.cookie|\bon[a-z]+=|style=|` +
 	`//[a-z0-9.-]+\.[a-z]{2,}`)

@@ -19,8 +19,8 @@ type Options struct {
 	Client rest.Interface
 	// Form is that of the reports that are shown.
 	Form reports.Form
-	// Tokens and Access tell whom a bearer token belongs to, and what that user may list. Without Tokens nobody is asked for
-	// one, everybody sees everything, and only requests for loopback's names are answered.
+	// Tokens and Access find the user of a bearer token, and what that user may list. Without Tokens no token is
+	// needed, every client sees everything, and only requests for loopback host names are answered.
 	Tokens Tokens
 	Access world.Access
 

@@ -10,7 +10,7 @@
 // carry a bearer token, and shows what its user may list; without them it is for loopback alone. All that reports say is
 // hostile text: the page shows it through textContent, under a policy that runs no other script and forbids HTML from text.
 //
-// The package judges nothing, writes nothing, and does not know who made a report.
+// The package evaluates nothing, writes nothing, and does not know who made a report.
 //
 // Floor 8: imports floors 0–7.
 package dashboard

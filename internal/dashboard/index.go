@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// What the index may cost, whatever anybody who may write reports writes into them.
+// These constants limit the size of the index, whatever the reports contain.
 const (
 	maxBytes  = 64 << 20
 	maxName   = 512 // bytes of a name
@@ -23,7 +23,7 @@ const (
 // report may say of its resource what it likes.
 type reportKey struct{ namespace, name string }
 
-// identity is what results about one resource are told apart by.
+// identity identifies the resource of a result.
 type identity struct{ policy, rule, severity, category, source string }
 
 // entry is what is kept of a report and one resource: the result of each rule, without words. It never changes.
@@ -262,7 +262,7 @@ func (x *index) find(q *query) (found []*entry, results int) {
 	return found, results
 }
 
-// position is where an entry is among those that are found. It can be told to the page, to go on from there.
+// position is the place of an entry in the results that were found. The page gets it to continue from there.
 type position struct {
 	Namespace       string `json:"namespace"`
 	Kind            string `json:"kind"`

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
-// Every path answers everybody with the same strict headers, also when it refuses.
+// Every path answers every client with the same strict headers, also when it refuses.
 func TestHeaders(t *testing.T) {
 	p := newPage(true)
 	for _, path := range []string{"/", "/app.js", "/style.css", "/icon.svg", "/nothing", "/api/v1/state", "/api/v1/nothing"} {
@@ -138,7 +138,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// A report may name whatever resource it likes: who may list the reports of its namespace sees it, nobody else.
+// A report may name any resource: the users who may list the reports of its namespace see it, and no others.
 func TestViewIsOfTheReport(t *testing.T) {
 	p := newPage(true)
 	r := decoded("b", "liar", "Pod", "fail")

@@ -38,7 +38,7 @@ type hash [sha256.Size]byte
 
 // sessions tells who asks. It is safe for several goroutines.
 type sessions struct {
-	tokens Tokens // nil where nobody is asked for a token
+	tokens Tokens // nil if no token is needed
 	access world.Access
 	form   reports.Form
 	now    func() time.Time
@@ -135,7 +135,7 @@ func (s *sessions) remembered(h hash) (*session, error) {
 	return one, nil
 }
 
-// refuse remembers for a while that the token is nobody's.
+// refuse remembers for a while that the token belongs to no user.
 func (s *sessions) refuse(h hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ type User struct {
 
 // Tokens tells whom bearer tokens belong to.
 type Tokens interface {
-	// Review asks whom a token belongs to; ok is false when it is not, or no longer, anybody's. An error means that nobody
-	// could be asked.
+	// Review finds the user of a token; ok is false if the token is not, or no longer, valid. An error means that the
+	// API server did not answer.
 	Review(ctx context.Context, token string) (u User, ok bool, err error)
 }
 

@@ -18,7 +18,7 @@ const (
 // point counts the results of a namespace at one time.
 type point [statuses]int32
 
-// trend remembers how many results there were over time, for each namespace, since not everybody may see all.
+// trend remembers how many results there were over time, for each namespace, since not every user may see all.
 type trend struct {
 	mu       sync.Mutex
 	interval time.Duration

@@ -1,10 +1,10 @@
-// Package deadman lets webhooks that fail closed fail open while nobody answers them, and closes them again.
+// Package deadman lets webhooks that fail closed fail open while no replica answers them, and closes them again.
 //
 //	watch := &deadman.Watch{Client: c, Lease: key, Annotation: "kyverno.io/last-request-time", Grace: time.Minute, Log: log}
 //	next, err := watch.Once(ctx)                 // one replica of another process than the one that answers
 //	deadman.Keep(stored, want)                   // what the owner of the configurations does while reviews do not arrive
 //
-// The lease is stamped by every answered heartbeat (control plane reference §3.8). When the stamp has not changed for the
+// The lease is stamped by every answered heartbeat. When the stamp has not changed for the
 // grace period, failurePolicy Fail of the resource webhooks becomes Ignore, and an annotation says which ones they were;
 // when the stamp moves again they become Fail. The age is measured by this process alone, while it reaches the API server:
 // neither clocks that differ nor an outage of the API server count as silence.

@@ -37,7 +37,7 @@ type Watch struct {
 	stamp   string
 	since   time.Time // when the stamp was first seen
 	looked  time.Time // when it was last looked at
-	moved   bool      // it changed while we looked: somebody answers
+	moved   bool      // it changed since the first read: a replica answers
 	silence bool      // what was last logged
 }
 

@@ -4,9 +4,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Decide turns an Outcome into the verdict on its request (language reference §3.5). A request is refused when a rule
+// Decide turns an Outcome into the verdict on its request. A request is refused when a rule
 // whose effective action is Enforce failed, or when a rule ended in an error and a policy with failurePolicy Fail was
-// evaluated. Warnings (§3.7) are given only with an allowed request.
+// evaluated. Warnings are given only with an allowed request.
 func Decide(out *policy.Outcome) policy.Decision {
 	for i := range out.Results {
 		r := &out.Results[i]

@@ -6,9 +6,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// DecideMutation turns the Outcome of mutate rules into the verdict on their request (language reference §3.5). Only an
+// DecideMutation turns the Outcome of mutate rules into the verdict on their request. Only an
 // error refuses, where a policy with failurePolicy Fail was evaluated; otherwise the policy in error has changed nothing
-// and the request goes on. Warnings (§3.7) are given only with an allowed request.
+// and the request goes on. Warnings are given only with an allowed request.
 func DecideMutation(out *policy.Outcome) policy.Decision {
 	if out.FailurePolicy == policy.Fail {
 		for i := range out.Results {

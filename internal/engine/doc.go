@@ -4,7 +4,7 @@
 //	decision := engine.Decide(&outcome)
 //
 // It is the only place where a rule's panic, deadline or budget becomes a result, where applyRules and pre-existing
-// violations are judged, and (Decide) where actions and failurePolicy become a verdict. It knows no rule kind and no
+// violations are evaluated, and (Decide) where actions and failurePolicy become a verdict. It knows no rule kind and no
 // policy family, and it never does what a rule asks for: Work is returned.
 //
 // Floor 3: imports floors 0–2.

@@ -160,7 +160,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if v.failed && yield.Object != nil && rule.Stage.Has(policy.StageMutate) {
 			break // the patch itself failed: there is no object for the rules after it
 		}
-		// What is carried out later ends with any result but a skip (language reference §3.4).
+		// What is carried out later ends with any result but a skip.
 		later := rule.Stage.Has(policy.StageGenerate | policy.StageMutateExisting)
 		if p.Settings.ApplyOne && (v.decided || v.failed && later) {
 			break
@@ -208,7 +208,7 @@ func (r *runner) envOf(req *policy.Request) *jmespath.Env {
 	return r.env
 }
 
-// now is the time where somebody measures, else no time at all.
+// now is the current time if times are measured, else the zero time.
 func (r *runner) now() time.Time {
 	if r.in.Now == nil {
 		return time.Time{}
@@ -239,8 +239,8 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 	return v
 }
 
-// bound cuts the texts of a yield. Everything that is told of a rule is told from its results, so that this is the one place
-// where they are cut.
+// bound cuts the texts of a yield. All messages about a rule come from its results, so this is the one place where they
+// are cut.
 func bound(y *policy.Yield) {
 	y.Message, y.Path = value.Message(y.Message), value.Message(y.Path)
 	shared := true // with other results of the rule
@@ -255,7 +255,7 @@ func bound(y *policy.Yield) {
 	}
 }
 
-// watched is rule, under the eyes of whoever watches.
+// watched evaluates a rule and records the evaluation for metrics, traces or explanations.
 func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	if r.in.Watch == nil {
 		return r.foreseen(req, p, rule)
@@ -269,7 +269,8 @@ func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Ru
 	return yield
 }
 
-// foreseen is rule, done again with the whole object when data made it ask for what nobody expected it to read.
+// foreseen evaluates a rule; when data lead it to parts of the object that were not expected to be read, it evaluates
+// the rule again with the whole object.
 func (r *runner) foreseen(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	yield := r.rule(req, p, rule)
 	if !req.Object.Partial() || !req.Unforeseen() {
@@ -348,8 +349,8 @@ const (
 	textNotKnown    = " (it is not known whether the old object violated the rule: "
 )
 
-// preExisting judges a violation of an update: what the old object already violated does not block. The old object is
-// judged as if a user whom nothing matches had just created it. Only a plain failure counts: an error says nothing about
+// preExisting evaluates a violation of an update: what the old object already violated does not block. The old object is
+// evaluated as if a user whom nothing matches had just created it. Only a plain failure counts: an error says nothing about
 // the old object, and with it a user could first store an object on which the rule errs and then any other.
 func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rule) policy.Yield {
 	switch old := r.rule(r.req.CreationOfOld(), p, rule); old.Status {

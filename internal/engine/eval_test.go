@@ -90,7 +90,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// Language reference §3.6: what the old object already violated does not block an update.
+// What the old object already violated does not block an update.
 func TestPreExistingViolations(t *testing.T) {
 	judge := func(old policy.Yield) policy.Outcome {
 		r := rule("r", func(s *policy.Scope) policy.Yield {
@@ -228,7 +228,7 @@ func TestReachOfTheWorld(t *testing.T) {
 	}
 }
 
-// Language reference §3.5: who is refused.
+// Who is refused.
 func TestDecide(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -290,8 +290,8 @@ func TestEvalConcurrently(t *testing.T) {
 	}
 }
 
-// Deferred work is the rule's, also where there is no result; a policy with applyRules: One asks for no more after an error
-// (language reference §3.4).
+// Deferred work is the rule's, also where there is no result; a policy with applyRules: One asks for no more after an
+// error.
 func TestWork(t *testing.T) {
 	work := policy.Work{Kind: policy.WorkGenerate}
 	silent := rule("undo", func(*policy.Scope) policy.Yield {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestT13MutationOfResources: on pods/resize a rule changes resources or nothing, and what is dropped is told. On the Pod
+// TestT13MutationOfResources: on pods/resize a rule changes resources or nothing, and a warning reports what is dropped. On the Pod
 // itself rules change what they like.
 func TestT13MutationOfResources(t *testing.T) {
 	pod := func(label, cpu string, containers ...any) map[string]any {

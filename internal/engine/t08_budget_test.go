@@ -88,7 +88,7 @@ func TestT8Accounts(t *testing.T) {
 	}
 }
 
-// refusing is a pacer that lets nobody begin.
+// refusing is a pacer that admits no evaluation.
 type refusing struct{ done *int }
 
 func (refusing) Pace(context.Context, int64) error { return budget.ErrExhausted }

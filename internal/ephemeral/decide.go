@@ -11,8 +11,9 @@ import (
 // DisabledLabel on a policy, with whatever value, keeps its results out of reports.
 const DisabledLabel = "reports.kyverno.io/disabled"
 
-// Sends decides who reports the result of a rule for an object of the kind: the process that found it, by sending it, or the
-// scans, where they judge by the rule. What they do not judge at all is always sent: mutation, work, and images.
+// Sends decides who reports the result of a rule for an object of the kind: the process that found it, by sending it,
+// or the scans, where they evaluate the rule. What they do not evaluate at all is always sent: mutation, work, and
+// images.
 func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bool {
 	if _, off := p.Labels[DisabledLabel]; off {
 		return false
@@ -20,14 +21,14 @@ func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bo
 	return !Scanned(p, r) || !s.Has(kind)
 }
 
-// Scanned reports whether scans judge by the rule: their results of it are the only ones in reports, since an object that is
-// there can be judged again at any time, and nobody else can write what is found.
+// Scanned reports whether scans evaluate the rule: their results of it are the only ones in reports, since an object
+// that is there can be evaluated again at any time, and no other client can write the results.
 func Scanned(p *policy.Program, r *policy.Rule) bool {
 	return Scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return Covers(&t) })
 }
 
-// Scannable reports whether the rule can be judged by in a scan: it judges resources and needs no user. A rule whose
-// variables cannot be told beforehand is judged by, and ends in an error where it does ask for a user.
+// Scannable reports whether a scan can evaluate the rule: it validates resources and uses no requester. A scan also
+// evaluates a rule whose variables are not known beforehand; that rule ends in an error if it uses a requester.
 func Scannable(p *policy.Program, r *policy.Rule) bool {
 	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.Kind == verifyImages {
 		return false
@@ -40,7 +41,7 @@ func Scannable(p *policy.Program, r *policy.Rule) bool {
 	return unknown || !n.User && !n.Roles
 }
 
-// Covers reports whether scans judge the objects that the target names: as wholes, as if they were created.
+// Covers reports whether scans evaluate the objects that the target names: as wholes, as if they were created.
 func Covers(t *policy.Target) bool {
 	return t.Subresource == "" && (len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create))
 }
@@ -65,7 +66,7 @@ func Reporting(r *policy.Rule) string {
 // unreported are groups whose objects are in no report: reports about reports would never come to an end.
 var unreported = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
 
-// reportable reports whether results about the request's object may be in a report at all (control plane reference §5.6).
+// reportable reports whether results about the request's object may be in a report at all.
 func reportable(r *policy.Request) bool {
 	return !r.DryRun && r.Operation != policy.Delete && r.Subresource == "" && r.GVK.Kind != "Event" && !slices.Contains(unreported, r.GVK.Group)
 }

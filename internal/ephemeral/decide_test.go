@@ -13,7 +13,7 @@ import (
 
 var podKind = schema.GroupKind{Kind: "Pod"}
 
-// sent is a rule that scans judge, made another one by change.
+// sent is a rule that scans evaluate, made another one by change.
 func sent(change func(p *policy.Program, r *policy.Rule)) (*policy.Program, *policy.Rule) {
 	p := &policy.Program{Name: "p", Kind: "ClusterPolicy", ResourceVersion: "7", Settings: policy.Settings{Background: true, Scored: true}}
 	r := &policy.Rule{Name: "r", Kind: "validate.pattern", Stage: policy.StageValidate, Targets: []policy.Target{{Kind: "Pod"}}}
@@ -84,7 +84,7 @@ func TestReporting(t *testing.T) {
 	}
 }
 
-// Control plane reference §5.6 and §6: what is in no report, whoever found it.
+// What is in no report, whichever process found it.
 func TestReportable(t *testing.T) {
 	base := policy.Request{Operation: policy.Create, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	for name, c := range map[string]struct {

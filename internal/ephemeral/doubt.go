@@ -14,7 +14,7 @@ const doubtEvery = time.Minute
 // Doubts tells of reports that are not believed: it counts each, and names one of them in the log once a minute at most. It is
 // safe for all goroutines.
 type Doubts struct {
-	// Count is called for each with the reason, such as "forged"; nil for nobody.
+	// Count is called for each with the reason, such as "forged"; nil for none.
 	Count func(reason string)
 	Log   *slog.Logger
 	Now   func() time.Time

@@ -25,7 +25,7 @@ const (
 	Background Source = "background-scan"
 )
 
-// Labels and annotations of the objects (control plane reference §6.2).
+// Labels and annotations of the objects.
 const (
 	SourceLabel = "audit.kyverno.io/source"
 
@@ -81,7 +81,7 @@ func newObject(r *Report, source Source) (client.Object, *reportsv1.EphemeralRep
 		meta.Labels[nameKey] = r.GVR.Resource
 	}
 	if res.Name != "" && res.UID != "" {
-		// It goes away with the resource, whether or not anybody reads it.
+		// It is deleted with the resource, whether or not it was merged.
 		meta.OwnerReferences = []metav1.OwnerReference{res.Owner()}
 	}
 	if res.Namespace == "" {

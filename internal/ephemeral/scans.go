@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ScannedAnnotation is where the reports controller says on its Lease which kinds its scans judge, as Scans.String has it.
+// ScannedAnnotation is where the reports controller says on its Lease which kinds its scans evaluate, as Scans.String
+// has it.
 const ScannedAnnotation = "ephor.dev/scanned-kinds"
 
 // maxScanned bounds the annotation in bytes. Results for kinds that find no room are sent, which is never wrong.
 const maxScanned = 32 << 10
 
-// Scans are the kinds that scans judge. The zero Scans are none, as where --backgroundScan is off.
+// Scans are the kinds that scans evaluate. The zero Scans are none, as where --backgroundScan is off.
 type Scans struct{ kinds map[schema.GroupKind]struct{} }
 
 // NewScans are scans of the kinds.
@@ -27,7 +28,7 @@ func NewScans(kinds []schema.GroupKind) Scans {
 	return s
 }
 
-// Has reports whether scans judge objects of the kind.
+// Has reports whether scans evaluate objects of the kind.
 func (s Scans) Has(k schema.GroupKind) bool {
 	_, has := s.kinds[k]
 	return has
@@ -71,7 +72,8 @@ const (
 	// fresh is how old the last sign of life may be for scans to be relied on: they follow within seconds, and an update of
 	// the reports controller takes less.
 	fresh = time.Minute
-	// away is how old it may be for results to be sent: nobody takes them away from the cluster after that.
+	// away is the maximum age of the Lease for results to be sent: after that no controller removes them from the
+	// cluster.
 	away = 5 * time.Minute
 )
 
@@ -80,7 +82,7 @@ const (
 type View struct{ last atomic.Pointer[sight] }
 
 type sight struct {
-	renewed time.Time // by the clock of whoever holds the Lease
+	renewed time.Time // by the clock of the Lease's holder
 	alive   time.Time // by ours
 	text    string
 	scans   Scans
@@ -109,7 +111,7 @@ func (v *View) Saw(now, renewed time.Time, text string) {
 // Gone takes in that there is no Lease.
 func (v *View) Gone() { v.last.Store(nil) }
 
-// At is what is known at the time now: which kinds are scanned, and whether anybody takes results away. Scans that have
+// At is what is known at the time now: which kinds are scanned, and whether a controller merges results. Scans that have
 // given no sign of life for a while are not relied on.
 func (v *View) At(now time.Time) (s Scans, there bool) {
 	last := v.last.Load()

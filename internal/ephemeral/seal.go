@@ -37,7 +37,8 @@ var (
 	ErrOtherKey = errors.New("unknown key")
 	// ErrForged: it says something else than what was sealed.
 	ErrForged = errors.New("forged")
-	// ErrReplayed: it was sealed before the object was created, or deleted: somebody else wrote an old one again.
+	// ErrReplayed means that the object was created or deleted after it was sealed: another client wrote an old report
+	// again.
 	ErrReplayed = errors.New("replayed")
 )
 

@@ -205,7 +205,7 @@ func TestSealOfUnreadableText(t *testing.T) {
 	}
 }
 
-// Without keys nothing is written, and nothing is judged to be forged.
+// Without keys nothing is written, and nothing is evaluated to be forged.
 func TestWithoutKeys(t *testing.T) {
 	b := newBench(t)
 	good := b.write(t, resultOf("x", "fail", 9_000))

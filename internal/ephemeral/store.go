@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// attempts is how often an object is tried to be written that somebody else writes, too.
+	// attempts limits the retries of writes that conflict with another writer's.
 	attempts = 3
 	// writeTimeout bounds the writing of one object.
 	writeTimeout = 10 * time.Second
@@ -37,8 +37,8 @@ type Objects struct {
 }
 
 // NewStore returns a Store of the objects of a source; max is how many of all sources there may be. The client reads past
-// any cache, and its scheme knows reports.kyverno.io/v1. What is written is sealed with the current key of keys; doubts is told
-// of objects in the place of ours that were not.
+// any cache, and its scheme knows reports.kyverno.io/v1. Each object is sealed with the current key of keys; doubts is
+// called for objects that were in its place and were not ours.
 func NewStore(c client.Client, source Source, max int, keys Keys, doubts *Doubts) *Objects {
 	return &Objects{client: c, source: source, max: max, keys: keys, doubts: doubts}
 }

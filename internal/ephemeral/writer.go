@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Why results were not sent, as Observer is told.
+// These are the reasons for results that were not sent, as Observer gets them.
 const (
 	// NobodyThere: there is no reports controller, or it has given no sign of life for five minutes.
 	NobodyThere = "no reports controller"
@@ -43,7 +43,7 @@ type Options struct {
 	Rules []string
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed  report.Allowed
-	Observer Observer // nil for nobody
+	Observer Observer // nil for none
 	Log      *slog.Logger
 	Now      func() time.Time
 }

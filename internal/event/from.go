@@ -16,11 +16,11 @@ type Context struct {
 	ExceptionUID func(key string) string
 }
 
-// From gives the events of the results of one request (control plane reference §7). Each policy gives its own: one for
-// every rule that failed, and one for the resource with each of its rules (of a scan: with each that failed), unless the
-// request was refused; where none failed, one for every rule that an exception skipped; else one that says that the policy was applied. Of a refused
-// request only the violations are told (language reference §3.1). Nobody could find an object that is still without a name
-// (generateName, in a mutating review): about those nothing is told (§3.9).
+// From gives the events of the results of one request. Each policy gives its own: one for every rule that failed, and
+// one for the resource with each of its rules (of a scan: with each that failed), unless the request was refused; where
+// none failed, one for every rule that an exception skipped; else one that says that the policy was applied. Of a
+// refused request only the violations are reported. An object that still has no name (generateName, in a mutating
+// review) gets no events, because they could not refer to it.
 func From(req *policy.Request, results []policy.Result, c Context) []Event {
 	var out []Event
 	var resource Reference
@@ -96,7 +96,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 				})
 			}
 		}
-	case c.Blocked: // what was refused is only told of by what refused it
+	case c.Blocked: // a refused request has events only of the rules that refused it
 	case len(skipped) > 0:
 		for _, r := range skipped {
 			out = append(out, c.skips(about, resource, r)...)

@@ -15,7 +15,7 @@ func rule(name string, stage policy.Stage) *policy.Rule {
 	return &policy.Rule{Name: name, Stage: stage}
 }
 
-// Each request gives the events of control plane reference §7, in this layout.
+// Each request gives the events of the policy language, in this layout.
 func TestFrom(t *testing.T) {
 	cluster := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "labels", UID: "u1"}
 	own := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "Policy", Namespace: "team", Name: "tags", UID: "u2"}

@@ -39,7 +39,7 @@ type Options struct {
 	Omit []string
 	// Settings say which successes are written.
 	Settings func() *settings.Settings
-	// Observer counts; nil for nobody.
+	// Observer counts; nil for none.
 	Observer Observer
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -68,7 +68,7 @@ type written struct {
 	namespace, name string
 	count, told     int32 // seen; as the API server knows
 	last            time.Time
-	again           *Event // what was seen since it was told of; nil for nothing
+	again           *Event // what happened since it was written; nil for nothing
 }
 
 // Queue is a Recorder that writes.
@@ -200,7 +200,7 @@ func (q *Queue) write(ctx context.Context, id identity) {
 		delete(q.recent, id)
 		q.mu.Unlock()
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			return // the namespace is gone, and with it whoever would read of it
+			return // the namespace is gone, so the event has no place
 		}
 		q.giveUp()
 		q.Log.Warn("an event was not written", "reason", first.event.Reason, "kind", first.event.Regarding.Kind, "name", first.event.Regarding.Name, "error", err)
@@ -230,7 +230,7 @@ func (q *Queue) remember(id identity, w *written) {
 func (q *Queue) repeat(ctx context.Context) {
 	type update struct {
 		id     identity
-		w      written // as it was before this was told
+		w      written // its state before this write
 		series eventsv1.EventSeries
 	}
 	var updates []update
@@ -255,7 +255,7 @@ func (q *Queue) repeat(ctx context.Context) {
 		delete(q.recent, u.id) // the API server forgot it, or does not answer: the next one is new again
 		q.mu.Unlock()
 		if apierrors.IsNotFound(err) && u.w.again != nil {
-			q.record(*u.w.again, u.w.count-u.w.told) // somebody deleted it: what happened since is told anew
+			q.record(*u.w.again, u.w.count-u.w.told) // another client deleted it: write what happened since as a new event
 			continue
 		}
 		q.giveUp()

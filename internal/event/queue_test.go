@@ -68,7 +68,7 @@ func (l *log) text() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// counts are what an Observer was told.
+// counts are the calls of an Observer.
 type counts struct {
 	mu                           sync.Mutex
 	lost, rounds, again, givenUp int
@@ -138,7 +138,7 @@ func TestRepetitions(t *testing.T) {
 	})
 }
 
-// An event that somebody has deleted is written anew when it repeats.
+// An event that another client has deleted is written anew when it repeats.
 func TestRepetitionOfAForgottenEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &log{}
@@ -174,7 +174,7 @@ func TestCapacity(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		q.Run(ctx) // writes what waits even when it is told to stop
+		q.Run(ctx) // writes what waits even after it is stopped
 		for _, want := range []string{"Warning 0 ×2", "Warning 1 ×2", "Warning 2 ×2"} {
 			if !strings.Contains(l.text(), want) {
 				t.Errorf("%q lacks %q", l.text(), want)

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Texts of the language reference §13.9, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textPolicyName = "An exception requires a policy name"
 	textUserInfo   = "Usage of user info is forbidden"

@@ -1,5 +1,5 @@
-// Package exception reads PolicyExceptions: it decodes, checks and compiles them to policy.Exception, closures that tell
-// whether a resource is exempt.
+// Package exception reads PolicyExceptions: it decodes, checks and compiles them to policy.Exception, closures that
+// report whether a resource is exempt.
 //
 //	e, diags := exception.Compile(object)     // object: a decoded PolicyException of any served version
 //	if !diags.HasErrors() {
@@ -7,9 +7,9 @@
 //	}
 //
 // The match block is that of policies (package match), read with the rules of exceptions: operations are passed over,
-// and a namespaceSelector lets Namespaces pass. Conditions see the scope of the rule that is judged.
+// and a namespaceSelector lets Namespaces pass. Conditions see the scope of the rule that is evaluated.
 //
-// The package does not join exceptions to rules (catalog does) and does not judge them (rule does, in one place). It
+// The package does not join exceptions to rules (catalog does) and does not evaluate them (rule does, in one place). It
 // knows nothing of the PolicyExceptions of policies.kyverno.io, which are another kind.
 //
 // Floor 2: imports floors 0–1, match, pss and the API types.

@@ -1,5 +1,5 @@
-// Package given holds what the command line is told beside policies and resources: values of variables, labels of
-// namespaces, subresources, and who asks (command line reference §2.4, §4.2, §4.3).
+// Package given holds the command line's values beside policies and resources: values of variables, labels of
+// namespaces, subresources, and the requester.
 //
 //	values, diags := given.ReadValues("values.yaml")
 //	assignments, warnings := given.ParseAssignments([]string{"request.operation=UPDATE"})
@@ -11,7 +11,7 @@
 // values win over all of them. Values for request.object and request.oldObject change the object itself, before any
 // rule looks at it.
 //
-// It judges nothing and does not build requests; internal/cli does both.
+// It evaluates nothing and does not build requests; internal/cli does both.
 //
 // Floor 4: imports policy, source and leaves.
 package given

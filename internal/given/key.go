@@ -54,7 +54,7 @@ func split(key string) []string {
 }
 
 // ParseAssignments reads the values of --set: k=v, several separated by commas. What is not such a pair, has an empty
-// key or value, would change the object, or names a key again is passed over, as the reference does, with a warning.
+// key or value, would change the object, or names a key again is passed over, as Kyverno does, with a warning.
 func ParseAssignments(list []string) (map[string]any, diag.List) {
 	out := map[string]any{}
 	var diags diag.List

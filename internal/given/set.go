@@ -126,7 +126,7 @@ func (s *Set) SetUser(u *v1alpha1.UserInfo) {
 	s.roles = policy.Roles{Roles: u.Roles, ClusterRoles: u.ClusterRoles}
 }
 
-// User is the user and his roles; nil when nobody was named.
+// User is the requester with his roles; nil when none was given.
 func (s *Set) User() (*policy.User, policy.Roles) {
 	if s == nil {
 		return nil, policy.Roles{}
@@ -172,7 +172,7 @@ func (s *Set) Subresource(gvk schema.GroupVersionKind) (Subresource, bool) {
 	return r, ok
 }
 
-// HasValues reports whether there is any value of a variable: whether policies have to be judged one by one.
+// HasValues reports whether there is any value of a variable: whether policies have to be evaluated one by one.
 func (s *Set) HasValues() bool {
 	return s != nil && (len(s.global) > 0 || len(s.assigned) > 0 || len(s.policies) > 0)
 }

@@ -20,7 +20,7 @@ type data struct {
 
 	mu    sync.Mutex
 	value any
-	// make gives the value when somebody reads it first; nil when it is there, or was made.
+	// make computes the value on the first read; nil when it is there, or was made.
 	make func() (any, error)
 	// projections are what was computed of the data, by name and compiled entry: each is computed once.
 	projections map[projection]projected

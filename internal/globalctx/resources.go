@@ -58,7 +58,7 @@ func compare(a, b object) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
 
-// errNotListed ends up in results only when data are let go of while somebody reads them.
+// errNotListed ends up in results only when data are let go of while they are read.
 var errNotListed = errors.New("the resources are being listed anew")
 
 var _ toolscache.ReflectorStore = (*watched)(nil)
@@ -117,8 +117,9 @@ func (w *watched) run(ctx context.Context) {
 	}
 }
 
-// broken judges why a list or a watch failed, and reports whether there was no room. What may be only the way there leaves
-// the data as they are: whoever judges requests has the same way to the API server.
+// broken classifies the failure of a list or a watch, and reports whether the data were too large. A failure that may
+// be only a lost connection leaves the data as they are, because the process that evaluates requests uses the same
+// connection to the API server.
 func (w *watched) broken(err error) (heavy bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -287,12 +288,12 @@ func (w *watched) object(obj any) (object, error) {
 	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.weight.max+1)}, nil
 }
 
-// publish replaces the data by those of the objects as they are now; the list is made when somebody reads it. w.mu is
+// publish replaces the data by those of the objects as they are now; the list is made on the first read. w.mu is
 // held.
 func (w *watched) publish(refreshed time.Time) {
 	d := &data{refreshed: refreshed, make: w.list}
 	if last := w.current.Load(); last != nil && last.err == nil && last.refreshed.Equal(refreshed) {
-		w.current.Store(d) // the state is as it was: nobody needs to be told
+		w.current.Store(d) // the state is unchanged, so no call is necessary
 		return
 	}
 	w.put(d)

@@ -25,7 +25,7 @@ func resource(namespace, name string) *unstructured.Unstructured {
 	}}}
 }
 
-// newWatched returns resources as the reflector knows them, and how often somebody was told of a change and why it failed.
+// newWatched returns resources as the reflector sees them, the number of reported changes, and the reported failures.
 func newWatched(max int) (w *watched, changes *int, failure *string, stopped context.Context) {
 	changes, failure = new(int), new(string)
 	ctx, stop := context.WithCancelCause(context.Background())

@@ -18,7 +18,7 @@ import (
 
 // Options are what a Store asks, and its limits.
 type Options struct {
-	// API and Services are asked by entries with calls; nil when nobody may.
+	// API and Services are used by entries with calls; nil if no calls are allowed.
 	API      world.API
 	Services world.Services
 	// Resources are listed and watched by entries with a kind of resources.
@@ -27,9 +27,9 @@ type Options struct {
 	MaxEntries int
 	// MaxBytes is what all listed resources may take together, as JSON; 0: DefaultMaxBytes.
 	MaxBytes int
-	// Changed is told of each entry whose State may have changed; nil for nobody. It must not wait.
+	// Changed is called for each entry whose State may have changed; nil for none. It must not wait.
 	Changed func(name string)
-	// Failed is told why an entry has no data, once for each failed refresh; nil for nobody. It must not wait.
+	// Failed is called with the reason why an entry has no data, once for each failed refresh; nil for none. It must not wait.
 	Failed func(e *globalentry.Entry, err error)
 	Now    func() time.Time
 	Log    *slog.Logger

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Texts of the language reference §13.9, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textEither         = "A global context entry should either have KubernetesResource or APICall"
 	textResource       = "A Resource entry requires a %s"

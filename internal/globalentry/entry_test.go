@@ -24,7 +24,7 @@ func compile(t *testing.T, version, spec string) (*globalentry.Entry, string) {
 	return e, text
 }
 
-// Language reference §13.9.
+// The rules of the policy language.
 func TestMistakes(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{kubernetesResource: {version: v1, resource: pods}, projections: [{name: p, jmesPath: "[]"}]}`: "",

@@ -1,4 +1,4 @@
-// Package imageref reads image references (language reference §7.7).
+// Package imageref reads image references.
 //
 //	r, err := imageref.Parse("ghcr.io/team/app:1.2")
 //	r.Registry, r.Path, r.Name, r.Tag // ghcr.io, team/app, app, 1.2

@@ -29,9 +29,9 @@ type Extractor struct {
 // Converter makes the reference of what the extractor at that position found.
 type Converter func(extractor int, found any) (string, error)
 
-// NewExtractor reads the fields of an image extractor (language reference §7.7): path leads to objects (or, without
-// value, to the images themselves), `*` stands for every element of a list or map, value and key are fields of the object,
-// name is the group; converted says that what is found goes through the Converter of Extract. The error is a path that leads
+// NewExtractor reads the fields of an image extractor: path leads to objects (or, without value, to the images
+// themselves), `*` stands for every element of a list or map, value and key are fields of the object, name is the
+// group; converted says that what is found goes through the Converter of Extract. The error is a path that leads
 // nowhere.
 func NewExtractor(path, value, key, name string, converted bool) (Extractor, error) {
 	steps := strings.Split(strings.Trim(path, "/"), "/")

@@ -119,7 +119,7 @@ func FuzzExtract(f *testing.F) {
 	})
 }
 
-// TestTooManyImages: an object with more images than anybody has is refused and not read to its end.
+// TestTooManyImages: an object with an unreasonable number of images is refused and not read to its end.
 func TestTooManyImages(t *testing.T) {
 	var containers []any
 	for i := range 5001 {

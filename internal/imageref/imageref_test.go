@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The words for objects that cannot be read, in the order in which the reference finds out (§7.7).
+// The words for objects that cannot be read, in the order in which Kyverno finds out.
 func TestUnreadable(t *testing.T) {
 	for _, c := range []struct {
 		container any

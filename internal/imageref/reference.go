@@ -55,7 +55,7 @@ type Defaults struct {
 // Parse reads an image reference with the zero Defaults.
 func Parse(image string) (Reference, error) { return Defaults{}.Parse(image) }
 
-// Parse reads an image reference. The error wraps ErrFormat, ErrUppercase or ErrLongName, in the words of the reference.
+// Parse reads an image reference. The error wraps ErrFormat, ErrUppercase or ErrLongName, in the words of Kyverno.
 func (d Defaults) Parse(image string) (Reference, error) {
 	full, bare := image, false
 	if domain, _, ok := strings.Cut(image, "/"); !ok || !isDomain(domain) {

@@ -24,7 +24,7 @@ func (nameless) LookupHost(_ context.Context, host string) ([]netip.Addr, error)
 	return nil, errors.New("lookup " + host + " on 10.255.255.53:53: no such host")
 }
 
-// TestConformance runs the recorded expressions of the reference program: equal results where it has one, an error where it
+// TestConformance runs the recorded expressions of Kyverno: equal results where it has one, an error where it
 // has one, and no panic where it panics.
 func TestConformance(t *testing.T) {
 	dir := os.Getenv("EPHOR_CONFORMANCE")

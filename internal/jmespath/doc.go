@@ -1,5 +1,5 @@
-// Package jmespath compiles and evaluates the JMESPath dialect of the Kyverno policy language (language reference §8.3
-// and §9), with a lexer, a parser and functions of its own.
+// Package jmespath compiles and evaluates the JMESPath dialect of the Kyverno policy language, with a lexer, a parser
+// and functions of its own.
 //
 //	e, err := jmespath.Compile("request.object.spec.containers[].image.split(@, ':')[0]")
 //	v, err := e.Search(env, root) // []any{"nginx", "redis"}

@@ -28,7 +28,7 @@ type SyntaxError struct {
 	literal    bool
 }
 
-// Error words the mistake as the reference does, which prints a mistake inside a JSON literal as it is.
+// Error words the mistake as Kyverno does, which prints a mistake inside a JSON literal as it is.
 func (e *SyntaxError) Error() string {
 	if e.literal {
 		return e.msg
@@ -48,7 +48,7 @@ func isUnknownKey(err error) bool {
 	return ok
 }
 
-// argumentError says that a function got an argument of a type that it does not take, in the words of the reference.
+// argumentError says that a function got an argument of a type that it does not take, in the words of Kyverno.
 type argumentError struct{ msg string }
 
 func (e *argumentError) Error() string { return e.msg }
@@ -67,7 +67,7 @@ func (e *worldError) Error() string { return e.err.Error() }
 func (e *worldError) Unwrap() error { return e.err }
 
 // misfits reports whether an error says that the data do not fit the expression: what the left side of a flatten, a filter
-// and .* makes null of, as in the reference. A spent budget, the world failing, data that could not be loaded and mistakes
+// and .* makes null of, as in Kyverno. A spent budget, the world failing, data that could not be loaded and mistakes
 // of the author (an unknown function) stay errors there too: missing information is never an empty result.
 func misfits(err error) bool {
 	switch err.(type) {

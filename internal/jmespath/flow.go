@@ -2,8 +2,8 @@ package jmespath
 
 import "github.com/ephor-dev/ephor/internal/value"
 
-// Reads adds to doc what the expression reads of the document it is evaluated on. Whoever keeps only that of a document,
-// and all of its lists' items, gets the same result.
+// Reads adds to doc what the expression reads of the document it is evaluated on. A document that keeps only these
+// parts, and all items of its lists, gives the same result.
 func (e *Expr) Reads(doc *value.Fields) { e.Flow(doc).Read() }
 
 // Flow is Reads without the result itself: what the result is made of is returned, and is read as far as the caller says.

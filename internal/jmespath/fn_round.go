@@ -15,7 +15,7 @@ func init() {
 			{Expression: "round(`2.555`, `2`)", Result: `2.56`},
 			{Expression: "round(`-2.5`, `0`)", Result: `-3`},
 			{Expression: "round(`2.5`, `0.5`)", Error: `JMESPath function 'round': Non-integer argument(s) passed for round off`},
-			// The reference prints these placeholders; tests of policies quote them.
+			// Kyverno prints these placeholders; tests of policies quote them.
 			{Expression: "round(`2.5`, `-1`)", Error: `JMESPath function 'round': %!d(MISSING) argument is out of bounds (%!d(MISSING))`},
 		},
 		call: func(_ *Env, args []any) (any, error) {

@@ -160,7 +160,7 @@ var (
 	errArity = errors.New("Invalid arity.")
 )
 
-// check tests the number and the types of arguments. Errors name the type as the reference prints it.
+// check tests the number and the types of arguments. Errors name the type as Kyverno prints it.
 func (f *Function) check(values []any) error {
 	if f.Variadic {
 		if len(values) < len(f.Args) {

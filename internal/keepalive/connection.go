@@ -75,7 +75,7 @@ func (c *connection) next() *http.Request {
 	c.skipLineEnds()
 	r, err := http.ReadRequest(c.reader)
 	if late := net.Error(nil); err == io.EOF || errors.As(err, &late) && late.Timeout() {
-		return nil // it was never all there: nobody waits for an answer
+		return nil // the request was incomplete, so the client expects no answer
 	}
 	if status := refusal(r, err); status != 0 {
 		c.refuse(status)
@@ -206,7 +206,7 @@ type limited struct {
 	left int64
 }
 
-// unlimited is more than anybody sends.
+// unlimited is larger than any request.
 const unlimited = 1<<63 - 1
 
 var errHeader = errors.New("the header is too long")

@@ -2,7 +2,7 @@
 //
 // net/http watches a connection while a handler runs, to cancel the request's context when the client goes away: for each
 // request a goroutine, a read, two deadlines and the thread switches that come with them. A review takes a tenth of a
-// millisecond and has a deadline of its own, and there that watch costs as much as reading and judging an object. So:
+// millisecond and has a deadline of its own, and there that watch costs as much as reading and evaluating an object. So:
 //
 //	server := keepalive.Harden(&http.Server{Handler: &keepalive.Handler{Handler: reviews, Idle: time.Minute, Read: time.Second, Write: time.Second}})
 //	err := server.ServeTLS(keepalive.Bound(keepalive.Listener(l), keepalive.Limits{}), "", "")

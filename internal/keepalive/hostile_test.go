@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Each request has the TLS state of its own connection, the first as any later one, whoever else is connected.
+// Each request has the TLS state of its own connection, the first as any later one, whatever other clients are connected.
 func TestWhoseCertificate(t *testing.T) {
 	kept := &Handler{Idle: time.Minute, Read: time.Minute, Write: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -167,7 +167,7 @@ func (h *Handler) inUse() int {
 	return len(h.taken)
 }
 
-// A client that reads nothing keeps Shutdown from nobody else.
+// A client that reads nothing delays Shutdown for no other client.
 func TestShutdownWithDeafClients(t *testing.T) {
 	address, kept, _ := serve(t, echo, nil)
 	for range 20 {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Listener accepts connections on l that read and write without telling Go's scheduler, which has to be told only of what
-// may block: the sockets do not, and waiting for them is left to package net. Told of every read, the scheduler would wake
+// Listener accepts connections on l that read and write without notifying Go's scheduler, which needs to know only of
+// calls that may block: the sockets do not block, and package net does the waiting. Notified of every read, the
+// scheduler would wake
 // its monitor thread with each review that a quiet process gets, which costs as much as decoding the object. It is for
 // Linux; elsewhere connections are as l accepts them.
 func Listener(l net.Listener) net.Listener {
@@ -50,7 +51,7 @@ func (l *listener) Close() error {
 // them as processors.
 const beats = 100 * time.Millisecond
 
-// beat wakes the monitor from time to time, since it shares the processors out among those who take long, and nobody else may
+// beat wakes the monitor from time to time, since it shares the processors out among those who take long, and no other thread may
 // be there to wake it: it sleeps while nothing runs, until the next timer at the latest.
 func (l *listener) beat() {
 	tick := time.NewTicker(beats)

@@ -66,7 +66,7 @@ type compiled struct {
 	diags diag.List
 }
 
-// Names that every rule has already (§8.2); an entry may not take them. `image`, which only image verification knows,
+// Names that every rule has already; an entry may not take them. `image`, which only image verification knows,
 // may be taken.
 var reserved = []string{
 	"request", "element", "elementIndex", "images", "serviceAccountName", "serviceAccountNamespace", "target", "@",

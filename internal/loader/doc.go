@@ -1,5 +1,4 @@
-// Package loader compiles the context entries of a rule into a chain of lazily loaded variables (language reference
-// §8.4, §8.5).
+// Package loader compiles the context entries of a rule into a chain of lazily loaded variables.
 //
 //	chain, diags := loader.Compile(rule.Context, policyNamespace, "spec.rules[0].context")
 //	scope = chain.Apply(scope)   // registers the entries; nothing is loaded yet

@@ -145,7 +145,7 @@ func (x *call) fetch(before *policy.Scope) (any, error) {
 	return data, nil
 }
 
-// ask understands the path before anybody is asked; see package apipath.
+// ask parses the path before it sends a request; see package apipath.
 func (x *call) ask(before *policy.Scope, text string, body any) (any, error) {
 	p, err := apipath.Parse(text)
 	if err != nil {

@@ -50,7 +50,7 @@ func scope(env *jmespath.Env) *policy.Scope {
 	return policy.NewScope(env, req, &policy.Program{}, &policy.Rule{})
 }
 
-// TestVariables are the documented results and errors of `variable` entries (§8.4); v is what is looked up.
+// TestVariables are the documented results and errors of `variable` entries; v is what is looked up.
 func TestVariables(t *testing.T) {
 	for name, c := range map[string]struct{ entries, want string }{
 		"a value":                               {`[{name: v, variable: {value: {a: [1, x]}}}]`, `{"a":[1,"x"]}`},
@@ -101,7 +101,7 @@ func lookup(s *policy.Scope, name string) string {
 	return value.JSON(v)
 }
 
-// TestConfigMap: a ConfigMap is read once, when it is first used, and only in the policy's reach (§8.4).
+// TestConfigMap: a ConfigMap is read once, when it is first used, and only in the policy's reach.
 func TestConfigMap(t *testing.T) {
 	cluster := &objects{configMaps: map[string]map[string]any{
 		"default/x": {"data": map[string]any{"json": `["a"]`}, "metadata": map[string]any{"name": "x"}},
@@ -135,7 +135,7 @@ func TestConfigMap(t *testing.T) {
 	}
 }
 
-// TestUnavailable: what the world does not offer is an error that can be told from a missing object, never an empty
+// TestUnavailable: what the world does not offer is an error that differs from a missing object, never an empty
 // result.
 func TestUnavailable(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, configMap: {name: x}}]`)

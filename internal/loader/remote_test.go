@@ -65,7 +65,7 @@ func (f imagesFunc) Image(_ context.Context, r world.ImageRequest) (map[string]a
 	return f(r)
 }
 
-// TestRemote are the documented results, requests and errors of the entries that ask somebody (§8.4).
+// TestRemote are the documented results, requests and errors of the entries that send requests.
 func TestRemote(t *testing.T) {
 	for _, c := range []struct{ entry, want, asked string }{
 		{`apiCall: {urlPath: "/api/v1/namespaces/{{ request.namespace }}/pods", jmesPath: "items[].name"}`,
@@ -113,8 +113,8 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Lessons S1, S2, S4, S5 and S11: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
-// trick, is an error, and nobody is asked. The trick is given in the policy and once more by a variable.
+// Rows S1, S2, S4, S5 and S11 of docs/threat-model.md: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
+// trick, is an error, and no request is sent. The trick is given in the policy and once more by a variable.
 func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	const own = "team"
 	kinds := []string{"secrets/x", "secrets", "configmaps/x", "pods", "serviceaccounts/default/token", "pods/x/proxy/y"}
@@ -194,7 +194,7 @@ func TestRemoteUnavailable(t *testing.T) {
 	}
 }
 
-// What the entries of a rule bring from outside is limited together (§8.5); a part of a long answer may be short.
+// What the entries of a rule bring from outside is limited together; a part of a long answer may be short.
 func TestContextSize(t *testing.T) {
 	w := world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
 		return map[string]any{"long": strings.Repeat("x", 1_500_000), "short": "y"}, nil

@@ -35,7 +35,7 @@ type Difference struct {
 	Before, After any // signed, and now; nil for an absent field
 }
 
-// Bounds of a comparison. More differences than anybody reads are not looked for.
+// Bounds of a comparison. The comparison stops after a useful number of differences.
 const (
 	maxFields      = 50_000
 	maxDifferences = 100
@@ -230,7 +230,7 @@ func join(key, step string) string {
 	return key + "." + step
 }
 
-// JSON writes differences as the reference does: {"items":[{"key":…,"values":{"after":…,"before":…}}]}.
+// JSON writes differences as Kyverno does: {"items":[{"key":…,"values":{"after":…,"before":…}}]}.
 func JSON(differences []Difference) string {
 	items := make([]any, len(differences))
 	for i, d := range differences {

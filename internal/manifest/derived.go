@@ -32,7 +32,7 @@ func (d *differ) derived(key, field string, now map[string]any) bool {
 }
 
 // injected reports whether an element at the end of a list of a Pod is the token of its service account, which the API
-// server mounts into every Pod. It is told by its content, not by its name alone.
+// server mounts into every Pod. It is recognised by its content, not by its name alone.
 func (d *differ) injected(key string, element any) bool {
 	if d.about.Kind != "Pod" || d.about.Group != "" {
 		return false

@@ -4,7 +4,7 @@
 //	text := mark.Make(ring, claim, mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "a"})
 //	claim, err := mark.Read(ring, text, object) // an error when the mark is not of this object
 //
-// The labels generate.kyverno.io/* say the same, but anybody who may write an object can write its labels. A mark is a
+// The labels generate.kyverno.io/* say the same, but every user who may write an object can write its labels. A mark is a
 // claim in JSON with a seal (package seal) over the claim and the identity of the object: it cannot be made or changed
 // without the key, and on another object it proves nothing.
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Texts of the language reference §13.3, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textAnyAndAll        = "Can't specify any and all together"
 	textMixedMatch       = "can't specify any/all together with match resources"

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// TestCheck: every mistake of the language reference §13.3 that match and exclude can hold by themselves, with the text
+// TestCheck: every mistake of the policy language that match and exclude can hold by themselves, with the text
 // and the field path that the author sees.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// test is one attribute of a filter. An error means that it could not be told (a lookup failed); the bool is false then.
+// test is one attribute of a filter. An error means that it is not known (a lookup failed); the bool is false then.
 type test func(ctx context.Context, r *policy.Request) (bool, error)
 
 // step is a test in its place in a filter.
@@ -106,9 +106,9 @@ func asksUser(u kyvernov1.UserInfo) bool {
 	return len(u.Roles) > 0 || len(u.ClusterRoles) > 0 || len(u.Subjects) > 0
 }
 
-// holds reports whether all that the filter says is true of the request. Where nobody asked, a filter of match forgets
+// holds reports whether all that the filter says is true of the request. Without a requester, a filter of match ignores
 // what it says about the requester and does not hold when nothing else is left; a filter of exclude that asks about the
-// requester does not hold (language reference §2.3). A test that is false decides, also after one that failed.
+// requester does not hold. A test that is false decides, also after one that failed.
 func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bool, error) {
 	if r.User == nil && f.user && (exclude || !f.resource) {
 		return false, nil
@@ -136,7 +136,7 @@ func (f *filter) holds(ctx context.Context, r *policy.Request, exclude bool) (bo
 		case r.Trace == nil:
 			return false, nil
 		default:
-			holds = false // somebody asks why: the other steps are of interest, too
+			holds = false // an explanation was requested: evaluate the other steps, too
 		}
 	}
 	if !holds {

@@ -9,10 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Header is what the blocks say with literals (policy.Header); nil when nothing can be told, which means that Match may
+// Header is what the blocks say with literals (policy.Header); nil when nothing is known, which means that Match may
 // accept anything or fail. What is written with wildcards, and what has to be looked up (roles, the labels of
 // namespaces), restricts nothing here: a step that is false decides, whatever the others are, but one that cannot be
-// judged makes Match an error.
+// evaluated makes Match an error.
 func (m *Matcher) Header() *policy.Header {
 	if m.match.err != nil || len(m.match.filters) == 0 {
 		return nil

@@ -102,7 +102,7 @@ func build(programs []*policy.Program, order func(a, b *policy.Program) int) *In
 	return x
 }
 
-// add files the entries of p in an index that nobody else sees yet.
+// add files the entries of p in an index that is not shared yet.
 func (x *Index) add(p *policy.Program) {
 	entries(p, func(e entry) {
 		if wildcard.Has(e.target.Kind) {

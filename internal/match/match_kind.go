@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// ParseKind reads a kind selector (language reference §2.2):
+// ParseKind reads a kind selector:
 //
 //	Kind  Kind/sub  Kind.sub  v1/Kind  v1/Kind/sub  group/v1/Kind  group/v1/Kind/sub  */sub  */*  *
 //

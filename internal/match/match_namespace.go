@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// matchNamespaces: one of the wildcards matches the object's namespace; a Namespace is judged by its own name.
+// matchNamespaces: one of the wildcards matches the object's namespace; a Namespace is evaluated by its own name.
 func matchNamespaces(namespaces []string) test {
 	patterns := compilePatterns(namespaces)
 	if restrictsNothing(patterns) {
@@ -25,7 +25,7 @@ func matchNamespaces(namespaces []string) test {
 }
 
 // matchNamespaceSelector: the labels of the object's namespace fulfil the selector. For a Namespace the answer is
-// namespacesPass: no in policies, yes in exceptions (language reference §2.3). It judges a cluster-scoped object by an
+// namespacesPass: no in policies, yes in exceptions. It evaluates a cluster-scoped object by an
 // empty set of labels. It needs a lookup, which may fail.
 func matchNamespaceSelector(sel *selector, namespacesPass bool) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {

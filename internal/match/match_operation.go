@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// matchOperations: the request's operation is listed. An object that nobody sent (a scan) counts as being created.
+// matchOperations: the request's operation is listed. An object without a request (a scan) counts as being created.
 func matchOperations(operations []policy.Operation) test {
 	return func(_ context.Context, r *policy.Request) (bool, error) {
 		return slices.Contains(operations, operation(r)), nil

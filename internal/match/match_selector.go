@@ -22,7 +22,7 @@ func matchSelector(sel *selector) test {
 }
 
 // selector is a label selector whose matchLabels may hold wildcards in keys and values. A pair with wildcards holds
-// when some actual label matches in both; the reference writes that as replacing the pair by that label, or by one that
+// when some actual label matches in both; Kyverno writes that as replacing the pair by that label, or by one that
 // cannot exist. matchExpressions are standard.
 type selector struct {
 	pairs        []pairPattern

@@ -14,7 +14,7 @@ type subjectPattern struct {
 }
 
 // compileSubject makes a subject ready. ok is false for a kind that is neither User, Group nor ServiceAccount: it
-// matches nobody.
+// matches no requester.
 func compileSubject(kind, namespace, name string) (s subjectPattern, ok bool) {
 	switch kind {
 	case "User":

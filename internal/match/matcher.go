@@ -119,7 +119,7 @@ func compileBlock(m kyvernov1.MatchResources, o Options, path string) block {
 }
 
 // Match reports whether the rule is for the request: it lies in the policy's namespace, the match block selects it and
-// the exclude block does not (language reference §2.4). An error means that it could not be told, because roles or
+// the exclude block does not. An error means that it is not known, because roles or
 // namespace labels could not be found, the object could not be read, or a block is broken; it must not be read as
 // false. What is certain wins over a failed lookup: what is not selected, or is excluded, without it stays so.
 func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
@@ -165,7 +165,7 @@ func (b *block) holds(ctx context.Context, r *policy.Request, exclude bool) (boo
 // cover every request that Match can accept; the exclude block is not considered. The list is shared: do not change it.
 func (m *Matcher) Targets() []policy.Target { return m.targets }
 
-// Excludes are those filters of the exclude block that can be told from kinds, operations, names, namespaces and literal
+// Excludes are those filters of the exclude block that depend only on kinds, operations, names, namespaces and literal
 // labels alone: Match accepts no request that one of them covers. The list is shared: do not change it.
 func (m *Matcher) Excludes() []policy.Target { return m.excludes }
 

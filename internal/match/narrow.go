@@ -43,7 +43,7 @@ func (r *restriction) isEmpty() bool {
 	return r.names == nil && r.namespaces == nil && len(r.labels) == 0
 }
 
-// newCandidate judges an entry for the view of key. always: nothing restricts the entry. never: it is excluded whatever
+// newCandidate evaluates an entry for the view of key. always: nothing restricts the entry. never: it is excluded whatever
 // the object is.
 func newCandidate(e entry, key viewKey) (c *candidate, always, never bool) {
 	c = &candidate{ref: ref{e.program, e.rule}, restriction: newRestriction(e.target), policyNamespace: e.program.Namespace}

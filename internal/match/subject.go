@@ -12,7 +12,7 @@ func isNamespace(r *policy.Request) bool {
 	return r.GVK.Kind == "Namespace" && r.GVK.Group == ""
 }
 
-// operation is the request's operation; where nobody asked (a scan) an object counts as being created.
+// operation is the request's operation; without a request (a scan) an object counts as being created.
 func operation(r *policy.Request) policy.Operation {
 	if r.Operation == "" {
 		return policy.Create

@@ -38,7 +38,7 @@ func (b Bound) Duration() (time.Duration, bool) { return b.duration, b.isDuratio
 func (b Bound) Quantity() (Quantity, bool) { return b.quantity, b.isQuantity }
 
 // Compare is -1, 0 or 1 as the text s is less than, equal to or greater than the bound: as durations when both are,
-// else as quantities when both are (language reference §4.3). ok is false when they do not compare.
+// else as quantities when both are. ok is false when they do not compare.
 func (b *Bound) Compare(s string) (sign int, ok bool) {
 	r := reading{text: s}
 	return b.compare(&r)

@@ -1,5 +1,5 @@
 // Package measure reads texts as the things that Kubernetes users compare: durations, quantities, numbers, versions
-// and ranges of them (language reference §4.3, §4.7).
+// and ranges of them.
 //
 //	limit := measure.NewBound("1Gi")          // once, at compile time of a policy
 //	c, ok := limit.Compare("512Mi")           // -1, true: 512Mi is less than the bound; nothing is parsed twice

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Config is what the metrics ConfigMap says (control plane reference §2.2). The zero Config is that of a missing
+// Config is what the metrics ConfigMap says. The zero Config is that of a missing
 // ConfigMap.
 type Config struct {
 	// Include and Exclude are namespaces whose requests and policies are counted. Exclude wins; an empty Include is all.

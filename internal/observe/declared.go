@@ -75,7 +75,7 @@ const (
 	nameOverflow              = "ephor_metric_overflow"
 )
 
-// declared is the table of all instruments. Names and labels are those of the control plane reference §8.1; what is
+// declared is the table of all instruments. Names and labels are those of the policy language; what is
 // marked Ours has no counterpart there.
 var declared = []Instrument{
 	{Name: nameInfo, Kind: Gauge, Labels: []string{"version"},

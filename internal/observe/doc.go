@@ -7,9 +7,9 @@
 //	m.Judged(&outcome)                               // kyverno_policy_results and the time that each rule took
 //	http.Handle("/metrics", m.Handler())
 //
-// A nil *Metrics and a nil *Tracer are valid and do nothing, so that nobody asks whether they are on.
+// A nil *Metrics and a nil *Tracer are valid and do nothing, so that callers need not check whether they are enabled.
 //
-// The instruments stand in one table (declared.go) with names and labels of the control plane reference §8. Counting is
+// The instruments stand in one table (declared.go) with names and labels of the policy language. Counting is
 // an addition to a number that was looked up before: the libraries of Prometheus and OpenTelemetry only carry the
 // numbers out. Each instrument has a fixed number of series at most; what comes after is counted in series whose open
 // labels are "other".

@@ -86,7 +86,7 @@ var colors = []struct{ level, colored []byte }{
 
 func (c coloring) Write(line []byte) (int, error) {
 	for _, k := range colors {
-		// The level comes right after the time; further on it would be somebody's text.
+		// The level comes right after the time; later text would be a value of the line.
 		if i := bytes.Index(line, k.level); i >= 0 && i < 64 {
 			colored := append(append(append([]byte(nil), line[:i]...), k.colored...), line[i+len(k.level):]...)
 			_, err := c.next.Write(colored)

@@ -155,7 +155,7 @@ func (m *Metrics) Run(ctx context.Context) {
 	}
 }
 
-// forget makes all counters begin anew. Gauges keep what they were told.
+// forget makes all counters begin anew. Gauges keep their values.
 func (m *Metrics) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +170,7 @@ func (m *Metrics) forget() {
 // Counts reports whether what belongs to a namespace is counted.
 func (m *Metrics) counts(namespace string) bool { return m.config.Load().counts(namespace) }
 
-// Judged counts the results of an evaluation and the time that each took.
+// Evaluated counts the results of an evaluation and the time that each took.
 func (m *Metrics) Judged(out *policy.Outcome) {
 	if m == nil || len(out.Results) == 0 {
 		return
@@ -298,7 +298,7 @@ func (m *Metrics) Path(v secretpath.Verdict) {
 	}
 }
 
-// AuditDropped counts a request whose auditing rules were not judged.
+// AuditDropped counts a request whose auditing rules were not evaluated.
 func (m *Metrics) AuditDropped() {
 	if m != nil {
 		m.auditsDropped.with().add(1)

@@ -27,7 +27,7 @@ type family struct {
 	*Instrument
 	open  []bool
 	state atomic.Pointer[state]
-	// overflow is told of every observation that went into a series of others; nil for none.
+	// overflow is called for every observation that went into a series `other`; nil for none.
 	overflow func()
 	// collect fills a gauge at the time of the scrape; nil for instruments that keep their numbers.
 	collect func(set func(value float64, values ...string))

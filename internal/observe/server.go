@@ -24,10 +24,10 @@ func (s Server) Reviewed(ctx context.Context, req *policy.Request, webhook strin
 	s.Tracer.Reviewed(ctx, req, d)
 }
 
-// Judged is called with each evaluation that counts.
+// Evaluated is called with each evaluation that counts.
 func (s Server) Judged(out *policy.Outcome) { s.Metrics.Judged(out) }
 
-// AuditDropped is called for each request whose auditing rules were not judged.
+// AuditDropped is called for each request whose auditing rules were not evaluated.
 func (s Server) AuditDropped() { s.Metrics.AuditDropped() }
 
 // Path is called for each request whose path is not proved.

@@ -123,7 +123,7 @@ func requestAttributes(req *policy.Request) []attribute.KeyValue {
 	return out
 }
 
-// Eval wraps an evaluation: each policy that has a rule to judge is a span, and each rule that matches is one below it.
+// Eval wraps an evaluation: each policy that has a rule to evaluate is a span, and each rule that matches is one below it.
 // A nil Tracer returns next.
 func (t *Tracer) Eval(next func(context.Context, engine.Input) policy.Outcome) func(context.Context, engine.Input) policy.Outcome {
 	if t == nil {

@@ -5,8 +5,8 @@ import "github.com/ephor-dev/ephor/internal/policy"
 // Work observes a controller that carries out what was asked for.
 type Work struct{ *Metrics }
 
-// Judged counts the results of carried out work, under the cause that Kyverno's users know for it, background_scan,
-// whoever asked for it: what requests ask for was counted when they were judged.
+// Evaluated counts the results of background work, under the cause that Kyverno's users know for it, background_scan,
+// whatever started it. Results of requests were counted when the requests were evaluated.
 func (w Work) Judged(out *policy.Outcome) {
 	if w.Metrics == nil || len(out.Results) == 0 {
 		return

@@ -29,5 +29,5 @@ func TestWork(t *testing.T) {
 	if out.Request.Origin != policy.FromAdmission || out.Request.Namespace != "team-a" {
 		t.Error("the request was changed")
 	}
-	Work{}.Judged(out) // nobody counts
+	Work{}.Judged(out) // no metrics
 }

@@ -1,6 +1,5 @@
 // Package patch changes JSON values: strategic merge patches with Ephor's anchors, JSON patches (RFC 6902) with the
-// tolerances that Kyverno users rely on, and the JSON patch that leads from one value to another (language reference
-// §5.2, §5.3).
+// tolerances that Kyverno users rely on, and the JSON patch that leads from one value to another.
 //
 //	overlay, diags := patch.CompileOverlay(map[string]any{"metadata": map[string]any{"labels": map[string]any{"+(team)": "none"}}}, "spec.rules[0].mutate.patchStrategicMerge")
 //	pod2, err := overlay.Apply(meter, pod)     // pod itself is unchanged; what the patch does not touch is shared

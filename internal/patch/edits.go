@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Edits remembers the maps and lists that were made while patches were applied one after the other. Nobody else has seen
-// them, so that the next patch may change them in place: a loop over a list would otherwise copy the whole list for each
+// Edits remembers the maps and lists that were made while patches were applied one after the other. They are not shared
+// yet, so that the next patch may change them in place: a loop over a list would otherwise copy the whole list for each
 // of its elements. The zero Edits is empty and ready; it must not outlive the moment at which the patched value is shown
-// to anybody.
+// to other code.
 type Edits struct {
 	lists map[*any]struct{}          // by their first element
 	maps  map[uintptr]map[string]any // by identity, and kept alive, so that no other gets the same one

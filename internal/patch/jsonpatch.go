@@ -142,7 +142,7 @@ func operationOf(v any) (o Operation, err error) {
 
 // ApplyJSON applies the operations in order and returns the changed value. v is not modified, and the result shares
 // with it and with the values of the operations. Beyond the RFC, `add` makes missing parents, `remove` of what is not
-// there is no error, and negative indexes count from the end (language reference §5.3).
+// there is no error, and negative indexes count from the end.
 func ApplyJSON(meter *budget.Meter, v any, ops []Operation) (any, error) {
 	return new(Edits).ApplyJSON(meter, v, ops)
 }
@@ -230,7 +230,7 @@ func (o *Operation) replace(e *Edits, doc any) (any, error) {
 	}
 	out, err := e.change(doc, o.Path, func(c any, key string) (any, error) { return e.put(c, key, o.Value) })
 	if err != nil {
-		return nil, fmt.Errorf("error in remove for path: '%s': %w", o.Path, err) // the reference says "remove", too
+		return nil, fmt.Errorf("error in remove for path: '%s': %w", o.Path, err) // Kyverno says "remove", too
 	}
 	return out, nil
 }

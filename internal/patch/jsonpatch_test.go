@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The operations, with the tolerances of the language reference §5.3.
+// The operations, with the tolerances of the policy language.
 func TestApplyJSON(t *testing.T) {
 	for _, c := range []struct{ name, doc, patch, want string }{
 		{"add to a map", `{"a":1}`, `[{"op":"add","path":"/b","value":2}]`, `{"a":1,"b":2}`},
@@ -115,8 +115,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// `/` points at the whole document, as in the reference. Moved into a part of itself it must not come to hold itself:
-// whoever walks over such a value never ends.
+// `/` points at the whole document, as in Kyverno. Moved into a part of itself it may not contain itself, because a
+// walk over such a value never ends.
 func TestMoveIntoItself(t *testing.T) {
 	v := map[string]any{"a": []any{int64(0), map[string]any{}}}
 	ops, err := ParseJSONPatch(`[{"op":"add","path":"/b/1/c/-","value":{}},{"op":"move","from":"/","path":"/a/1"}]`)

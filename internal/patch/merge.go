@@ -103,13 +103,13 @@ func (m *merger) value(target, patch any, s *schema) (v any, keep bool, err erro
 	return m.object(target, patch, s)
 }
 
-// wrongKind is the error of a patch that has another type than what it patches, in the reference's words.
+// wrongKind is the error of a patch that has another type than what it patches, in Kyverno's words.
 func wrongKind(want, got kind, patch any) error {
 	name := [...]string{"", "MappingNode", "SequenceNode", "ScalarNode"}
 	return fmt.Errorf("wrong node kind: expected %s but got %s: node contents:\n%s\n", name[want], name[got], appendFlow(nil, patch)) //lint:ignore ST1005 the reference's words
 }
 
-// appendFlow writes JSON with a blank behind colons and commas, as the reference prints documents.
+// appendFlow writes JSON with a blank behind colons and commas, as Kyverno prints documents.
 func appendFlow(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
@@ -247,7 +247,7 @@ func (m *merger) fields(base, patch map[string]any, s *schema) (any, error) {
 	return out, nil
 }
 
-// inStyle is the scalar v as it replaces old: a text stays a text, as the reference keeps the quotes of what it replaces.
+// inStyle is the scalar v as it replaces old: a text stays a text, as Kyverno keeps the quotes of what it replaces.
 func inStyle(old, v any) any {
 	if _, text := old.(string); text && v != nil && kindOf(v) == scalarKind {
 		return scalarText(v)

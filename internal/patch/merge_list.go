@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Merging lists by key follows the reference program's library step by step, because its corner cases (elements without
+// Merging lists by key follows Kyverno's library step by step, because its corner cases (elements without
 // a key, doubled keys, empty elements) show in results that users have recorded. Elements are cells: one that is merged
 // in place is the same cell in every list that holds it.
 type cell struct{ v any }

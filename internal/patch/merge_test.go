@@ -18,7 +18,7 @@ func decode(t testing.TB, text string) any {
 
 func pod(spec string) string { return `{"apiVersion":"v1","kind":"Pod","spec":{` + spec + `}}` }
 
-// Every row of the table of merge rules (language reference §5.2), and what the reference's library does at its edges.
+// Every row of the table of merge rules, and what Kyverno's library does at its edges.
 func TestMerge(t *testing.T) {
 	for _, c := range []struct{ name, target, patch, want string }{
 		{"maps merge, null deletes", `{"a":{"b":1,"c":2}}`, `{"a":{"c":null,"d":3}}`, `{"a":{"b":1,"d":3}}`},

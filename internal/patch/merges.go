@@ -4,8 +4,8 @@ import "reflect"
 
 // Merges remembers what merging finds out about a value while overlays are applied to it one after the other, as a loop
 // over a list does: which maps and lists below it are in order already, where the elements of its lists are, and what
-// nobody else has seen, so that it may be changed in place. Each merge would otherwise read the whole of every list. The
-// zero Merges is empty and ready; it must not outlive the moment at which the patched value is shown to anybody.
+// is not shared yet, so that it may be changed in place. Each merge would otherwise read the whole of every list. The
+// zero Merges is empty and ready; it must not outlive the moment at which the patched value is shown to other code.
 type Merges struct {
 	maps  map[uintptr]*knownMap
 	lists map[*any]*knownList // by their first element

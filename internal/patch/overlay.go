@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/pattern"
 )
 
-// Overlay is a compiled strategic merge patch with anchors (language reference §5.2): `(key)` and `<(key)` decide
+// Overlay is a compiled strategic merge patch with anchors: `(key)` and `<(key)` decide
 // whether the patch is for the resource, or for an element of a list; `+(key)` sets what is absent. It is immutable and
 // safe for all goroutines.
 type Overlay struct {

@@ -65,7 +65,7 @@ func (x *expansion) expand(n *node, v any) any {
 	return out
 }
 
-// holds judges one condition. A member that is absent does not fulfil any.
+// holds evaluates one condition. A member that is absent does not fulfil any.
 func (x *expansion) holds(f *field, m map[string]any) bool {
 	v, has := m[f.key]
 	if !has {

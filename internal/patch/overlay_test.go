@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The anchors of patches (language reference §5.2), one row for each sentence.
+// The anchors of patches, one row for each sentence.
 func TestOverlay(t *testing.T) {
 	const two = `"containers":[{"name":"a","image":"x:1"},{"name":"b","image":"y:2"}]`
 	for _, c := range []struct{ name, target, patch, want string }{

@@ -83,7 +83,7 @@ func (a *Alternatives) Match(env *jmespath.Env, root jmespath.Root, resource any
 	return c, nil
 }
 
-// Describe lists why no alternative fits, in the words of the language reference (§4.1) for the rule named rule:
+// Describe lists why no alternative fits, in the words of the policy language for the rule named rule:
 // `rule r[0] failed at path /spec/x/ rule r[1] failed: ⟨why⟩` when the Choice is Fail, without the alternatives that
 // are not applicable; `rule r[0] skipped: ⟨why⟩ …` when it is Skip; nothing when it is Pass.
 func (c Choice) Describe(rule string) string {

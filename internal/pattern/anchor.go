@@ -1,6 +1,6 @@
 package pattern
 
-// anchorKind is what the decoration of a pattern key asks for (language reference §4.4).
+// anchorKind is what the decoration of a pattern key asks for.
 type anchorKind uint8
 
 const (
@@ -61,7 +61,7 @@ func decorate(kind anchorKind, key string) string {
 	return key
 }
 
-// inFirstPhase reports whether a key of this kind is judged before the ordinary keys of its map.
+// inFirstPhase reports whether a key of this kind is evaluated before the ordinary keys of its map.
 func (k anchorKind) inFirstPhase() bool {
 	return k == condition || k == equality || k == existence || k == negation
 }

@@ -43,7 +43,7 @@ func check(t *testing.T, pattern, resource, want string) {
 
 const absent = "conditional anchor mismatch: conditional anchor key doesn't exist in the resource"
 
-// TestAnchors is the table of language reference §4.4.
+// TestAnchors is the table of the policy language.
 func TestAnchors(t *testing.T) {
 	check(t, `{"(a)":"x","b":"1"}`, `{"b":"2"}`, "skip "+absent)
 	check(t, `{"(a)":"x","b":"1"}`, `{"a":"x","b":"1"}`, "pass")

@@ -63,7 +63,7 @@ func securityPatterns() map[string]any {
 	}
 }
 
-// TestPassAllocatesNothing: judging a resource that fits leaves nothing to the garbage collector.
+// TestPassAllocatesNothing: evaluating a resource that fits leaves nothing to the garbage collector.
 func TestPassAllocatesNothing(t *testing.T) {
 	pod := benchPod(false)
 	for name, raw := range securityPatterns() {

@@ -87,7 +87,7 @@ func (c *compiler) object(m map[string]any, at place) *node {
 	return newMap(entries)
 }
 
-// checkAnchor reports the mistakes of language reference §13.6.
+// checkAnchor reports the mistakes of the policy language.
 func (c *compiler) checkAnchor(kind anchorKind, full string, v any, at place) {
 	switch kind {
 	case addition:

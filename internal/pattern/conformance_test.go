@@ -72,7 +72,7 @@ type recordedResult struct {
 	Message                                     *string
 }
 
-// judge gives status and message of one rule for one resource.
+// evaluate gives status and message of one rule for one resource.
 type judge func(message string, resource map[string]any) (string, string)
 
 func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
@@ -140,7 +140,7 @@ func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
 	return compared, asIntegers
 }
 
-// rulesOf reads the rules of a folder's policies that this package alone can judge.
+// rulesOf reads the rules of a folder's policies that this package alone can evaluate.
 func rulesOf(t *testing.T, dir string) (map[string]recordedRule, map[string]judge) {
 	rules, judges := map[string]recordedRule{}, map[string]judge{}
 	for _, doc := range documents(t, filepath.Join(dir, "policy.yaml")) {
@@ -183,7 +183,7 @@ func decidedElsewhere(r recordedResult) bool {
 	return false
 }
 
-// failure begins the message of a failed pattern (language reference §4.1).
+// failure begins the message of a failed pattern.
 func failure(message, rest string) string {
 	if message == "" {
 		return "validation error: " + rest
@@ -230,7 +230,7 @@ func judgeAlternatives(rule string, alternatives []any) judge {
 	}
 }
 
-// judgeForeach judges the maps of the list at the dotted path (§4.8).
+// judgeForeach evaluates the maps of the list at the dotted path.
 func judgeForeach(rule, path string, pattern any) judge {
 	inner := judgePattern(rule, pattern)
 	return func(message string, r map[string]any) (string, string) {

@@ -1,5 +1,4 @@
-// Package pattern is the validate pattern language: maps, lists, anchors, operators, quantities and wildcards
-// (language reference §4.2 to §4.5).
+// Package pattern is the validate pattern language: maps, lists, anchors, operators, quantities and wildcards.
 //
 //	p, diags := pattern.Compile(map[string]any{"spec": map[string]any{"=(hostPID)": "false"}}, "spec.rules[0].validate.pattern")
 //	v, err := p.Match(env, root, pod)

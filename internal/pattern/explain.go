@@ -20,7 +20,7 @@ type fault struct {
 	want  any
 }
 
-// by remembers the part of the pattern that decided; the innermost one is told first.
+// by remembers the part of the pattern that decided; the innermost one is listed first.
 func (f *fault) by(n *node) {
 	if f != nil && f.node == "" {
 		f.node = n.field

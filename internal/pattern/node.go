@@ -40,7 +40,7 @@ type entry struct {
 	node   *node
 }
 
-// newMap orders entries into the phases in which they are judged.
+// newMap orders entries into the phases in which they are evaluated.
 func newMap(entries []entry) *node {
 	n := &node{kind: mapNode}
 	n.first, n.second = phases(entries)

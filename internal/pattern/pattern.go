@@ -8,12 +8,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/trace"
 )
 
-// Status is how a pattern judges a resource.
+// Status is how a pattern evaluates a resource.
 type Status uint8
 
 // Pass: the resource fits. Fail: it does not, at Verdict.Path. Skip: the anchors say that the pattern is not for this
 // resource. Error: it does not fit, but an anchor of the pattern names a key that the resource has nowhere, and the
-// language reference makes that an execution error without a path.
+// policy language makes that an execution error without a path.
 const (
 	Pass Status = iota
 	Fail
@@ -74,7 +74,7 @@ func compileAt(v any, path, prefix string) (*Pattern, diag.List) {
 	return p, c.diags
 }
 
-// Match judges resource, a map[string]any (or an element of a foreach). root and env serve the variables and may be nil
+// Match evaluates resource, a map[string]any (or an element of a foreach). root and env serve the variables and may be nil
 // when there are none. The error is either a variable or reference that cannot be resolved, worded `variable
 // substitution failed: …` as the user sees it, or wraps budget.ErrExhausted or the context's error.
 func (p *Pattern) Match(env *jmespath.Env, root jmespath.Root, resource any) (Verdict, error) {

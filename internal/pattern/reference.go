@@ -19,14 +19,13 @@ const (
 	maxText = 1 << 20
 )
 
-// ResolveReferences replaces every $(path) in the strings of document v by what the document holds at that path
-// (language reference §4.5). A path that begins with a slash counts from the top of v; any other counts from the place
-// of the string, so ./../key is the neighbour key. List elements are named by their index; a key is found under its
-// text or, failing that, under its text with an anchor around it. An operator may stand before the path:
-// $(<./../limit). A string that is one reference without operator takes the value itself, other text takes the value
-// as text. \$(x) stays as $(x).
+// ResolveReferences replaces every $(path) in the strings of document v by what the document holds at that path. A path
+// that begins with a slash counts from the top of v; any other counts from the place of the string, so ./../key is the
+// neighbour key. List elements are named by their index; a key is found under its text or, failing that, under its text
+// with an anchor around it. An operator may stand before the path: $(<./../limit). A string that is one reference
+// without operator takes the value itself, other text takes the value as text. \$(x) stays as $(x).
 //
-// v is not changed; what has no references is shared with the result. The errors are those of the language reference.
+// v is not changed; what has no references is shared with the result. The errors are those of the policy language.
 func ResolveReferences(v any) (any, error) {
 	r := resolver{document: v}
 	out, _, err := r.value(v, "/", 0)
@@ -56,7 +55,7 @@ type resolver struct {
 	made     int    // bytes of text made so far
 }
 
-// value resolves what is at place at; changed tells whether anything in it was a reference.
+// value resolves what is at place at; changed reports whether anything in it was a reference.
 func (r *resolver) value(v any, at string, depth int) (out any, changed bool, err error) {
 	if depth > budget.MaxDepth {
 		return nil, false, fmt.Errorf("the pattern is nested more than %d levels deep", budget.MaxDepth)

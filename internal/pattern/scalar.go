@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// MatchScalar reports whether resource value v is accepted by the scalar pattern p (language reference §4.3): the value
+// MatchScalar reports whether resource value v is accepted by the scalar pattern p: the value
 // language of validation patterns, which conditions inside mutation patches use as well. p may be a string, bool,
 // number or nil; a map or list as pattern accepts nothing but an equal value. It compiles p anew each time, so a
 // caller that knows p earlier should use CompileScalar.

@@ -2,7 +2,7 @@ package pattern
 
 import "testing"
 
-// TestScalarComparison is the table of language reference §4.3.
+// TestScalarComparison is the table of the policy language.
 func TestScalarComparison(t *testing.T) {
 	type list = []any
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestScalarComparison(t *testing.T) {
 }
 
 // TestFloatsPrintWithAnExponent: the CLI decodes every number as a float, and a float is written 1E+03 before it is
-// compared with wildcards, so "1000*" does not match it while "1*" does (§0.3).
+// compared with wildcards, so "1000*" does not match it while "1*" does.
 func TestFloatsPrintWithAnExponent(t *testing.T) {
 	for p, want := range map[string]bool{"1000*": false, "1*": true, "1E+03": true, "1000": true} {
 		if got := MatchScalar(p, 1000.0); got != want {

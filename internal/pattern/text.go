@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// text is a compiled string pattern: alternatives split on |, each a conjunction split on & (language reference §4.3).
+// text is a compiled string pattern: alternatives split on |, each a conjunction split on &.
 type text struct {
 	raw   string
 	shape textShape
@@ -180,7 +180,7 @@ func compare(b *measure.Bound, v any) (sign int, ok bool) {
 	return 0, false
 }
 
-// compareFloat compares a float as a quantity only: the reference writes it with decimals, so that even 0 is no
+// compareFloat compares a float as a quantity only: Kyverno writes it with decimals, so that even 0 is no
 // duration (the whole number 0 is one).
 func compareFloat(b *measure.Bound, f float64) (sign int, ok bool) {
 	limit, ok := b.Quantity()
@@ -226,7 +226,7 @@ func (t *term) matchText(v any) bool {
 	case int:
 		return t.text.Match(strconv.Itoa(v))
 	case float64:
-		// The reference writes a float with an exponent here: 1000 is 1E+03, so "1000*" does not match it.
+		// Kyverno writes a float with an exponent here: 1000 is 1E+03, so "1000*" does not match it.
 		return t.text.Match(strconv.FormatFloat(v, 'E', -1, 64))
 	}
 	return false

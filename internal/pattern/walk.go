@@ -37,7 +37,7 @@ func (w *walk) count(n int) {
 	}
 }
 
-// element judges v by n.
+// element evaluates v by n.
 func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
 	if w.count(3); w.err != nil {
 		return mismatch, nil
@@ -72,7 +72,7 @@ func (w *walk) judge(n *node, v any, path string) (outcome, *fault) {
 	return w.value(n, v, path)
 }
 
-// value judges v by a scalar pattern; a list by each of its elements.
+// value evaluates v by a scalar pattern; a list by each of its elements.
 func (w *walk) value(n *node, v any, path string) (outcome, *fault) {
 	ok := true
 	if l, isList := v.([]any); isList {

@@ -2,7 +2,7 @@ package pattern
 
 import "github.com/ephor-dev/ephor/internal/trace"
 
-// list judges the list l by the list pattern n.
+// list evaluates the list l by the list pattern n.
 func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 	if len(n.items) == 0 {
 		if !w.explain {
@@ -30,7 +30,7 @@ func (w *walk) list(n *node, l []any, path string) (outcome, *fault) {
 	return matched, nil
 }
 
-// everyMap judges each element of l by the map pattern n. Elements that an anchor makes not applicable do not count;
+// everyMap evaluates each element of l by the map pattern n. Elements that an anchor makes not applicable do not count;
 // when that is all of them the list is not applicable.
 func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
 	var (
@@ -56,7 +56,7 @@ func (w *walk) everyMap(n *node, l []any, path string) (outcome, *fault) {
 	return matched, nil
 }
 
-// exists judges the existence anchor: for each element of the pattern list, one element of the resource list must fit.
+// exists evaluates the existence anchor: for each element of the pattern list, one element of the resource list must fit.
 func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	l, ok := v.([]any)
 	if ok {
@@ -76,7 +76,7 @@ func (w *walk) exists(n *node, v any, path string) (outcome, *fault) {
 	return w.fail(mismatch, causeOf(v, trace.NoElement), path, "existence anchor validation failed at path %s", path)
 }
 
-// someMap reports whether some element of l fits n. Why the others do not is told to nobody, so it is not worded.
+// someMap reports whether some element of l fits n. It does not word why the others do not, because no message uses it.
 func (w *walk) someMap(n *node, l []any) bool {
 	defer func(was bool) { w.explain = was }(w.explain)
 	w.explain = false

@@ -2,7 +2,7 @@ package pattern
 
 import "github.com/ephor-dev/ephor/internal/trace"
 
-// object judges the map m by the map pattern n, first phase before second.
+// object evaluates the map m by the map pattern n, first phase before second.
 //
 // In the first phase a mismatch ends the walk, a skip is remembered. A condition () of this map that does not hold makes
 // the map not applicable whatever the other keys say, even mismatches of theirs; skips from below, such as a list whose
@@ -44,7 +44,7 @@ func (w *walk) object(n *node, m map[string]any, path string) (outcome, *fault) 
 	return matched, nil
 }
 
-// anchored judges one entry of a map pattern.
+// anchored evaluates one entry of a map pattern.
 func (w *walk) anchored(e *entry, m map[string]any, path string) (outcome, *fault) {
 	key := e.key
 	if e.glob {
@@ -116,7 +116,7 @@ func (n *node) isAnyValue() bool {
 
 // actual is the key of m that the wildcard key of e stands for: the first in order that matches, or the wildcard text
 // itself when none does, so that the key counts as absent. Only keys with text are considered: labels and annotations
-// hold nothing else, and the reference passes over a null among them.
+// hold nothing else, and Kyverno passes over a null among them.
 func (e *entry) actual(m map[string]any) string {
 	best, found := e.key, false
 	for k, v := range m {

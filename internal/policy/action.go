@@ -20,8 +20,7 @@ func (a Action) String() string {
 	return "Audit"
 }
 
-// ActionPlan is the effective action of a rule: overrides by namespace, first hit wins, then the default
-// (language reference §3.5).
+// ActionPlan is the effective action of a rule: overrides by namespace, first hit wins, then the default.
 type ActionPlan struct {
 	Default   Action
 	Overrides []ActionOverride
@@ -32,7 +31,7 @@ type ActionPlan struct {
 type ActionOverride struct {
 	Action     Action
 	Namespaces []string // wildcards
-	// Selector judges the namespace's labels; nil when the override has none.
+	// Selector evaluates the namespace's labels; nil when the override has none.
 	Selector func(labels map[string]string) bool
 }
 
@@ -51,7 +50,7 @@ func (p ActionPlan) MayEnforce() bool {
 
 // ActionFor is the effective action of the rule for an object in namespace ns. labels gives the namespace's labels and
 // is called only when an override asks for them; its error is returned, with the strictest action that the plan may
-// yield, so that what could not be found out is judged before the answer and not after it.
+// yield, so that what could not be found out is evaluated before the answer and not after it.
 func ActionFor(r *Rule, ns string, labels func() (map[string]string, error)) (Action, error) {
 	for _, o := range r.Action.Overrides {
 		if len(o.Namespaces) > 0 && !wildcard.MatchAny(o.Namespaces, ns) {

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// Annotations of a policy that reports show (language reference §1.10).
+// Annotations of a policy that reports show.
 const (
 	annotationScored   = "policies.kyverno.io/scored"
 	annotationSeverity = "policies.kyverno.io/severity"

@@ -19,7 +19,7 @@ type Exception struct {
 	Kinds []string
 	// Rules are the rules that the exception is for.
 	Rules []ExceptionRules
-	// Match reports whether the exception is for the object of the request. An error means that it could not be told.
+	// Match reports whether the exception is for the object of the request. An error means that it is not known.
 	Match func(ctx context.Context, r *Request) (bool, error)
 	// Conditions reports whether its conditions hold, in the scope of the rule; nil when it has none.
 	Conditions func(s *Scope) (bool, error)

@@ -9,7 +9,7 @@ type Header struct {
 	// Filters are those of the match block, at least one: every one of them has to hold when All is set, else any.
 	Filters []Literals
 	All     bool
-	// Without are filters of the exclude block that are told exactly: Match is false and no error where one holds. What
+	// Without are filters of the exclude block that are known exactly: Match is false and no error where one holds. What
 	// they say of kinds is left out, since it holds for whatever the match block selects.
 	Without []Literals
 }
@@ -23,7 +23,7 @@ type Literals struct {
 	Namespaces []string
 	// Labels are requirements on the object's labels.
 	Labels []LabelRequirement
-	// Users, Groups: the requester is one of the users or in one of the groups; both nil when anybody may be.
+	// Users, Groups: the requester is one of the users or in one of the groups; both nil for any requester.
 	Users, Groups []string
 }
 

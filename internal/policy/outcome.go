@@ -9,7 +9,7 @@ import (
 // Status of a Result.
 type Status uint8
 
-// The statuses of the language reference §0.1. The zero Status is "no result".
+// The statuses of the policy language. The zero Status is "no result".
 const (
 	StatusNone Status = iota
 	StatusPass
@@ -49,7 +49,7 @@ type Result struct {
 	Rule    *Rule
 	Yield
 	Action Action // effective action of the rule for the request's namespace
-	// Elapsed is the time that the rule took, with matching and lookups; 0 where nobody measures, and for the second and
+	// Elapsed is the time that the rule took, with matching and lookups; 0 if times are not measured, and for the second and
 	// later results of one evaluation.
 	Elapsed time.Duration
 }
@@ -124,7 +124,7 @@ type Outcome struct {
 	Object   *value.Doc // the object after mutation; Request.Object when nothing was changed
 	Work     []Work
 	Warnings []string
-	// FailurePolicy is Fail as soon as one evaluated Program uses Fail (§3.5).
+	// FailurePolicy is Fail as soon as one evaluated Program uses Fail.
 	FailurePolicy FailurePolicy
 	// Exceeded are the policies that used up a budget; their results from that rule on have status error.
 	Exceeded []Exceeded

@@ -53,9 +53,9 @@ func (p *Program) Reach() world.Reach {
 	return world.InNamespace(p.Namespace)
 }
 
-// Delegates reports whether objects of the kind get work done with somebody else's rights: namespaced policies, whose author
-// is asked for his own rights when they are written. No namespaced policy may write one, for its author would then be the
-// background controller, who may do more than the author of the first (lesson S7).
+// Delegates reports whether objects of the kind get work done with the rights of another account: namespaced policies, whose
+// author is asked for his own rights when they are written. No namespaced policy may write one, for its author would
+// then be the background controller, who may do more than the author of the first (S7 in docs/threat-model.md).
 func Delegates(kind schema.GroupKind) bool {
 	return kind.Group == "kyverno.io" && (kind.Kind == "Policy" || kind.Kind == "CleanupPolicy")
 }

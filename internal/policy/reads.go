@@ -9,7 +9,7 @@ import (
 
 // Expressions is anything compiled that tells which variables it reads; *template.Template is one.
 type Expressions interface {
-	// Roots are the top-level names that may be read; "*" when that cannot be told.
+	// Roots are the top-level names that may be read; "*" when that is not known.
 	Roots() []string
 	// Expressions are the compiled queries.
 	Expressions() []*jmespath.Expr
@@ -46,7 +46,7 @@ func (r *Reads) AddExpr(x *jmespath.Expr) {
 }
 
 // AddLoop adds what a loop over the result of list reads: the query, and body, in which the elements go by names. A nil list
-// is a mistake that was told elsewhere.
+// is a mistake that was reported elsewhere.
 func (r *Reads) AddLoop(list *jmespath.Expr, body Reads, names ...string) {
 	if list != nil {
 		r.addPaths(list)
@@ -135,7 +135,7 @@ func (r *Reads) addRequest(field string) {
 	}
 }
 
-// Made says of which variables a value is made that is computed of nothing but what is read; nil when that cannot be told,
+// Made lists the variables from which a value is made, if it is computed only from what is read; nil when that is not known,
 // or when the world is read.
 func (r *Reads) Made() *Made {
 	if r.all || r.Needs.Lookups {

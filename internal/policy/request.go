@@ -48,7 +48,7 @@ const (
 	FromCLI
 )
 
-// Request is one thing to judge: an admission review, a scanned object, or an object given to the command line. It is
+// Request is one thing to evaluate: an admission review, a scanned object, or an object given to the command line. It is
 // immutable once evaluation has begun and may be shared by goroutines.
 type Request struct {
 	Origin    RequestOrigin
@@ -64,7 +64,7 @@ type Request struct {
 	Namespace, Name string
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
-	// User is nil where nobody asked (a scan).
+	// User is nil without a requester (a scan).
 	User    *User
 	DryRun  bool
 	Options any
@@ -155,8 +155,8 @@ func (r *Request) Subject() (map[string]any, error) {
 	return d.Map()
 }
 
-// CreationOfOld is the request that creates the old object of an update, made by a user whom nothing matches. It judges
-// whether a violation existed before the update (language reference §3.6). It has no subresource, since an object is
+// CreationOfOld is the request that creates the old object of an update, made by a user whom nothing matches. It evaluates
+// whether a violation existed before the update. It has no subresource, since an object is
 // created as a whole: a rule on Pod/ephemeralcontainers does not meet it, and its refusal stands.
 func (r *Request) CreationOfOld() *Request {
 	return &Request{
@@ -191,7 +191,7 @@ func (r *Request) Roles(ctx context.Context) (Roles, error) {
 			return Roles{}, fmt.Errorf("the roles of user %s: %w", r.User.Username, world.ErrUnavailable)
 		}
 		if r.ResolveRoles == nil {
-			return Roles{}, nil // nobody asked, so nobody has roles
+			return Roles{}, nil // without a requester there are no roles
 		}
 		return r.ResolveRoles(ctx)
 	})
@@ -226,9 +226,9 @@ func (r *Request) ServiceAccount() (namespace, name string) {
 	return namespace, name
 }
 
-// Document is the value of the variable `request` (language reference §8.2), made at most once. With roles it also
+// Document is the value of the variable `request`, made at most once. With roles it also
 // holds request.roles and request.clusterRoles, which costs their resolution. On DELETE `object` is the old object,
-// as every mention of request.object is read as request.oldObject then (§8.1).
+// as every mention of request.object is read as request.oldObject then.
 func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, error) {
 	if !roles {
 		return r.document.get(func() (map[string]any, error) { return r.makeDocument() })
@@ -248,7 +248,7 @@ func (r *Request) Document(ctx context.Context, roles bool) (map[string]any, err
 	})
 }
 
-// Images is the value of the variable `images` (§7.7), read from the object at most once.
+// Images is the value of the variable `images`, read from the object at most once.
 func (r *Request) Images() (map[string]any, error) {
 	return r.images.get(func() (map[string]any, error) {
 		images, err := r.ImageList()
@@ -270,7 +270,7 @@ func (r *Request) ImageList() ([]imageref.Image, error) {
 	})
 }
 
-// object is request.object: the old object on DELETE (language reference §8.1).
+// object is request.object: the old object on DELETE.
 func (r *Request) object() (any, error) {
 	object, err := r.Object.Value()
 	if err == nil && r.Operation == Delete && object == nil {
@@ -295,7 +295,7 @@ func (r *Request) makeDocument() (map[string]any, error) {
 		"oldObject": old,
 	}
 	if r.Origin == FromScan {
-		return doc, nil // other admission fields do not exist in a scan (§3.8)
+		return doc, nil // other admission fields do not exist in a scan
 	}
 	doc["uid"] = r.UID
 	doc["name"] = r.Name

@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// requestRoot is the variable `request` for those who read some of it: what everybody asks for needs no document, and an
-// old object that nobody asks for is not decoded.
+// requestRoot is the variable `request` for those who read some of it: the common fields need no document, and an
+// old object that is not requested is not decoded.
 type requestRoot struct {
 	request *Request
 	ctx     context.Context

@@ -81,11 +81,11 @@ type Rule struct {
 	// Excludes are the filters of exclude.any (or of an exclude block with one filter) that say nothing but what a Target
 	// can say: whatever one of them covers the rule does not match.
 	Excludes []Target
-	// Header is what match and exclude say with literals; nil when nothing can be told.
+	// Header is what match and exclude say with literals; nil when nothing is known.
 	Header *Header
 	// Outputs are the kinds of the objects that a generate rule makes, as far as they are written out.
 	Outputs []Output
-	// Grants are the rights that whoever carries out the rule's work needs on other objects.
+	// Grants are the rights on other objects that the rule's work needs.
 	Grants []Grant
 	// Generation says how a generate rule treats what it made; nil for other rules.
 	Generation *Generation
@@ -99,16 +99,16 @@ type Rule struct {
 	ReportProperties map[string]string
 	// Exceptions are those that name the rule; they are joined to it after Compile, by the catalog.
 	Exceptions []*Exception
-	// SkipOnDelete: a DELETE request yields no result (language reference §2.6).
+	// SkipOnDelete: a DELETE request yields no result.
 	SkipOnDelete bool
 
 	// MatchSteps is how many steps Match takes at most, apart from what it counts itself on the meter of its context
 	// (budget.Of); 0 when both are too little to be counted.
 	MatchSteps int
-	// Match reports whether the rule's match and exclude blocks select the request. An error means that it could not
-	// be told (a lookup failed); it is never to be read as false.
+	// Match reports whether the rule's match and exclude blocks select the request. An error means that it is not
+	// known (a lookup failed); it is never to be read as false.
 	Match func(ctx context.Context, r *Request) (bool, error)
-	// Eval judges a request that Match selected.
+	// Eval evaluates a request that Match selected.
 	Eval func(s *Scope) Yield
 }
 
@@ -145,7 +145,7 @@ type Output struct {
 	Path string // of the pattern, such as spec.rules[0].generate
 }
 
-// Grant is what somebody must be allowed to do with objects of a kind, so that a rule's work can be done.
+// Grant is a right on objects of a kind that the rule's work needs.
 type Grant struct {
 	// APIVersion and Kind may hold variables; the kind may be one of a subresource, Kind/sub.
 	APIVersion, Kind string

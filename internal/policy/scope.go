@@ -75,7 +75,7 @@ func (s *Scope) With(name string, v any) *Scope {
 }
 
 // WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
-// name, so that an entry sees only earlier entries (language reference §8.5). Where a value was given for the name, it
+// name, so that an entry sees only earlier entries. Where a value was given for the name, it
 // is the value and nothing is loaded.
 func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Scope {
 	if v, ok := s.given.value(name); ok {
@@ -163,7 +163,7 @@ func (s *Scope) get() (any, error) {
 }
 
 // Hold counts data that a context entry defined after s loaded from outside, together with what the entries before it
-// hold (language reference §8.5). What expressions make of data is metered by itself. Entries of a foreach element count
+// hold. What expressions make of data is metered by itself. Entries of a foreach element count
 // for that element only.
 func (s *Scope) Hold(v any) error {
 	limit := DefaultContextSize

@@ -14,7 +14,7 @@ import (
 
 func scope(r *Request) *Scope { return NewScope(&jmespath.Env{}, r, nil, nil) }
 
-// Language reference §8.5: an entry sees only what was defined before it, is loaded at most once, and only when used.
+// An entry sees only what was defined before it, is loaded at most once, and only when used.
 func TestScopeLazyEntries(t *testing.T) {
 	loads := 0
 	s := scope(&Request{}).With("one", "a").WithLazy("one", func(before *Scope) (any, error) {
@@ -73,7 +73,7 @@ func requestOf(t *testing.T, r *Request) map[string]any {
 	return document
 }
 
-// An old object that nobody reads is not decoded, and its mistakes are only those of who reads it.
+// An old object that is not read is not decoded, and its mistakes affect only its readers.
 func TestRequestFieldsAreReadAlone(t *testing.T) {
 	v, _, _ := scope(&Request{Operation: Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}).Field("request")
 	root := v.(jmespath.Root)
@@ -85,7 +85,7 @@ func TestRequestFieldsAreReadAlone(t *testing.T) {
 	}
 }
 
-// On DELETE every mention of request.object is read as request.oldObject (§8.1).
+// On DELETE every mention of request.object is read as request.oldObject.
 func TestRequestDocumentOnDelete(t *testing.T) {
 	r := &Request{Operation: Delete, OldObject: value.Of(map[string]any{"a": "b"})}
 	if obj, _ := requestOf(t, r)["object"].(map[string]any); obj["a"] != "b" {
@@ -93,7 +93,7 @@ func TestRequestDocumentOnDelete(t *testing.T) {
 	}
 }
 
-// In a scan request holds the object, the operation and the namespace, nothing else (§3.8).
+// In a scan request holds the object, the operation and the namespace, nothing else.
 func TestRequestDocumentInScan(t *testing.T) {
 	doc := requestOf(t, &Request{Origin: FromScan, Operation: Create})
 	for _, absent := range []string{"userInfo", "name", "uid"} {
@@ -104,7 +104,7 @@ func TestRequestDocumentInScan(t *testing.T) {
 }
 
 // requestKind, requestResource and requestSubResource are what the requester asked for; what was sent where nothing else
-// is known (§8.2).
+// is known.
 func TestRequestDocumentAsked(t *testing.T) {
 	r := &Request{
 		RequestGVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -167,7 +167,7 @@ func TestActionFor(t *testing.T) {
 	}
 }
 
-// What the entries of one rule load from outside is limited (§8.5); entries of siblings, as foreach elements are, do not
+// What the entries of one rule load from outside is limited; entries of siblings, as foreach elements are, do not
 // add up.
 func TestHold(t *testing.T) {
 	large := []any{strings.Repeat("x", DefaultContextSize*2/3)}
@@ -187,7 +187,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// What nobody here can find out is an error for the rule that asks, never "none".
+// Information that is not available here is an error for the rule that asks, never "none".
 func TestUnknownIsAnError(t *testing.T) {
 	r := &Request{Namespace: "ns", User: &User{Username: "alice"}}
 	if _, err := r.NamespaceLabels(t.Context()); !errors.Is(err, world.ErrUnavailable) {

@@ -26,7 +26,7 @@ var volumeTypes = &control{
 }
 
 // sourceOf names the field that holds the volume's source; empty when it has none. Of the sources that every version
-// allows none is told apart.
+// allows none is distinguished.
 func sourceOf(v *corev1.Volume) string {
 	for _, s := range volumeSources {
 		if s.has(v) {

@@ -9,7 +9,7 @@ const (
 	imagesForbidden                   // it has fields of the pod only
 )
 
-// control is one control of the Pod Security Standards (§4.9).
+// control is one control of the Pod Security Standards.
 type control struct {
 	// name is what exclusions call it; empty for a control that cannot be excluded.
 	name     string

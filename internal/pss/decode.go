@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The decoding below fills the fields that checks read and nothing else: converting whole pods costs more than judging
+// The decoding below fills the fields that checks read and nothing else: converting whole pods costs more than checking
 // them. The types were checked before, so that a value of another type stands for an absent one.
 
 func mapAt(m map[string]any, key string) map[string]any { v, _ := m[key].(map[string]any); return v }
 func listAt(m map[string]any, key string) []any         { v, _ := m[key].([]any); return v }
 func textAt(m map[string]any, key string) string        { v, _ := m[key].(string); return v }
 
-// What is pointed to is shared by all pods: nobody changes a decoded pod.
+// All pods share the values that the pointers point to, so a decoded pod may not be changed.
 var yes, no = true, false
 
 func boolAt(m map[string]any, key string) *bool {

@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzDecode compares our decoding with that of the API server: an object that fits decodes in both, and the library
-// judges both pods alike.
+// checks both pods alike.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"kind":"Pod","metadata":{"annotations":{"container.apparmor.security.beta.kubernetes.io/a":"x"},"creationTimestamp":"2026-02-28T01:02:03Z"},"spec":{"hostPID":true}}`,

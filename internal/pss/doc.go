@@ -1,4 +1,4 @@
-// Package pss judges pods by the Pod Security Standards (language reference §4.9).
+// Package pss checks pods by the Pod Security Standards.
 //
 //	standard, err := pss.New("restricted", "latest")
 //	pod, err := pss.Decode(object, meter) // a Pod, or a controller with a pod template

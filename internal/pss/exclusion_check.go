@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Texts of the language reference §13.6, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textImagesMissing   = "exclude.images must be specified for the container level control"
 	textImagesForbidden = "exclude.images must not be specified for the pod level control"

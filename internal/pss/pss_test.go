@@ -119,7 +119,7 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// TestBombs decodes and judges pods that are small as text and would be large as Go values, or whose violations would be.
+// TestBombs decodes and checks pods that are small as text and would be large as Go values, or whose violations would be.
 func TestBombs(t *testing.T) {
 	many := func(n int, s string) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
 	for name, spec := range map[string]string{

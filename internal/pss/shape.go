@@ -30,7 +30,7 @@ const (
 )
 
 // shape is what the JSON of a type looks like: what a value must be to be decoded without an error. It is derived from
-// the Go type once, so that judging a value costs a walk over what is there and no reflection.
+// the Go type once, so that checking a value costs a walk over what is there and no reflection.
 type shape struct {
 	form   form
 	fields map[string]*shape // of an object

@@ -46,7 +46,7 @@ type check struct {
 }
 
 // New makes the standard of a level and a version. The level baseline has the baseline checks; every other level, and
-// even privileged, has all checks (§4.9). An empty version is the latest. The error says that there is no such version.
+// even privileged, has all checks. An empty version is the latest. The error says that there is no such version.
 func New(level, version string) (*Standard, error) {
 	wanted := psapi.LatestVersion()
 	if version != "" {
@@ -82,7 +82,7 @@ func New(level, version string) (*Standard, error) {
 }
 
 // replacements are restricted checks that stand in for the baseline check of the same control. Of the other controls
-// with a check on either level the reference runs both (§4.9).
+// with a check on either level Kyverno runs both.
 var replacements = map[string]string{"procMount_restricted": "procMount"}
 
 // dropReplaced leaves the last of the checks that share a replaced id.

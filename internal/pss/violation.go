@@ -33,7 +33,7 @@ type FieldError struct {
 // Path is the path in the object that the pod was taken from.
 func (e *FieldError) Path(pod *Pod) string { return pod.path(e.Field) }
 
-// Text is the error as messages show it (§4.9), with the path in the object that the pod was taken from.
+// Text is the error as messages show it, with the path in the object that the pod was taken from.
 func (e *FieldError) Text(pod *Pod) string {
 	field := pod.path(e.Field)
 	switch {
@@ -54,7 +54,7 @@ func (v *Violation) Text(pod *Pod) string {
 	return "(Forbidden reason: " + v.Reason + ", field error list: [" + strings.Join(fields, ", ") + "])"
 }
 
-// Summary says what reports show of violations (§3.10): the ids of the checks, and a JSON list of them with the images
+// Summary says what reports show of violations: the ids of the checks, and a JSON list of them with the images
 // of the pod where the control looks at containers.
 func Summary(pod *Pod, violations []Violation) (ids, asJSON string) {
 	images := pod.images()

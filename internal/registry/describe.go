@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// platform is the one whose image stands for an index: what the reference takes.
+// platform is the one whose image stands for an index: what Kyverno takes.
 var platform = v1.Platform{OS: "linux", Architecture: "amd64"}
 
 // describe makes what context entries see of an image. The manifest and the configuration of an index are those of its

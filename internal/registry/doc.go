@@ -5,7 +5,7 @@
 //	data["resolvedImage"] // index.docker.io/library/nginx@sha256:…
 //
 // It logs in with pull secrets, with the docker configuration and credential helpers of this machine, and otherwise as
-// nobody; credentials go only to the registry that they are for. Options.Permit bounds the registries of namespaced policies. Everything read from a registry is bounded in size, time
+// an anonymous user; credentials go only to the registry that they are for. Options.Permit bounds the registries of namespaced policies. Everything read from a registry is bounded in size, time
 // and number of requests, and verified against its digest. It does not verify signatures (package sigverify does), and
 // remembers nothing: what a tag stands for may change.
 //

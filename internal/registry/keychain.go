@@ -43,7 +43,7 @@ type helper struct {
 	serves  func(host string) bool
 }
 
-// Resolve implements authn.Keychain. Without the program, or without credentials, the registry is asked as nobody.
+// Resolve implements authn.Keychain. Without the program, or without credentials, the request is anonymous.
 func (h helper) Resolve(resource authn.Resource) (authn.Authenticator, error) {
 	host := resource.RegistryStr()
 	if !h.serves(host) {

@@ -41,7 +41,7 @@ func tooLong(max int64) error {
 }
 
 // bounded sends nothing to the registry of an image that permit has not permitted. Which login server and which storage a
-// registry names is its own business: an operator who permits a registry trusts it with that, and the addresses are judged
+// registry names is its own business: an operator who permits a registry trusts it with that, and the addresses are checked
 // when they are dialled.
 type bounded struct {
 	next       http.RoundTripper

@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Options say how registries are asked. The zero Options log in as nobody.
+// Options say how registries are asked. The zero Options are anonymous.
 type Options struct {
 	// Insecure allows registries without TLS, or with a certificate that is not trusted, for all images.
 	Insecure bool
@@ -31,7 +31,7 @@ type Options struct {
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 	// Namespace is that of pull secrets which name none.
 	Namespace string
-	// Dial makes connections; nil for the machine's way. It is where addresses that nobody may ask are refused.
+	// Dial makes connections; nil for the machine's way. It refuses forbidden addresses.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Permit tells why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all. It gets the
 	// scheme and the host of each request to the registry with the path of the image's repository (/v2/⟨repository⟩).
@@ -126,7 +126,7 @@ func (r *Registries) transport(insecure bool) *http.Transport {
 	}
 }
 
-// proxy is that of the environment, unless addresses are judged when they are dialled: a proxy would dial them itself.
+// proxy is that of the environment, unless addresses are checked when they are dialled: a proxy would dial them itself.
 func (r *Registries) proxy() func(*http.Request) (*url.URL, error) {
 	if r.options.Dial != nil {
 		return nil
@@ -134,7 +134,7 @@ func (r *Registries) proxy() func(*http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment
 }
 
-// keychain looks for credentials in pull secrets first, those of the policy before those of everybody.
+// keychain looks for credentials in pull secrets first, those of the policy before those of all policies.
 func (r *Registries) keychain(ctx context.Context, req world.ImageRequest) (authn.Keychain, error) {
 	var keys []authn.Keychain
 	for _, secret := range slices.Concat(req.Secrets, r.options.PullSecrets) {

@@ -90,7 +90,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-// What is told of an image, and of an index of images for several platforms.
+// What the registry reports of an image, and of an index of images for several platforms.
 func TestImage(t *testing.T) {
 	host := serve(t, nil)
 	one := image(t, "1000", "amd64")

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// splitSecret reads name or namespace/name; slashes in front are passed over, as in the reference.
+// splitSecret reads name or namespace/name; slashes in front are passed over, as in Kyverno.
 func splitSecret(text, namespace string) (ns, name string, err error) {
 	ns, name, named := strings.Cut(strings.TrimLeft(strings.TrimSpace(text), "/"), "/")
 	if !named {

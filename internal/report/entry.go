@@ -19,7 +19,7 @@ type Entry struct {
 	Program  *policy.Program
 	Rule     *policy.Rule
 	Resource *Resource
-	// Status is the status that counts: fail is warn where the policy is not scored (language reference §3.10).
+	// Status is the status that counts: fail is warn where the policy is not scored.
 	Status policy.Status
 	// Message is the rule's own message; reports may show another (see ReportMessage).
 	Message    string

@@ -17,7 +17,7 @@ func RuleIn(p *policy.Program, r *policy.Rule) Rule {
 // ID is that of the rule's policy.
 func (r Rule) ID() ID { return ID{r.Source, r.Policy} }
 
-// Sources of results (control plane reference §6.5): the engine that a policy belongs to.
+// Sources of results: the engine that a policy belongs to.
 const (
 	SourceKyverno  = source
 	SourceNative   = "ValidatingAdmissionPolicy"
@@ -33,9 +33,9 @@ func SourceOf(p *policy.Program) string {
 	return SourceKyverno
 }
 
-// Judged says what of a resource's report an Outcome covers. The zero Judged covers all of it.
+// Evaluated says what of a resource's report an Outcome covers. The zero Evaluated covers all of it.
 type Judged struct {
-	// Policies are those that the resource was judged by; nil for all that scans judge by.
+	// Policies are those that the resource was evaluated by; nil for all that scans evaluate.
 	Policies map[ID]bool
 	// Elsewhere reports whether results of the rule are found elsewhere, by admission for instance: they stay as they are.
 	// Nil for none.

@@ -18,7 +18,7 @@ const (
 	ManagedValue = "kyverno"
 )
 
-// Results are the entries as a stored report of one resource holds them (control plane reference §6.4). seconds is the time
+// Results are the entries as a stored report of one resource holds them. seconds is the time
 // of the results, since 1970. Entries of resources are left out where the rule gives several of them: the report's scope
 // names the one it is about.
 func Results(entries []Entry, seconds int64) []policyreport.Result {

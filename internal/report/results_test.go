@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Control plane reference §6.4 and §6.5: the fields of a stored result, and their order.
+// The fields of a stored result, and their order.
 func TestResults(t *testing.T) {
 	scored := program("", "b", policy.Settings{Scored: true, Background: true, Category: "Sample", Severity: "high"})
 	local := program("ns", "a", policy.Settings{})

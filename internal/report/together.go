@@ -14,7 +14,7 @@ type Rule struct{ Source, Policy, Name string }
 func RuleOf(r *policyreport.Result) Rule { return Rule{r.Source, r.Policy, r.Rule} }
 
 // Together are the results about one resource of two reports: for a rule that both have, those that were found later, or
-// those of known where neither were (control plane reference §6.3). They are sorted; neither list is changed.
+// those of known where neither were. They are sorted; neither list is changed.
 func Together(known, news []policyreport.Result) []policyreport.Result {
 	found := func(all []policyreport.Result) map[Rule]int64 {
 		out := make(map[Rule]int64, len(all))

@@ -29,17 +29,17 @@ type ConsumerOptions struct {
 	Client client.WithWatch
 	// Metadata looks for the resources that results are about.
 	Metadata metadata.Interface
-	// Wanted gives for a kind which rules' results are taken: those that exist, are reported, and are not judged by in scans of
-	// the kind, whose results are the only ones of their rules.
+	// Wanted gives for a kind which rules' results are taken: those that exist, are reported, and are not evaluated by
+	// in scans of the kind, whose results are the only ones of their rules.
 	Wanted func(schema.GroupKind) func(report.Rule) bool
-	// Keys are those that the controllers seal EphemeralReports with; others are not believed, and deleted. Doubts is told.
+	// Keys are those that the controllers seal EphemeralReports with; other reports are deleted without effect, and Doubts is called.
 	Keys   ephemeral.Keys
 	Doubts *ephemeral.Doubts
 	// Share says which are for this process; nil for all.
 	Share Share
 	// Workers is how many resources are worked on at once.
 	Workers int
-	// Observer counts the resources whose results were taken; nil for nobody.
+	// Observer counts the resources whose results were taken; nil for none.
 	Observer ConsumerObserver
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -275,7 +275,7 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 		}
 		held, release, ok := c.o.Share.Hold(ctx, key)
 		if !ok {
-			return true, nil // somebody else's; a change of the share looks at it again
+			return true, nil // another replica's; a change of the share reads it again
 		}
 		defer release()
 		ctx = held
@@ -292,7 +292,7 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 			return false, fmt.Errorf("look for the %s that results are about: %w", r.Kind, err)
 		}
 		switch {
-		case err != nil: // it cannot be told whether it exists; a report would be for nobody to put right
+		case err != nil: // its existence is unknown, and a wrong report would stay
 			if _, said := c.unreadable.LoadOrStore(gvr, true); !said {
 				c.o.Log.Warn("results of admission are missing in reports, since resources of the kind may not be read", "kind", r.Kind, "error", err)
 			}

@@ -128,7 +128,7 @@ func result(rule string, status policyreport.Status, seconds int64) policyreport
 	return policyreport.Result{Source: "kyverno", Policy: "p", Rule: rule, Result: status, Timestamp: metav1.Timestamp{Seconds: seconds}}
 }
 
-// Results whose resource is not there yet wait for it, which is no failure; that nobody answers is one.
+// Results whose resource is not there yet wait for it, which is no failure; an API server without an answer is one.
 func TestWaitingIsNoFailure(t *testing.T) {
 	d := newDesk(t)
 	d.there = false
@@ -143,8 +143,8 @@ func TestWaitingIsNoFailure(t *testing.T) {
 	}
 }
 
-// Reports are taken as our controllers wrote them. Others are deleted, counted, and change nothing; results of rules that scans
-// judge by, and dates in the future, do not count in either.
+// Reports are taken as our controllers wrote them. Others are deleted, counted, and change nothing; results of rules
+// that scans evaluate, and dates in the future, do not count in either.
 func TestT10Taken(t *testing.T) {
 	d := newDesk(t)
 	take := func() {
@@ -162,7 +162,7 @@ func TestT10Taken(t *testing.T) {
 	if got := d.says(t); got != "x=fail@10" {
 		t.Errorf("our own report gives %s", got)
 	}
-	// A copy of a report of ours, written again by somebody else after its time.
+	// A copy of a report of ours, written again by another client after its time.
 	d.send(t, result("y", "pass", 11))
 	var old reportsv1.EphemeralReport
 	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u-admission"}, &old); err != nil {
@@ -203,7 +203,7 @@ func TestT10Taken(t *testing.T) {
 	if _, err := fmt.Sscanf(d.says(t), "x=warn@%d", &seconds); err != nil || seconds < before || seconds > time.Now().Unix() {
 		t.Errorf("a date in the future gives %s", d.says(t))
 	}
-	// A date in the future that somebody wrote into the policy report itself.
+	// A date in the future that another client wrote into the policy report itself.
 	var o policyreport.PolicyReport
 	if err := d.client.Get(t.Context(), client.ObjectKey{Namespace: "a", Name: "u"}, &o); err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 	}
 }
 
-// missed takes in that a report is gone: with its resource, or because somebody deleted it.
+// missed takes in that a report is gone: with its resource, or because a client deleted it.
 func (w *Writer) missed(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	st := w.known[m.Name]

@@ -45,7 +45,7 @@ type listed struct {
 }
 
 // find looks for the resource, and completes it with the UID, or the name, that was not known. One that is known by its name
-// alone was created after the time since. An error says that it cannot be told.
+// alone was created after the time since. An error says that it is not known.
 func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *report.Resource, since time.Time) (there bool, err error) {
 	var in metadata.ResourceInterface = n.metadata.Resource(gvr)
 	if r.Namespace != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
-// Prune takes out of reports what nobody finds any longer: the results of scans of kinds that are not scanned, and those of
+// Prune removes outdated results from reports: the results of scans of kinds that are not scanned, and those of
 // rules that are gone. mine says which resources are this process's; nil for all.
 func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
 	unscanned := &report.Judged{Elsewhere: rules.Elsewhere}

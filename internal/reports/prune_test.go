@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// ruleTable says of rules, by their policies' names, whether they live and whether scans judge by them.
+// ruleTable says of rules, by their policies' names, whether they live and whether scans evaluate them.
 type ruleTable map[string]struct{ live, elsewhere bool }
 
 func (r ruleTable) Live(at report.Rule) bool      { return r[at.Policy].live }
@@ -20,7 +20,7 @@ func (r ruleTable) Elsewhere(at report.Rule) bool { return r[at.Policy].live && 
 
 var table = ruleTable{"scanned": {live: true}, "admission": {live: true, elsewhere: true}, "gone": {}}
 
-// Which reports hold something that nobody finds any longer: of kinds that are scanned results of rules that are gone, of other
+// Which reports hold outdated results: of kinds that are scanned results of rules that are gone, of other
 // kinds also what scans found, and what is not known.
 func TestStale(t *testing.T) {
 	rule := func(policies ...string) (out []*report.Rule) {
@@ -49,7 +49,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// What becomes of the results that a report holds when some policies have judged again.
+// What becomes of the results that a report holds when some policies have evaluated again.
 func TestSplit(t *testing.T) {
 	results := []policyreport.Result{{Policy: "scanned"}, {Policy: "admission"}, {Policy: "gone"}}
 	names := func(all []policyreport.Result) string {

@@ -15,7 +15,7 @@ import (
 type state struct {
 	namespace, apiVersion, kind, name string // of the resource
 	version                           string // the newest that was seen
-	// parts stand for the results of scans that the report holds; they count where told is set.
+	// parts stand for the results of scans that the report holds; they count if told is set.
 	parts []part
 	told  bool
 	// others are the rules whose results it holds besides, as those of admission; they count where told is set.

@@ -29,7 +29,7 @@ type Options struct {
 	Form Form
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed report.Allowed
-	// Again is asked to judge a resource again, whose report somebody else changed or deleted. It must not wait.
+	// Again is asked to evaluate a resource again, whose report another client changed or deleted. It must not wait.
 	Again func(gk schema.GroupKind, namespace, name, uid string)
 
 	Log *slog.Logger
@@ -57,14 +57,14 @@ func New(o Options) *Writer {
 	}
 }
 
-// alone waits until nobody else writes about the resource; the caller says when it is done.
+// alone waits until no other goroutine writes about the resource; the caller says when it is done.
 func (w *Writer) alone(uid string) (done func()) {
 	m := &w.resources[maphash.String(seed, uid)%uint64(len(w.resources))]
 	m.Lock()
 	return m.Unlock
 }
 
-// conflicts is how often a write is tried again that somebody else was faster with.
+// conflicts limits the retries of a write that conflicts with another writer's.
 const conflicts = 3
 
 // Put makes the report of the request's object say what the outcome holds, in the place of what the outcome covers; without
@@ -93,7 +93,7 @@ func (w *Writer) put(ctx context.Context, resource *report.Resource, results []p
 	return w.insist(st, func() (bool, error) { return w.merge(ctx, resource, results, judged, want, st) })
 }
 
-// insist writes again, a few times, what somebody else's write came before: with nothing taken for known, the report is read
+// insist writes again, a few times, after a conflict with another writer: with nothing taken for known, the report is read
 // first.
 func (w *Writer) insist(st *state, write func() (bool, error)) (changed bool, err error) {
 	for range conflicts {
@@ -126,7 +126,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 	w.mu.Unlock()
 	now := state{version: version, told: judged.Policies == nil || told}
 	all := results
-	// What nobody else wrote to need not be read, when all of it is replaced.
+	// A report that no other client wrote need not be read before all of it is replaced.
 	if version != "" && !(told && alone && judged.Policies == nil) {
 		existing := w.o.Form.report(r)
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
@@ -171,7 +171,7 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 // held are the results of a report by what becomes of them.
 type held struct{ replaced, unjudged, others []policyreport.Result }
 
-// split tells the results that an outcome replaces from those of policies that scans judge by, and from those of others.
+// split tells the results that an outcome replaces from those of policies that scans evaluate, and from those of others.
 func split(results []policyreport.Result, judged *report.Judged) held {
 	var h held
 	for _, r := range results {

@@ -2,7 +2,7 @@
 //
 //	r, err := ring.New(ring.Options{Client: client, Namespace: "kyverno", Controller: "background-controller", Identity: pod, Log: log})
 //	go r.Run(ctx)
-//	if ctx, release, ok := r.Hold(ctx, key); ok { // nobody else works for the key now
+//	if ctx, release, ok := r.Hold(ctx, key); ok { // no other member works on the key now
 //		defer release()
 //		work(ctx) // cancelled when the authority ends
 //	}
@@ -13,17 +13,17 @@
 // never compared: each member measures on its own monotonic clock, from before it asked for what proves it alive, and from after it
 // saw what proves another one alive. Which of the members holds a key is decided by rendezvous hashing, so that a
 // change moves no more keys than it must. A key that a member gains is worked for only 14 seconds (Settle) after the last change of the
-// ring. By then whoever held it has seen the change too, or has cancelled what it did, because it could not look.
+// ring. By then the previous holder has seen the change too, or has cancelled what it did, because it could not look.
 //
 // There is one shortcut: a member that starts and finds no Lease but its own, which it has just made, holds everything at once. A
 // member removes its Lease only when nothing of it is in flight, and Leases of the dead are removed long after they ran out
-// (staleAfter): where there is no Lease there is nobody to wait for. The same holds for a member that was alone before it could not
-// renew, and finds no Lease but its own afterwards: nothing is gained from anybody.
+// (staleAfter): without other Leases a member need not wait. The same holds for a member that was alone before it could not
+// renew, and finds no Lease but its own afterwards: no key is gained from another member.
 //
-// A Lease that somebody takes or deletes ends the authority of its member at once. The member takes it again, as a change of the ring.
+// A Lease that another client takes or deletes ends the authority of its member at once. The member takes it again, as a change of the ring.
 //
 // The API server knows no fencing tokens, and a process may be stopped between any two instructions: the ring makes it
-// unlikely that two members work for a key at once, and cannot rule it out. So whoever works under it makes every write
+// unlikely that two members work for a key at once, and cannot rule it out. So work under the ring makes every write
 // harmless when it is late or repeated: creates under names that follow from the key, updates and deletes with the UID and the resource
 // version of the read that decided them. Guard refuses to send what comes after the end of the authority. A machine
 // whose monotonic clock stands still with it (a suspended virtual machine) notices nothing; there only the writes themselves protect.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// members are those of a ring at one time, in the order of their names. The zero value is a ring in which nobody holds anything.
+// members are those of a ring at one time, in the order of their names. The zero value is a ring without members.
 type members struct {
 	names  []string
 	hashes []uint64

@@ -78,7 +78,7 @@ func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, re
 	h := &hold{key: key, lost: r.view.lost, until: r.view.proof.Add(Cancel)}
 	ctx, h.cancel = context.WithCancelCause(context.WithValue(parent, holdKey{}, h))
 	r.holds[h] = struct{}{}
-	r.poke() // somebody has to watch over its end
+	r.poke() // its end has to be watched
 	return ctx, func() { r.release(h) }, true
 }
 

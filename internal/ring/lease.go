@@ -28,7 +28,7 @@ const (
 	most = 500
 	// patience bounds one round: a request that gets no answer must not keep us from asking again before the authority ends.
 	patience = 5 * time.Second
-	// staleAfter is how long a Lease that nobody renews is kept.
+	// staleAfter is how long a Lease without renewals is kept.
 	staleAfter = 10 * time.Minute
 )
 
@@ -53,7 +53,7 @@ func (r *Ring) list(ctx context.Context) (own *coordinationv1.Lease, others []*c
 
 // write makes our Lease, or renews or takes the one that is there.
 func (r *Ring) write(ctx context.Context, there *coordinationv1.Lease) error {
-	now := metav1.NewMicroTime(time.Now()) // for people; nobody compares it
+	now := metav1.NewMicroTime(time.Now()) // for people; the time is never compared
 	seconds := int32(Valid / time.Second)
 	if there == nil {
 		zero := int32(0)

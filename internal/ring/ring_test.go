@@ -14,7 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
-// The first member of all has nobody to wait for.
+// The first member of all waits for no other.
 func TestFirstMemberHoldsEverythingAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -205,7 +205,7 @@ func TestWithoutRenewal(t *testing.T) {
 				}
 				a.link.set(false, 0)
 				back := time.Now()
-				for !a.Holds("k") { // nobody was there before, and nobody is now
+				for !a.Holds("k") { // there was no other member before, and there is none now
 					after(100 * time.Millisecond)
 				}
 				if waited := time.Since(back); waited > patience+time.Second {
@@ -319,7 +319,7 @@ func TestStolenLease(t *testing.T) {
 	}
 }
 
-// Somebody who only writes an annotation steals nothing.
+// A client that only writes an annotation steals nothing.
 func TestEditedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -398,7 +398,7 @@ func TestLosingAKeyInFlight(t *testing.T) {
 	})
 }
 
-// The Lease of somebody who is long gone is removed, and one that is renewed is not.
+// The Lease of a member that is long gone is removed, and one that is renewed is not.
 func TestStaleLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -418,7 +418,7 @@ func TestStaleLeases(t *testing.T) {
 	})
 }
 
-// More members than a list shows would be a ring of which nobody sees all.
+// More members than a list shows would be a ring that no member sees completely.
 func TestTooManyLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
@@ -461,7 +461,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Changed misses nothing: whoever asks before looking is told of what comes after.
+// Changed misses nothing: a caller that subscribes before it reads gets every later change.
 func TestChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

@@ -15,7 +15,7 @@ const (
 	Settle = 14 * time.Second
 )
 
-// view is what a member knows of the ring. It reads no clock: whoever calls says what time it is. It is used under the lock of
+// view is what a member knows of the ring. It reads no clock: the caller passes the time. It is used under the lock of
 // its Ring.
 type view struct {
 	self   string
@@ -55,8 +55,8 @@ func (v *view) see(versions map[string]string, now time.Time) {
 	}
 }
 
-// accept makes a round that was begun at the time start, and is over, the proof of the authority. alone tells that nobody was
-// there before, and that the list showed nobody else, nor a trace of them. It reports whether the ring has changed, and whether it came to rest.
+// accept makes a round that was begun at the time start, and is over, the proof of the authority. alone says that no member was
+// there before, and that the list showed no other member, nor a trace of one. It reports whether the ring has changed, and whether it came to rest.
 func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) {
 	names := []string{v.self}
 	for name, s := range v.others {
@@ -125,7 +125,7 @@ func (v *view) keeps(key string) bool {
 	return !v.proof.IsZero() && v.past[len(v.past)-1].holder(key) == v.self
 }
 
-// next is when somebody whom we count is not counted any more unless there is news of them; zero for never.
+// next is when a counted member expires unless it renews; zero for never.
 func (v *view) next() time.Time {
 	var first time.Time
 	for _, name := range v.past[len(v.past)-1].names {

@@ -85,7 +85,7 @@ func (c *Collector) Add(r compliance.Report) {
 	}
 }
 
-// about tells whether Enforce of the policy concerns the result.
+// about reports whether Enforce of the policy concerns the result.
 func (c *Collector) about(r *compliance.Result) bool {
 	if r.Policy != c.options.Policy || c.rules != nil && r.Source != "" && r.Source != sourceOfPolicies {
 		return false
@@ -104,7 +104,7 @@ func (c *Collector) about(r *compliance.Result) bool {
 	return Enforced(rule)
 }
 
-// in tells whether a namespace is looked at.
+// in reports whether a namespace is looked at.
 func (c *Collector) in(namespace string) bool {
 	return len(c.options.Namespaces) == 0 || namespace != "" && wildcard.MatchAny(c.options.Namespaces, namespace)
 }

@@ -12,7 +12,7 @@
 //
 // What is not known is listed as lacking, and where it could change the answer the verdict is unknown, never safe.
 //
-// It judges no resource (the scan did) and changes nothing.
+// It evaluates no resource (the scan did) and changes nothing.
 //
 // Floor 6: imports compliance, policy and floor 0.
 package rollout

@@ -37,7 +37,7 @@ type Facts struct {
 // settled is how long reports may take after a change of the policy, in a cluster of some size.
 const settled = 5 * time.Minute
 
-// Judge compares with the figures of the guide, and fills Targets, Reasons and Verdict.
+// Evaluate compares with the figures of the guide, and fills Targets, Reasons and Verdict.
 func (p *Plan) Judge(f Facts) {
 	var resources, violating, errors int
 	for _, n := range p.Namespaces {
@@ -46,7 +46,7 @@ func (p *Plan) Judge(f Facts) {
 		errors += n.Errors
 	}
 	requests, seen := p.allRequests()
-	// Of a policy that no scan can judge requests alone have to tell.
+	// Of a policy that no scan can evaluate requests alone have to tell.
 	some, advice := resources > 0, resources == 0 && seen && len(f.NotScanned) > 0
 	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
 	p.target(Target{Name: "resources that could not be judged", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)

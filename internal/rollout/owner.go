@@ -21,12 +21,12 @@ type Meta struct {
 	Owners         []metav1.OwnerReference
 }
 
-// Owners finds out whose a resource is: it follows the references to owners up to the one that nobody owns, and looks for a
+// Owners finds out whose a resource is: it follows the references to owners up to the one without an owner, and looks for a
 // label there, then down the chain, then on the namespace.
 type Owners struct {
 	// Read reads an object; found is false when it does not exist (any more). It is called by several goroutines.
 	Read func(ctx context.Context, r compliance.Resource) (m Meta, found bool, err error)
-	// Label is the one that says whose it is; empty when nobody asks.
+	// Label is the one that says whose it is; empty if not requested.
 	Label string
 	// Limit is how many objects are read. Each is read once.
 	Limit int
@@ -38,7 +38,7 @@ type Owners struct {
 
 type ownerKey struct{ apiVersion, kind, namespace, name string }
 
-// reading is an object that somebody reads, or has read.
+// reading is an object that is being read, or was read.
 type reading struct {
 	done  chan struct{}
 	meta  Meta
@@ -112,8 +112,8 @@ func (p *Plan) leave(superseded []bool) {
 // revisionAnnotation is what the Deployment controller counts revisions with, on a Deployment and on its ReplicaSets.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
-// of follows one resource. superseded is what is left of an earlier revision of a Deployment: a ReplicaSet that nobody
-// creates again, and whose return the Deployment itself would be refused for.
+// of follows one resource. superseded is what is left of an earlier revision of a Deployment: a ReplicaSet that is not
+// created again; if it returns, the Deployment itself is denied.
 func (o *Owners) of(ctx context.Context, r *Refused) (superseded bool, err error) {
 	at := r.Resource
 	seen := map[ownerKey]bool{}

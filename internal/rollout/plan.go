@@ -54,13 +54,13 @@ const (
 type Namespace struct {
 	Name   string `json:"name"`
 	Action string `json:"action,omitempty"` // today's
-	// Resources were judged: Violating of them violate the policy, and for Errors some rule could not be judged. Exempt are
-	// resources that are not judged because of an exception or a precondition.
+	// Resources were evaluated: Violating of them violate the policy, and for Errors some rule could not be evaluated.
+	// Exempt are resources that are not evaluated because of an exception or a precondition.
 	Resources int `json:"resources"`
 	Violating int `json:"violating"`
 	Errors    int `json:"errors"`
 	Exempt    int `json:"exempt"`
-	// Superseded are ReplicaSets of earlier revisions of their Deployments: nobody creates them again, and they do not count.
+	// Superseded are ReplicaSets of earlier revisions of their Deployments: they are not created again, and do not count.
 	Superseded int `json:"superseded,omitempty"`
 	// Rate is the share of the resources that violate the policy, in percent.
 	Rate float64 `json:"rate"`
@@ -82,7 +82,7 @@ func (n *Namespace) settle() {
 type Refused struct {
 	Resource compliance.Resource `json:"resource"`
 	Rules    []Violation         `json:"rules"`
-	// Owner is the end of the chain of ownerReferences: the resource itself when nobody owns it, nil when it was not found out.
+	// Owner is the end of the chain of ownerReferences: the resource itself if it has no owner, nil when it was not found out.
 	Owner *compliance.Resource `json:"owner,omitempty"`
 	// Whose is the value of the owner label; empty when nothing on the chain has it.
 	Whose string `json:"whose,omitempty"`

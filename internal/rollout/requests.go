@@ -16,15 +16,15 @@ type Sample struct {
 	Value  float64
 }
 
-// Requests are the requests that the policy judged at admission, as metrics count them.
+// Requests are the requests that the policy evaluated at admission, as metrics count them.
 type Requests struct {
 	Window time.Duration
 	// Samples count results by resource_namespace, rule_name and rule_result.
 	Samples []Sample
 }
 
-// Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules judge
-// counts for each.
+// Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules
+// evaluate counts for each.
 type Counted struct {
 	Judged int `json:"judged"`
 	// Refused violated a rule that is enforced in the namespace; WouldRefuse a rule that only audits.
@@ -75,8 +75,8 @@ func (c *Collector) Count(r Requests) {
 	}
 }
 
-// counts tells whether a sample is about a rule that Enforce concerns. Without the label, which the metrics ConfigMap may leave
-// out, all are.
+// counts reports whether a sample is about a rule that Enforce concerns. Without the label, which the metrics ConfigMap
+// may leave out, all are.
 func (c *Collector) counts(s Sample) bool {
 	name := s.Labels["rule_name"]
 	if name == "" || c.rules == nil {

@@ -182,7 +182,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What has no result is told: the policy may not match it, or it was not judged yet.
+// A missing result is reported: the policy may not match it, or it was not evaluated yet.
 func TestCovered(t *testing.T) {
 	p := plan(Options{}, nil, report("shop", "a", "team=pass"), report("shop", "b", "team=skip"))
 	p.Judge(Facts{Existing: map[Kind]int{{"", "Pod"}: 5, {"apps", "Deployment"}: 0, {"apps", "StatefulSet"}: 2}})

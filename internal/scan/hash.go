@@ -12,7 +12,7 @@ import (
 // seed makes the hashes of this process.
 var seed = maphash.MakeSeed()
 
-// contentHash stands for what the policies look at (control plane reference §6.2): labels, annotations and everything
+// contentHash stands for what the policies look at: labels, annotations and everything
 // but metadata and status.
 func contentHash(o map[string]any) uint64 {
 	content := make(map[string]any, len(o)+2)

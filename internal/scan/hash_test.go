@@ -2,7 +2,7 @@ package scan
 
 import "testing"
 
-// Control plane reference §6.2: what counts is labels, annotations, and everything but metadata and status.
+// What counts is labels, annotations, and everything but metadata and status.
 func TestContentHash(t *testing.T) {
 	pod := func(change func(o, meta map[string]any)) uint64 {
 		meta := map[string]any{"name": "p", "resourceVersion": "1", "labels": map[string]any{"a": "b"}}

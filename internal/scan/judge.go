@@ -12,11 +12,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// evalTimeout bounds the judging of one resource.
+// evalTimeout bounds the evaluating of one resource.
 const evalTimeout = 30 * time.Second
 
-// judge evaluates the policies for the object unless it was judged as it is by the same policies; where only some of them have
-// changed, by those. What is not for this process to judge is passed over.
+// evaluate evaluates the policies for the object unless it was evaluated as it is by the same policies; where only some
+// of them have changed, by those. What is not for this process to evaluate is passed over.
 func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always bool) {
 	ctx, release, ok := l.hold(ctx, u.GetNamespace())
 	if !ok {
@@ -59,7 +59,7 @@ func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always b
 	l.known.Unlock()
 }
 
-// evaluate judges the object by what judged says, and reports what it found.
+// evaluate evaluates the object by what evaluated says, and reports what it found.
 func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructured, judged report.Judged) error {
 	o, gvk := &l.s.o, s.resource.GVK()
 	req := &policy.Request{
@@ -77,7 +77,7 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 		cancel()
 		<-l.s.workers
 		if ctx.Err() != nil {
-			return ctx.Err() // what was not judged any more is no result
+			return ctx.Err() // what was not evaluated any more is no result
 		}
 	}
 	if o.Judged != nil && len(out.Results) > 0 {

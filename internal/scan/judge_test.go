@@ -41,8 +41,8 @@ func (*sink) Prune(context.Context, func(schema.GroupKind) bool, Rules, func(sch
 	return nil
 }
 
-// Each resource that is judged counts once, and again when its results could not be reported; what has not changed is not
-// judged.
+// Each resource that is evaluated counts once, and again when its results could not be reported; what has not changed
+// is not evaluated.
 func TestJudgedAreCounted(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [ConfigMap]}`, pattern)
 	seen, to := &tally{}, &sink{err: errors.New("no answer")}

@@ -29,7 +29,7 @@ type loop struct {
 	wake chan struct{}
 
 	mu     sync.Mutex
-	orders []pending // what others want to be judged again
+	orders []pending // what others want to be evaluated again
 
 	shared <-chan struct{} // closed when this process may hold other keys than when it was last looked through; used by run
 
@@ -48,7 +48,7 @@ type pending struct{ namespace, name, uid string }
 // object is what is kept of a resource.
 type object struct {
 	namespace, name string
-	// hash is that of the content that was judged, meta that of what a watch shows of it.
+	// hash is that of the content that was evaluated, meta that of what a watch shows of it.
 	hash, meta uint64
 	revision   uint64
 	sweep      uint64 // that has seen it last
@@ -62,7 +62,7 @@ func newLoop(s *Scanner) *loop {
 // the interval is over.
 func (l *loop) run(ctx context.Context) {
 	pause := firstPause
-	var due time.Time // of the next round in which everything is judged, changed or not
+	var due time.Time // of the next round in which everything is evaluated, changed or not
 	for ctx.Err() == nil {
 		all := due.IsZero() || !l.s.o.Now().Before(due)
 		if all {

@@ -12,14 +12,14 @@ import (
 // Omission is something that a policy with background: true names and scans leave out: a rule, or a kind.
 type Omission struct{ Rule, Kind, Reason string }
 
-// Why a rule is not judged by.
+// Why a rule is not evaluated by.
 const (
 	reasonUser        = "it asks who sent the request, which is not known of what exists already"
 	reasonSubresource = "it is about sub-resources, which are only seen in requests"
 	reasonOperation   = "it is about other operations than CREATE, which are only seen in requests"
 )
 
-// omittedRules are the validate rules of the policy by which scans do not judge.
+// omittedRules are the validate rules of the policy by which scans do not evaluate.
 func omittedRules(p *policy.Program) []Omission {
 	if _, off := p.Labels[ephemeral.DisabledLabel]; off || !p.Settings.Background {
 		return nil

@@ -23,7 +23,7 @@ type Resource struct {
 func (r Resource) GVK() schema.GroupVersionKind { return r.GroupVersion().WithKind(r.Kind) }
 
 // unreported are groups and kinds that are not scanned even where a policy names all kinds: reports about reports would
-// never come to an end, and events come faster than they can be judged.
+// never come to an end, and events come faster than they can be evaluated.
 var unreportedGroups = []string{"wgpolicyk8s.io", "openreports.io", "reports.kyverno.io"}
 
 func unreported(r Resource) bool {

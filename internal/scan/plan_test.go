@@ -69,7 +69,7 @@ func rule(t *testing.T, spec, match, body string) *policy.Program {
 
 const pattern = `validate: {pattern: {metadata: {name: "?*"}}}`
 
-// Control plane reference §6.6: which rules are scanned, and on which kinds.
+// Which rules are scanned, and on which kinds.
 func TestPlan(t *testing.T) {
 	pods := `resources: {kinds: [Pod]}`
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// Of a policy with several rules only those are judged that a scan may judge; the catalog's list stays as it is.
+// Of a policy with several rules only those are evaluated that a scan may evaluate; the catalog's list stays as it is.
 func TestSelections(t *testing.T) {
 	p := program(t, `
 apiVersion: kyverno.io/v1

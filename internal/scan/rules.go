@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// rules are those whose results are reported, and whether scans judge by them.
+// rules are those whose results are reported, and whether scans evaluate them.
 type rules map[report.Rule]bool
 
 func rulesOf(s *catalog.Snapshot) rules {
@@ -29,7 +29,7 @@ func (k rules) Live(r report.Rule) bool {
 	return live
 }
 
-// Elsewhere reports whether the rule exists and is reported, and scans do not judge by it.
+// Elsewhere reports whether the rule exists and is reported, and scans do not evaluate it.
 func (k rules) Elsewhere(r report.Rule) bool {
 	scanned, live := k[r]
 	return live && !scanned

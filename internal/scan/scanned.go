@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 )
 
-// Scanned are the kinds whose objects are judged, and judged again when they change: those that may be listed.
+// Scanned are the kinds whose objects are evaluated, and evaluated again when they change: those that may be listed.
 func (s *Scanner) Scanned() []schema.GroupKind {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,11 +20,11 @@ import (
 
 // Sink takes what was found. Its methods may be called by several goroutines, for one resource by one at a time.
 type Sink interface {
-	// Put makes the results those that are reported of the resource, as far as judged goes, and says whether that changed
-	// anything.
+	// Put makes the results those that are reported of the resource, as far as evaluated goes, and says whether that
+	// changed anything.
 	Put(ctx context.Context, out policy.Outcome, judged report.Judged) (changed bool, err error)
 	// Prune forgets what is reported of kinds that are not scanned any longer and of rules that are gone, as far as it is
-	// for this process to judge.
+	// for this process to evaluate.
 	Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules Rules, mine func(gk schema.GroupKind, namespace string) bool) error
 }
 
@@ -32,7 +32,7 @@ type Sink interface {
 type Rules interface {
 	// Live reports whether the rule exists and is reported.
 	Live(report.Rule) bool
-	// Elsewhere reports whether it is live, and scans do not judge by it.
+	// Elsewhere reports whether it is live, and scans do not evaluate it.
 	Elsewhere(report.Rule) bool
 }
 
@@ -44,7 +44,7 @@ type Options struct {
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
 	Sink     Sink
-	// Share says what is for this process to judge; nil for everything.
+	// Share says what is for this process to evaluate; nil for everything.
 	Share Share
 
 	Root world.Root
@@ -55,31 +55,31 @@ type Options struct {
 	// Skip says which resources are left alone; nil for none.
 	Skip func(gvk schema.GroupVersionKind, namespace, name string) bool
 
-	// Observer counts; nil for nobody.
+	// Observer counts; nil for none.
 	Observer Observer
-	// Judged is told of every evaluation, Told of those whose report changed; nil for nobody.
+	// Evaluated is told of every evaluation, Told of those whose report changed; nil for nobody.
 	Judged func(*policy.Outcome)
 	Told   func(*policy.Outcome)
-	// Unlistable is told of a kind that cannot be scanned, with the policies that name it; nil for nobody.
+	// Unlistable is called for a kind that cannot be scanned, with the policies that name it; nil for none.
 	Unlistable func(programs []*policy.Program, kind schema.GroupVersionKind, err error)
-	// Omitted is told that Omissions may give something else; nil for nobody.
+	// Omitted is called when Omissions may have changed; nil for none.
 	Omitted func()
 
-	// Workers judge at once, Interval is how often all is judged again.
+	// Workers evaluate at once, Interval is how often all is evaluated again.
 	Workers  int
 	Interval time.Duration
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// The controllers' names in metrics: of what judges resources, and of what follows their kinds.
+// The controllers' names in metrics: of what evaluates resources, and of what follows their kinds.
 const (
 	Name      = "background-scan-controller"
 	KindsName = "resource-report-controller"
 )
 
-// Observer counts: Reconciled is called for each resource that was judged, and each time that it was looked for the kinds to
-// follow; Requeued when that failed and is tried again.
+// Observer counts: Reconciled is called for each resource that was evaluated, and each time that it was looked for the
+// kinds to follow; Requeued when that failed and is tried again.
 type Observer interface {
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
@@ -98,18 +98,18 @@ const (
 	objectQuiet   = 2 * time.Second
 )
 
-// objectsPerWorker is how many objects are on their way for each that is judged: most of the time is spent on waiting for
-// the API server.
+// objectsPerWorker is how many objects are on their way for each that is evaluated: most of the time is spent on
+// waiting for the API server.
 const objectsPerWorker = 8
 
 // retryPlan is how soon the kinds are looked for again that could not be found out.
 const retryPlan = 30 * time.Second
 
-// Scanner keeps the judgement of what exists current.
+// Scanner keeps the evaluation of what exists current.
 type Scanner struct {
 	o       Options
 	workers chan struct{} // one place for each evaluation that may run
-	objects chan struct{} // one for each object that is read, judged or reported at the moment
+	objects chan struct{} // one for each object that is read, evaluated or reported at the moment
 	replan  chan struct{}
 	sources *sources
 
@@ -243,7 +243,7 @@ func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
 	return s.prune(ctx, wanted)
 }
 
-// prune has reports forget what is not judged any longer.
+// prune has reports forget what is not evaluated any longer.
 func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	resources := map[schema.GroupKind]Resource{}
 	for _, k := range wanted {
@@ -262,7 +262,7 @@ func (s *Scanner) prune(ctx context.Context, wanted kinds) error {
 	return s.o.Sink.Prune(ctx, scanned, rulesOf(s.o.Catalog.Snapshot()), mine)
 }
 
-// Again judges a resource again, since what is reported of it is not what was found. It does not wait.
+// Again evaluates a resource again, since what is reported of it is not what was found. It does not wait.
 func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *Scanner) Again(gk schema.GroupKind, namespace, name, uid string) {
 // of what the Namespace holds.
 const RescanAnnotation = "ephor.dev/rescan"
 
-// Rescan judges all resources of a namespace again. It does not wait.
+// Rescan evaluates all resources of a namespace again. It does not wait.
 func (s *Scanner) Rescan(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +286,7 @@ func (s *Scanner) Rescan(namespace string) {
 	}
 }
 
-// NamespaceChanged judges the resources of a namespace again where policies look at its labels. It does not wait.
+// NamespaceChanged evaluates the resources of a namespace again where policies look at its labels. It does not wait.
 func (s *Scanner) NamespaceChanged(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ type change struct {
 	policies map[report.ID]bool
 }
 
-// maxChanges is how many changes are remembered: what was judged before them is judged by all policies.
+// maxChanges is how many changes are remembered: what was evaluated before them is evaluated by all policies.
 const maxChanges = 64
 
 // after makes s the set that comes after old, under the revision when the policies differ. It reports whether they do.
@@ -72,7 +72,7 @@ func (s *set) since(revision uint64) map[report.ID]bool {
 	return nil
 }
 
-// selections are the policies to judge the request by, of those in only; nil for all.
+// selections are the policies to evaluate the request by, of those in only; nil for all.
 func (s *set) selections(req *policy.Request, only map[report.ID]bool) []policy.Selection {
 	all := s.snapshot.For(req, catalog.Route{Stages: policy.StageValidate})
 	out := make([]policy.Selection, 0, len(all))

@@ -2,8 +2,8 @@ package scan
 
 import "context"
 
-// Share says what is for this process to judge, where several share the work (package ring): keys are namespaces, and for what
-// lies outside of them the kinds.
+// Share says what is for this process to evaluate, where several share the work (package ring): keys are namespaces,
+// and for what lies outside of them the kinds.
 type Share interface {
 	// Holds reports whether work for the key may begin now.
 	Holds(key string) bool
@@ -21,7 +21,7 @@ func (r Resource) key(namespace string) string {
 	return "/" + r.GroupResource().String() // no namespace is called that
 }
 
-// holds reports whether the kind's objects in the namespace are for this process to judge.
+// holds reports whether the kind's objects in the namespace are for this process to evaluate.
 func (l *loop) holds(namespace string) bool {
 	return l.s.o.Share == nil || l.s.o.Share.Holds(l.set.Load().resource.key(namespace))
 }

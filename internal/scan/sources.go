@@ -25,8 +25,8 @@ const sourcesTimeout = 20 * time.Second
 // maxSources bounds what is looked at; what policies looked up beyond is seen at the next interval.
 const maxSources = 500
 
-// sources are what policies looked up while they judged: ConfigMaps and other objects, and data of GlobalContextEntries. Calls of
-// APIs and services are not among them: nobody tells when their answers change.
+// sources are what policies looked up while they evaluated: ConfigMaps and other objects, and data of
+// GlobalContextEntries. Calls of APIs and services are not among them: changes of their answers are not announced.
 type sources struct {
 	world world.Root
 	log   *slog.Logger
@@ -39,7 +39,7 @@ type sources struct {
 // source is an object, or with only a name the data of a GlobalContextEntry.
 type source struct{ apiVersion, kind, namespace, name string }
 
-// root is the world that policies judge in; what they look up is remembered.
+// root is the world that policies evaluate in; what they look up is remembered.
 func (s *sources) root() world.Root {
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := s.world.For(r)
@@ -150,7 +150,7 @@ func digestOf(data any, err error) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// lookSources judges by the policies that look something up again when what they looked up has changed.
+// lookSources evaluates by the policies that look something up again when what they looked up has changed.
 func (s *Scanner) lookSources(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, sourcesTimeout)
 	defer cancel()

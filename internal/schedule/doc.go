@@ -5,7 +5,7 @@
 //
 // Schedules have the five standard fields (minute, hour, day of month, month, day of week), in UTC unless they begin with
 // CRON_TZ=…, and the names @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually. @every and seconds are
-// refused: they cannot be counted from a stored time (language reference §12.1).
+// refused: they cannot be counted from a stored time.
 //
 //	at, err := schedule.EndOfLife("1d12h", creation) // the label cleanup.kyverno.io/ttl
 //

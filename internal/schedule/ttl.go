@@ -22,7 +22,7 @@ const (
 	layoutDate = "2006-01-02"
 )
 
-// EndOfLife reads the value of TTLLabel and returns when an object made at created is due (language reference §12.4): a
+// EndOfLife reads the value of TTLLabel and returns when an object made at created is due: a
 // duration after its creation (`90s`, `1h30m`, `1d`, `2w`), a time in UTC (`2026-01-31T150405Z`), or a date, which means
 // its midnight in UTC. A time that is over is no error.
 func EndOfLife(value string, created time.Time) (time.Time, error) {

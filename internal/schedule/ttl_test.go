@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// The formats of the label cleanup.kyverno.io/ttl (control plane reference §10.3).
+// The formats of the label cleanup.kyverno.io/ttl.
 func TestEndOfLife(t *testing.T) {
 	created := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]string{

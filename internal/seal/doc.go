@@ -4,7 +4,7 @@
 //	mark := ring.Seal("generated", policyKey, rule, uid)   // "v1.⟨key ID⟩.⟨HMAC-SHA256 in lowercase hex⟩"
 //	err = ring.Check(mark, "generated", policyKey, rule, uid) // nil, ErrForged, ErrUnknownKey or ErrMalformed
 //
-// Labels, annotations and the content of objects that users may write prove nothing: anybody with the right to update an
+// Labels, annotations and the content of objects that users may write prove nothing: every user with the right to update an
 // object can set them. A seal is computed with a key that only Ephor's controllers can read, over everything that the
 // claim says, so it cannot be made by others, nor be moved from one object to another.
 //

@@ -8,8 +8,8 @@
 // path that only the API server knows does: it reads the path from the webhook configuration and sends the review there.
 // The segment is an HMAC over an epoch and the plain path, so it opens this path only. It ends with its epoch.
 //
-// Epochs follow each other, because a path does not stay secret for ever: the API server prints the URL of a call that
-// failed to whoever sent the request. Rotation decides when the next epoch begins, which one the configurations carry,
+// Epochs follow each other, because a path does not stay secret for ever: the API server shows the URL of a failed call
+// to the requester. Rotation decides when the next epoch begins, which one the configurations carry,
 // and when the last one ends; it reads no clock and writes nothing.
 //
 // Guard is what a server asks for each request. Its check allocates nothing, takes constant time in what is secret, and

@@ -90,7 +90,7 @@ func (g *Guard) Set(current, previous *Epoch, retired bool) {
 			e.until = now.Add(g.Overlap)
 		}
 	}
-	if len(next.epochs) > maxEpochs { // somebody changes the Secret again and again
+	if len(next.epochs) > maxEpochs { // another client changes the Secret repeatedly
 		next.epochs = next.epochs[:maxEpochs]
 	}
 	g.state.Store(next)
@@ -136,7 +136,7 @@ func (g *Guard) load() *state {
 	return none
 }
 
-// Prove tells whether requests for the path are answered, and returns the path without its segment. It allocates nothing,
+// Prove reports whether requests for the path are answered, and returns the path without its segment. It allocates nothing,
 // but for a segment that is not known it may wait until Reread has returned, for a second at most.
 func (g *Guard) Prove(path string) (plain string, v Verdict) {
 	segment, plain, ok := Split(path)

@@ -1,4 +1,4 @@
-// Package settings reads the main ConfigMap (`kyverno` by default) into an immutable value (control plane reference §2.1).
+// Package settings reads the main ConfigMap (`kyverno` by default) into an immutable value.
 //
 //	s, diags := settings.Parse(configMap.Data)
 //	if s.Filtered(gvk, "", "kube-system", "coredns") { … }   // resourceFilters say: leave it alone

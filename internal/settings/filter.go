@@ -23,7 +23,7 @@ type filter struct {
 	whole                     bool // all objects of the kind
 }
 
-// neverJudged are kinds that are filtered whatever the ConfigMap says (§5.1): the engine's own bookkeeping.
+// neverJudged are kinds that are filtered whatever the ConfigMap says: the engine's own bookkeeping.
 var neverJudged = map[string]bool{
 	"AdmissionReport": true, "ClusterAdmissionReport": true,
 	"BackgroundScanReport": true, "ClusterBackgroundScanReport": true, "UpdateRequest": true,
@@ -59,9 +59,9 @@ func (f *filter) covers(gvk schema.GroupVersionKind, namespace, name string) boo
 		gvk.Kind == "Namespace" && gvk.Group == "" && f.namespace.Match(name)
 }
 
-// Spared reports whether the resourceFilters keep an object from being deleted by cleanup policies. Filters on a whole kind
-// count only where they have sub-resources, too (`[ReplicaSet,*,*] [ReplicaSet/?*,*,*]`, `[*/*,kube-system,*]`): a kind that is too
-// busy for admission, such as Event, is what people clean up (control plane reference §10.1).
+// Spared reports whether the resourceFilters keep an object from being deleted by cleanup policies. Filters on a whole
+// kind count only where they have sub-resources, too (`[ReplicaSet,*,*] [ReplicaSet/?*,*,*]`, `[*/*,kube-system,*]`): a
+// kind that is too busy for admission, such as Event, is what people clean up.
 func (s *Settings) Spared(gvk schema.GroupVersionKind, namespace, name string) bool {
 	for _, fs := range [][]filter{s.filters.byKind[gvk.Kind], s.filters.anyKind} {
 		for i := range fs {
@@ -79,7 +79,7 @@ func (f *filter) selects(gvk schema.GroupVersionKind, sub string) bool {
 }
 
 // parseFilters reads the groups in brackets; whatever stands between them is ignored. A group that cannot be read is an
-// error of type partly: the others count, since without them policies would judge what keeps the cluster going.
+// error of type partly: the others count, since without them policies would evaluate what keeps the cluster going.
 func parseFilters(text string) (filters, error) {
 	out := filters{byKind: map[string][]filter{}}
 	var mistakes partly
@@ -133,7 +133,7 @@ func parseFilter(group string) (filter, error) {
 }
 
 // parseKind reads the kind part: [group/][version/]Kind[/subresource], each with wildcards. It is the grammar of match
-// blocks (language reference §2.2), which stands two floors above this package and yields another type.
+// blocks, which stands two floors above this package and yields another type.
 func parseKind(text string) (filter, error) {
 	parts := strings.Split(text, "/")
 	group, version, kind, sub := "*", "*", "", ""

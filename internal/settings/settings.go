@@ -55,7 +55,7 @@ func Defaults() *Settings {
 // data.resourceFilters. A nil map gives the settings of an empty ConfigMap.
 func Parse(data map[string]string) (*Settings, diag.List) {
 	s := Defaults()
-	s.UpdateRequestThreshold = 1000 // §2.1: only once a ConfigMap was loaded
+	s.UpdateRequestThreshold = 1000 // Only once a ConfigMap was loaded
 	var diags diag.List
 	for _, key := range sortedKeys(data) {
 		path := "data." + key

@@ -61,7 +61,7 @@ func TestFiltered(t *testing.T) {
 	}
 }
 
-// What cleanup policies leave alone (control plane reference §10.1).
+// What cleanup policies leave alone.
 func TestSpared(t *testing.T) {
 	s, diags := Parse(map[string]string{"resourceFilters": `[*/*,kyverno,*] [Event,*,*] [Node,*,*] [Node/?*,*,*] [Pod/binding,*,*]
 	  [ReplicaSet,*,*] [ReplicaSet/?*,*,*] [ClusterRole,,kyverno:*] [Secret,prod,*]`})

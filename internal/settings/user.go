@@ -9,7 +9,7 @@ import (
 // users are the exclude lists.
 type users struct{ names, groups, roles, clusterRoles userList }
 
-// userList is one exclude list. Items that begin with `!` are inclusions: who matches one is judged in any case.
+// userList is one exclude list. Items that begin with `!` are inclusions: who matches one is evaluated in any case.
 type userList struct{ include, exclude []wildcard.Pattern }
 
 func (l *userList) parse(v string) {
@@ -42,8 +42,8 @@ func matchesAny(patterns []wildcard.Pattern, texts []string) bool {
 // Roles gives the roles (`namespace:name`) and cluster roles of a requester.
 type Roles func() (roles, clusterRoles []string, err error)
 
-// Excluded reports whether requests of the user are to be let through unjudged. roles is called only when a list of
-// roles is set; its error means that it could not be told.
+// Excluded reports whether requests of the user are to be let through unevaluated. roles is called only when a list of
+// roles is set; its error means that they are not known.
 func (s *Settings) Excluded(username string, groups []string, roles Roles) (bool, error) {
 	u := &s.users
 	needRoles := !u.roles.empty() || !u.clusterRoles.empty()

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 )
 
-// clocked are Shares of two processors on a clock that only moves when somebody waits.
+// clocked are Shares of two processors on a clock that only moves while an evaluation waits.
 func clocked() (*Shares, *time.Time) {
 	s := New(2)
 	at := time.Unix(1000, 0)

@@ -1,4 +1,4 @@
-// Package template substitutes variables, `{{ JMESPath }}`, in JSON values (language reference §8.1, §8.3).
+// Package template substitutes variables, `{{ JMESPath }}`, in JSON values.
 //
 //	t := template.Compile(map[string]any{"name": "{{ request.object.metadata.name }}-copy", "n": 1.0}, template.Options{})
 //	v, err := t.Eval(env, scope)       // {"name": "web-copy", "n": 1}

@@ -59,8 +59,8 @@ func (t *Template) Static() (any, bool) {
 func (t *Template) Source() any { return t.static }
 
 // Eval substitutes the variables. The result shares what has no variables with the compiled value, and values of
-// variables with the data that they came from. The error is a *ResolveError (its text is that of the language reference,
-// §8.3), or wraps budget.ErrExhausted or the context's error.
+// variables with the data that they came from. The error is a *ResolveError (its text is that of the policy language),
+// or wraps budget.ErrExhausted or the context's error.
 func (t *Template) Eval(env *jmespath.Env, root jmespath.Root) (any, error) {
 	if t.root == nil {
 		return t.static, nil

@@ -204,7 +204,7 @@ func (t *text) evalData(r run) (any, []span, error) {
 	return rescan(r, s, frozen, t.at)
 }
 
-// errShallowValue is the answer where the reference program ends in a panic.
+// errShallowValue is the answer where Kyverno ends in a panic.
 var errShallowValue = errors.New("the value of a {{- }} variable inside text must be a string")
 
 // embed writes the value of the variable into text.

@@ -42,7 +42,7 @@ type Variable struct {
 	MissingKey string `json:"missingKey,omitempty"`
 }
 
-// Condition is one judged condition. Key and Value are what its sides gave; the sources are what the policy says.
+// Condition is one evaluated condition. Key and Value are what its sides gave; the sources are what the policy says.
 type Condition struct {
 	Path        string `json:"path"`
 	KeySource   any    `json:"keySource"`

@@ -81,7 +81,7 @@ func (m *Manager) Watched() []schema.GroupVersionResource {
 	return slices.SortedFunc(maps.Keys(m.watchers), func(a, b schema.GroupVersionResource) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// retryServed is how soon it is asked again what is served when nobody answered.
+// retryServed is the pause before discovery is repeated after the API server did not answer.
 const retryServed = 5 * time.Second
 
 // Run watches until ctx is done, and returns when all watches have ended.

@@ -9,6 +9,6 @@
 // them. Controllers write none until then. Deleting a webhook configuration is never sent to webhooks, so it works in
 // whatever state admission is.
 //
-// The package talks to the API server with the rights of whoever calls it and starts nothing. Floor 7: imports
+// The package talks to the API server with the rights of its caller and starts nothing. Floor 7: imports
 // webhookconf for the label of the configurations.
 package unlock

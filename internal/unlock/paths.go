@@ -48,7 +48,7 @@ func (d *Door) path(ctx context.Context, name string) (func(string) string, erro
 	}
 	ring, err := keystore.Parse(&secret)
 	if err != nil {
-		return nil, nil //nolint:nilerr // the controllers mend it; the way back must not depend on it
+		return nil, nil //nolint:nilerr // the controllers write it again; the way back may not depend on it
 	}
 	epochs, err := secretpath.ParseEpochs(secret.Annotations[secretpath.EpochsAnnotation])
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 // A value that an expression made may hold the same part many times over: thirty lists, each of which holds the one
-// before twice, are a few hundred bytes, and a billion items to whoever walks over them. So a walk over a value that may
-// have been made by an expression is bounded by the functions of this file.
+// before twice, are a few hundred bytes, but a walk over them sees a billion items. So the functions of this file bound
+// a walk over a value that an expression may have made.
 
 // What an item and an object weigh besides their text. To walk over an object takes longer than its text says.
 const (

@@ -32,7 +32,7 @@ func (f *Fields) ReadNames() { f.every = true }
 // All reports whether everything below is read.
 func (f *Fields) All() bool { return f.whole }
 
-// maxMembers is how many members of a place are told apart: they are looked for one by one.
+// maxMembers is how many members of a place are distinguished: they are looked for one by one.
 const maxMembers = 64
 
 // Member is the member of that name, which is read from now on. A place of which very many members are read is read whole.

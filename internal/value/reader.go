@@ -112,7 +112,7 @@ func (r *Reader) Part(fields *Fields) (*Doc, error) {
 // Any decodes the next value.
 func (r *Reader) Any() (any, error) { return r.AnyOf(nil) }
 
-// AnyOf is Any for a value of which only fields are read; nil for all of it. Members that nobody reads are not in the
+// AnyOf is Any for a value of which only fields are read; nil for all of it. Members that are not read are not in the
 // result, as if they were not there; their syntax is checked all the same. Lists keep their length.
 func (r *Reader) AnyOf(fields *Fields) (any, error) {
 	sc := scratches.Get().(*scratch)

@@ -1,4 +1,4 @@
-// Package wildcard matches text against patterns of `*` and `?` (language reference §2.5).
+// Package wildcard matches text against patterns of `*` and `?`.
 //
 //	wildcard.Match("prod-*", "prod-eu")        // true
 //	p := wildcard.Compile("registry.io/*")     // once, at compile time of a policy

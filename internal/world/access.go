@@ -6,7 +6,7 @@ import (
 
 // Access answers what users may do.
 type Access interface {
-	// Allowed reports whether the request would be allowed, and why. An error means that it could not be told.
+	// Allowed reports whether the request would be allowed, and why. An error means that it is not known.
 	Allowed(ctx context.Context, r AccessRequest) (allowed bool, reason string, err error)
 }
 
@@ -24,6 +24,6 @@ type AccessRequest struct {
 
 // Kinds tells the scope of kinds.
 type Kinds interface {
-	// Namespaced reports whether objects of the kind lie in namespaces; a kind that nobody knows is an error.
+	// Namespaced reports whether objects of the kind lie in namespaces; an unknown kind is an error.
 	Namespaced(ctx context.Context, apiVersion, kind string) (bool, error)
 }

@@ -47,7 +47,7 @@ func (e *PathError) Error() string {
 var throughSubresources = []string{"proxy", "exec", "attach", "portforward"}
 
 // CheckAPI returns a *PathError for a request that is out of reach. A Reach of one namespace allows reading what is in
-// the namespace, and asking for the rights of somebody there; every other POST would write with the rights of the
+// the namespace, and checking a user's rights there; every other POST would write with the rights of the
 // process.
 func (r Reach) CheckAPI(method string, p apipath.Path) error {
 	if r.cluster {

@@ -28,7 +28,7 @@ type SignatureRequest struct {
 	Registry ImageRequest
 }
 
-// Attestor is somebody whose signature is asked for: exactly one of Key, Certificate and Keyless is set.
+// Attestor is a signer whose signature is required: exactly one of Key, Certificate and Keyless is set.
 type Attestor struct {
 	Key         *KeyAttestor
 	Certificate *CertificateAttestor

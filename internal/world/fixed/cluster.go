@@ -118,7 +118,7 @@ func (c *cluster) list(apiVersion string, kinds []string, namespace string, keep
 // that the kind has none.
 const assumedNamespace = "default"
 
-// Call implements world.API for reading; there is nobody who could answer a POST.
+// Call implements world.API for reading; without a server, a POST has no answer.
 func (c *cluster) Call(_ context.Context, r world.APIRequest) (any, error) {
 	p := r.Path
 	if r.Method != world.GET || p.Resource == "" || len(p.Subresource) > 0 {

@@ -4,8 +4,8 @@
 //	outcome := engine.Eval(ctx, engine.Input{Root: root, …})
 //
 // There is no cluster behind it and no network: what was not given is "not available here", which a rule that asks for
-// it reports as an error. The one exception are namespace labels: the reference command line judges an object of a
-// namespace that nobody described as if the namespace had no labels, and so does this (see docs/differences.md).
+// it reports as an error. The one exception are namespace labels: Kyverno's command line evaluates an object of a
+// namespace without a description as if the namespace had no labels, and so does this (see docs/differences.md).
 //
 // With Values.Objects there is a made-up cluster that holds the given resources: context entries read them by path, and
 // GlobalContextEntries among them are filled from the others.

@@ -9,7 +9,7 @@ import (
 )
 
 // IsGlobalContextEntry reports whether the object describes global data: it belongs to the world, and is not to be
-// judged itself.
+// evaluated itself.
 func IsGlobalContextEntry(o map[string]any) bool {
 	return globalentry.Owns(text(o["apiVersion"]), text(o["kind"]))
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Namespace implements world.NamespaceObjects: the Namespace of the made-up cluster, with the labels that were given for
-// it; one that nobody described has nothing but its name.
+// it; one without a description has only its name.
 func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any, error) {
 	labels, err := n.Labels(ctx, name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// reviewer allows jane to get everything but the path /metrics; a review of nobody fails.
+// reviewer allows jane to get everything but the path /metrics; a review without a user fails.
 type reviewer struct{ client.Writer }
 
 func (reviewer) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A namespaced policy logs in to registries with the pull secrets of its own namespace only (lesson S5).
+// A namespaced policy logs in to registries with the pull secrets of its own namespace only (S5 in docs/threat-model.md).
 func TestS5PullSecretsAreConfined(t *testing.T) {
 	used := ""
 	root := &Root{Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {

@@ -22,15 +22,15 @@ import (
 type Root struct {
 	// Reader reads objects as unstructured data.
 	Reader client.Reader
-	// Labels gives the labels of a namespace; an error when it cannot be told.
+	// Labels gives the labels of a namespace; an error when they are not known.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
-	// API asks the API server by path; nil when nobody may.
+	// API asks the API server by path; nil if not allowed.
 	API world.API
-	// Services asks HTTP services, for cluster-scoped policies only; nil when nobody may.
+	// Services asks HTTP services, for cluster-scoped policies only; nil if not allowed.
 	Services world.Services
 	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil when there are none.
 	Globals world.Globals
-	// Images asks registries; nil when nobody may.
+	// Images asks registries; nil if not allowed.
 	Images world.Images
 	// Access answers what users may do, and Kinds which kinds lie in namespaces; nil when that is not known.
 	Access world.Access
