@@ -159,7 +159,7 @@ func TestRendered(t *testing.T) {
 	}
 }
 
-// same tells whether both texts are equal; definitions are JSON here and YAML there.
+// same reports whether both texts are equal; definitions are JSON here and YAML there.
 func same(t *testing.T, a, b helm.Document) bool {
 	t.Helper()
 	if a.Kind != "CustomResourceDefinition" {
@@ -377,7 +377,7 @@ func TestRefused(t *testing.T) {
 		"namespaceOverride=kube-system":                                                          "leaves kube-system alone",
 		"crds.install=true,crds.groups.kyverno.policies=false":                                   "cannot do without this kind",
 		"features.policyException.enabled=true":                                                  "additional properties 'policyException' not allowed",
-		"singleProcess.enabled=true,cleanupController.deadManSeconds=60":                         "must not go with it",
+		"singleProcess.enabled=true,cleanupController.deadManSeconds=60":                         "may not be the admission controller itself",
 		"cleanupController.deadManSeconds=29":                                                    "must be 0, for never, or at least 30",
 		"singleProcess.enabled=true,cleanupController.service.port=8443":                         "service.port has to be the same",
 		"admissionController.tlsKeyAlgorithm=DSA":                                                "value must be one of 'RSA', 'ECDSA', 'Ed25519'",

@@ -96,8 +96,8 @@ func check(t *testing.T, seen map[string]string, file, got, want string) {
 	seen[got] = file
 }
 
-// policyNames are the names of the files in the policy folder, without .yaml. Any other file would be read as a policy
-// by whoever gives the folder to `ephor apply`.
+// policyNames are the names of the files in the policy folder, without .yaml. `ephor apply` would read any other file
+// there as a policy.
 func policyNames(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir(policyFolder)

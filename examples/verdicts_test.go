@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/verdicts.txt")
 
-// TestVerdicts judges every manifest by all policies, with numbers as the cluster decodes them and as the command line
+// TestVerdicts evaluates all policies on every manifest, with numbers as the cluster decodes them and as the command line
 // does, and compares the rules that fail with testdata/verdicts.txt. Whatever the file says, good manifests fail
 // nothing and bad ones fail the policy of their folder.
 func TestVerdicts(t *testing.T) {
@@ -35,8 +35,8 @@ func TestVerdicts(t *testing.T) {
 	var table strings.Builder
 	for _, file := range files {
 		folder, verdict := filepath.Base(filepath.Dir(file)), filepath.Base(file)
-		failed := judge(t, snapshot, file, value.DecodeJSON)
-		if cli := judge(t, snapshot, file, value.DecodeJSONFloat); strings.Join(failed, " ") != strings.Join(cli, " ") {
+		failed := evaluate(t, snapshot, file, value.DecodeJSON)
+		if cli := evaluate(t, snapshot, file, value.DecodeJSONFloat); strings.Join(failed, " ") != strings.Join(cli, " ") {
 			t.Errorf("%s: the cluster's numbers fail %v, the command line's %v", file, failed, cli)
 		}
 		switch good := strings.HasPrefix(verdict, "good-"); {
@@ -76,7 +76,7 @@ func TestPortRange(t *testing.T) {
 		"[{containerPort: 80, hostPort: 5500}, {containerPort: 81, hostPort: 80}]": false,
 	} {
 		manifest := "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}, spec: {containers: [{name: a, image: a, ports: " + ports + "}]}}"
-		failed := strings.Join(judgeObject(t, snapshot, []byte(manifest), value.DecodeJSON), " ")
+		failed := strings.Join(evaluateObject(t, snapshot, []byte(manifest), value.DecodeJSON), " ")
 		if got := !strings.Contains(failed, "disallow-host-ports-range/"); got != want {
 			t.Errorf("%s: passes is %v", ports, got)
 		}
@@ -100,17 +100,17 @@ func compileAll(t *testing.T) *catalog.Snapshot {
 	return catalog.NewStatic(programs)
 }
 
-func judge(t *testing.T, snapshot *catalog.Snapshot, file string, decoder func([]byte) (any, error)) []string {
+func evaluate(t *testing.T, snapshot *catalog.Snapshot, file string, decoder func([]byte) (any, error)) []string {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judgeObject(t, snapshot, content, decoder)
+	return evaluateObject(t, snapshot, content, decoder)
 }
 
-// judgeObject names the rules that fail, as policy/rule, and demands that every other result is a pass or a skip.
-func judgeObject(t *testing.T, snapshot *catalog.Snapshot, manifest []byte, decoder func([]byte) (any, error)) []string {
+// evaluateObject names the rules that fail, as policy/rule, and demands that every other result is a pass or a skip.
+func evaluateObject(t *testing.T, snapshot *catalog.Snapshot, manifest []byte, decoder func([]byte) (any, error)) []string {
 	t.Helper()
 	object := decode(t, manifest, decoder)
 	metadata, _ := object["metadata"].(map[string]any)

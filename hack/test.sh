@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 
 not_run=()
-# missing WHAT WHY HELP: WHAT is left out because of WHY, or with CI=true an error that tells HELP.
+# missing WHAT WHY HELP: WHAT is left out because of WHY, or with CI=true an error that shows HELP.
 missing() {
   if [ "${CI:-}" = true ]; then
     echo "make test: $2: $3" >&2

@@ -1,4 +1,4 @@
-// Command ephor judges, mends and reports Kubernetes resources by policies, on the command line and in a cluster.
+// Command ephor validates, mutates and reports Kubernetes resources by policies, on the command line and in a cluster.
 package main
 
 import (

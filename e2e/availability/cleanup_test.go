@@ -125,7 +125,7 @@ func TestControllerAll(t *testing.T) {
 		"--cleanupServerHost=127.0.0.1", "--cleanupServerPort=" + ports[1], "--metricsHost=127.0.0.1", "--metricsPort=" + ports[2],
 	}
 	out, err := exec.CommandContext(t.Context(), program, append(args, "--deadManSeconds=60")...).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "--deadManSeconds: whoever is to notice") {
+	if err == nil || !strings.Contains(string(out), "--deadManSeconds: the process that detects") {
 		t.Errorf("the dead-man mode is not refused: %v\n%s", err, out)
 	}
 	p, err := cluster.Run("all-in-one", []string{"KYVERNO_POD_NAME=all-in-one"}, program, args...)

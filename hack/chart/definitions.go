@@ -51,7 +51,7 @@ func writeDefinitions(from, to string) error {
 }
 
 // shorten cuts every description below v to its first sentence, and drops those inside of the fields of a status, which
-// repeat the spec where they are deep (status.autogen has every rule once more) and which nobody writes by hand. path
+// repeat the spec where they are deep (status.autogen has every rule once more) and which users do not write by hand. path
 // is where v is in the definition.
 func shorten(v any, path []string) {
 	switch v := v.(type) {
@@ -75,7 +75,7 @@ func shorten(v any, path []string) {
 	}
 }
 
-// deepInStatus tells whether the path of a schema is inside of a field of the status.
+// deepInStatus reports whether the path of a schema is inside of a field of the status.
 func deepInStatus(path []string) bool {
 	at := slices.Index(path, "openAPIV3Schema")
 	// openAPIV3Schema properties status properties ⟨field⟩ …

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// passed is the baseline's word for a test that the reference passes where this suite runs.
+// passed is the baseline's word for a test that Kyverno passes where this suite runs.
 const passed = "passed"
 
 // test is one folder with a chainsaw-test.yaml.
 type test struct {
 	path     string // below the suite, with slashes
 	part     string // the part of the work that the baseline counts it to
-	expected bool   // the reference passes it here, and the part is one of those that are built
+	expected bool   // Kyverno passes it here, and the part is one of those that are built
 	exempt   string // why it is not expected although it would be; it is run all the same
 
 	result  string
@@ -38,7 +38,7 @@ type selection struct {
 	exempt map[string]string // why a row of the baseline does not count
 }
 
-// exemptions are the rows that do not count, with the reason: data beside the code, for everybody to see.
+// exemptions are the rows that do not count, with the reason: data beside the code, so that they are visible.
 //
 //go:embed exempt.tsv
 var exemptions string
@@ -118,7 +118,7 @@ func readTests(data string, s selection) ([]*test, error) {
 // testFile is what makes a folder a test.
 const testFile = "chainsaw-test.yaml"
 
-// under tells whether path is one of dirs or below one of them.
+// under reports whether path is one of dirs or below one of them.
 func under(path string, dirs []string) bool {
 	if len(dirs) == 0 {
 		return true
@@ -157,10 +157,10 @@ func (n tally) String() string {
 	return fmt.Sprintf("conformance: %d of %d expected passed, %d failed, %d extra", n.passed, n.expected, n.failed, n.extra)
 }
 
-// tooManyAlone tells whether more than 2 % of the expected tests passed only when run alone.
+// tooManyAlone reports whether more than 2 % of the expected tests passed only when run alone.
 func (n tally) tooManyAlone() bool { return n.alone*50 > n.expected && n.alone > 1 }
 
-// told lists what became of the exempt tests, one line each.
+// told lists the results of the exempt tests, one line each.
 func told(tests []*test) string {
 	var b strings.Builder
 	for _, t := range tests {

@@ -146,12 +146,12 @@ func (c *cleaner) clearEvents(ctx context.Context) error {
 	return nil
 }
 
-// leftovers are the new objects that nobody else removes. While policies are left only those are named: they could
+// leftovers are the new objects that no other component removes. While policies are left only those are named: they could
 // refuse or react to the removal of the rest.
 func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object {
 	ending := map[string]bool{}
 	for o, item := range now {
-		// Names that chainsaw made up never come again, so nobody has to wait until such a namespace is gone.
+		// Names that chainsaw made up never come again, so the run need not wait until such a namespace is gone.
 		if o.resource.Resource == "namespaces" && item.GetDeletionTimestamp() != nil && strings.HasPrefix(o.name, "chainsaw-") {
 			ending[o.name] = true
 		}

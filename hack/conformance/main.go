@@ -5,9 +5,10 @@
 //	make conformance SHARDS=4                     # on four control planes at once
 //
 // The tests of a control plane run one after the other, and it is cleaned between them. A test that fails is run once
-// more, alone, after all others. What is expected stands in the baseline beside the suite: the tests that the reference
-// passes in the same surroundings, of the parts of the work that are built; exempt.tsv has the rows that do not count, and why. build/conformance.tsv lists the results,
-// build/conformance/ has the output of each test. The exit status is 1 when an expected test failed.
+// more, alone, after all others. What is expected stands in the baseline beside the suite: the tests that Kyverno
+// passes in the same surroundings, of the parts of the work that are built; exempt.tsv has the rows that do not count,
+// and why. build/conformance.tsv lists the results, build/conformance/ has the output of each test. The exit status is
+// 1 when an expected test failed.
 package main
 
 import (

@@ -114,7 +114,7 @@ func (s *shard) steady(ctx context.Context) error {
 	})
 }
 
-// ready tells whether every controller runs and answers its readiness probe; a machine under load may need more than
+// ready reports whether every controller runs and answers its readiness probe; a machine under load may need more than
 // one try.
 func (s *shard) ready() error {
 	for _, c := range s.controllers {

@@ -88,7 +88,7 @@ func demo(ctx context.Context, once bool) error {
 	}
 	fmt.Printf("\nEphor runs. Its log: %s\n\n  export KUBECONFIG=%s\n  alias kubectl='%s'\n\nThree things to try:\n", replica.Log, c.Kubeconfig, c.KubectlPath())
 	fmt.Println("  kubectl get clusterpolicies -o wide")
-	fmt.Println("  kubectl create deployment web --image=nginx        # refused: autogen judges what creates Pods, too")
+	fmt.Println("  kubectl create deployment web --image=nginx        # denied: autogen rules cover what creates Pods, too")
 	fmt.Printf("  bin/ephor apply %s --resource %s\n", relative(root, policies), relative(root, bad))
 	fmt.Println("\nCtrl-C ends it.")
 	<-ctx.Done()

@@ -104,7 +104,7 @@ func image(o options, platform *v1.Platform, layers ...v1.Layer) (v1.Image, erro
 	return mutate.ConfigFile(image, config)
 }
 
-// file is a file in a layer; everything belongs to root and nobody may write.
+// file is a file in a layer; root owns everything, and no user may write.
 type file struct {
 	path    string
 	mode    int64

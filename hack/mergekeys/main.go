@@ -65,7 +65,7 @@ type table struct {
 }
 
 type structType struct {
-	name   string // package path . type
+	name   string // package path. type
 	group  string
 	kind   bool // it has TypeMeta and ObjectMeta
 	fields []field

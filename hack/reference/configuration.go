@@ -15,7 +15,7 @@ import (
 func configuration(p *page) error {
 	p.title("The main ConfigMap and the environment", "The ConfigMap has the name that the environment variable `INIT_CONFIG` gives (`kyverno`), in the namespace of the process. "+
 		"Every change counts at once, without a restart, from the next request on; without the ConfigMap the defaults hold. "+
-		"A key that cannot be read keeps its default, and a line of the log tells.\n\n"+
+		"A key that cannot be read keeps its default, and the log reports it.\n\n"+
 		"The flags of the processes are on [their own page](flags.md).")
 	p.line("| Key | Form | Default | What it does |\n|---|---|---|---|")
 	for _, k := range settings.Keys() {

@@ -58,7 +58,7 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 		errs = append(errs, errors.New("--serverIP and --cleanupServerIP go together: there are two servers"))
 	}
 	if f.cleanup.deadManSeconds != 0 {
-		errs = append(errs, errors.New("--deadManSeconds: whoever is to notice that admission is gone must not go with it; run `controller cleanup` in a process of its own"))
+		errs = append(errs, errors.New("--deadManSeconds: the process that detects the loss of admission may not be the admission controller itself; run `controller cleanup` in a separate process"))
 	}
 	shared := f.admission.evaluatorFlags
 	f.background.evaluatorFlags, f.reports.evaluatorFlags = shared, shared

@@ -13,7 +13,7 @@ type Test struct {
 	Name string `json:"name,omitempty"`
 	// Policies are files and directories of policies.
 	Policies []string `json:"policies,omitempty"`
-	// Resources are files of the resources to judge, or one directory in the first place.
+	// Resources are files of the resources to evaluate, or one directory in the first place.
 	Resources []string `json:"resources,omitempty"`
 	// JSONPayload is the deprecated form of JSONPayloads with one entry.
 	JSONPayload string `json:"jsonPayload,omitempty"`
@@ -60,7 +60,7 @@ type TestResult struct {
 	ResourceSpecs []ResourceSpec `json:"resourceSpecs,omitempty"`
 	// Kind of the resources, for the reader.
 	Kind string `json:"kind,omitempty"`
-	// Operation judges all resources once more as CREATE, UPDATE or DELETE, and expects the result of that.
+	// Operation evaluates all resources once more as CREATE, UPDATE or DELETE, and expects that result.
 	Operation string `json:"operation,omitempty"`
 
 	// PatchedResources is the file of the objects as they must be after the rule.

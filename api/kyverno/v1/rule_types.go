@@ -43,7 +43,7 @@ type Rule struct {
 	// +optional
 	Mutation *Mutation `json:"mutate,omitempty"`
 
-	// Judges resources.
+	// Validates resources.
 	// +optional
 	Validation *Validation `json:"validate,omitempty"`
 

@@ -9,7 +9,7 @@ import (
 
 // Spec is the body of a ClusterPolicy or Policy.
 type Spec struct {
-	// The rules, judged in this order. Their names differ.
+	// The rules, evaluated in this order. Their names differ.
 	Rules []Rule `json:"rules,omitempty"`
 
 	// All applies every rule; One stops after the first rule that passes or fails. All when empty.

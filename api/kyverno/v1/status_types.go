@@ -43,12 +43,12 @@ type BudgetStatus struct {
 
 // BackgroundScanStatus says what scans of existing resources leave out.
 type BackgroundScanStatus struct {
-	// Rules by which scans do not judge, and kinds that they cannot read.
+	// Rules that scans do not evaluate, and kinds that they cannot read.
 	// +optional
 	NotScanned []NotScanned `json:"notScanned,omitempty"`
 }
 
-// NotScanned is a rule by which scans do not judge, or a kind that they cannot read.
+// NotScanned is a rule that scans do not evaluate, or a kind that they cannot read.
 type NotScanned struct {
 	// The rule; empty where the kind is meant.
 	// +optional

@@ -5,7 +5,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Validation judges resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.
+// Validation checks resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.
 type Validation struct {
 	// Enforce refuses requests that fail, Audit records them; the policy's action when empty.
 	// +optional
@@ -116,7 +116,7 @@ type PodSecurityStandard struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// CEL judges resources by CEL expressions, in the words of ValidatingAdmissionPolicy.
+// CEL checks resources by CEL expressions, in the words of ValidatingAdmissionPolicy.
 type CEL struct {
 	// Turns the rule into a ValidatingAdmissionPolicy of the API server.
 	// +optional

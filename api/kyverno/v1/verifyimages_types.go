@@ -66,7 +66,7 @@ type ImageVerification struct {
 	// How to log in to the registry.
 	// +optional
 	ImageRegistryCredentials *ImageRegistryCredentials `json:"imageRegistryCredentials,omitempty"`
-	// Further conditions, judged when the images are verified.
+	// Further conditions, evaluated when the images are verified.
 	// +optional
 	Validation *ValidateImageVerification `json:"validate,omitempty"`
 }
@@ -76,7 +76,7 @@ type ImageVerification struct {
 // +kubebuilder:validation:Enum=Cosign;SigstoreBundle;Notary
 type ImageVerificationType string
 
-// ValidateImageVerification judges the data of verified images.
+// ValidateImageVerification checks the data of verified images.
 type ValidateImageVerification struct {
 	// Shown when the conditions deny.
 	// +optional

@@ -8,7 +8,7 @@
 //
 // The kinds but UpdateRequest are the same, field for field, in kyverno.io/v2beta1, and share its types; v2 is the stored
 // version of all but GlobalContextEntry.
-// The package does not judge exceptions: internal/exception does.
+// The package does not evaluate exceptions: internal/exception does.
 //
 // It imports nothing of Ephor but the other versions of the group.
 //

@@ -44,7 +44,7 @@ type Rule struct {
 	// +optional
 	Mutation *kyvernov1.Mutation `json:"mutate,omitempty"`
 
-	// Judges resources.
+	// Validates resources.
 	// +optional
 	Validation *Validation `json:"validate,omitempty"`
 

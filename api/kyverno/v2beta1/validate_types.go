@@ -6,7 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// Validation judges resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.
+// Validation checks resources by one of pattern, anyPattern, deny, foreach, podSecurity, cel, manifests or assert.
 type Validation struct {
 	// Enforce refuses requests that fail, Audit records them; the policy's action when empty.
 	// +optional

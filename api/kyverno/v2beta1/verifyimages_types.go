@@ -46,7 +46,7 @@ type ImageVerification struct {
 	// How to log in to the registry.
 	// +optional
 	ImageRegistryCredentials *kyvernov1.ImageRegistryCredentials `json:"imageRegistryCredentials,omitempty"`
-	// Further conditions, judged when the images are verified.
+	// Further conditions, evaluated when the images are verified.
 	// +optional
 	Validation *kyvernov1.ValidateImageVerification `json:"validate,omitempty"`
 }

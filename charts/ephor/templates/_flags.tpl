@@ -65,7 +65,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Flags of the controllers that judge: (list $ "admission-controller") */}}
+{{/* Flags of the controllers that evaluate policies: (list $ "admission-controller") */}}
 {{- define "ephor.evaluatorFlags" -}}
 {{- $root := index . 0 -}}
 {{- $features := include "ephor.features" . | fromYaml -}}

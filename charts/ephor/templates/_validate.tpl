@@ -12,7 +12,7 @@
 {{- if and .Values.singleProcess.enabled .Values.cleanupController.enabled -}}
 {{- $cleanup := .Values.cleanupController -}}
 {{- if $cleanup.deadManSeconds -}}
-{{- fail "cleanupController.deadManSeconds: whoever is to notice that admission is gone must not go with it; it needs singleProcess.enabled=false" -}}
+{{- fail "cleanupController.deadManSeconds: the process that detects the loss of admission may not be the admission controller itself; set singleProcess.enabled=false" -}}
 {{- end -}}
 {{- range $what := list (list "service" "port") (list "certManager" "enabled") -}}
 {{- if ne (toString (dig (first $what) (last $what) "" $cleanup)) (toString (dig (first $what) (last $what) "" $.Values.admissionController)) -}}

@@ -70,7 +70,7 @@ func (v *Value) tables() string {
 
 func defaultText(v *Value) string {
 	if v.Name == "resourceFilters" {
-		return "the [list](#what-is-never-judged) below"
+		return "the [list](#objects-that-are-never-evaluated) above"
 	}
 	text, err := json.Marshal(v.Default)
 	if err != nil || v.Default == nil {

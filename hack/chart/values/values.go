@@ -5,7 +5,7 @@
 //
 // The comment above a key describes it. Its last line may begin with "@" and give the type, where the default does not
 // tell or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" when null is allowed; "ignored"
-// before it marks values of Kyverno's chart that change nothing here. It does not judge whether templates use a value.
+// before it marks values of Kyverno's chart that change nothing here. It does not check whether templates use a value.
 // Beside the program: hack/chart and the tests of charts use it.
 package values
 

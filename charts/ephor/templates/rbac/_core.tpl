@@ -65,7 +65,7 @@ write what only some policies need: that is for the roles that users aggregate. 
 - apiGroups: [kyverno.io]
   resources: [globalcontextentries]
   verbs: [get, list, watch]
-# A run begins with a note on the policy.
+# A run begins with a write to the policy.
 - apiGroups: [kyverno.io]
   resources: [cleanuppolicies, clustercleanuppolicies]
   verbs: [get, list, patch, watch]
@@ -154,7 +154,7 @@ write what only some policies need: that is for the roles that users aggregate. 
 - apiGroups: [kyverno.io]
   resources: [policies, clusterpolicies, policyexceptions, globalcontextentries]
   verbs: [get, list, watch]
-# What scans leave out is a part of the policies' status.
+# The policies' status lists what scans leave out.
 - apiGroups: [kyverno.io]
   resources: [policies/status, clusterpolicies/status]
   verbs: [patch]
