@@ -106,7 +106,7 @@ func TestAllFlags(t *testing.T) {
 		{args: append(required, "--serverIP=10.0.0.1:9443", "--cleanupServerIP=10.0.0.1:9444"), ip: "10.0.0.1:9444"},
 		{args: append(required, "--serverIP=10.0.0.1:9443", "--without=cleanup")},
 		{args: required[:2], want: "--cleanupCASecretName and --cleanupTLSSecretName are required"},
-		{args: append(required, "--deadManSeconds=60"), want: "in a process of its own"},
+		{args: append(required, "--deadManSeconds=60"), want: "in a separate process"},
 	} {
 		f, fs := &allFlags{}, pflag.NewFlagSet("all", pflag.ContinueOnError)
 		f.register(fs)
