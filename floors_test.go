@@ -102,7 +102,7 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// judge holds units against all rules of this file and says what is wrong, in sentences.
+// evaluate holds units against all rules of this file and says what is wrong, in sentences.
 func judge(units map[string]*unit) []string {
 	var mistakes []string
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Sprintf(format, args...)) }
@@ -218,7 +218,7 @@ func sortedKeys[V any](m map[string]V) []string {
 }
 
 // readModule reads the packages of the module at root, by parsing alone: code that does not compile yet, or only
-// elsewhere, is judged too. Tests, nested modules and testdata are left out.
+// elsewhere, is evaluated too. Tests, nested modules and testdata are left out.
 func readModule(t *testing.T, root string) map[string]*unit {
 	t.Helper()
 	units := map[string]*unit{}

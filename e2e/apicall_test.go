@@ -57,7 +57,7 @@ spec:
     validate: {failureAction: Enforce, message: bad, deny: {conditions: {all: [{key: "{{ answer }}", operator: Equals, value: x}]}}}
 `
 
-// Context entries ask the real API server with the rights of the process, and nobody whom they must not ask.
+// Context entries ask the real API server with the rights of the process, and no server that they may not call.
 func TestAPICalls(t *testing.T) {
 	must(t, "", "create", "namespace", "calls")
 	t.Cleanup(func() {
@@ -90,7 +90,7 @@ func TestAPICalls(t *testing.T) {
 	}
 }
 
-// A namespaced policy that would read elsewhere is refused when it is made (lesson S1).
+// A namespaced policy that would read elsewhere is refused when it is made (S1 in docs/threat-model.md).
 func TestAPICallsOfNamespacedPolicies(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/namespaces/kube-system/secrets":                      "is out of reach",

@@ -39,7 +39,7 @@ spec:
 `, name, kinds, strings.ReplaceAll(strings.TrimSpace(rest), "\n", "\n    "))
 }
 
-// The objects of a cluster are judged: of the kinds that the policies name, in the scope that the flags name, with the
+// The objects of a cluster are evaluated: of the kinds that the policies name, in the scope that the flags name, with the
 // labels of their namespaces and what rules look up in the cluster.
 func TestApplyCluster(t *testing.T) {
 	must(t, `

@@ -31,7 +31,7 @@ spec:
 `
 
 // A CEL rule with generate: true is also a ValidatingAdmissionPolicy, which follows the policy and its exceptions, goes with
-// it, is put right when somebody deletes it and the policy changes, and denies when we do not answer.
+// it, is restored after it is deleted and the policy changes, and denies when we do not answer.
 func TestCELGenerate(t *testing.T) {
 	must(t, "", "create", "namespace", "native")
 	t.Cleanup(func() {
@@ -69,7 +69,7 @@ func TestCELGenerate(t *testing.T) {
 	must(t, "", "delete", "policyexception", "native", "-n", "native")
 	status("true ")
 
-	// Ours judges, too.
+	// Ours evaluates, too.
 	eventually(t, func() error {
 		_, err := kubectl(t, "", "create", "configmap", "bare", "-n", "native")
 		if err == nil || !strings.Contains(err.Error(), "labels are needed") {

@@ -180,7 +180,7 @@ func cleanupPolicies(t *testing.T, r *devcluster.Replica) {
 		t.Error("the metric does not count the deletion")
 	}
 
-	// A namespaced policy deletes in its namespace only, and an object that cannot be judged is told of and stays.
+	// A namespaced policy deletes in its namespace only, and an object that cannot be evaluated is reported and stays.
 	own := strings.NewReplacer("ClusterCleanupPolicy", "CleanupPolicy", `"name":"own"`, `"name":"own","namespace":"e2e-cleanup"`).Replace(cleanupPolicy("own", onceAYear, "ConfigMap", ""))
 	must(t, sized("large", "e2e-cleanup", "own", "50")+sized("large", "e2e-cleanup-other", "own", "50"), "apply", "-f", "-")
 	must(t, "", "create", "configmap", "sizeless", "-n", "e2e-cleanup")

@@ -87,7 +87,7 @@ spec:
 	})
 }
 
-// A Policy judges its own namespace and no other.
+// A Policy evaluates its own namespace and no other.
 func TestNamespacedPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "own")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "own", "--wait=false") })
@@ -182,7 +182,7 @@ func TestResourceFilters(t *testing.T) {
 	isRefused(t, configMap("c"), "the label team is required")
 }
 
-// What somebody else changes in our webhook configurations is changed back, and a deleted one comes back.
+// A change of our webhook configurations by another client is reverted, and a deleted one comes back.
 func TestDriftIsReverted(t *testing.T) {
 	applyPolicies(t, policyFile(t, suite.RequireTeam))
 	const name = "kyverno-resource-validating-webhook-cfg"

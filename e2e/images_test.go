@@ -38,7 +38,7 @@ spec:
     context: [{name: missing, configMap: {name: images-missing, namespace: default}}]
 `
 
-// Rules about images: digests are required without asking anybody, and what cannot be verified is refused with the reason.
+// Rules about images: digests are required without a request to a registry, and what cannot be verified is refused with the reason.
 func TestImages(t *testing.T) {
 	applyPolicies(t, policyFile(t, imagePolicy))
 	pod := func(image string) string {

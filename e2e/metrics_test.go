@@ -191,7 +191,7 @@ func value(page, text string) int {
 	return 0
 }
 
-// A replica that is told to serves its metrics over TLS with a certificate that it makes itself, and sends the traces of
+// A replica with the flags for it serves its metrics over TLS with a certificate that it makes itself, and sends the traces of
 // its reviews to a collector.
 func TestMetricsOverTLSAndTraces(t *testing.T) {
 	applyPolicies(t, policyFile(t, metricsPolicies))

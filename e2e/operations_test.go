@@ -40,7 +40,7 @@ spec:
       deny: {conditions: {any: [{key: "{{ request.object.data.why }}", operator: NotEquals, value: "{{ request.oldObject.data.why }}"}]}}
 `
 
-// Policies judge every operation that they name, with the object as it was: DELETE, UPDATE, CONNECT and the writing of
+// Policies evaluate every operation that they name, with the object as it was: DELETE, UPDATE, CONNECT and the writing of
 // subresources; also of a dry run.
 func TestOperations(t *testing.T) {
 	const ns = "e2e-operations"

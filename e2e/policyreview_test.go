@@ -56,7 +56,8 @@ func policyBy(name, rule string) string {
 	return strings.NewReplacer("NAME", name, "RULE", rule).Replace(namespacedPolicy)
 }
 
-// Lesson S7: a namespaced policy that makes or changes something is accepted only from somebody who may do that himself.
+// Row S7 of docs/threat-model.md: a namespaced policy that makes or changes something is accepted only from a user
+// who may do that himself.
 func TestS7AuthorsRights(t *testing.T) {
 	must(t, reviewRights, "apply", "-f", "-")
 	t.Cleanup(func() {
@@ -107,7 +108,7 @@ func TestReviewInEveryVersion(t *testing.T) {
 		if message, ok := refused(err); !ok || !strings.Contains(message, "background scan enabled with subresource Scale") || !strings.Contains(message, "Deployment/scale") {
 			t.Errorf("%s: %v", version, err)
 		}
-		// kubectl makes errors of warnings when it is told to.
+		// kubectl turns warnings into errors with its flag.
 		_, err = kubectl(t, fmt.Sprintf(text, "Strange", "a"), "create", "--dry-run=server", "--warnings-as-errors", "-f", "-")
 		if err == nil || !strings.Contains(err.Error(), "unable to convert GVK to GVR for kinds Strange") {
 			t.Errorf("%s: %v", version, err)

@@ -203,7 +203,7 @@ func TestReportsWithoutScans(t *testing.T) {
 	})
 	must(t, "", "delete", "clusterpolicy", "e2e-scanned")
 	eventually(t, func() error { return reportSays(t, ns, "one", "e2e-mutate/mark pass", "e2e-who/admin fail") })
-	// A rule that goes while nobody looks is found out about later.
+	// A rule that is removed while no controller runs is noticed later.
 	suite.Stop(t, r)
 	must(t, "", "delete", "clusterpolicy", "e2e-who")
 	cluster.Start(t, devcluster.Reports, "--backgroundScan=false")

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// The guides' own way: Audit, look at the reports with the commands that everybody uses, fix, delete.
+// The guides' own way: Audit, look at the reports with the usual commands, fix, delete.
 func TestReports(t *testing.T) {
 	const ns = "reports"
 	must(t, "", "create", "namespace", ns)

@@ -117,8 +117,8 @@ func TestEphemeralReports(t *testing.T) {
 	must(t, "", "delete", "cephr", "--all")
 }
 
-// While nobody takes results, the same resources that come, change and go leave no more of them behind; they are taken when
-// somebody is back. Without a reports controller nothing is sent, which is counted.
+// While no controller merges results, the same resources that come, change and go leave no more of them behind; they are taken when
+// a controller returns. Without a reports controller nothing is sent, which is counted.
 func TestReportsWithoutConsumer(t *testing.T) {
 	const ns = "reports-waiting"
 	must(t, "", "create", "namespace", ns)

@@ -123,7 +123,7 @@ func TestWorkIsWrittenBeforeTheAnswer(t *testing.T) {
 	}
 	must(t, "", "label", "namespace", "work-1", "work=yes")
 
-	// Somebody takes away what the rule made.
+	// Another client deletes what the rule made.
 	must(t, fmt.Sprintf(downstream, uid), "create", "-f", "-")
 	must(t, "", "delete", "configmap", "quota", "-n", "work-1")
 	got = updateRequests(t)

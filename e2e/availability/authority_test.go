@@ -23,7 +23,7 @@ func decode(text string) (string, error) {
 	return string(b), err
 }
 
-// authority is somebody else's: its certificates look different from ours.
+// authority is a CA of another owner: its certificates look different from ours.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer

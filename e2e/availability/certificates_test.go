@@ -196,7 +196,7 @@ func TestAlgorithmChanges(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the Secrets, in front of two replicas and with requests all the while: it is mended within a minute,
+// Whatever happens to the Secrets, with two replicas and continuous requests: they are restored within a minute,
 // a line of the log says so, and no request fails.
 func TestSecretsAreMended(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
@@ -275,7 +275,7 @@ func TestClockPassesRenewal(t *testing.T) {
 	finish()
 }
 
-// Certificates that ended while nobody was there.
+// Certificates that expired while no replica ran.
 func TestEverythingHasEnded(t *testing.T) {
 	deleteSecrets(t, caName, pairName)
 	issuedAt(t, time.Now().Add(-400*day))
@@ -286,7 +286,7 @@ func TestEverythingHasEnded(t *testing.T) {
 	}
 }
 
-// Secrets that somebody else made are served as they are and never written; near their end an event and the log say so;
+// Secrets of another owner are served as they are and never written; near their end an event and the log say so;
 // after it nothing is renewed, and the log says why.
 func TestSuppliedSecrets(t *testing.T) {
 	deleteSecrets(t, caName, pairName)

@@ -77,7 +77,7 @@ func TestLeaderKilled(t *testing.T) {
 	t.Logf("%s followed %s after %s", next.Name, first.Name, time.Since(begin).Round(time.Second))
 }
 
-// SIGTERM to the leader: it gives the lease back, so that nobody has to wait for it to run out.
+// SIGTERM to the leader: it gives the lease back, so that no replica has to wait for it to expire.
 func TestLeaderStopped(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
 	first := leader(t, "kyverno", replicas)
@@ -93,7 +93,7 @@ func TestLeaderStopped(t *testing.T) {
 	finish()
 }
 
-// Somebody takes the lease: the controllers of the leader stop within a few seconds, the process does not, and it leads
+// Another client takes the lease: the controllers of the leader stop within a few seconds, the process does not, and it leads
 // again when the thief lets the lease run out. Reviews are answered all the while.
 func TestLeaseStolen(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
@@ -126,7 +126,7 @@ func TestLeaseStolen(t *testing.T) {
 	}
 }
 
-// A lease that is deleted is made again by whoever leads, who goes on leading.
+// A deleted lease is made again by the leader, which continues to lead.
 func TestLeaseDeleted(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	leader(t, "kyverno", []*devcluster.Replica{r})

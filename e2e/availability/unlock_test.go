@@ -122,7 +122,7 @@ func TestUnlockByHand(t *testing.T) {
 	suite.Says(t, r, "the cluster is unlocked")
 }
 
-// When the time is over the controllers make the configurations again by themselves; a note that nobody can read is
+// When the time is over the controllers make the configurations again by themselves; an unreadable note is
 // none.
 func TestUnlockEnds(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
@@ -191,7 +191,7 @@ func TestUnlockWithoutControllers(t *testing.T) {
 	if err := cluster.CreateConfigMap(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
 		t.Errorf("restored without controllers: %v", err)
 	}
-	// Whoever starts next brings the cluster in order.
+	// The next replica to start restores the cluster.
 	cluster.StartEnforcing(t, 1)
 	// The webhooks that are back may have been in the way of this, or not yet.
 	cluster.Must(t, "", "delete", "secret", "ephor-unlocked-webhooks", "-n", namespace, "--ignore-not-found")

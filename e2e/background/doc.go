@@ -1,4 +1,4 @@
 // Package background tests what the background controller carries out, on a real API server: every row of the life cycle of
-// generated objects (language reference §6.4), what mutate rules with targets change, and how work fails, ends and is kept
+// generated objects, what mutate rules with targets change, and how work fails, ends and is kept
 // within bounds.
 package background

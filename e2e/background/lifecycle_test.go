@@ -243,9 +243,9 @@ func rows() []*row {
 	return out
 }
 
-// What becomes of generated objects when their trigger, they themselves, their source, their rule or their policy is created,
-// changed or deleted (language reference §6.4): the whole table, each row a test. The rows go on together, so that the table
-// takes as long as its slowest row.
+// What becomes of generated objects when their trigger, they themselves, their source, their rule or their policy is
+// created, changed or deleted: the whole table, each row a test. The rows go on together, so that the table takes as
+// long as its slowest row.
 func TestLifecycle(t *testing.T) {
 	start(t)
 	namespaces(t, triggers, downs)

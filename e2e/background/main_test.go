@@ -99,7 +99,7 @@ func create(t *testing.T, o *corev1.ConfigMap) *corev1.ConfigMap {
 	return made
 }
 
-// change updates a ConfigMap, again when somebody else was faster.
+// change updates a ConfigMap, again after a conflict.
 func change(t *testing.T, namespace, name string, f func(*corev1.ConfigMap)) {
 	t.Helper()
 	suite.Eventually(t, func() error {

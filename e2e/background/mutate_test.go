@@ -62,7 +62,7 @@ spec:
 `, ns, c.match, body)
 }
 
-// Which objects a mutate rule with targets changes, and how (language reference §5.7); each row a test.
+// Which objects a mutate rule with targets changes, and how; each row a test.
 func TestMutateExisting(t *testing.T) {
 	start(t)
 	var policies strings.Builder
@@ -128,7 +128,7 @@ spec:
       patchStrategicMerge: {data: {by: "{{request.object.data.v}}"}}
 `
 
-// A target that is as it should be already is not written, and one that cannot be changed is told of.
+// A target that is as it should be already is not written, and one that cannot be changed is reported.
 func TestMutateExistingWritesChangesOnly(t *testing.T) {
 	start(t)
 	success := func(value string) {

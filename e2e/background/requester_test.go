@@ -19,7 +19,7 @@ spec:
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: "{{request.object.metadata.name}}", namespace: asked-made, data: {data: {k: v}}}
 `
 
-// What was made for the objects of one requester goes away with them, whoever deletes or changes them: the garbage collector
+// What was made for the objects of one requester goes away with them, by whatever client: the garbage collector
 // is never one whom a rule generates for.
 func TestChangedBySomebodyElse(t *testing.T) {
 	start(t)

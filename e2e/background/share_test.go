@@ -53,8 +53,8 @@ spec:
       patchStrategicMerge: {data: {v: "{{request.object.data.v}}"}}
 `
 
-// Work that is done once more, because somebody did not know that it was done, has no visible effect: no object is written
-// again, none comes back, and no event tells of it.
+// Work that a replica repeats, because it did not know that it was done, has no visible effect: no object is written
+// again, none comes back, and there is no event.
 func TestWorkDoneTwice(t *testing.T) {
 	namespaces(t, "twice")
 	create(t, configMap("twice", "source", nil, map[string]string{"v": "s"}))
@@ -75,7 +75,7 @@ func TestWorkDoneTwice(t *testing.T) {
 			map[string]string{"data": gone, "applied": gone, "copy": gone, "target": "2"}},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			step.do() // nobody carries it out yet
+			step.do() // no replica executes it yet
 			var work []kyvernov2.UpdateRequest
 			suite.Until(t, "the work is written", func() error {
 				if work = requests(t); len(work) == 0 {
@@ -113,7 +113,7 @@ func versions(t *testing.T) string {
 	return cluster.Must(t, "", "get", "configmaps", "-n", "twice", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.resourceVersion}{"\n"}{end}`)
 }
 
-// Somebody takes the Lease of a replica, or deletes it: the replica stops working at once, takes the Lease again, and works only
+// Another client takes or deletes the Lease of a replica: the replica stops working at once, takes the Lease again, and works only
 // when the ring is settled again.
 func TestStolenLease(t *testing.T) {
 	r := start(t)
@@ -170,7 +170,7 @@ func TestStolenLease(t *testing.T) {
 	}
 }
 
-// unlessConflict tries again when somebody else wrote first.
+// unlessConflict retries after a conflict.
 func unlessConflict(f func() error) (err error) {
 	for range 20 {
 		if err = f(); !apierrors.IsConflict(err) {
@@ -251,7 +251,7 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// judged counts the rules of a policy that a replica says it has carried out.
+// evaluated counts the rules of a policy that a replica says it has carried out.
 func judged(t *testing.T, r *devcluster.Replica, policy string) (n int) {
 	t.Helper()
 	text := suite.Metrics(t, r.MetricsAddr)

@@ -93,7 +93,7 @@ func TestLoop(t *testing.T) {
 	if len(made) != 11 { // that of the trigger, and ten more
 		t.Errorf("%d objects were made: %q", len(made), made)
 	}
-	// What somebody else asks for begins anew.
+	// A request of another client starts at one.
 	change(t, "loop", made[len(made)-1], func(o *corev1.ConfigMap) { o.Data["by"] = "hand" })
 	has(t, "loop", made[len(made)-1]+"x", "k", "v")
 }
@@ -111,7 +111,7 @@ spec:
 `
 
 // What exists already is worked on in batches, which wait while there are as many UpdateRequests as updateRequestThreshold
-// allows; that is told, and nothing is passed over. What a rule made is no trigger of it the next time.
+// allows; an event reports that, and nothing is skipped. What a rule made is no trigger of it the next time.
 func TestExistingAndThreshold(t *testing.T) {
 	start(t)
 	namespaces(t, "existing", "stuck")

@@ -196,7 +196,7 @@ func (b *Browser) Screenshot() []byte {
 // Entry is a line of the browser's console: errors of scripts, refused resources.
 type Entry struct{ Level, Message string }
 
-// Console is what the console was told since it was asked last.
+// Console returns what was written to the console since the last call.
 func (b *Browser) Console() (entries []Entry) {
 	b.t.Helper()
 	b.do("POST", "/se/log", map[string]any{"type": "browser"}, &entries)

@@ -27,8 +27,8 @@ spec:
     validate: {failureAction: Enforce, message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// Lesson S25: with --client-ca-file only the API server is answered. The configuration of the API server is the one that
-// docs/hardening.md shows.
+// Row S25 of docs/threat-model.md: with --client-ca-file only the API server is answered. The configuration of the API
+// server is the one that docs/hardening.md shows.
 func TestS25APIServerWithCertificate(t *testing.T) {
 	flags, ca, err := devcluster.WebhookClient(t.TempDir())
 	if err != nil {
@@ -75,7 +75,7 @@ func TestS25APIServerWithCertificate(t *testing.T) {
 	if path := must("", "get", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg", "-o", "jsonpath={.webhooks[0].clientConfig.service.path}"); path != "/validate/fail" {
 		t.Errorf("the path is %s", path)
 	}
-	// Anybody else who reaches the port.
+	// Any other client that reaches the port.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // who we are is not the point
 	review := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","operation":"CREATE","kind":{"version":"v1","kind":"ConfigMap"},"resource":{"version":"v1","resource":"configmaps"}}}`
 	for _, path := range []string{"/validate/fail", "/mutate/fail", "/policyvalidate", "/verifymutate"} {

@@ -59,7 +59,7 @@ func seen(t testing.TB, base, token, query string) string {
 	return strings.Join(names, ",")
 }
 
-// Who may list reports sees them, by TokenReview and SubjectAccessReview of a real API server, and nobody else does.
+// Who may list reports sees them, by TokenReview and SubjectAccessReview of a real API server, and no other user does.
 func TestAccess(t *testing.T) {
 	namespaces(t, "access-a", "access-b")
 	apply(t,
@@ -124,7 +124,7 @@ func TestAccess(t *testing.T) {
 		}
 		return nil
 	})
-	// A token for somebody else is none for us.
+	// A token for another audience is not accepted.
 	seconds := int64(3600)
 	other, err := cluster.Client.CoreV1().ServiceAccounts("access-a").CreateToken(context.Background(), "all", tokenFor("https://elsewhere.example", seconds), metav1.CreateOptions{})
 	if err != nil {

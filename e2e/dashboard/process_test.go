@@ -57,7 +57,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Without an address it answers on loopback, to everybody who gets there, and to no other name.
+// Without an address it answers on loopback, to every client that reaches it, and under no other name.
 func TestProcessOnLoopback(t *testing.T) {
 	r := cluster.Start(t, devcluster.Reports, "--dashboardAddress=", "--dashboardCASecretName=", "--dashboardTLSSecretName=")
 	url := "http://" + r.DashboardAddr

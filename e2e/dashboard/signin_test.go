@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/browser"
 )
 
-// The page asks for a token, shows what its user may list, and forgets it when it is told to. Nothing keeps it: no cookie, no
+// The page asks for a token, shows what its user may list, and forgets it on request. Nothing keeps it: no cookie, no
 // storage, no address.
 func TestSignIn(t *testing.T) {
 	namespaces(t, "sign-a", "sign-b")

@@ -23,7 +23,8 @@ spec:
 `)
 }
 
-// A resource is judged again when it or a policy changes, and then by that policy alone; or when an annotation asks for it.
+// A resource is evaluated again when it or a policy changes, and then by that policy alone; or when an annotation asks
+// for it.
 func TestJudgedAgain(t *testing.T) {
 	const ns, objects = "report-again", 6
 	namespace(t, ns)
@@ -62,12 +63,12 @@ func TestJudgedAgain(t *testing.T) {
 	if now := version("c2"); now != before {
 		t.Errorf("a report that says the same was written again: version %s, then %s", before, now)
 	}
-	// A status is no change, and nothing is judged without news.
+	// A status is no change, and nothing is evaluated without news.
 	time.Sleep(3 * time.Second)
 	times(3*objects+1, 3*objects+1)
 }
 
-// A resource is judged again when a ConfigMap changes that a policy looks up.
+// A resource is evaluated again when a ConfigMap changes that a policy looks up.
 func TestContextChanges(t *testing.T) {
 	const ns = "report-context"
 	namespace(t, ns)
@@ -90,7 +91,7 @@ spec:
 	says(t, ns, "subject", "context", "known", "fail")
 }
 
-// All is judged again once in an interval.
+// All is evaluated again once in an interval.
 func TestInterval(t *testing.T) {
 	const ns = "report-interval"
 	namespace(t, ns)

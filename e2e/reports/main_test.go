@@ -97,7 +97,7 @@ func says(t *testing.T, ns, name, policy, rule, want string) {
 	})
 }
 
-// judged counts the results that scans of a replica have found by a policy.
+// evaluated counts the results that scans of a replica have found by a policy.
 func judged(t *testing.T, metricsAddr, policy string) int {
 	t.Helper()
 	n := 0

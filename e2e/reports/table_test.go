@@ -9,8 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Who is reported of: background on or off, Enforce or Audit, objects that were there before the policy and new ones. Enforce
-// keeps new violations out, and without background only requests are judged.
+// Who is reported of: background on or off, Enforce or Audit, objects that were there before the policy and new ones.
+// Enforce keeps new violations out, and without background only requests are evaluated.
 func TestTable(t *testing.T) {
 	const ns = "report-table"
 	cells := []struct {
@@ -48,7 +48,7 @@ spec:
 `, name(i), c.background, ns, name(i), c.action)
 	}
 	apply(t, policies.String())
-	// What scans judge is known before results of admission are left to them.
+	// What scans evaluate is known before results of admission are left to them.
 	suite.Until(t, "scans of ConfigMaps are announced", func() error {
 		got := cluster.Must(t, "", "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace, "-o", "jsonpath={.metadata.annotations}")
 		if !strings.Contains(got, "ConfigMap") {

@@ -27,7 +27,7 @@ type step struct {
 	once   bool
 }
 
-// The guide's own way: Audit, the commands that everybody uses, `ephor rollout` says no, fix, it says yes, Enforce, a blocked
+// The guide's own way: Audit, the usual commands, `ephor rollout` says no, fix, it says yes, Enforce, a blocked
 // creation, the metric.
 func TestGuide(t *testing.T) {
 	admission := cluster.Start(t, devcluster.Admission)

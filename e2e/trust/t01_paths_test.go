@@ -47,7 +47,7 @@ spec:
     validate: {failureAction: Enforce, message: never, deny: {}}
 `
 
-// t1Forged is a review of a Namespace that nobody creates.
+// t1Forged is a review of a Namespace that is not being created.
 const t1Forged = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"t1-forged","operation":"CREATE",
 "kind":{"version":"v1","kind":"Namespace"},"resource":{"version":"v1","resource":"namespaces"},"requestKind":{"version":"v1","kind":"Namespace"},
 "requestResource":{"version":"v1","resource":"namespaces"},"name":"victim","userInfo":{"username":"mallory","groups":["system:authenticated"]},

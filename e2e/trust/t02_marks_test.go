@@ -74,7 +74,7 @@ func generated(t *testing.T, args ...string) (uid string) {
 	return uid
 }
 
-// forgedLabels are the labels of what a rule made for a trigger, as anybody can write them.
+// forgedLabels are the labels of what a rule made for a trigger, as any user can write them.
 func forgedLabels(policy, rule, triggerKind, triggerNamespace, triggerUID, more string) string {
 	return fmt.Sprintf(`{app.kubernetes.io/managed-by: kyverno, generate.kyverno.io/policy-name: %q, generate.kyverno.io/policy-namespace: "", `+
 		`generate.kyverno.io/rule-name: %q, generate.kyverno.io/trigger-version: v1, generate.kyverno.io/trigger-group: "", generate.kyverno.io/trigger-kind: %q, `+

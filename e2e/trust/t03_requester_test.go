@@ -81,7 +81,7 @@ func TestT3RequesterConditions(t *testing.T) {
 	}
 	none("she deleted the object with forged labels")
 
-	// What was made for alice comes back, also when somebody else deletes it.
+	// What was made for alice is restored, also after another user deletes it.
 	cluster.Must(t, "", "delete", "secret", "credentials", "-n", "t3-alice")
 	suite.Until(t, "the copy is made again", func() error { return equal(password("t3-alice"), "c2Vjb25k") })
 	if uidOf(t, "secret", "credentials", "-n", "t3-alice") == copied {

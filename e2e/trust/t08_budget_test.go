@@ -20,8 +20,8 @@ func expensive(n int) string {
 	return b.String()
 }
 
-// TestT8ExpensivePolicy: a request that mallory's policy of 400 rules is about ends in an error of that policy, which says so in
-// its status; meanwhile a policy of another namespace judges as ever.
+// TestT8ExpensivePolicy: a request that mallory's policy of 400 rules is about ends in an error of that policy, which
+// says so in its status; meanwhile a policy of another namespace evaluates as ever.
 func TestT8ExpensivePolicy(t *testing.T) {
 	cluster.Must(t, `
 apiVersion: kyverno.io/v1

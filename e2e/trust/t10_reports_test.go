@@ -10,8 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// trustReports are rules that no ConfigMap of mallory's fulfils: scans judge by the first policy, and only admission by the second,
-// which asks who the requester is.
+// trustReports are rules that no ConfigMap of mallory's fulfils: scans evaluate the first policy, and only admission
+// by the second, which asks who the requester is.
 const trustReports = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/e2e/suite"
 )
 
-// A replica that ends because its Deployment was scaled to zero, or deleted, takes the configurations along: nobody would
+// A replica that ends because its Deployment was scaled to zero, or deleted, removes the configurations: no replica would
 // answer. One that is replaced leaves them, and so does one without a Deployment.
 func TestNobodyIsLeft(t *testing.T) {
 	cluster.Apply(t, refusing("gone", "ConfigMap", "", ""))

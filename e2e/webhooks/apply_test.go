@@ -86,7 +86,7 @@ func TestReconcileTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Nobody answers: nothing must be refused for it.
+		// No replica answers: no request may be denied for it.
 		for _, v := range want.Validating {
 			for i := range v.Webhooks {
 				v.Webhooks[i].FailurePolicy = ptr(admissionv1.Ignore)

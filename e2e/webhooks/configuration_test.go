@@ -118,7 +118,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 	cluster.Must(t, "", "label", "namespace", "default", "exempt-")
 }
 
-// What somebody else changes is mended, and the log says what.
+// A change by another client is reverted, and the log says what changed.
 func TestMended(t *testing.T) {
 	r := start(t)
 	cluster.Apply(t, refusing("mended", "ConfigMap", ", namespaces: [default]", ""))
@@ -162,7 +162,7 @@ func TestEveryVersion(t *testing.T) {
 	}
 }
 
-// The API server does not even ask where no policy can apply: with nobody to answer, and every policy failing closed,
+// The API server does not even ask where no policy can apply: without a replica to answer, and with every policy failing closed,
 // only what policies are for is refused. Wildcards do not bring what nodes and Ephor itself need to come back.
 func TestNobodyAnswers(t *testing.T) {
 	r := start(t)
@@ -191,7 +191,7 @@ func TestNobodyAnswers(t *testing.T) {
 		}
 	}
 	cluster.Must(t, "", "delete", "configmap", "free", "-n", "judged")
-	cluster.Must(t, names, "delete", "-f", "-") // whoever is locked can still mend the policies
+	cluster.Must(t, names, "delete", "-f", "-") // a locked-out user can still correct the policies
 	cluster.Must(t, labels, "delete", "-f", "-")
 
 	// Wildcards.
@@ -225,7 +225,7 @@ func TestNobodyAnswers(t *testing.T) {
 	cluster.Must(t, named, "delete", "-f", "-")
 }
 
-// --autoUpdateWebhooks=false: made once for every request, then somebody else's, all but the certificate authority and the paths.
+// --autoUpdateWebhooks=false: made once for every request, and then not changed except for the certificate authority and the paths.
 func TestStaticWebhooks(t *testing.T) {
 	start(t, "--autoUpdateWebhooks=false")
 	cluster.Apply(t, refusing("static", "ConfigMap", ", namespaces: [default]", ""))
@@ -246,7 +246,7 @@ func TestStaticWebhooks(t *testing.T) {
 		if got := now.Webhooks[0]; got.Rules[0].Resources[0] != "secrets" || string(got.ClientConfig.CABundle) != string(c.Webhooks[0].ClientConfig.CABundle) {
 			return fmt.Errorf("%v, CA of %d bytes", got.Rules, len(got.ClientConfig.CABundle))
 		}
-		for _, w := range now.Webhooks { // also of one that somebody else named
+		for _, w := range now.Webhooks { // also of one with another name
 			if path, err := cluster.Ephor.WebhookPath(t.Context(), devcluster.Admission, secretpath.Plain(*w.ClientConfig.Service.Path)); err != nil || *w.ClientConfig.Service.Path != path {
 				return fmt.Errorf("%s asks at a path that is not in force: %v", w.Name, err)
 			}

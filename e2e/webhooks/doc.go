@@ -3,6 +3,6 @@
 //
 //	go test ./e2e/webhooks -run TestWildcards
 //
-// It has a control plane of its own, since tests here leave nobody to answer webhooks, and in the end delete the
+// It has a control plane of its own, since tests here stop every replica, and in the end delete the
 // installation. What single policies do is tested in the package above.
 package webhooks

@@ -14,7 +14,7 @@ import (
 // auditTimeout is the time for the auditing rules of one request.
 const auditTimeout = 30 * time.Second
 
-// audit is a request that was let through and whose auditing rules are still to be judged.
+// audit is a request that was let through and whose auditing rules are still to be evaluated.
 type audit struct {
 	ctx        context.Context // without the deadline of the request
 	req        *policy.Request
@@ -23,7 +23,7 @@ type audit struct {
 	results    []policy.Result // of the enforcing rules
 }
 
-// auditor judges auditing rules after the answer: a fixed number of workers on a bounded queue. When the queue is full
+// auditor evaluates auditing rules after the answer: a fixed number of workers on a bounded queue. When the queue is full
 // the request is dropped and counted, since admission must not wait for bookkeeping.
 type auditor struct {
 	server  *Server
@@ -108,7 +108,7 @@ func (a *auditor) judge(job audit) {
 	}
 }
 
-// logResult records a result that nobody was told about.
+// logResult records a result that no response contained.
 func logResult(ctx context.Context, log *slog.Logger, req *policy.Request, r *policy.Result) {
 	log.LogAttrs(ctx, slog.LevelWarn, "policy violation",
 		slog.String("policy", r.Program.Key()), slog.String("rule", r.Rule.Name), slog.String("status", r.Status.String()),

@@ -16,16 +16,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// cleanupRoutes is the table of the cleanup controller, whose /validate is for cleanup policies (control plane reference
-// §1.4).
+// cleanupRoutes is the table of the cleanup controller, whose /validate is for cleanup policies.
 var cleanupRoutes = table{
 	"/validate":  {handle: (*Server).reviewCleanup},
 	"/verifyttl": {handle: (*Server).reviewTTL},
 }
 
-// NewCleanup returns the Server of the cleanup controller: it reviews cleanup policies and TTL labels, and judges
-// no resources.
-// Options.Accounts.Cleanup is the account that deletes.
+// NewCleanup returns the Server of the cleanup controller: it reviews cleanup policies and TTL labels, and evaluates no
+// resources. Options.Accounts.Cleanup is the account that deletes.
 func NewCleanup(o Options, root world.Root, cluster Cluster, ready func() error) *Server {
 	s := New(o, catalog.New().Snapshot, &settings.Store{}, root, cluster, ready)
 	s.routes = cleanupRoutes
@@ -33,8 +31,8 @@ func NewCleanup(o Options, root world.Root, cluster Cluster, ready func() error)
 }
 
 // reviewCleanup accepts a cleanup policy when it compiles, when its kinds can be what it says, and when the cleanup
-// controller may list and delete them (§10.4); of a namespaced one also its author, who must not get deleted what he
-// may not delete himself (lesson S7).
+// controller may list and delete them; of a namespaced one also its author, who must not get deleted what he
+// may not delete himself (S7 in docs/threat-model.md).
 func (s *Server) reviewCleanup(ctx context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return response{allowed: true}, nil // a status, of the controller's own
@@ -81,7 +79,7 @@ func (s *Server) checkDeletion(ctx context.Context, p *policy.Program, author *p
 				diags.Errorf("spec.match", "the kind %s cannot be looked up: %v", t.Kind, err)
 				return
 			}
-			if len(found) == 0 && user == author { // its definition may come later, when nobody asks any more
+			if len(found) == 0 && user == author { // its definition may come later, when there is no review
 				found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Cleanup policies are reviewed by the cleanup controller (control plane reference §10.4): mistakes, kinds, and the rights
+// Cleanup policies are reviewed by the cleanup controller: mistakes, kinds, and the rights
 // to delete.
 func TestCleanupReview(t *testing.T) {
 	const (

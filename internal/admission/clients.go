@@ -18,7 +18,7 @@ import (
 
 // Clients says whom the server answers.
 type Clients struct {
-	// Authorities are those that sign the certificates of clients; it is called for every handshake. nil: everybody is
+	// Authorities are those that sign the certificates of clients; it is called for every handshake. nil: every client is
 	// answered.
 	Authorities func() (*x509.CertPool, error)
 	// Names are the common names of the certificates that are accepted; empty for all.
@@ -146,7 +146,7 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 	return s.bucket.AllowN(now, 1)
 }
 
-// The bodies that are longer than smallBody share largeBodies bytes of memory: whoever may send reviews must not be able
+// The bodies that are longer than smallBody share largeBodies bytes of memory: a client that may send reviews may not be able
 // to fill the memory with a few hundred of them. Ordinary objects are far smaller.
 const (
 	smallBody   = 128 << 10

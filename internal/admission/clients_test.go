@@ -92,8 +92,8 @@ func listen(t *testing.T, srv *Server, certificate tls.Certificate) (url string)
 	return "https://" + l.Addr().String()
 }
 
-// Lesson S25: where the API server has a certificate, reviews of anybody else are refused, while the kubelet's probes
-// are answered. The authorities may change at any time.
+// Row S25 of docs/threat-model.md: where the API server has a certificate, reviews of other clients are refused, while
+// the kubelet's probes are answered. The authorities may change at any time.
 func TestS25ClientCertificates(t *testing.T) {
 	own, api, stranger := newAuthority(t), newAuthority(t), newAuthority(t)
 	trusted, problem := api.pool(), error(nil)
@@ -174,7 +174,8 @@ func TestS25NoTickets(t *testing.T) {
 	}
 }
 
-// Lesson S24: TLS 1.3, or 1.2 with forward secrecy and authenticated encryption where somebody asks for it.
+// Row S24 of docs/threat-model.md: TLS 1.3, or 1.2 with forward secrecy and authenticated encryption if a flag
+// asks for it.
 func TestS24TLS(t *testing.T) {
 	own := newAuthority(t)
 	for _, c := range []struct {
@@ -204,7 +205,7 @@ func TestS24TLS(t *testing.T) {
 	}
 }
 
-// Lesson S25: one source cannot take the time of all others. Without the option nobody is limited.
+// Row S25 of docs/threat-model.md: one source cannot take the time of all others. Without the option no client is limited.
 func TestS25RateOfOneSource(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	code := func(from string) int {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// deadline is context.WithDeadline without its timer: most reviews are answered before anybody waits for the context to
+// deadline is context.WithDeadline without its timer: most reviews are answered before any code waits for the context to
 // end. The timer is set when Done is first asked for.
 type deadline struct {
 	context.Context
 	at time.Time
 
 	mu     sync.Mutex
-	armed  context.Context // with the timer; nil as long as nobody waits
+	armed  context.Context // with the timer; nil as long as no code waits
 	cancel context.CancelFunc
 	ended  bool
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Deferred keeps the work that a request asks for until somebody carries it out.
+// Deferred keeps the work that a request asks for until the background controller executes it.
 type Deferred interface {
 	// Keep writes the work down before the request is answered. What could not be written in time is kept otherwise, and
-	// told by the warnings; the answer does not depend on it.
+	// reported by the warnings; the answer does not depend on it.
 	Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
 }
 
 // deferredStages are the stages of rules whose work is carried out after the request.
 const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
-// deferWork evaluates the rules that ask for work, and has the work written down. A rule that cannot be judged asks for
+// deferWork evaluates the rules that ask for work, and has the work written down. A rule that cannot be evaluated asks for
 // none: it would fail again where the work is carried out.
 func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
@@ -35,7 +35,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	if uses(selections, deferredStages) {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root, Spent: spent})
 		s.Observer.Judged(&out)
-		var errs []policy.Result // what passed is told by whoever carries it out
+		var errs []policy.Result // the background controller reports what passed
 		for i := range out.Results {
 			if r := &out.Results[i]; r.Status == policy.StatusError {
 				logResult(ctx, s.Log, req, r)
@@ -57,7 +57,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	return s.Deferred.Keep(ctx, req, work)
 }
 
-// The labels of what generate rules made, and of what they copied (language reference §6.3).
+// The labels of what generate rules made, and of what they copied.
 const (
 	labelPrefix  = "generate.kyverno.io/"
 	labelSource  = labelPrefix + "clone-source"
@@ -94,8 +94,8 @@ func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
 	return next.rules
 }
 
-// disturbed is the work that follows from somebody changing or deleting what a synchronizing rule made, or what it
-// copied (control plane reference §5.5): the rule is carried out again, and copies follow their source.
+// disturbed is the work that follows from a change or deletion of what a synchronizing rule made, or what it
+// copied: the rule is carried out again, and copies follow their source.
 func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	if req.Subresource != "" || req.OldObject == nil || req.Operation != policy.Update && req.Operation != policy.Delete {
 		return nil
@@ -135,7 +135,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	return work
 }
 
-// covers reports whether requests on the route are judged by the Program, as in catalog.Snapshot.For.
+// covers reports whether requests on the route are evaluated by the Program, as in catalog.Snapshot.For.
 func (r *route) covers(p *policy.Program) bool {
 	if r.FailurePolicy != nil && *r.FailurePolicy != p.Settings.FailurePolicy {
 		return false

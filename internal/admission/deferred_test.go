@@ -74,7 +74,7 @@ spec:
     validate: {failureAction: Enforce, message: blocked, pattern: {metadata: {=(labels): {=(blocked): "no"}}}}
 `
 
-// Which requests ask for which work (control plane reference §5.5, language reference §6.2).
+// Which requests ask for which work.
 func TestDeferredWork(t *testing.T) {
 	const background = "system:serviceaccount:kyverno:kyverno-background-controller"
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, strings.Split(workPolicies, "---\n")...)
@@ -155,7 +155,7 @@ func TestDeferredWork(t *testing.T) {
 	if _, res := ask(t, srv, "/validate", configMap(`,"labels":{"team":"a","blocked":"yes"}`)); res.Allowed || k.take() != "" {
 		t.Errorf("%+v", res)
 	}
-	// Nobody carries work out: nothing is evaluated for it.
+	// No controller executes work: nothing is evaluated for it.
 	srv.Deferred = nil
 	if code, res := ask(t, srv, "/validate/fail", configMap(`,"labels":{"team":"a"}`)); code != 200 || !res.Allowed {
 		t.Errorf("%d %+v", code, res)
@@ -179,7 +179,7 @@ func TestDeferredWorkOfOwnWebhook(t *testing.T) {
 	}
 }
 
-// A rule with work that cannot be judged asks for nothing, changes no answer, and is told.
+// A rule with work that cannot be evaluated asks for nothing, changes no answer, and is reported.
 func TestDeferredWorkThatCannotBeJudged(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, `
 apiVersion: kyverno.io/v1

@@ -14,7 +14,7 @@ type Exceptions struct {
 	Namespace string
 }
 
-// Texts of the language reference §11, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textExceptionsDisabled  = "PolicyException resources would not be processed until it is enabled."
 	textExceptionsNamespace = "The exceptionNamespace flag is not set"

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// reviewGlobalContext accepts a GlobalContextEntry when it compiles (control plane reference §11.7). Resources that the
+// reviewGlobalContext accepts a GlobalContextEntry when it compiles. Resources that the
 // API server does not serve are only a warning, since their definition may come later; the entry is an error until then.
 func (s *Server) reviewGlobalContext(_ context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {

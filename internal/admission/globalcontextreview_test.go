@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// GlobalContextEntries are reviewed in every served version (language reference §13.9).
+// GlobalContextEntries are reviewed in every served version.
 func TestGlobalContextReview(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	for _, c := range []struct{ name, meta, spec, refusal, warning string }{

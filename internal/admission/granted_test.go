@@ -43,7 +43,7 @@ func TestRightsAreAskedForOnceInSomeSeconds(t *testing.T) {
 	if access.asked != 1 {
 		t.Errorf("asked %d times", access.asked)
 	}
-	// Somebody else, or anything else, is another question.
+	// Another user, or any other attribute, is another question.
 	for i, change := range []func(*world.AccessRequest){
 		func(q *world.AccessRequest) { q.Username = "bob" }, func(q *world.AccessRequest) { q.Verb = "delete" },
 		func(q *world.AccessRequest) { q.Namespace = "b" }, func(q *world.AccessRequest) { q.Resource, q.Subresource = "pods", "exec" },

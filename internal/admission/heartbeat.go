@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The heartbeat lease, and the annotation that proves that an update of it passed through this server (§3.8).
+// The heartbeat lease, and the annotation that proves that an update of it passed through this server.
 const (
 	HeartbeatLease      = "kyverno-health"
 	HeartbeatAnnotation = "kyverno.io/last-request-time"

@@ -33,8 +33,8 @@ func answered(t testing.TB, srv http.Handler, path, contentType string, body []b
 	return w.Code
 }
 
-// Malformed reviews are a 4xx or a decision (lesson S21): never a crash, and never let through because of a mistake in
-// the envelope.
+// Malformed reviews are a 4xx or a decision (S21 in docs/threat-model.md): never a crash, and never let through because
+// of a mistake in the envelope.
 func TestS21MalformedReviews(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t), enforced("Fail"))...)
 	good := string(configMap(""))

@@ -10,7 +10,7 @@ import (
 )
 
 // mutateResource changes the object of a request by the policies of the row, one after the other, then verifies its
-// images as they are by then (§5.4). The answer carries the JSON patch from the object as it was sent to what it is to
+// images as they are by then. The answer carries the JSON patch from the object as it was sent to what it is to
 // be; nothing else of the object is touched, its numbers included.
 func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {

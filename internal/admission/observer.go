@@ -13,18 +13,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Observer is told what the server does, for metrics and traces. All methods are called by many goroutines, on the way
+// Observer is called for what the server does, for metrics and traces. All methods are called by many goroutines, on the way
 // of a review: they must be quick, and keep nothing that they are given.
 type Observer interface {
 	// HTTP wraps the server's handler.
 	HTTP(http.Handler) http.Handler
 	// Reviewed is called with the answer to a review; webhook is the kind of the configuration that sends such reviews.
 	Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration)
-	// Judged is called with every evaluation whose results count: not with those that are only made for their warnings.
+	// Evaluated is called with every evaluation whose results count: not with those that are only made for their warnings.
 	Judged(*policy.Outcome)
 	// Later makes the context of what is done after the answer to the request of ctx: without its deadline.
 	Later(ctx context.Context) context.Context
-	// AuditDropped is called for each request whose auditing rules were not judged.
+	// AuditDropped is called for each request whose auditing rules were not evaluated.
 	AuditDropped()
 	// Path is called for each request whose path is not proved.
 	Path(secretpath.Verdict)
@@ -41,7 +41,7 @@ func (unobserved) Later(context.Context) context.Context { return context.Backgr
 func (unobserved) AuditDropped()                         {}
 func (unobserved) Path(secretpath.Verdict)               {}
 
-// The kinds of webhook configurations, as Observer is told them.
+// The kinds of webhook configurations, as Observer gets them.
 const (
 	mutatingWebhook   = "MutatingWebhookConfiguration"
 	validatingWebhook = "ValidatingWebhookConfiguration"

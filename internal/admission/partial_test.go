@@ -92,7 +92,7 @@ func configMapWith(rest string) []byte {
 	})
 }
 
-// What nobody reads is left out, as the usual rules read little of an object.
+// What no rule reads is left out, as the usual rules read little of an object.
 func TestPartialObjects(t *testing.T) {
 	body := configMapWith(`,"labels":{"team":"a"},"managedFields":[{"manager":"a"}]},"data":{"a":"b"}`)
 	decode := func(srv *Server, body []byte) (*policy.Request, map[string]any) {

@@ -23,7 +23,7 @@ func (s *Server) proved(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			if _, _, secret := secretpath.Split(r.URL.Path); secret {
-				refuse(w) // reviews are posted; and the path would be told in a trace
+				refuse(w) // reviews are posted; and the path would show in a trace
 				return
 			}
 			next.ServeHTTP(w, r)

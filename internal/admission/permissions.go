@@ -19,7 +19,7 @@ import (
 // for those that do not exist, whose rights are not looked at.
 type Accounts struct{ Background, Reports, Cleanup string }
 
-// Texts of the control plane reference §11.1, verbatim, except those about the author.
+// These texts are Kyverno's, verbatim, except those about the author.
 const (
 	textRequires     = "%s requires permissions %s for resource %s"
 	textMutateRights = "path: %s.: auth check fails, additional privileges are required for the service account '%s': %s"
@@ -45,8 +45,9 @@ func (s *Server) newRights() *rights {
 	return r
 }
 
-// checkRights finds the rights that the work of a policy needs and somebody lacks: the background controller, who does the
-// work, and for a namespaced policy also its author, who must not get done what he may not do himself (lesson S7).
+// checkRights finds the rights that the work of a policy needs and an account lacks: the background controller, who does
+// the work, and for a namespaced policy also its author, who must not get done what he may not do himself (S7 in
+// docs/threat-model.md).
 func (s *Server) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	if !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants) > 0 }) {
 		return nil
@@ -104,7 +105,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// controller checks the rights of the one who does the work. What it copies is not looked at, as in the reference, nor are
+// controller checks the rights of the one who does the work. What it copies is not looked at, as in Kyverno, nor are
 // kinds that only variables or a later definition tell.
 func (a *rights) controller(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, account string) {
 	user := serviceAccount(account)
@@ -128,7 +129,7 @@ func (a *rights) controller(ctx context.Context, diags *diag.List, p *policy.Pro
 			case r.Stage.Has(policy.StageMutateExisting):
 				missing = append(missing, text)
 			default:
-				// The reference writes an empty field name for the pattern of the rule itself.
+				// Kyverno writes an empty field name for the pattern of the rule itself.
 				diags.Errorf(g.Path, "path: %s.: %s", fieldBelow(g.Path, r.Path+".generate"), text)
 				diags.Code(diag.MissingRights, account)
 				diags.Hint(hintAggregate)
@@ -196,7 +197,7 @@ type needed struct {
 }
 
 // escalations are the rights beyond those on the object itself without which the API server would not let the author
-// write it: whoever makes roles and bindings gives rights away. What may turn out to be one of them counts as both.
+// write it: an author of roles and bindings gives rights away. What may turn out to be one of them counts as both.
 func escalations(g policy.Grant, resource served) (out []needed) {
 	if resource.Group != rbacGroup && resource.Group != "*" || g.Source {
 		return nil

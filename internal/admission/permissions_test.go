@@ -69,8 +69,8 @@ func reviewOf(t *testing.T, object, old string, user string) []byte {
 	return b
 }
 
-// The background controller has to have the rights for the work of every policy, with the reference's messages (control
-// plane reference §11.1), and the author of a namespaced policy too (lesson S7).
+// The background controller has to have the rights for the work of every policy, with Kyverno's messages, and the
+// author of a namespaced policy too (S7 in docs/threat-model.md).
 func TestS7RightsForWork(t *testing.T) {
 	const (
 		background = "system:serviceaccount:kyverno:background"
@@ -168,7 +168,7 @@ func TestRightsThatAreAboutToBeGranted(t *testing.T) {
 	}
 }
 
-// Whoever only touches labels need not have the rights of the author; whoever changes the spec must.
+// A user who only changes labels need not have the rights of the author; one who changes the spec must.
 func TestS7RightsAgainOnChange(t *testing.T) {
 	const stored = `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
 	srv, _ := setup(t, fakeCluster{}, nil)

@@ -21,7 +21,7 @@ func (l link) String() string { return l.program.Key() + "/" + l.rule.Name }
 
 // checkLoops warns of rules that trigger each other for ever: each makes or changes what is a trigger of the next, and
 // none passes over requests of the background controller (skipBackgroundRequests: false). It is no mistake, since names,
-// labels or conditions that cannot be told here may end the loop; if they do not, the background controller does.
+// labels or conditions that are not known here may end the loop; if they do not, the background controller does.
 func (s *Server) checkLoops(p *policy.Program) diag.List {
 	var diags diag.List
 	links := linksOf(p)

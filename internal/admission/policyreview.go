@@ -18,8 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// reviewPolicy accepts a policy when it compiles: what runs later is what was checked now (§11.1). A refusal opens with
-// the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to mend it and
+// reviewPolicy accepts a policy when it compiles: what runs later is what was checked now. A refusal opens with
+// the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to correct it and
 // what else is wrong.
 func (s *Server) reviewPolicy(ctx context.Context, req *policy.Request, _ place) (response, error) {
 	if req.Subresource != "" || req.Operation == policy.Delete {
@@ -71,7 +71,7 @@ var builtinKinds = schema.New()
 
 // leaves reports whether the request only touches the metadata of what is being deleted: its finalizers must not get
 // stuck on a mistake. The API server takes changes of the rest until the last finalizer is gone, and what they say is in
-// force until then, so they are reviewed like any other (lessons S7 and S19).
+// force until then, so they are reviewed like any other (S7 and S19 in docs/threat-model.md).
 func leaves(req *policy.Request, object map[string]any) bool {
 	if !beingDeleted(object) {
 		return false
@@ -120,7 +120,7 @@ func (s *Server) checkKinds(p *policy.Program, object map[string]any) diag.List 
 	return diags
 }
 
-// notASubresource is the mistake of a selector that no request can ever meet, with the reference's text where it has one.
+// notASubresource is the mistake of a selector that no request can ever meet, with Kyverno's text where it has one.
 func notASubresource(p *policy.Program, r *policy.Rule, path, text, selector string) diag.List {
 	var diags diag.List
 	if p.Settings.Background && r.Stage.Has(policy.StageValidate) {
@@ -145,8 +145,8 @@ func (s *Server) neverServed(t policy.Target) bool {
 	})
 }
 
-// checkOutputs compares the namespaces of what generate rules make with the scope that the API server knows (language
-// reference §13.8). The scope of Kubernetes' own kinds was checked before.
+// checkOutputs compares the namespaces of what generate rules make with the scope that the API server knows. The scope
+// of Kubernetes' own kinds was checked before.
 func (s *Server) checkOutputs(p *policy.Program) diag.List {
 	var diags diag.List
 	for _, r := range p.Rules {
@@ -174,7 +174,7 @@ func (s *Server) checkOutputs(p *policy.Program) diag.List {
 	return diags
 }
 
-// checkDeferred warns of rules whose work is written down and carried out by nobody, since no background controller is
+// checkDeferred warns of rules whose work is recorded but not executed, since no background controller is
 // named: a policy must not seem to do what it does not.
 func (s *Server) checkDeferred(p *policy.Program) diag.List {
 	if s.Accounts.Background != "" {

@@ -40,7 +40,7 @@ func TestReviewOfExpressions(t *testing.T) {
 	}
 }
 
-// A rule whose work nobody in the cluster carries out yet is accepted with a warning that says so.
+// A rule whose work no controller in the cluster executes is accepted with a warning that says so.
 func TestReviewOfDeferredWork(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	code, res := ask(t, srv, "/policyvalidate", []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",`+

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The texts of the language reference §13, each on the way that a policy takes: whole, with the prefixes that say where.
+// The texts of the policy language, each on the way that a policy takes: whole, with the prefixes that say where.
 func TestTextsOfPolicyReviews(t *testing.T) {
 	const (
 		podMatch   = `match: {any: [{resources: {kinds: [Pod]}}]}`
@@ -176,7 +176,7 @@ func TestTextsOfPolicyReviews(t *testing.T) {
 	}
 }
 
-// The warnings of the language reference §13.10 and §1.0 with which a policy is accepted.
+// The warnings of the policy language with which a policy is accepted.
 func TestWarningsOfPolicyReviews(t *testing.T) {
 	const pods, deployments = `match: {any: [{resources: {kinds: [Pod]}}]}`, `match: {any: [{resources: {kinds: [Deployment]}}]}`
 	const lowercase = ": Validation failure actions enforce/audit are deprecated, use Enforce/Audit instead."

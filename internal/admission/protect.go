@@ -7,14 +7,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Texts and names of the protection of managed resources (§5.1).
+// Texts and names of the protection of managed resources.
 const (
 	textProtected       = "A kyverno managed resource can only be modified by kyverno"
 	namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 )
 
 // protected reports whether the request changes what is labelled as ours without being one of us. What cannot be read
-// is not protected: it has no labels that anybody could rely on. The namespace controller may delete, or namespaces
+// is not protected: it has no reliable labels. The namespace controller may delete, or namespaces
 // would never go away.
 func (s *Server) protected(req *policy.Request) bool {
 	if !s.ProtectManaged || !managed(req.Object) && !managed(req.OldObject) {

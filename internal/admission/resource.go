@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// reviewResource judges a request by the policies of the row (§5.1, §5.4).
+// reviewResource evaluates a request by the policies of the row.
 func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err
@@ -31,7 +31,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	}
 	res := response{allowed: true, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
-		// These cannot refuse; they are judged now only for the sake of the warnings.
+		// These cannot refuse; they are evaluated now only for the sake of the warnings.
 		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: judging, Root: s.root, Select: auditing, Spent: spent})
 		out.FailurePolicy = policy.Ignore
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)

@@ -17,11 +17,11 @@ type handler func(s *Server, ctx context.Context, req *policy.Request, row place
 type route struct {
 	handle handler
 	catalog.Route
-	// operations that are judged; others are let through untouched. nil for all.
+	// operations that are evaluated; others are let through untouched. nil for all.
 	operations []policy.Operation
 }
 
-// place is where a review is judged: a row of the table, by the policies as they were when the review came.
+// place is where a review is evaluated: a row of the table, by the policies as they were when the review came.
 type place struct {
 	*route
 	policies *catalog.Snapshot

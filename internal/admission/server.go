@@ -57,7 +57,7 @@ type Options struct {
 	Timeout time.Duration
 	// AuditWorkers and AuditCapacity bound the work after the answers; values below 1 count as 1.
 	AuditWorkers, AuditCapacity int
-	// DrainDelay is how long the server goes on answering after it was told to stop, while load balancers notice that
+	// DrainDelay is how long the server goes on answering after it is stopped, while load balancers notice that
 	// it is no longer ready and connections end with the answers to them.
 	DrainDelay time.Duration
 	// Exceptions says whose PolicyExceptions are applied, for the warnings of those who write others.
@@ -70,24 +70,24 @@ type Options struct {
 	Clients Clients
 	// Paths says at which paths; nil for all plain paths.
 	Paths Paths
-	// Failed is called when a review was not answered in time: the API server may have told its URL to the requester. It
-	// must be quick; nil for nobody.
+	// Failed is called when a review was not answered in time: the API server may have shown its URL to the requester. It
+	// must be quick; nil for none.
 	Failed func()
 	// ProtectManaged: what is labelled as managed by kyverno is changed by accounts of Namespace only.
 	ProtectManaged bool
-	// FixedWebhooks: the webhooks do not follow the policies (--autoUpdateWebhooks=false). Nobody asks for a policy that
-	// would have a webhook of its own for its timeout only, so that the shared webhooks judge by it.
+	// FixedWebhooks: the webhooks do not follow the policies (--autoUpdateWebhooks=false). No request is sent for a policy that
+	// would have a webhook of its own for its timeout only, so the shared webhooks evaluate it.
 	FixedWebhooks bool
 	// DumpPayload writes reviews and answers to the log, at its level Debug.
 	DumpPayload bool
-	// Deferred keeps the work that requests ask for; nil for nobody: such work is not asked for.
+	// Deferred keeps the work that requests ask for; nil for none: such work is dropped.
 	Deferred Deferred
-	// Observer is told what the server does; nil for nobody.
+	// Observer is called for what the server does; nil for none.
 	Observer Observer
-	// Tell is told the results of each judged request that was no dry run: of a refused one what was judged before the
-	// answer, of others all of them, after the auditing rules. It must be quick; nil for nobody.
+	// Tell gets the results of each evaluated request that was no dry run: of a refused one what was evaluated before
+	// the answer, of others all of them, after the auditing rules. It must be quick; nil for none.
 	Tell func(req *policy.Request, results []policy.Result, refused bool)
-	// Exceeded is told of policies that used up a budget, dry runs included. It must be quick; nil for nobody.
+	// Exceeded is called for policies that used up a budget, dry runs included. It must be quick; nil for none.
 	Exceeded func([]policy.Exceeded)
 	// Eval evaluates; nil for engine.Eval.
 	Eval func(context.Context, engine.Input) policy.Outcome
@@ -139,11 +139,11 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	return srv
 }
 
-// Open lets the server judge. Until then it refuses to answer reviews, so that failurePolicy decides: a process that has
+// Open lets the server evaluate. Until then it refuses to answer reviews, so that failurePolicy decides: a process that has
 // not read the policies yet would find nothing wrong with anything.
 func (s *Server) Open() { s.open.Store(true) }
 
-// AuditsDropped is the number of requests whose audit rules were not judged because the queue was full.
+// AuditsDropped is the number of requests whose audit rules were not evaluated because the queue was full.
 func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 
 // Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay with each answer the
@@ -305,7 +305,7 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 	text.Grow(int(max(n, 0)))
 	for body := http.MaxBytesReader(nil, r.Body, maxBody); ; {
 		if text.Len() > smallBody && !reserved {
-			reserved = true // nobody said how long it is
+			reserved = true // its length is unknown
 			if release, err = s.reserve(ctx, maxBody); err != nil {
 				return "", func() {}, http.StatusTooManyRequests, err
 			}

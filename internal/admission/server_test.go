@@ -325,7 +325,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// judged notes whether what was judged were dry runs.
+// evaluated notes whether what was evaluated were dry runs.
 type judged struct {
 	unobserved
 	mu  sync.Mutex
@@ -506,7 +506,7 @@ func TestPolicyReview(t *testing.T) {
 	}
 }
 
-// Whether a custom kind that a rule generates lives in namespaces is only known by the API server (§13.8).
+// Whether a custom kind that a rule generates lives in namespaces is only known by the API server.
 func TestGenerateScope(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{clusterish: []string{"Mouse"}, kinds: map[string]string{"cats": "Cat", "configmaps": "ConfigMap"}}, nil)
 	for _, c := range []struct{ kind, pattern, want string }{
@@ -551,7 +551,7 @@ spec:
     match: {any: [{resources: {kinds: [ConfigMap]}}]}
     generate: {synchronize: true, apiVersion: v1, kind: ConfigMap, name: made, namespace: there, data: {}}
 `
-	// The first warning of each answer is that nobody carries the rule out yet (TestReviewOfDeferredWork).
+	// The first warning of each answer is that no controller executes the rule yet (TestReviewOfDeferredWork).
 	update := func(from, to string) admissionv1.AdmissionResponse {
 		_, res := ask(t, srv, "/policyvalidate", configMap("", func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Group, r.Kind.Kind, r.Resource.Group, r.Resource.Resource = "kyverno.io", "ClusterPolicy", "kyverno.io", "clusterpolicies"

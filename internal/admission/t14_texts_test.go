@@ -93,7 +93,7 @@ func TestT14TextsAreCut(t *testing.T) {
 	}
 }
 
-// T14: what is wrong with a policy is told as briefly, though every rule of it quotes what its author wrote.
+// T14: mistakes of a policy are reported as briefly, though every rule of it quotes what its author wrote.
 func TestT14TextsAboutPolicies(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	var rules []any

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// textTTL is verbatim from the control plane reference §10.3.
+// textTTL is Kyverno's text, verbatim.
 const textTTL = schedule.TTLLabel + " label value cannot be parsed as any recognizable format (%v)"
 
 // reviewTTL warns of a label that would never delete anything. It refuses nothing: the object is none of ours.

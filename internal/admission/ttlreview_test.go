@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A TTL label is never refused; one that nobody can read is warned of (control plane reference §10.3).
+// A TTL label is never refused; an invalid one gives a warning.
 func TestTTLReview(t *testing.T) {
 	srv := NewCleanup(Options{Timeout: time.Second, Log: slog.New(slog.DiscardHandler), Now: time.Now},
 		world.RootFunc(func(world.Reach) world.World { return world.World{} }), fakeCluster{}, func() error { return nil })

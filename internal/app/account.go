@@ -14,7 +14,7 @@ import (
 // longestAsking is the longest pause between two attempts to find out who we are.
 const longestAsking = 8 * time.Second
 
-// account is the user name that the API server knows this process by. Everybody who is authenticated may ask.
+// account is the user name of this process at the API server. Every authenticated client may ask for its own.
 func account(ctx context.Context, m manager.Manager) (string, error) {
 	c, err := authentication.NewForConfigAndClient(m.GetConfig(), m.GetHTTPClient())
 	if err != nil {

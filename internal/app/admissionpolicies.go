@@ -30,7 +30,8 @@ type admissionPolicies struct {
 	settled   bool // what is there was looked at, and nothing of ours was wanted
 }
 
-// lookAgainNative is how often is looked whether somebody changed what was generated; retryNative after what may mend itself.
+// lookAgainNative is how often generated objects are checked for changes by other clients; retryNative is the pause
+// after a failure that may pass.
 const (
 	lookAgainNative = 10 * time.Minute
 	retryNative     = 30 * time.Second
@@ -48,7 +49,7 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	out, asking := map[string]vapgen.Output{}, map[string]*unstructured.Unstructured{}
 	retry := false
 	for _, object := range objects {
-		p, _ := classic.Decode(object.Object) // what cannot be read is told by the compiler
+		p, _ := classic.Decode(object.Object) // the compiler reports what cannot be read
 		if object.GetKind() != "ClusterPolicy" || !vapgen.Asks(p) {
 			if generated, _, _ := unstructured.NestedBool(object.Object, "status", "validatingadmissionpolicy", "generated"); generated {
 				asking[object.GetName()] = object // it asked, and does not any longer

@@ -25,7 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
-// scans reports whether this controller judges what exists.
+// scans reports whether this controller evaluates what exists.
 func (f *reportsFlags) scans() bool { return f.scan && f.reporting.reported("validate") }
 
 // takes reports whether this controller takes into reports what others find.
@@ -58,7 +58,7 @@ type knownRules struct {
 }
 
 // wanted gives for a kind which rules' results are taken from others: those that exist and are reported, without those that
-// scans of the kind judge by. Scans look at what is there, and nobody else can write what they find.
+// scans of the kind evaluate. Scans read existing objects, and no other client can write their results.
 func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	snapshot := c.catalog.Snapshot()
 	c.rules.mu.Lock()
@@ -144,7 +144,7 @@ func (c *reporting) announcing() task {
 	}}
 }
 
-// announcement is what is said; nil where nobody takes results away.
+// announcement is what is said; nil if no controller merges results.
 func (c *reporting) announcement() *string {
 	if !c.flags.write {
 		return nil

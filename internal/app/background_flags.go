@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// backgroundFlags are the flags of the background controller (control plane reference §1.5).
+// backgroundFlags are the flags of the background controller.
 type backgroundFlags struct {
 	evaluatorFlags
 	probeFlags

@@ -61,11 +61,11 @@ type base struct {
 	observing *observing
 	// cfg tells how to reach the API server; policyConfig, too, for what policies ask.
 	cfg, policyConfig *rest.Config
-	// metadataConfig, too, for what is followed as metadata, and workConfig for what is judged and carried out.
+	// metadataConfig, too, for what is followed as metadata, and workConfig for what is evaluated and carried out.
 	metadataConfig, workConfig *rest.Config
 }
 
-// run runs a process until it is told to stop. name is the process's, such as admission.
+// run runs a process until it is stopped. name is the process's, such as admission.
 func (f *commonFlags) run(ctx context.Context, name string, process func(context.Context, env, *base) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

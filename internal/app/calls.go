@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/apicall"
 )
 
-// callFlags say what the API calls of context entries may do (control plane reference §1.5).
+// callFlags say what the API calls of context entries may do.
 type callFlags struct {
 	maxResponse int64
 	timeout     time.Duration
@@ -81,7 +81,7 @@ func (f *callFlags) services() (*apicall.Services, error) {
 const maxToken = 64 << 10
 
 // token reads the file each time: the kubelet replaces it before the token expires. The token of the API server is
-// refused, since whoever got it could act as this process.
+// refused, since its receiver could act as this process.
 func (f *callFlags) token(context.Context) (string, error) {
 	file, err := os.Open(f.tokenFile)
 	if err != nil {

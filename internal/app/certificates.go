@@ -193,10 +193,10 @@ func (c *certificates) watch() task {
 // takeOverAgain is how soon a certificate is tried again that clients did not trust yet.
 const takeOverAgain = 250 * time.Millisecond
 
-// remindEvery is how often the end of a certificate is told again.
+// remindEvery is how often the end of a certificate is reported again.
 const remindEvery = time.Hour
 
-// due reports whether the end of a certificate has to be told now.
+// due reports whether the end of a certificate has to be reported now.
 func (c *certificates) due(told map[string]time.Time, e certs.Expiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -130,7 +130,7 @@ func (c *cleanup) policyHandler() toolscache.ResourceEventHandler {
 	}
 }
 
-// endless makes a task of what runs until it is told to stop.
+// endless makes a task of a function that runs until it is stopped.
 func endless(name string, run func(context.Context)) task {
 	return task{name: name, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
 		run(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/deadman"
 )
 
-// cleanupFlags are the flags of the cleanup controller (control plane reference §1.5).
+// cleanupFlags are the flags of the cleanup controller.
 type cleanupFlags struct {
 	commonFlags
 	certificateFlags

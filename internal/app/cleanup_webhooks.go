@@ -61,7 +61,7 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 	}
 	owner, err := w.installation.owner(ctx)
 	if err != nil || owner == nil {
-		return false, 0, err // nobody would ever remove them; its coming is news
+		return false, 0, err // nothing would ever remove them; its creation starts a new round
 	}
 	want := webhookconf.DesiredCleanup(webhookconf.Input{
 		Settings: w.settings.Load(), CABundle: bundle, Owner: owner,
@@ -103,7 +103,7 @@ func (w *cleanupWebhooks) configure(obj any) {
 	}
 	w.unlocked.load(cm)
 	s, _ := settings.Parse(cm.Data)
-	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // nobody else holds the settings yet
+	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // the settings are not shared yet
 	w.settings.Set(s)
 	w.observing.configured()
 	w.wake.fire()

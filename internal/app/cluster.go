@@ -165,7 +165,7 @@ func subjectKeys(subjects []rbacv1.Subject, bindingNamespace string) []string {
 	return keys
 }
 
-// Roles resolves the requester's roles (control plane reference §5.1): `namespace:name` for every RoleBinding to a Role
+// Roles resolves the requester's roles: `namespace:name` for every RoleBinding to a Role
 // in any namespace; cluster roles from ClusterRoleBindings, and from RoleBindings of the request's namespace.
 func (c *cluster) Roles(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error) {
 	keys := []string{"user " + user.Username}

@@ -56,7 +56,7 @@ func (f *dashboardFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// The dashboard's requests are not those of the scans: whoever looks at it does not slow them down.
+// The dashboard's requests are not those of the scans: its users do not slow scans down.
 const dashboardQPS, dashboardBurst = 100, 300
 
 // serveDashboard makes the tasks of every replica that keep and serve the dashboard: none where it is not on.

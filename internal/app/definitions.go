@@ -18,7 +18,7 @@ func crdObject() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// watchKinds looks at the served kinds again when a custom kind comes or goes. Nobody waits for it: without it, a kind
+// watchKinds looks at the served kinds again when a custom kind comes or goes. Nothing waits for it: without it, a kind
 // that a policy names is looked for twice a minute.
 func (p *process) watchKinds(ctx context.Context) error {
 	return watchDefinitions(ctx, p.manager.GetCache(), func() { p.discovery.Invalidate(); p.policies.changed.fire() })

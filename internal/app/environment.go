@@ -4,7 +4,7 @@ import (
 	"os"
 )
 
-// env is what a process learns from its environment (control plane reference §1.6).
+// env is what a process learns from its environment.
 type env struct {
 	namespace, service, configMap, metricsConfig, podName string
 	// deployment is what the process belongs to; empty when it stands alone.

@@ -26,7 +26,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// evaluatorFlags are the flags of controllers that judge by policies.
+// evaluatorFlags are the flags of controllers that evaluate by policies.
 type evaluatorFlags struct {
 	commonFlags
 	calls      callFlags
@@ -52,8 +52,8 @@ func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.complete())
 }
 
-// evaluator is what a controller holds that judges by policies without being asked by the API server: the policies and what
-// they lean on, followed by every replica, so that one that comes to lead begins at once.
+// evaluator is what a controller holds that evaluates by policies without being asked by the API server: the policies
+// and what they lean on, followed by every replica, so that one that comes to lead begins at once.
 type evaluator struct {
 	flags     *evaluatorFlags
 	env       env
@@ -68,7 +68,7 @@ type evaluator struct {
 	discovery *webhookconf.Discovery
 	cluster   *cluster
 	events    *event.Queue
-	// connections are those of what judges and carries out.
+	// connections are those of what evaluates and carries out.
 	connections *http.Client
 	optional    optional
 	filled      atomic.Bool
@@ -139,7 +139,7 @@ func (v *evaluator) client() (client.Client, error) {
 // conf are the settings that rules see.
 func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
 
-// fill takes in everything that exists. namespaces is told of Namespaces, definitions of a change of what is served.
+// fill takes in everything that exists. namespaces is called for Namespaces, definitions for a change of what is served.
 func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, definitions func(), more ...watched) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
@@ -190,7 +190,7 @@ type controller struct {
 	probes probeFlags
 	build  func(context.Context) error
 	fill   func(context.Context) error
-	// changed is told of every change of the policies.
+	// changed is called for every change of the policies.
 	changed func(*catalog.Snapshot)
 	// every are run by each replica; nil for none.
 	every func() []task

@@ -60,7 +60,7 @@ func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, m *observe.Met
 	}), nil
 }
 
-// tellResults records the events of a judged request.
+// tellResults records the events of a evaluated request.
 func tellResults(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
 	return func(req *policy.Request, results []policy.Result, blocked bool) {
 		recordResults(q, snapshot, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})
@@ -83,7 +83,7 @@ func recordResults(q *event.Queue, snapshot func() *catalog.Snapshot, req *polic
 	}
 }
 
-// worthTelling spares the making of events that nobody wants: nearly all requests only pass.
+// worthTelling avoids building events that would be dropped: nearly all requests only pass.
 func worthTelling(q *event.Queue, results []policy.Result) bool {
 	for i := range results {
 		switch r := &results[i]; r.Status {

@@ -26,7 +26,7 @@ type exceeded struct {
 	news     trigger
 
 	mu sync.Mutex
-	// waiting are the policies whose status is to be written, told when each was last written by this replica, both by
+	// waiting are the policies whose status is to be written, told the time of the last write of each by this replica, both by
 	// webhookconf.ProgramKey. Policies that are gone are forgotten.
 	waiting map[string]*kyvernov1.BudgetStatus
 	told    map[string]toldOf
@@ -67,7 +67,7 @@ func (e *exceeded) note(list []policy.Exceeded) {
 	}
 }
 
-// judged is note for those who are given outcomes.
+// evaluated is note for those who are given outcomes.
 func (e *exceeded) judged(next func(*policy.Outcome)) func(*policy.Outcome) {
 	return func(out *policy.Outcome) {
 		if len(out.Exceeded) > 0 {

@@ -17,8 +17,8 @@ import (
 
 var exceptionGVK = schema.GroupVersionKind{Group: "kyverno.io", Version: "v2", Kind: "PolicyException"}
 
-// exceptionFlags say whose exceptions count. Whoever may write an exception may switch rules off, so nobody's count
-// until an administrator names the namespaces.
+// exceptionFlags say which exceptions have an effect. A user who may write an exception may disable rules, so none has
+// an effect until an administrator names the namespaces.
 type exceptionFlags struct {
 	enabled   bool
 	namespace string
@@ -40,7 +40,7 @@ func (f *exceptionFlags) accepts(namespace string) bool {
 	return f.on() && (f.namespace == allNamespaces || f.namespace == namespace)
 }
 
-// transform is for a cache: it keeps the contents of the exceptions that count, and of no others, since anybody may fill
+// transform is for a cache: it keeps the contents of the exceptions that count, and of no others, since any user may fill
 // memory with those.
 func (f *exceptionFlags) transform(obj any) (any, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && u.GroupVersionKind() == exceptionGVK && !f.accepts(u.GetNamespace()) {

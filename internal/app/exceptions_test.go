@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/exception"
 )
 
-// Nobody's exceptions count until an administrator names the namespaces.
+// No exceptions have an effect until an administrator names the namespaces.
 func TestExceptionFlags(t *testing.T) {
 	for _, c := range []struct {
 		flags     exceptionFlags
@@ -87,7 +87,8 @@ func TestExceptionsFollowEvents(t *testing.T) {
 	expect("deleted", "")
 }
 
-// Lesson S13: an exception counts only in the namespaces that an administrator named, whatever version it was written in.
+// Row S13 of docs/threat-model.md: an exception counts only in the namespaces that an administrator named, whatever
+// version it was written in.
 func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	for _, version := range exception.Versions {
 		for namespace, accepted := range map[string]bool{"named": true, "other": false, "": false} {

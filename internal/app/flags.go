@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// admissionFlags are the flags of the admission controller (control plane reference §1.5).
+// admissionFlags are the flags of the admission controller.
 type admissionFlags struct {
 	evaluatorFlags
 	certificateFlags

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// knownFlag is a flag of the control plane reference (§1.5) that has no meaning in a process of Ephor. It is accepted,
+// knownFlag is a flag of the policy language that has no meaning in a process of Ephor. It is accepted,
 // so that charts and manifests written for Kyverno start, and named in one line of the log.
 type knownFlag struct {
 	name string
@@ -94,7 +94,7 @@ func registerKnown(fs *pflag.FlagSet, table []knownFlag, process string) {
 	}
 }
 
-// knownValue is the value of a flag of the table. Nobody reads it.
+// knownValue is the value of a flag of the table. It is not read.
 type knownValue struct {
 	flag knownFlag
 	text string

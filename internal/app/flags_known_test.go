@@ -35,7 +35,7 @@ func TestKnownFlagsTable(t *testing.T) {
 	}
 }
 
-// Each flag that the reference gives to the admission controller exists, with its meaning or without.
+// Each flag that Kyverno gives to the admission controller exists, with its meaning or without.
 func TestReferenceFlags(t *testing.T) {
 	if os.Getenv("EPHOR_CONFORMANCE") == "none" {
 		t.Skip("EPHOR_CONFORMANCE=none: the reference is not compared")
@@ -78,7 +78,7 @@ func TestReferenceFlags(t *testing.T) {
 	}
 }
 
-// What has no meaning is accepted and told in one line; it does not show in the help.
+// What has no meaning is accepted and reported in one line; it does not show in the help.
 func TestKnownFlagsAreTold(t *testing.T) {
 	_, fs := admissionSet()
 	if err := fs.Parse([]string{"--imageVerifyCacheMaxSize=7", "--enableCosignLogging", "--alsologtostderr=false", "--enableTuf", "--v=2"}); err != nil {

@@ -40,8 +40,8 @@ func (f *globalFlags) complete() error {
 	return nil
 }
 
-// settleTime is how long a new process waits for the data of the entries before it judges: until they are there, policies
-// that refer to them end in errors.
+// settleTime is how long a new process waits for the data of the entries before it evaluates: until they are there,
+// policies that refer to them end in errors.
 const settleTime = 10 * time.Second
 
 // globals follows the GlobalContextEntries: it compiles what is new or changed and gives it to the store of this process.
@@ -124,7 +124,7 @@ func (g *globals) set(obj any) {
 	}
 	entry := g.compile(u)
 	for _, d := range entry.Diags.Errors() {
-		// It was stored before we reviewed entries, or past us; whoever reads it gets an error.
+		// It was stored before we reviewed entries, or without a review; its readers get an error.
 		g.log.Warn("global context entry has a mistake", "entry", entry.Name, "path", d.Path, "mistake", d.Summary)
 	}
 	g.store.Set(entry)
@@ -151,7 +151,7 @@ func (g *globals) settle(ctx context.Context) {
 	g.store.Settle(ctx)
 }
 
-// writeStatus returns a round of the leader: the entries tell whether they have data.
+// writeStatus returns a round of the leader: the entries report whether they have data.
 func (g *globals) writeStatus(w *status.Writer) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		g.mu.Lock()

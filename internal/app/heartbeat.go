@@ -16,25 +16,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 )
 
-// How often the heartbeat lease is written, how often while nobody stamps it, and for how long nobody may before reviews
-// count as unanswered.
+// How often the heartbeat lease is written, how often while its time does not change, and how long the time may stay
+// unchanged before reviews count as unanswered.
 const (
 	heartbeatEvery = 10 * time.Second
 	heartbeatAgain = 2 * time.Second
 	heartbeatLimit = 30 * time.Second
 )
 
-// heartbeat writes the lease `kyverno-health` (control plane reference §3.8). The API server sends the update through our
-// own webhook, which alone writes the time: whoever looks at the annotation sees whether reviews are being answered, and
+// heartbeat writes the lease `kyverno-health`. The API server sends the update through our
+// own webhook, which alone writes the time: the annotation shows whether reviews are being answered, and
 // not merely that there is a leader.
 type heartbeat struct {
 	client    client.Client
 	namespace string
 	now       func() time.Time
 	log       *slog.Logger
-	// changed is called when reviews begin or cease to be answered; nil for nobody.
+	// changed is called when reviews begin or cease to be answered; nil for none.
 	changed func()
-	// missed is called for each heartbeat that came back without a new stamp: the review of it failed. nil for nobody.
+	// missed is called for each heartbeat that came back without a new stamp: the review of it failed. nil for none.
 	missed func()
 
 	stamp   string
@@ -66,7 +66,7 @@ func (h *heartbeat) once(ctx context.Context) (time.Duration, error) {
 	return h.judge(lease.GetAnnotations()[admission.HeartbeatAnnotation]), nil
 }
 
-// judge looks at the stamp that came back, and returns when to send the next heartbeat.
+// evaluate looks at the stamp that came back, and returns when to send the next heartbeat.
 func (h *heartbeat) judge(stamp string) time.Duration {
 	now := h.now()
 	if h.sent.IsZero() || now.Sub(h.sent) > heartbeatLimit {

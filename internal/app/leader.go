@@ -100,7 +100,7 @@ func (t *term) end() {
 	}
 }
 
-// taken ends the term at once: somebody else holds the lease.
+// taken ends the term at once: another client holds the lease.
 func (t *term) taken(holder string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +110,7 @@ func (t *term) taken(holder string) {
 }
 
 // watchedLock tells the term when it sees another holder. The elector alone would go on leading until the time for
-// renewals is over, beside whoever took the lease.
+// renewals is over, beside the new holder of the lease.
 type watchedLock struct {
 	resourcelock.Interface
 	term *term

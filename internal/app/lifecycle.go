@@ -7,7 +7,7 @@ import (
 )
 
 // lifecycle is the order in which a controller begins and ends: it answers from the start, fills its caches, does its work,
-// and when it is told to stop finishes in order: lease and tasks, then open requests, what they still have to write, and the
+// and when it is stopped finishes in order: lease and tasks, then open requests, what they still have to write, and the
 // cache last.
 type lifecycle struct {
 	// cache is the manager's Start. It outlives the context: what is finished at the end still asks it.

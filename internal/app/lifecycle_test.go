@@ -75,8 +75,8 @@ func TestLifecycleEndsInOrder(t *testing.T) {
 	})
 }
 
-// TestLifecycleDoesNotWorkUnfilled: a controller that is told to stop while its caches fill must not judge with what it has,
-// which would admit everything during the drain.
+// TestLifecycleDoesNotWorkUnfilled: a controller that is stopped while its caches fill may not evaluate with what
+// it has, which would admit everything during the drain.
 func TestLifecycleDoesNotWorkUnfilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s steps

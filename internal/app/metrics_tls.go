@@ -54,7 +54,7 @@ func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Kee
 	})
 }
 
-// lookForCertificate is how often every replica looks for what another one, or somebody else, renewed.
+// lookForCertificate is how often every replica checks for a certificate that another writer renewed.
 const lookForCertificate = time.Minute
 
 // certificate is the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is

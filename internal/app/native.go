@@ -24,7 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Labels by which the API server's own policies take part in reports, and bindings do not (control plane reference §6.8).
+// Labels by which the API server's own policies take part in reports, and bindings do not.
 const (
 	nativeEnabledLabel  = "reports.kyverno.io/enabled"
 	nativeDisabledLabel = "reports.kyverno.io/disabled"

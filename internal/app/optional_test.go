@@ -40,7 +40,7 @@ func (noInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.R
 func (noInformer) HasSynced() bool                          { return true }
 func (noInformer) HasSyncedChecker() toolscache.DoneChecker { return nil }
 
-// A kind that is not defined keeps nothing else from being followed, is told once, and is followed when it is defined.
+// A kind that is not defined keeps nothing else from being followed, is reported once, and is followed when it is defined.
 func TestOptionalKinds(t *testing.T) {
 	var log bytes.Buffer
 	c := &lacking{kinds: map[string]bool{globalEntryGVK.Kind: true, exceptionGVK.Kind: true}}

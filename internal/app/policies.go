@@ -22,14 +22,14 @@ type policies struct {
 	catalog     *catalog.Catalog
 	forceIgnore bool
 	log         *slog.Logger
-	// changed is fired after every event, also those that leave the Program as it is, such as a status that somebody
-	// else wrote.
+	// changed is fired after every event, also those that leave the Program as it is, such as a status that another client
+	// wrote.
 	changed trigger
 
 	mu sync.Mutex
 	// objects are the policies as they were last seen, by webhookconf.ProgramKey. They are shared with the cache.
 	objects map[string]*unstructured.Unstructured
-	// changes is told what happened to policies; nil until somebody listens.
+	// changes is called for changes of policies; nil until it is set.
 	changes func(*policy.Program, observe.Change)
 	// broken are the policies that the compiler could not cope with at all.
 	broken map[string]error
@@ -111,7 +111,7 @@ func (p *policies) compile(u *unstructured.Unstructured) (program *policy.Progra
 		return nil, diags
 	}
 	if p.forceIgnore {
-		program.Settings.FailurePolicy = policy.Ignore // nobody else holds the Program yet
+		program.Settings.FailurePolicy = policy.Ignore // the Program is not shared yet
 	}
 	return program, nil
 }

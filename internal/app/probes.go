@@ -27,7 +27,7 @@ func (f *probeFlags) register(fs *pflag.FlagSet) {
 
 // probes answers the kubelet over HTTP: live at once, ready when ready gives no error.
 type probes struct {
-	listener net.Listener // nil: nobody asks
+	listener net.Listener // nil: there are no probes
 	ready    func() error
 	log      *slog.Logger
 }

@@ -120,7 +120,7 @@ func (p *process) loadSettings(obj any) {
 	for _, err := range mistakes {
 		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", "data.matchConditions", "mistake", err)
 	}
-	s.Webhook.MatchConditions = usable // nobody else holds the settings yet
+	s.Webhook.MatchConditions = usable // the settings are not shared yet
 	p.settings.Set(s)
 	p.observing.configured()
 	p.wakeBindings.fire()

@@ -17,9 +17,9 @@ const (
 	reachTimeout = 3 * time.Second
 )
 
-// reach tells in the log when the API server, or etcd behind it, does not answer, and when it does again. Everything that
-// depends on it tries again by itself and says what it then mends, but for the time between nothing else would tell a
-// reader of the log why nothing happens.
+// reach logs when the API server, or etcd behind it, does not answer, and when it answers again. Everything that
+// depends on it retries by itself and logs what it restores, but in between only these lines explain why nothing
+// happens.
 type reach struct {
 	ask func(ctx context.Context) error
 	now func() time.Time
@@ -54,7 +54,7 @@ func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			return err
 		}
-		// Whoever refuses to tell answers, too.
+		// A server that refuses the request answers, too.
 		if resp.StatusCode >= http.StatusInternalServerError {
 			return fmt.Errorf("GET /livez: %s", resp.Status)
 		}
@@ -78,7 +78,7 @@ func (r *reach) run(ctx context.Context) {
 	}
 }
 
-// judge takes one answer in.
+// evaluate takes one answer in.
 func (r *reach) judge(err error) {
 	switch {
 	case err != nil && r.since.IsZero():

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/registry"
 )
 
-// registryFlags say how image registries are asked (control plane reference §1.5).
+// registryFlags say how image registries are asked.
 type registryFlags struct {
 	insecure    bool
 	pullSecrets []string

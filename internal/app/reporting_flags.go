@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// reportingFlags say which results are reported, whoever finds them.
+// reportingFlags say which results are reported, whatever found them.
 type reportingFlags struct {
 	rules   []string
 	results []string

@@ -32,13 +32,13 @@ import (
 // reportsLease is the name of the reports controller's lease.
 const reportsLease = "kyverno-reports-controller"
 
-// reporting is the state of the reports controller, which judges what exists and writes reports about it.
+// reporting is the state of the reports controller, which evaluates what exists and writes reports about it.
 type reporting struct {
 	*evaluator
 	flags   *reportsFlags
 	scanner *scan.Scanner
 	writer  *reports.Writer
-	// consumer takes what others find into the reports; nil for nobody.
+	// consumer merges the results of other controllers into the reports; nil for none.
 	consumer *reports.Consumer
 	rules    knownRules
 	leases   coordinationclient.LeasesGetter
@@ -61,7 +61,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	})
 }
 
-// build makes what judges and what writes.
+// build makes what evaluates and what writes.
 func (c *reporting) build(ctx context.Context) error {
 	if err := errors.Join(c.kindsDefined(), c.serveDashboard()); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (c *reporting) kindsDefined() error {
 	return nil
 }
 
-// told is where results go that are not stored: events and metrics are told of them.
+// told is where results go besides storage: events and metrics.
 type told struct{}
 
 func (told) Put(context.Context, policy.Outcome, report.Judged) (bool, error) { return true, nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// reportsFlags are the flags of the reports controller (control plane reference §1.5).
+// reportsFlags are the flags of the reports controller.
 type reportsFlags struct {
 	evaluatorFlags
 	probeFlags

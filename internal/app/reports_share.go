@@ -43,7 +43,7 @@ func (c *reporting) tellOmissions(ctx context.Context) (time.Duration, error) {
 	return tellOmissionsEvery, errors.Join(errs...)
 }
 
-// tellOmissionsEvery is how often statuses are looked at without news: somebody else may have written them meanwhile.
+// tellOmissionsEvery is how often statuses are checked without changes: another client may have written them meanwhile.
 const tellOmissionsEvery = time.Minute
 
 // scanStatus is what a policy's status says; nil for nothing.

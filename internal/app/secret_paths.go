@@ -184,7 +184,7 @@ func (p *secretPaths) begin(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.on && p.epochs.Current.ID != p.made {
-		// There was somebody before us, whose end may have made calls fail.
+		// There was another process before, whose end may have made calls fail.
 		p.leaked = p.epochs.Current.ID
 		p.wake.fire()
 	}
@@ -324,7 +324,7 @@ func (p *secretPaths) stand() {
 	p.wake.fire()
 }
 
-// failed notes that a call may have failed, so that the API server told the URL to a requester: the epoch ends soon.
+// failed notes that a call may have failed, so that the API server showed the URL to a requester: the epoch ends soon.
 func (p *secretPaths) failed() {
 	if !p.on {
 		return
@@ -340,8 +340,8 @@ func (p *secretPaths) failed() {
 // plainReason is the reason of the events that tell of plain paths.
 const plainReason = "PlainWebhookPath"
 
-// watch is what every replica does: it makes the Secret where it is missing, asks for the end of an epoch that was told to
-// somebody, and tells of plain paths.
+// watch is what every replica does: it makes the Secret where it is missing, asks for the end of an epoch that was revealed
+// to a requester, and reports plain paths.
 func (p *secretPaths) watch() task {
 	return task{name: "webhook-paths", wake: p.wake, once: func(ctx context.Context) (time.Duration, error) {
 		if !p.on {
@@ -530,7 +530,7 @@ func (p *secretPaths) keepPlain(ctx context.Context, now time.Time) bool {
 	return old || number("status", "observedGeneration") < d.GetGeneration()
 }
 
-// warnOpen warns of a server that answers everybody.
+// warnOpen warns of a server that answers every client.
 func warnOpen(f pathFlags, clientCA string, log *slog.Logger) {
 	if strings.EqualFold(f.secret, secretPathsOff) && clientCA == "" {
 		log.Warn("reviews are answered whoever sends them: --webhookSecretPaths=false without --client-ca-file")

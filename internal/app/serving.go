@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// servingFlags say whom the HTTPS server answers and what it does with requests besides judging them.
+// servingFlags say whom the HTTPS server answers and what it does with requests besides evaluating them.
 type servingFlags struct {
 	clientCA      string
 	clientNames   []string

@@ -14,9 +14,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// standDown removes the webhook configurations when a process ends because its Deployment was scaled to zero or deleted
-// (control plane reference §1.7): nobody would answer any more. Whoever comes back writes them again. A rolling change, or
-// a Pod that is evicted, leaves them.
+// standDown removes the webhook configurations when a process ends because its Deployment was scaled to zero or
+// deleted: no replica would answer any more. The next replica to start writes them again. A rolling change, or a Pod that is
+// evicted, leaves them.
 //
 // Every replica does it, after its own tasks have ended: one that still led when another was done may have written them
 // again.
@@ -33,7 +33,7 @@ type standDown struct {
 // standDownTimeout bounds what is done at the end.
 const standDownTimeout = 5 * time.Second
 
-// begin notes whether the Deployment is there, so that at the end its absence can be told from a process that never had
+// begin notes whether the Deployment is there, so that at the end its absence differs from a process that never had
 // one.
 func (s *standDown) begin(ctx context.Context) {
 	if s.deployment.Name == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// toggle is a switch that the environment may set, too (control plane reference §1.5): the flag wins, then the environment,
+// toggle is a switch that the environment may set, too: the flag wins, then the environment,
 // and an empty text says nothing.
 type toggle struct {
 	on    *bool
@@ -22,7 +22,7 @@ func registerToggle(fs *pflag.FlagSet, on *bool, name, env string, value bool, u
 	fs.VarPF(&toggle{on: on, env: env}, name, "", usage+" (environment: "+env+")").NoOptDefVal = "true"
 }
 
-// readToggles takes from the environment what the toggles among the flags were not told.
+// readToggles takes from the environment the toggles that no flag set.
 func readToggles(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	fs.VisitAll(func(f *pflag.Flag) {

@@ -52,7 +52,7 @@ func (u *unlocked) left() time.Duration {
 // errUnlocked keeps a configuration from being made while the news of the note is on its way.
 var errUnlocked = errors.New("the cluster is unlocked")
 
-// holdUnlocked reads the note from the API server. Whoever unlocks writes the note and then deletes the configurations, but
+// holdUnlocked reads the note from the API server. `ephor unlock` writes the note and then deletes the configurations, but
 // the two are watched apart, and the second may be heard of first.
 func holdUnlocked(live client.Reader, configMap client.ObjectKey) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -63,6 +63,6 @@ func holdUnlocked(live client.Reader, configMap client.ObjectKey) func(context.C
 		if until, err := unlock.Until(cm.Annotations); err == nil && time.Until(until) > 0 {
 			return errUnlocked
 		}
-		return nil // a note that nobody can read is none
+		return nil // an unreadable note is none
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watched is a kind whose objects a process keeps in its cache, with who is told of changes.
+// watched is a kind whose objects a process keeps in its cache, with its handlers of changes.
 type watched struct {
 	object  client.Object
 	handler toolscache.ResourceEventHandler
@@ -46,7 +46,7 @@ func kindOf(o client.Object) string {
 }
 
 // onlySecrets keeps the contents of the two Secrets of a server and of the one with the key of its paths, and of no other
-// one: they may be of any type when somebody else supplies them.
+// one: they may be of any type when users supply them.
 func onlySecrets(f certificateFlags, paths string) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if s, ok := obj.(*corev1.Secret); ok {

@@ -34,7 +34,7 @@ type installation struct {
 
 var errNoOwner = errors.New("webhook configurations are not written: there is no ClusterRole that would take them along when it is deleted")
 
-// owner returns the reference that configurations carry; nil, after saying so, when there is nobody to own them.
+// owner returns the reference that configurations carry; nil, after saying so, when there is no owner.
 func (i *installation) owner(ctx context.Context) (*metav1.OwnerReference, error) {
 	owner, err := webhookconf.FindOwner(ctx, i.reader)
 	if err != nil {
@@ -66,7 +66,7 @@ func (i *installation) terminating(ctx context.Context) (bool, error) {
 	return err == nil && ns.DeletionTimestamp != nil, err
 }
 
-// remove deletes all webhook configurations when our namespace is being deleted: in a moment nobody could answer any
+// remove deletes all webhook configurations when our namespace is being deleted: in a moment no replica could answer any
 // more, and soon afterwards we may not delete them. Every replica does it, without waiting for a lease.
 func (i *installation) remove(ctx context.Context) (time.Duration, error) {
 	leaving, err := i.terminating(ctx)
@@ -90,7 +90,7 @@ func (i *installation) handler() toolscache.ResourceEventHandler {
 // ownerObject is the kind among whose objects the owner is found.
 func ownerObject() client.Object { return &rbacv1.ClusterRole{} }
 
-// onlyIdentity reduces an object to its name and what tells whether it is going away.
+// onlyIdentity reduces an object to its name and what reports whether it is going away.
 func onlyIdentity(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *rbacv1.ClusterRole:

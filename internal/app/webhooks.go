@@ -170,7 +170,7 @@ func (f *follow) write(ctx context.Context, path func(string) string) (written b
 	return written, 0, failed
 }
 
-// isNew reports whether nobody has said yet whether the policy is ready.
+// isNew reports whether the readiness of the policy is not known yet.
 func isNew(object *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	return len(conditions) == 0

@@ -56,7 +56,7 @@ func (c *Compiler) Within(a *Allowance) *Compiler {
 func (c *Compiler) Variables() *Variables { return c.variables }
 
 // Variable compiles a variable; expressions compiled after it see it as variables.⟨name⟩, with the type that it has. One
-// that does not compile is known all the same, with any type, so that its mistake is told once.
+// that does not compile is known all the same, with any type, so that its mistake is reported once.
 func (c *Compiler) Variable(name, expression string) error {
 	if err := c.allowance.take(expression); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Package celenv compiles and evaluates CEL expressions in the environment of the API server's admission policies: the
 // libraries, the variables object, oldObject, request, namespaceObject, params, authorizer and variables, and the cost
-// limits (language reference §4.10).
+// limits.
 //
 //	c := celenv.NewCompiler(celenv.Declarations{})
 //	err := c.Variable("containers", "object.spec.containers")

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Lesson S22: whoever writes a policy must not be able to keep the type checker busy, which cannot be stopped. What comes
-// near the limits is still compiled.
+// Row S22 of docs/threat-model.md: an author of policies may not be able to occupy the type checker, which cannot
+// be stopped. What comes near the limits is still compiled.
 func TestS22TypesThatNest(t *testing.T) {
 	around := func(n int, open, middle, end string) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(end, n)

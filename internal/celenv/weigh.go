@@ -96,7 +96,7 @@ func weigh(v ref.Val, vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// tooLarge is the error as a value; the evaluation is told, since variables pass on no more than the text.
+// tooLarge is the error as a value; the evaluation gets it separately, since variables pass on only the text.
 func tooLarge(vars interpreter.Activation) ref.Val {
 	if e := evaluationOf(vars); e != nil {
 		e.failure = errTooLarge

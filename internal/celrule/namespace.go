@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// namespaceOf is namespaceObject with its error in the reference's words.
+// namespaceOf is namespaceObject with its error in Kyverno's words.
 func namespaceOf(s *policy.Scope) (any, error) {
 	ns, err := namespaceObject(s)
 	if err != nil {
-		return nil, fmt.Errorf("Error getting the resource's namespace: %w", err) //nolint:staticcheck // the reference's words
+		return nil, fmt.Errorf("Error getting the resource's namespace: %w", err) //nolint:staticcheck // Kyverno's words
 	}
 	return ns, nil
 }

@@ -51,7 +51,7 @@ var (
 )
 
 // Find gives the parameters of a kind: one by name, or all that the selector selects. A rule that may do without parameters
-// gets none when there are none. A namespaced kind is looked for in the reference's namespace, else in that of the object.
+// gets none when there are none. A namespaced kind is looked for in Kyverno's namespace, else in that of the object.
 func (p *Params) Find(s *policy.Scope, kind admissionregistrationv1.ParamKind) ([]map[string]any, error) {
 	w, ctx := s.Env.World, s.Env.Meter.Context()
 	if w.Kinds == nil {

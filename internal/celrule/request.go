@@ -3,7 +3,7 @@ package celrule
 import "github.com/ephor-dev/ephor/internal/policy"
 
 // requestOf is the variable request, as the API server makes it of an AdmissionRequest: without the objects. What has
-// no value is not there, but for the user's name and groups, which are empty where nobody asked.
+// no value is not there, but for the user's name and groups, which are empty without a requester.
 func requestOf(r *policy.Request) map[string]any {
 	asked := r.AskedFor()
 	out := map[string]any{

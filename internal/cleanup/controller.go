@@ -279,7 +279,7 @@ func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entr
 		defer stop()
 		out := c.safely(ctx, e, object, f)
 		if c.Share.Lapsed(held) {
-			out = outcome{stale: true} // whoever holds it now finds it due
+			out = outcome{stale: true} // its current holder finds it due
 		}
 		if ctx.Err() == nil || out.done {
 			if err := c.writeStatus(context.WithoutCancel(ctx), e, object, out, began); err != nil && out.failed == nil {

@@ -52,7 +52,7 @@ func controller(now *time.Time) (*Controller, *counted) {
 	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
 }
 
-// A policy runs at the first time of its schedule after its last run, or after its creation (control plane reference §10.1).
+// A policy runs at the first time of its schedule after its last run, or after its creation.
 func TestDue(t *testing.T) {
 	now := at("2026-01-31T12:00:00Z")
 	for _, c := range []struct{ schedule, created, last, want string }{

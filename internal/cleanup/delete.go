@@ -14,7 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// attempts is how often an object is judged anew that changed between the decision and the deletion.
+// attempts is how often an object is evaluated anew that changed between the decision and the deletion.
 const attempts = 5
 
 // Delete deletes an object of a plan of p. Gone reports whether this call deleted it: an object that is gone already, that is

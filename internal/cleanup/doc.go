@@ -7,9 +7,9 @@
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it
 //
-// A run is planned as a whole before anything is deleted, so that a limit stops it before its first deletion. Every deletion
-// carries the UID and the resourceVersion that the decision was made on: an object that changed is judged again, and
-// another one of the same name is left alone.
+// A run is planned as a whole before anything is deleted, so that a limit stops it before its first deletion. Every
+// deletion carries the UID and the resourceVersion that the decision was made on: an object that changed is evaluated
+// again, and another one of the same name is left alone.
 //
 // It does not compile or review policies, and has nothing to do with TTL labels.
 //

@@ -30,7 +30,7 @@ type Executor struct {
 	Objects   dynamic.Interface
 	// Root makes the world that conditions and context entries see.
 	Root world.Root
-	// NamespaceLabels are the labels of a namespace; an error when they cannot be told.
+	// NamespaceLabels are the labels of a namespace; an error when they are not known.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
 	Settings        func() *settings.Settings
 	// Protect spares what is labelled as managed by kyverno.
@@ -54,12 +54,12 @@ type Object struct {
 // String is Kind/namespace/name, as events name objects.
 func (o Object) String() string { return o.Kind.Kind + "/" + o.Namespace + "/" + o.Name }
 
-// Failure is an object, or a whole kind, that could not be judged or deleted.
+// Failure is an object, or a whole kind, that could not be evaluated or deleted.
 type Failure struct {
 	// Object has no name where Err is about a whole kind.
 	Object Object
 	Err    error
-	// Later: trying again soon may help; what is forbidden, or not served, stays so until somebody does something.
+	// Later: a retry soon may help; what is forbidden, or not served, stays so until a user changes it.
 	Later bool
 }
 
@@ -67,7 +67,7 @@ type Failure struct {
 type Plan struct {
 	Delete   []Object
 	Failures []Failure
-	// Looked is how many objects were judged.
+	// Looked is how many objects were evaluated.
 	Looked int
 }
 
@@ -77,8 +77,8 @@ const pageSize = 500
 // labelManaged, with the value kyverno, marks what our controllers made.
 const labelManaged = "app.kubernetes.io/managed-by"
 
-// Plan judges every object that the policy may be about. The error means that nothing can be said; what could not be listed
-// or judged is in the plan.
+// Plan evaluates every object that the policy may be about. The error means that nothing can be said; what could not be
+// listed or evaluated is in the plan.
 func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 	out := &Plan{}
 	found, err := e.resources(p, out)
@@ -188,7 +188,7 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, name s
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case apierrors.IsResourceExpired(err) && tries < restarts:
-			options.Continue = "" // what was judged already is known
+			options.Continue = "" // what was evaluated already is known
 			tries++
 			continue
 		case r.wild && (apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err)):
@@ -216,7 +216,7 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, name s
 	}
 }
 
-// settled reports whether the API server's answer stays the same until somebody changes something.
+// settled reports whether the API server's answer stays the same until a user changes something.
 func settled(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -228,7 +228,7 @@ func (e *Executor) client(r schema.GroupVersionResource, namespace string) dynam
 	return e.Objects.Resource(r).Namespace(namespace)
 }
 
-// judge adds the object to the plan when the policy wants it deleted, and reports whether it did.
+// evaluate adds the object to the plan when the policy wants it deleted, and reports whether it did.
 func (e *Executor) judge(ctx context.Context, p *policy.Program, r schema.GroupVersionResource, item *unstructured.Unstructured, out *Plan) bool {
 	o := Object{
 		Resource: r, Kind: item.GroupVersionKind(), Namespace: item.GetNamespace(), Name: item.GetName(),

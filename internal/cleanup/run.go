@@ -172,7 +172,7 @@ func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstruct
 	if out.done {
 		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
 	}
-	// Without a resourceVersion: what is true of the run stays true when somebody edits the policy meanwhile.
+	// Without a resourceVersion: what is true of the run stays true when a user edits the policy meanwhile.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 )
 
 // change is what one policy with mutate rules made of one resource. There is one for every such pair, also where the
-// policy changed nothing or is not for the resource: whoever pipes the output on expects every object (command line
-// reference §2.5). Objects are kept as YAML, so that what they were made of can be dropped.
+// policy changed nothing or is not for the resource: a pipe's reader expects every object. Objects are kept
+// as YAML, so that what they were made of can be dropped.
 type change struct {
 	policy   string
 	resource string // namespace/Kind/name
@@ -74,7 +74,7 @@ func changeOf(a answer) (change, error) {
 	return c, nil
 }
 
-// encodeObject writes an object as YAML, indented by four blanks as the reference does it.
+// encodeObject writes an object as YAML, indented by four blanks as Kyverno does it.
 func encodeObject(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)

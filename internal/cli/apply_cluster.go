@@ -56,7 +56,7 @@ func (o *clusterOptions) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// query says what of the cluster is judged by the policies; names are those of --resource.
+// query says what of the cluster is evaluated by the policies; names are those of --resource.
 func (o *clusterOptions) query(c *cluster, programs []*policy.Program, names []string) clusterQuery {
 	if c == nil {
 		return clusterQuery{}
@@ -100,7 +100,7 @@ func (o *applyOptions) printMissing(w io.Writer, seen map[string]bool) error {
 	return fmt.Errorf("failed to load resources (%w)", errors.Join(errs...))
 }
 
-// timing writes how long listing took; nil when nobody asked.
+// timing writes how long listing took; nil if not requested.
 func (o *clusterOptions) timing(w io.Writer) func(page) {
 	if !o.performance {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// deletions asks the policies that delete resources about o. Every one of them gives a result, as in the reference: a
-// resource that it is not for did not match (command line reference §2.4).
+// deletions asks the policies that delete resources about o. Every one of them gives a result, as in Kyverno: a
+// resource that it is not for did not match.
 func (e *evaluator) deletions(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
 	var out []policy.Outcome
 	for i := range e.policies {

@@ -105,7 +105,7 @@ func loadExceptions(paths []string, stdin io.Reader) exceptionSet {
 }
 
 // exceptionsWithin reads and compiles the exceptions among resources. What is wrong with the resources themselves is
-// found where they are judged.
+// found where they are evaluated.
 func exceptionsWithin(inputs []source.Input) exceptionSet {
 	var set exceptionSet
 	for _, in := range inputs {

@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// judgement is a set of policies and the resources to judge by them.
+// evaluation is a set of policies and the resources to evaluate by them.
 type judgement struct {
 	programs []*policy.Program
 	inputs   []source.Input
@@ -41,10 +41,10 @@ type judgement struct {
 	// cluster, when set, is where the resources are from, and where rules look things up; query says which ones.
 	cluster *cluster
 	query   clusterQuery
-	timing  func(page) // is told of every page; nil when nobody asked
+	timing  func(page) // is called for every page; nil if not requested
 }
 
-// judged is what the judgement gave, in the order of the input.
+// evaluated is what the evaluation gave, in the order of the input.
 type judged struct {
 	resources int
 	entries   []report.Entry
@@ -91,7 +91,7 @@ type batch struct {
 // batchBytes makes batches big enough that handing them over costs nothing, and small enough to keep all workers busy.
 const batchBytes = 64 << 10
 
-// judgeAll reads, judges and drops the resources document by document in all processors, so that memory stays bounded
+// judgeAll reads, evaluates and drops the resources document by document in all processors, so that memory stays bounded
 // by the text of the largest file, and gathers the results in the order of the input.
 func judgeAll(ctx context.Context, j judgement) judged {
 	if ctx == nil {
@@ -145,7 +145,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 	return all
 }
 
-// feedFiles emits the resources of the files, batch by batch; what is known without judging goes to known.
+// feedFiles emits the resources of the files, batch by batch; what is known without evaluating goes to known.
 func (j judgement) feedFiles(emit func(*batch), known func(judged)) {
 	for _, in := range j.inputs {
 		docs, diags := source.Open(in)
@@ -232,14 +232,14 @@ func (j judgement) world() world.Root {
 }
 
 // readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
-// rule does; until then resources are only held while they are judged.
+// rule does; until then resources are only held while they are evaluated.
 func (j judgement) readObjects() ([]map[string]any, error) {
 	return slices.Concat(j.definitions.objects, j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters))), nil
 }
 
 func (j judgement) read(inputs []source.Input) (out []map[string]any) {
 	for _, in := range inputs {
-		docs, _ := source.Open(in) // mistakes are reported where the resources are judged
+		docs, _ := source.Open(in) // mistakes are reported where the resources are evaluated
 		for _, d := range docs {
 			objects, _ := d.Decode(source.Floats)
 			for _, o := range objects {
@@ -251,7 +251,7 @@ func (j judgement) read(inputs []source.Input) (out []map[string]any) {
 	return out
 }
 
-// judge holds what the workers share.
+// evaluate holds what the workers share.
 type judge struct {
 	judgement
 	ctx       context.Context
@@ -326,7 +326,7 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 	for i := range answers {
 		of := report.Entries(answers[i].Outcome, j.entries)
 		entries = append(entries, of...)
-		if j.tellErrors && !(j.keepChanges && answers[i].stage.Has(policy.StageMutate|policy.StageGenerate)) { // those are told with the changes
+		if j.tellErrors && !(j.keepChanges && answers[i].stage.Has(policy.StageMutate|policy.StageGenerate)) { // those are reported with the changes
 			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
 		if !j.keepChanges {

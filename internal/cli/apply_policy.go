@@ -42,7 +42,7 @@ func (r refusal) reason() string {
 	return strings.Join(out, "; ")
 }
 
-// elementOnly reports whether the first mistake is a use of foreach's element elsewhere; the reference lists these
+// elementOnly reports whether the first mistake is a use of foreach's element elsewhere; Kyverno lists these
 // policies apart.
 func (r refusal) elementOnly() bool {
 	first := r.errors[0]

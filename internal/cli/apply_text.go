@@ -103,8 +103,8 @@ func (o *applyOptions) printFailures(w io.Writer, entries []report.Entry) {
 	}
 }
 
-// errorsOf says of each rule that ended in an error why it did. Only then pos is asked where the resource stands: finding that
-// takes longer than judging it.
+// errorsOf says of each rule that ended in an error why it did. Only then pos is asked where the resource stands:
+// finding that takes longer than evaluating it.
 func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out diag.List) {
 	for i := range entries {
 		if e := &entries[i]; e.Status == policy.StatusError {

@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// cluster is a cluster whose objects are judged, and in which rules look things up with the rights of the kubeconfig.
+// cluster is a cluster whose objects are evaluated, and in which rules look things up with the rights of the kubeconfig.
 type cluster struct {
 	dynamic dynamic.Interface
 	kinds   *served

@@ -103,7 +103,7 @@ func (g *clusterGlobals) list(ctx context.Context, r *globalentry.Resource) (any
 		return nil, fmt.Errorf("%s is not a list", path)
 	}
 	listKind, _ := list["kind"].(string)
-	for _, item := range items { // they are nobody else's yet
+	for _, item := range items { // they are not shared yet
 		if o, ok := item.(map[string]any); ok && o["kind"] == nil {
 			o["apiVersion"], o["kind"] = r.APIVersion, strings.TrimSuffix(listKind, "List")
 		}

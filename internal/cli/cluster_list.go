@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// clusterQuery says which objects of a cluster are judged.
+// clusterQuery says which objects of a cluster are evaluated.
 type clusterQuery struct {
 	kinds     []servedKind
 	namespace string   // empty for all
@@ -28,8 +28,8 @@ type clusterQuery struct {
 	strict bool
 }
 
-// inScope leaves the kinds to look at: with a namespace those that lie in namespaces; with wide first those that do not, and
-// without a namespace only them (command line reference §2.3).
+// inScope leaves the kinds to look at: with a namespace those that lie in namespaces; with wide first those that do
+// not, and without a namespace only them.
 func inScope(kinds []servedKind, namespace string, wide bool) []servedKind {
 	var out []servedKind
 	if wide {

@@ -110,7 +110,7 @@ func newApply() *cobra.Command {
 	return cmd
 }
 
-// check looks at the flags together, in the reference's order and words.
+// check looks at the flags together, in Kyverno's order and words.
 func (o *applyOptions) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("set") && cmd.Flags().Changed("values-file") {
 		return errors.New("pass the values either using set flag or values_file flag")
@@ -129,7 +129,7 @@ func (o *applyOptions) check(cmd *cobra.Command) error {
 	return o.cluster.check(cmd.Flags())
 }
 
-// run is walk C of the architecture: load, compile, judge in parallel, print in the order of the input.
+// run is walk C of the architecture: load, compile, evaluate in parallel, print in the order of the input.
 func (o *applyOptions) run(cmd *cobra.Command) error {
 	trace := newTrace(cmd)
 	if o.output != "" {

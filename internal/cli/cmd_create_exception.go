@@ -67,7 +67,7 @@ func exceptionRules(flags []string) ([]fields, error) {
 	return out, nil
 }
 
-// exceptionFilters reads filters. The reference leaves the level `resources` out, which its own API server refuses.
+// exceptionFilters reads filters. Kyverno leaves the level `resources` out, which its own API server refuses.
 func exceptionFilters(flag string, filters []string) ([]fields, error) {
 	lists := []struct{ key, field string }{{"kind", "kinds"}, {"name", "names"}, {"namespace", "namespaces"}, {"operation", "operations"}}
 	var out []fields

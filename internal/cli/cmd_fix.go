@@ -70,7 +70,7 @@ func parseDocuments(path string, text []byte) (*fixedFile, error) {
 	}
 }
 
-// keysOnce refuses a mapping that has a key twice: which one is meant is anybody's guess.
+// keysOnce refuses a mapping that has a key twice: the intended one is unknown.
 func keysOnce(n *yaml.Node) error {
 	seen := map[string]bool{}
 	for i, child := range n.Content {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Set by the linker; what the build did not say is shown as the reference command line shows it.
+// Set by the linker; what the build did not say is shown as Kyverno's command line shows it.
 var (
 	version   = "(devel)"
 	buildTime = "---"

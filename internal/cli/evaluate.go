@@ -14,8 +14,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// stageGroups are the stages in the order in which an object passes them (command line reference §2.4); the reference
-// gives one response for each group of which a policy has rules.
+// stageGroups are the stages in the order in which an object passes them; Kyverno gives one response for each group of
+// which a policy has rules.
 var stageGroups = []policy.Stage{
 	policy.StageMutate | policy.StageMutateExisting,
 	policy.StageVerifyImages,
@@ -172,7 +172,7 @@ func (u *unverified) add(a answer) {
 	}
 }
 
-// request is the request by which one policy judges o, with the values given for the two.
+// request is the request by which one policy evaluates o, with the values given for the two.
 func (e *evaluator) request(p *policy.Program, o map[string]any, operation policy.Operation) (*policy.Request, error) {
 	req := e.requestFor(o)
 	v, err := e.given.For(p.Name, req.Name)
@@ -224,8 +224,8 @@ func (e *evaluator) requestFor(o map[string]any) *policy.Request {
 	return req
 }
 
-// requestFor makes the request by which the command line judges an object: its creation, by the user who was given, else
-// by nobody in particular.
+// requestFor makes the request by which the command line evaluates an object: its creation, by the user who was given, else
+// without a user.
 func requestFor(o map[string]any, set *given.Set) *policy.Request {
 	apiVersion, _ := o["apiVersion"].(string)
 	kind, _ := o["kind"].(string)
@@ -246,7 +246,7 @@ func requestFor(o map[string]any, set *given.Set) *policy.Request {
 		Namespace:  namespace,
 		Name:       name,
 		Object:     value.Of(o),
-		// The command line knows the labels of those namespaces that it is told of; the others have none.
+		// The command line knows the labels of the given namespaces; the others have none.
 		ResolveNamespace: func(context.Context) (map[string]string, error) { return nil, nil },
 	}
 	if set == nil {

@@ -153,8 +153,8 @@ func (x *explanation) lastFalse() string {
 	return ""
 }
 
-// denied are the conditions that made a deny block deny: those that hold of the block that was judged last. In a foreach
-// the same conditions were judged for elements before.
+// denied are the conditions that made a deny block deny: those that hold of the block that was evaluated last. In a foreach
+// the same conditions were evaluated for elements before.
 func (x *explanation) denied() []notes.Condition {
 	var out []notes.Condition
 	block := ""
@@ -232,7 +232,7 @@ func wantedTerm(s string) string {
 	return s
 }
 
-// broken finds what could not be told.
+// broken finds what could not be evaluated.
 func (x *explanation) broken() {
 	for _, list := range [][]notes.Variable{x.Notes.Context, x.Notes.Variables} {
 		for _, v := range list {

@@ -20,7 +20,7 @@ const (
 	verdictElse     = "other policy" // the policy is not for the resource's namespace
 )
 
-// explanation is why one rule judges one resource as it does.
+// explanation is why one rule evaluates one resource as it does.
 type explanation struct {
 	Policy     string     `json:"policy"`
 	Rule       string     `json:"rule"`
@@ -59,7 +59,7 @@ func (x *explanation) facts() any {
 	return map[string]any{"policy": x.Policy, "rule": x.Rule, "error": err.Error()}
 }
 
-// explain judges o by all rules of one policy, stage by stage, and tells of each rule why it says what it says.
+// explain evaluates o by all rules of one policy, stage by stage, and tells of each rule why it says what it says.
 func explain(ctx context.Context, e *evaluator, from located, p *policy.Program, o map[string]any, operation policy.Operation) ([]explanation, error) {
 	req, err := e.request(p, o, operation)
 	if err != nil {
@@ -117,7 +117,7 @@ func unsuccessful(r policy.Result) bool {
 	return r.Status == policy.StatusFail || r.Status == policy.StatusError
 }
 
-// decided reports whether a rule has passed or failed: with applyRules: One the rules after it are not judged.
+// decided reports whether a rule has passed or failed: with applyRules: One the rules after it are not evaluated.
 func decided(results map[*policy.Rule]policy.Result) bool {
 	for _, r := range results {
 		if r.Status == policy.StatusPass || r.Status == policy.StatusFail {
@@ -138,7 +138,7 @@ func resourcePath(o map[string]any) string {
 	return namespace + "/" + kind + "/" + name
 }
 
-// judge fills in the verdict and the filters.
+// evaluate fills in the verdict and the filters.
 func (x *explanation) judge(rule *policy.Rule, result policy.Result) {
 	x.filters(rule)
 	x.Message, x.Path, x.Exceptions = result.Message, result.Path, result.Exceptions
@@ -190,5 +190,5 @@ func (x *explanation) filters(rule *policy.Rule) {
 		f.Holds = f.Holds && c.Holds
 		f.Clauses = append(f.Clauses, c)
 	}
-	x.Notes.Clauses = nil // told by the filters
+	x.Notes.Clauses = nil // reported by the filters
 }

@@ -33,7 +33,7 @@ func (p pathList) Set(s string) error {
 	return nil
 }
 
-// unsupported are the flags of the reference command line whose feature this version does not have. They are known, so
+// unsupported are the flags of Kyverno's command line whose feature this version does not have. They are known, so
 // that using one gives a sentence, and hidden.
 var unsupported = []struct {
 	names []string // a one-letter name is the shorthand of the name before it

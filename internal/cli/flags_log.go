@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/pflag"
 
-// addLogFlags adds the flags of the reference's logging library, so that scripts that set them go on. They say where logs go
+// addLogFlags adds the flags of Kyverno's logging library, so that scripts that set them go on. They say where logs go
 // and what they look like; here there is one place, standard error, and one form.
 func addLogFlags(f *pflag.FlagSet) {
 	for _, name := range []string{

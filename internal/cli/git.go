@@ -15,7 +15,7 @@ func addGitFlags(f *pflag.FlagSet, g *source.Git) {
 	f.StringVar(&g.Password, "password", "", "password or token for git repositories")
 }
 
-// progressOf is where the progress of long downloads is shown: standard error, when somebody looks at it.
+// progressOf is where the progress of long downloads is shown: standard error, if it is a terminal.
 func progressOf(cmd *cobra.Command) io.Writer {
 	if w := cmd.ErrOrStderr(); isTerminal(w) {
 		return w

@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// plain is text that somebody else wrote, for a terminal or a cell: on one line, and without what a terminal would obey or
+// plain prepares text of others for a terminal or a cell: on one line, and without what a terminal would obey or
 // what changes the direction of the text. Control characters and invalid UTF-8 become �, line breaks and tabs a space.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -23,7 +23,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// legible is text that may hold what somebody else wrote, as plain makes it, but with its lines and tabs.
+// legible prepares text that may contain text of others, as plain does, but with its lines and tabs.
 func legible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && obeyed(r) {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether w is a terminal that somebody may be looking at.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -29,7 +29,7 @@ type progress struct {
 	drawing   sync.Mutex
 	drawn     bool
 	threshold time.Duration
-	what      string // what is counted and done: resources judged
+	what      string // what is counted and done: resources evaluated
 }
 
 const (

@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Short work draws nothing, and nothing is drawn where nobody looks.
+// Short work draws nothing, and nothing is drawn without a terminal.
 func TestProgressQuiet(t *testing.T) {
 	var w locked
 	p := startProgress(&w, time.Hour, "resources judged")

@@ -23,7 +23,7 @@ func (p *htmlPage) markup(s string) {
 	}
 }
 
-// text writes somebody's text.
+// text writes text of others.
 func (p *htmlPage) text(s string) { p.markup(html.EscapeString(plain(s))) }
 
 // element writes text in an element.

@@ -47,7 +47,7 @@ func (o *reportSource) read(ctx context.Context, stdin io.Reader, add func(compl
 }
 
 // readCluster reads the reports of a cluster page by page. While a cluster changes from one API group of reports to the
-// other a resource may have a report in each: then that of openreports.io counts, which the cluster was told to write.
+// other a resource may have a report in each: then that of openreports.io counts, which the cluster is configured to write.
 func (o *reportSource) readCluster(ctx context.Context, c *cluster, add func(compliance.Report)) (diag.List, error) {
 	var diags diag.List
 	kinds := append(c.kinds.wanted(policy.Target{Group: "openreports.io", Version: "*", Kind: "*"}),

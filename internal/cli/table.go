@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// table draws the reference's table: box characters │ and ─ also at the corners, cells aligned left with one space
+// table draws Kyverno's table: box characters │ and ─ also at the corners, cells aligned left with one space
 // around them, cut at 300 characters, cells of several lines spanning as many.
 type table struct {
 	header      []string

@@ -19,7 +19,7 @@ type testRow struct {
 	want, got string
 }
 
-// The words of the table (command line reference §3.2).
+// The words of the table.
 const (
 	rowPass = "Pass"
 	rowFail = "Fail"
@@ -31,7 +31,7 @@ const (
 	reasonNotFound      = "Not found"
 	reasonDiff          = "Resource diff"
 	reasonResourceError = "Resource error"
-	// Those of --strict, which the reference does not have.
+	// Those of --strict, which Kyverno does not have.
 	reasonNotApplied  = "Not applied"
 	reasonNoRule      = "Rule not found"
 	reasonNoResource  = "Resource not found"
@@ -48,7 +48,7 @@ type wantedResult struct {
 	rows   []testRow
 }
 
-// check compares one expectation with what the policies gave, by the rules of the reference (§3.3).
+// check compares one expectation with what the policies gave, by Kyverno's rules.
 func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 	e := &wantedResult{TestResult: entry, policy: plainName(entry.Policy), path: path}
 	defer func() { r.rows = append(r.rows, e.rows...) }()
@@ -259,7 +259,7 @@ func (r *testRun) checkResult(e *wantedResult, object *testObject, a *answer, re
 	e.add(row)
 }
 
-// judge compares the status with the expected one.
+// evaluate compares the status with the expected one.
 func (e *wantedResult) judge(row *testRow, got string) {
 	row.Result, row.Reason = rowPass, reasonOk
 	if got != e.Result {

@@ -88,7 +88,7 @@ func difference(row *testRow, want, got map[string]any) bool {
 	return true
 }
 
-// essence is the object without what does not count in comparisons (§3.3): labels of generation, the mark of the background
+// essence is the object without what does not count in comparisons: labels of generation, the mark of the background
 // controller, and whatever is empty.
 func essence(o map[string]any) map[string]any {
 	o = maps.Clone(o)

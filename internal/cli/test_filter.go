@@ -12,7 +12,7 @@ import (
 // testFilter narrows the expectations that are checked; its fields are wildcards.
 type testFilter struct{ policy, rule, resource string }
 
-// parseTestFilter reads policy=…,rule=…,resource=…. What it does not understand is told and passed over.
+// parseTestFilter reads policy=…,rule=…,resource=…. What it does not understand is reported and skipped.
 func parseTestFilter(text string) (testFilter, []string) {
 	f := testFilter{"*", "*", "*"}
 	var mistakes []string

@@ -75,7 +75,7 @@ func (p testPrinter) cells(i int, r *testRow) []string {
 	return c
 }
 
-// record is a row as JSON and YAML show it, with the reference's keys.
+// record is a row as JSON and YAML show it, with Kyverno's keys.
 type record struct {
 	ID       int    `json:"ID" yaml:"ID"`
 	Policy   string `json:"POLICY" yaml:"POLICY"`

@@ -28,7 +28,8 @@ type testRun struct {
 	notes    []string // what is doubtful about the expectations
 	diags    diag.List
 	policies policySet
-	// resources are the objects to judge; behind the first judged of them stand those that rules may change or look up.
+	// resources are the objects to evaluate; behind the first evaluated of them stand those that rules may change or
+	// look up.
 	resources []*testObject
 	judged    int
 	cluster   []map[string]any // what the ClusterResource files hold
@@ -76,7 +77,7 @@ func (t *testObject) key() string {
 
 func (r *testRun) say(format string, args ...any) { fmt.Fprintf(&r.log, format+"\n", args...) }
 
-// run loads, judges and compares. An error is a test that cannot be run.
+// run loads, evaluates and compares. An error is a test that cannot be run.
 func (r *testRun) run(ctx context.Context) error {
 	r.say("Loading test  ( %s ) ...", r.path)
 	if r.deprecated {
@@ -111,7 +112,7 @@ func (r *testRun) run(ctx context.Context) error {
 	return nil
 }
 
-// judge runs all policies on all resources.
+// evaluate runs all policies on all resources.
 func (r *testRun) judge(ctx context.Context, op policy.Operation) error {
 	all := make([][]answer, r.judged)
 	for i, o := range r.resources[:r.judged] {
@@ -212,8 +213,8 @@ func (r *testRun) loadGiven() (*given.Set, error) {
 	return set, nil
 }
 
-// loadPolicies reads the policies. One that breaks a rule of the language is not applied, and its expectations are told
-// so; one that cannot even be read ends the test.
+// loadPolicies reads the policies. One that breaks a rule of the language is not applied, and its expectations say
+// that; one that cannot even be read ends the test.
 func (r *testRun) loadPolicies() error {
 	r.say("  Loading policies ...")
 	r.policies = loadPolicies(r.within(r.Policies...), nil)

@@ -309,7 +309,7 @@ func (c *Cluster) path(elem ...string) string {
 	return filepath.Join(append([]string{c.Dir}, elem...)...)
 }
 
-// freePorts finds n loopback ports that nobody listens on.
+// freePorts finds n loopback ports without a listener.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -323,7 +323,7 @@ func freePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// FreePort finds a loopback port that nobody listens on.
+// FreePort finds a loopback port without a listener.
 func FreePort() (int, error) {
 	ports, err := freePorts(1)
 	if err != nil {

@@ -46,15 +46,15 @@ func (p Position) String() string {
 	return p.File + ":" + strconv.Itoa(p.Line)
 }
 
-// Diagnostic is one mistake: where it is, what is wrong, and how to mend it.
+// Diagnostic is one mistake: where it is, what is wrong, and how to correct it.
 type Diagnostic struct {
 	Severity Severity
 	Path     string // field path such as spec.rules[0].match; empty for the whole object
 	Pos      Position
 	Code     Code   // what kind of mistake it is, for code that has to tell it apart; may be empty
 	Name     string // what the mistake is about, such as a field, a variable or a kind; set where Code says so
-	Summary  string // what is wrong; the reference's text verbatim where there is one
-	Hint     string // how to mend it; may be empty
+	Summary  string // what is wrong; Kyverno's text verbatim where there is one
+	Hint     string // how to correct it; may be empty
 }
 
 // String gives `position: path: summary (hint)` without the parts that are empty.

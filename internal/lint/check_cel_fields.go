@@ -43,7 +43,7 @@ spec:
 }
 
 // CELFields holds the CEL expressions of a ClusterPolicy or Policy against the fields of the kinds that its rules match:
-// the warnings with which a policy is accepted (language reference §13.6). Nothing is said of kinds that are not known.
+// the warnings with which a policy is accepted. Nothing is said of kinds that are not known.
 func CELFields(object map[string]any, kinds *schema.Kinds) diag.List {
 	p, diags := classic.Decode(object)
 	if diags.HasErrors() {

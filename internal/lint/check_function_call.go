@@ -84,7 +84,7 @@ func (c *calls) look(v any, path string, language bool) {
 	}
 }
 
-// expression looks at the calls of one expression. What cannot be parsed the compiler has told of.
+// expression looks at the calls of one expression. The compiler has reported what cannot be parsed.
 func (c *calls) expression(text, path string) {
 	if tree, err := jmespath.Parse(text); err == nil {
 		c.tree(tree, path)

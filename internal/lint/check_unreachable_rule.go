@@ -94,7 +94,7 @@ func mayPassOver(v any) bool {
 	return false
 }
 
-// coversAll reports whether the first rule matches all that the second does, as far as that can be told from kinds.
+// coversAll reports whether the first rule matches all that the second does, as far as kinds show that.
 func coversAll(first, second *kyvernov1.Rule) bool {
 	var wide []policy.Target
 	for _, f := range filtersOf(&first.MatchResources, "") {
@@ -131,7 +131,7 @@ func kindsCovered(kinds []string, wide []policy.Target) bool {
 	return true
 }
 
-// covers reports whether everything that the wildcard b matches is matched by a, as far as that is easily told.
+// covers reports whether everything that the wildcard b matches is matched by a, as far as that is easily decided.
 func covers(a, b string) bool {
 	return a == "*" || a == b || !wildcard.Has(b) && wildcard.Match(a, b)
 }

@@ -103,7 +103,7 @@ func filled(query string) string {
 	}
 }
 
-// nested reports whether a variable in v is made of another: nobody knows what it reads.
+// nested reports whether a variable in v is made of another: what it reads is unknown.
 func nested(v any) bool {
 	switch v := v.(type) {
 	case string:

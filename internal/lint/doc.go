@@ -9,7 +9,7 @@
 // looks. What Check and Compile of the policy's family find comes first, as findings of the checks `error` and
 // `warning`. A check says nothing where it cannot be sure: of kinds that it does not know, of names that hold variables.
 //
-// It changes nothing and judges no resources.
+// It changes nothing and evaluates no resources.
 //
 // Floor 4: imports floors 0–3 and schema.
 package lint

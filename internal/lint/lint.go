@@ -91,8 +91,8 @@ func Found(d diag.Diagnostic) Finding {
 // Code is the code of the diagnostic, or the name of the check where it has none. No code is the name of a check.
 func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Check.Name) }
 
-// Policy looks at one policy of whatever family. A policy with errors is not looked at further: what the rest means is
-// anybody's guess then. pos gives positions for field paths; it may be nil.
+// Policy looks at one policy of whatever family. A policy with errors is not looked at further: the meaning of the rest is
+// unknown then. pos gives positions for field paths; it may be nil.
 func Policy(o compile.Object, opts Options) []Finding {
 	program, diags := compile.One(o)
 	var out []Finding

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// binder defines the variables of a foreach element (§4.8): element and elementIndex, and both with the nesting depth
+// binder defines the variables of a foreach element: element and elementIndex, and both with the nesting depth
 // behind their names. Only those that something inside the loop reads are defined, since a loop over containers runs
 // for every Pod.
 type binder struct {

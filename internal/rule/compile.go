@@ -48,7 +48,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		out.Kind, out.Stage = "", policy.StageValidate
 		out.Eval = c.broken()
 		if r.Validation != nil && r.Validation.Assert != nil {
-			// Assertion trees were removed from the language; a rule with nothing else yields no result (§4.11).
+			// Assertion trees were removed from the language; a rule with nothing else yields no result.
 			out.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
 		}
 		return out, c.diags

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Texts of the language reference §11. The first has no blank before the keys.
+// These texts are Kyverno's, verbatim. The first has no blank before the keys.
 const (
 	textExceptions   = "rule is skipped due to policy exceptions"
 	textException    = "rule is skipped due to policy exception "
@@ -15,14 +15,14 @@ const (
 	exceptionsJoiner = ", "
 )
 
-// relaxed judges a request like the handler, but without the controls that exceptions name (policy.Exception.Controls).
+// relaxed evaluates a request like the handler, but without the controls that exceptions name (policy.Exception.Controls).
 type relaxed func(s *policy.Scope, controls []any) policy.Yield
 
-// exempt puts the exceptions of a rule between its preconditions and its handler (§3.2, §11). This is the only place
-// where exceptions are judged, for admission, scans and the command line alike; no rule kind knows them.
+// exempt puts the exceptions of a rule between its preconditions and its handler. This is the only place
+// where exceptions are evaluated, for admission, scans and the command line alike; no rule kind knows them.
 //
 // Any applicable exception exempts. Only where the handler can be relaxed, and every applicable exception wants no more
-// than that, what remains is judged, and its verdict stays when it is a failure.
+// than that, what remains is evaluated, and its verdict stays when it is a failure.
 func (p prelude) exempt(run handler) handler {
 	return func(s *policy.Scope) policy.Yield {
 		if s.Rule == nil || len(s.Rule.Exceptions) == 0 {
@@ -55,8 +55,8 @@ func (p prelude) exempt(run handler) handler {
 	}
 }
 
-// applicable are the exceptions whose match block and conditions select the request. One that cannot be judged is passed
-// over: what is not known to be exempt is judged by the rule.
+// applicable are the exceptions whose match block and conditions select the request. One that cannot be evaluated is passed
+// over: what is not known to be exempt is evaluated by the rule.
 func applicable(s *policy.Scope) []*policy.Exception {
 	var out []*policy.Exception
 	for _, e := range s.Rule.Exceptions {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Texts of the language reference §13.8.
+// These texts are Kyverno's, verbatim.
 const (
 	textOnePattern     = "only one of generate patterns(data, clone, cloneList and foreach) can be specified"
 	textOtherNamespace = "a namespaced policy cannot generate resources in other namespaces, expected: %s, received: %s"

@@ -8,11 +8,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// newLifecycle makes a synchronizing generate rule see when its trigger ceases to be one (language reference §6.2): an update
+// newLifecycle makes a synchronizing generate rule see when its trigger ceases to be one: an update
 // after which the object no longer matches, though it did, and a deletion ask for the deletion of what was generated.
 // On DELETE nothing is generated unless the rule lists the operation.
 //
-// Whoever changes or deletes a trigger need not be one of those whom the rule generates for: the garbage collector, or a
+// The client that changes or deletes a trigger need not match the rule: the garbage collector, or a
 // requester whom it excludes. Whether an object is still a trigger is a question about the object (anonymous).
 func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	out.OnBackground = !skipsBackground(r)
@@ -28,7 +28,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	}
 	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: !out.OnBackground}
 
-	// applied reports whether the rule generates for the request; where that cannot be told nothing is undone.
+	// applied reports whether the rule generates for the request; if that is not known nothing is undone.
 	applied := func(s *policy.Scope, req *policy.Request) bool {
 		ok, err := matchObject(s.Env.Meter.Context(), req)
 		if err != nil || !ok {
@@ -68,7 +68,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 			if still, err := matchObject(s.Env.Meter.Context(), req); err != nil {
 				return failed("failed to match the resource: ", err)
 			} else if still && eval(s).Status != policy.StatusSkip {
-				return policy.Yield{} // it is somebody else who changed what is a trigger as before
+				return policy.Yield{} // another requester changed it, and it is still a trigger
 			}
 		}
 		return policy.Yield{Work: stopped(s)}
@@ -97,7 +97,7 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 // before is the update with the object that it replaces: the same operation by the same user.
 func before(req *policy.Request) *policy.Request { return req.WithObject(req.OldObject) }
 
-// anonymous is the request as if nobody had made it: matching then looks at the object alone (language reference §2.3).
+// anonymous is the request without its requester: matching then uses the object alone.
 func anonymous(req *policy.Request) *policy.Request {
 	out := req.WithObject(req.Object)
 	out.User, out.ResolveRoles = nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Labels of generated objects (language reference §6.3).
+// Labels of generated objects.
 const (
 	labelManagedBy = "app.kubernetes.io/managed-by"
 	managedBy      = "kyverno"
@@ -23,7 +23,7 @@ func (t target) String() string {
 	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
 }
 
-// checkReach keeps a namespaced policy within its namespace: what it generates is judged like what it reads.
+// checkReach keeps a namespaced policy within its namespace: what it generates is evaluated like what it reads.
 func (t target) checkReach(s *policy.Scope) error {
 	if s.Program == nil || s.Program.Namespace == "" || t.namespace == s.Program.Namespace {
 		return nil
@@ -54,7 +54,7 @@ func (t target) object(s *policy.Scope, content map[string]any, source *policy.S
 		delete(metadata, history)
 	}
 	if source != nil && source.Namespace != t.namespace {
-		delete(metadata, "ownerReferences") // the owner of a copy elsewhere is nobody there
+		delete(metadata, "ownerReferences") // the owner of a copy does not exist in another place
 	}
 	if annotations, ok := metadata["annotations"].(map[string]any); ok {
 		annotations = asTexts(annotations)

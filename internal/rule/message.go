@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// textNotString stands in for a message whose variables give something else than text (§4.6).
+// textNotString stands in for a message whose variables give something else than text.
 const textNotString = "the produced message didn't resolve to a string, check your policy definition."
 
 // message is the message of a rule: nothing, a text, or a text with variables.

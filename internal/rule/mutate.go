@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Texts of the language reference §5.1.
+// These texts are Kyverno's, verbatim.
 const (
 	textNoPatches    = "no patches applied"
 	textNoElements   = "0 elements processed"
@@ -22,7 +22,7 @@ const (
 )
 
 // patcher changes an object. The object is not modified; when there is nothing to change it is returned itself. The
-// error is worded as in the reference.
+// error is worded as in Kyverno.
 type patcher func(s *policy.Scope, object any) (any, error)
 
 // unchanged is the message of a mutation that changed nothing.

@@ -19,9 +19,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A mutate rule with targets changes objects that exist, not that of the request (§5.7): it is of another stage and
-// yields work. Admission only notes that there is work; whoever carries it out, and the command line, evaluates again
-// and asks for the plan, in which every target stands as it is to be.
+// A mutate rule with targets changes objects that exist, not that of the request: it is of another stage and
+// yields work. Admission only records that there is work; the background controller and the command line evaluate again
+// and ask for the plan, in which every target stands as it is to be.
 
 // mutation makes the handler of a mutate rule: for the object of the request, or for the targets when the rule has some.
 func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) handler {

@@ -74,7 +74,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 	return l
 }
 
-// mutateBody compiles what is done for an element (§13.6).
+// mutateBody compiles what is done for an element.
 func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path string, depth int) {
 	merge, json, nested := f.RawPatchStrategicMerge != nil, f.PatchesJSON6902 != "", len(f.ForEachMutation) > 0
 	switch {
@@ -139,14 +139,14 @@ func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
 		return nil, err
 	}
 	if err != nil {
-		// The reference names the cause twice.
+		// Kyverno names the cause twice.
 		return nil, patchError{"failed to evaluate list " + l.text + ": JMESPath query failed: " + err.Error() + ": JMESPath query failed: ", err}
 	}
 	elements, ok := found.([]any)
 	if !ok {
 		elements = []any{found}
 	}
-	var made rounds // nobody sees the object between two elements
+	var made rounds // the object is not shared between two elements
 	for i := range elements {
 		if l.descending {
 			i = len(elements) - 1 - i

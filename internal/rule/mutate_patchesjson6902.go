@@ -87,7 +87,7 @@ func scalarInPatch(at []any) bool {
 	return len(at) == 2 && (at[1] == "op" || at[1] == "path" || at[1] == "from")
 }
 
-// jsonPatchMistake words a patch that cannot be read (§13.6).
+// jsonPatchMistake words a patch that cannot be read.
 func jsonPatchMistake(rulePath string, err error) string {
 	if unknown := (*patch.OperationError)(nil); errors.As(err, &unknown) {
 		if unknown.UnknownOp {

@@ -8,13 +8,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// handler judges a request after the prelude.
+// handler evaluates a request after the prelude.
 type handler func(*policy.Scope) policy.Yield
 
 const textPreconditions = "preconditions not met"
 
-// prelude is what every rule does before and after its handler (§3.2): context entries are registered, not loaded;
-// preconditions are judged, then exceptions; the result gets the rule's report properties.
+// prelude is what every rule does before and after its handler: context entries are registered, not loaded;
+// preconditions are evaluated, then exceptions; the result gets the rule's report properties.
 type prelude struct {
 	context       *loader.Chain
 	preconditions *condition.Set                    // nil when there are none
@@ -55,7 +55,7 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 	}
 }
 
-// judge evaluates preconditions: no result when they hold, else a skip or an error.
+// evaluate evaluates preconditions: no result when they hold, else a skip or an error.
 func judge(preconditions *condition.Set, s *policy.Scope) policy.Yield {
 	verdict, err := preconditions.Eval(s.Env, s)
 	if err != nil {

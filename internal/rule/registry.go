@@ -20,11 +20,11 @@ type Kind struct {
 	compile func(*compiler, *kyvernov1.Rule) handler
 	// lifecycle, when set, gets the finished rule and changes what it makes of updates and deletions.
 	lifecycle func(*kyvernov1.Rule, *policy.Rule)
-	// skipOnDelete: a DELETE request yields no result (§2.6).
+	// skipOnDelete: a DELETE request yields no result.
 	skipOnDelete bool
-	// allowExisting: violations of the old object may be tolerated (§3.6).
+	// allowExisting: violations of the old object may be tolerated.
 	allowExisting bool
-	// lean: the compiler is told all that the rule reads of the object (policy.Rule.Object).
+	// lean: the compiler knows all that the rule reads of the object (policy.Rule.Object).
 	lean bool
 }
 
@@ -38,7 +38,7 @@ func (k *Kind) group() string {
 }
 
 // kinds is the frozen registry. Within a group the order is that in which the reference chooses the handler when a
-// rule has several of the fields (§4).
+// rule has several of the fields.
 var kinds = freeze(
 	validateManifests, validatePodSecurity, validateCEL,
 	validateDeny, validatePattern, validateAnyPattern, validateForeach,

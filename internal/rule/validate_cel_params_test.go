@@ -52,7 +52,7 @@ func limit(kind, namespace, name, use string, max int64) map[string]any {
 		"metadata": map[string]any{"namespace": namespace, "name": name, "use": use}}
 }
 
-// Language reference §4.10: where parameters are looked for, and what it means when there are none.
+// Where parameters are looked for, and what it means when there are none.
 func TestParameters(t *testing.T) {
 	c := parameterized{[]map[string]any{
 		limit("Limit", "ns", "small", "yes", 2), limit("Limit", "ns", "large", "yes", 5), limit("Limit", "other", "small", "yes", 9),

@@ -53,7 +53,7 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 }
 
 // denyMessage puts the rule's message before those of the conditions that held. A rule message that cannot be
-// resolved is left out, even when nothing else is there (§4.6).
+// resolved is left out, even when nothing else is there.
 func denyMessage(s *policy.Scope, msg *message, conditions []string, separator, silent string) string {
 	if msg.empty() && len(conditions) == 0 {
 		return silent

@@ -33,7 +33,7 @@ var validateForeach = &Kind{
 	},
 }
 
-// Texts of the language reference §4.1 and §4.8.
+// These texts are Kyverno's, verbatim.
 const (
 	textForeachFailure = "validation failure: "
 	textForeachError   = "failed to process foreach: "
@@ -139,7 +139,7 @@ func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, de
 }
 
 // anyAllTree writes typed conditions as the schemaless form, keeping the difference between an absent and an empty
-// block (§4.7).
+// block.
 func anyAllTree(c *kyvernov1.AnyAllConditions) map[string]any {
 	out := map[string]any{}
 	if c.AnyConditions != nil {
@@ -168,7 +168,7 @@ func evalLoops(loops []*loop, s *policy.Scope) policy.Yield {
 	return policy.Yield{}
 }
 
-// eval judges the elements in order; the first failure or error ends it. Without an applied element the Yield is
+// eval evaluates the elements in order; the first failure or error ends it. Without an applied element the Yield is
 // empty.
 func (l *loop) eval(s *policy.Scope) policy.Yield {
 	elements, err := l.elements(s)
@@ -229,7 +229,7 @@ func (l *loop) elements(s *policy.Scope) ([]any, error) {
 	return []any{v}, nil
 }
 
-// element judges one element in a scope of its own.
+// element evaluates one element in a scope of its own.
 func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield {
 	s := l.bind.apply(outer, element, index)
 	inScope, err := l.inScope(element)
@@ -243,7 +243,7 @@ func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield
 			return failed(textForeachError, err)
 		}
 		if err != nil || !verdict.OK {
-			return policy.Yield{} // an error skips the element, as documented (§4.8)
+			return policy.Yield{} // an error skips the element, as documented
 		}
 	}
 	if l.nested != nil {
@@ -259,7 +259,7 @@ func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield
 	}
 	y := l.check(s, resource)
 	if y.Status == policy.StatusError {
-		y.Message = textForeachFailure + y.Message // the reference words it like a failure
+		y.Message = textForeachFailure + y.Message // Kyverno words it like a failure
 	}
 	return y
 }
@@ -276,7 +276,7 @@ func (l *loop) inScope(element any) (bool, error) {
 	return *l.elementScope, nil
 }
 
-// goType names the type of an element with the words of the reference.
+// goType names the type of an element with Kyverno's words.
 func goType(v any) string {
 	switch v.(type) {
 	case string:

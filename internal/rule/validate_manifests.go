@@ -65,7 +65,7 @@ var (
 	errSecrets    = fmt.Errorf("secrets with keys are %w", world.ErrUnavailable)
 )
 
-// judge verifies the manifest of the object by every set of attestors (§4.12).
+// evaluate verifies the manifest of the object by every set of attestors.
 func (m *manifestCheck) judge(s *policy.Scope) policy.Yield {
 	object, err := subject(s)
 	if err != nil {
@@ -135,7 +135,7 @@ func (r *manifestRun) entry(e *attestorEntry) error {
 	if r.difference != nil {
 		return r.difference
 	}
-	r.signed = append(r.signed, "singed by a valid signer: "+key.String()) // the spelling is the reference's
+	r.signed = append(r.signed, "singed by a valid signer: "+key.String()) // the spelling is Kyverno's
 	return nil
 }
 

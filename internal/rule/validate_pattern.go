@@ -24,7 +24,7 @@ var validatePattern = &Kind{
 	},
 }
 
-// check judges a value: the resource, or an element of it.
+// check evaluates a value: the resource, or an element of it.
 type check func(s *policy.Scope, resource any) policy.Yield
 
 // onResource makes the handler that checks the resource of the request; nil stays nil.
@@ -80,7 +80,7 @@ func (c *compiler) matches(v any) {
 	}
 }
 
-// patternFailure words a mismatch (§4.1). One without a path is an execution error.
+// patternFailure words a mismatch. One without a path is an execution error.
 func patternFailure(s *policy.Scope, msg *message, name string, v pattern.Verdict) policy.Yield {
 	text, err := msg.resolve(s)
 	if err != nil {

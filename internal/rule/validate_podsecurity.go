@@ -28,7 +28,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 	path := c.in.Path + ".validate.podSecurity"
 	mistakes := pss.CheckStandard(in.Level, in.Version, path)
 	c.diags.Add(mistakes...)
-	// The reference names the list of exclusions without the word validate (§13.6).
+	// Kyverno names the list of exclusions without the word validate.
 	excluded, diags := pss.CompileExclusions(in.Exclude, in.Level, c.in.Path+".podSecurity.exclude")
 	c.diags.Add(diags...)
 	standard, err := pss.New(in.Level, in.Version)
@@ -43,7 +43,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 		pass: policy.Yield{Status: policy.StatusPass, Message: "Validation rule '" + c.name + "' passed."},
 		fail: "Validation rule '" + c.name + "' failed. It violates PodSecurity \"" + in.Level + ":" + in.Version + "\": ",
 	}
-	// Exceptions name controls too; those are excluded beside the rule's own (§11).
+	// Exceptions name controls too; those are excluded beside the rule's own.
 	c.relaxed = func(s *policy.Scope, controls []any) policy.Yield {
 		lists := []pss.Exclusions{excluded}
 		for _, v := range controls {

@@ -62,7 +62,7 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 	return v
 }
 
-// judge does the halves of the rule's work that the evaluation asks for (§7.1): one that changes the object and speaks of
+// evaluate does the halves of the rule's work that the evaluation asks for: one that changes the object and speaks of
 // every image, and one that only looks at the object.
 func (v *imageRule) judge(s *policy.Scope) policy.Yield {
 	if s.Request.Operation == policy.Delete {

@@ -20,7 +20,7 @@ type imageEntry struct {
 	mutateDigest, verifyDigest, required bool
 	useCache                             bool
 	index                                int  // among the entries of the rule
-	verifies                             bool // there is somebody who has to sign, or a statement that has to be there
+	verifies                             bool // there is a required signer, or a statement that has to be there
 
 	// plan says who has to sign what. It is made with the rule unless it holds variables, which are read only for an image
 	// that the entry is about: whatever else happens in a cluster must not depend on them.
@@ -165,8 +165,8 @@ func (x *imageEntry) acts() bool {
 // price is what comparing one image with the patterns of the entry takes, in steps.
 func (x *imageEntry) price() int { return 1 + 4*len(x.references) + len(x.skip) }
 
-// about tells whether the entry is about the image. Every way to write the image counts: an entry for app:v1 is also about
-// app:v1@sha256:…, whose tag could otherwise be written to escape it.
+// about reports whether the entry is about the image. Every way to write the image counts: an entry for app:v1 is also
+// about app:v1@sha256:…, whose tag could otherwise be written to escape it.
 func (x *imageEntry) about(image *imageref.Image) bool {
 	full := image.String()
 	for i := range x.references {
@@ -178,7 +178,7 @@ func (x *imageEntry) about(image *imageref.Image) bool {
 	return false
 }
 
-// skips tells whether the entry leaves out an image that it is about. Here only the full reference counts.
+// skips reports whether the entry leaves out an image that it is about. Here only the full reference counts.
 func (x *imageEntry) skips(image *imageref.Image) bool {
 	if len(x.skip) == 0 {
 		return false

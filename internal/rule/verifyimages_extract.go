@@ -23,7 +23,7 @@ type kindExtractors struct {
 
 var errNotText = errors.New("the result is no text")
 
-// extractors compiles imageExtractors (§7.7).
+// extractors compiles imageExtractors.
 func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
 	if len(r.ImageExtractors) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 // signatureAlgorithms are the hash algorithms of signatures.
 var signatureAlgorithms = []string{"sha224", "sha256", "sha384", "sha512"}
 
-// imageMistakes finds what is wrong with an entry (§13.7).
+// imageMistakes finds what is wrong with an entry.
 func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 	if len(e.ImageReferences) == 0 {
 		c.diags.Errorf(path+".imageReferences", "An image reference is required")

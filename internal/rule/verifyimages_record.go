@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The annotations in which a resource carries what was verified (§7.5). The first is for readers; the second is kept by
+// The annotations in which a resource carries what was verified. The first is for readers; the second is kept by
 // policy and rule, so that no policy can be satisfied with the record of another.
 const (
 	annotationVerified = "kyverno.io/verify-images"
@@ -58,7 +58,7 @@ func recordsOf(object map[string]any, policyKey, rule string) verdicts {
 }
 
 // withRecords is the object with the records of a rule. Those of other policies stay; those that the rule had are replaced,
-// so that none outlives its image and none that somebody made up is believed.
+// so that none outlives its image and no forged one counts.
 func withRecords(object map[string]any, policyKey, rule string, records verdicts) map[string]any {
 	verified := maps.Clone(annotationJSON(object, annotationVerified))
 	if verified == nil {

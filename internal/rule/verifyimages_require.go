@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// require is the validating half (§7.1): images need digests and records of their verification. It asks nobody outside.
+// require is the validating half: images need digests and records of their verification. It sends no requests.
 // object is what the mutating half made in the same evaluation; nil when there is nothing of that kind.
 func (v *imageRule) require(s *policy.Scope, images []imageref.Image, object map[string]any) policy.Yield {
 	if s.Request.Origin == policy.FromScan && v.verifies() {
@@ -67,7 +67,7 @@ func (v *imageRule) require(s *policy.Scope, images []imageref.Image, object map
 	return policy.Yield{}
 }
 
-// verifies reports whether somebody has to have signed something.
+// verifies reports whether a signature is required.
 func (v *imageRule) verifies() bool {
 	for _, e := range v.entries {
 		if e.verifies {

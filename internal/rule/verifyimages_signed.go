@@ -110,7 +110,7 @@ func (c *imageCheck) attested(a *attestationPlan, conditions *condition.Set) pol
 	}
 	check := func(e *attestorEntry) error { return c.statement(a, e, conditions) }
 	if len(a.attestors) == 0 {
-		// Nobody has to have signed the statements.
+		// No signature of the statements is required.
 		r := setResult{required: 1}
 		if err := check(nil); err != nil {
 			r.errs = append(r.errs, err)
@@ -127,7 +127,7 @@ func (c *imageCheck) attested(a *attestationPlan, conditions *condition.Set) pol
 	return policy.Yield{}
 }
 
-// statement judges the statements that one attestor signed: there has to be one, and all have to satisfy the conditions.
+// statement evaluates the statements that one attestor signed: there has to be one, and all have to satisfy the conditions.
 func (c *imageCheck) statement(a *attestationPlan, e *attestorEntry, conditions *condition.Set) error {
 	signatures, err := c.signatures(e)
 	if err != nil {
@@ -187,7 +187,7 @@ type setResult struct {
 
 func (r *setResult) ok() bool { return r.required > 0 && r.verified >= r.required }
 
-// satisfy judges a set (§7.2): as many entries as it requires have to pass the check. Once they have, no other is asked,
+// satisfy evaluates a set: as many entries as it requires have to pass the check. Once they have, no other is asked,
 // and what failed before does not count.
 func (set *attestorSet) satisfy(check func(*attestorEntry) error) setResult {
 	r := setResult{required: set.required}

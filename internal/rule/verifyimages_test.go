@@ -109,7 +109,7 @@ func texts(y policy.Yield) string {
 	return strings.Join(out, " | ")
 }
 
-// TestAttestorSets is the logic of language reference §7.2.
+// TestAttestorSets is the logic of the policy language.
 func TestAttestorSets(t *testing.T) {
 	const path = ".attestors[0].entries"
 	bad := func(i int) string { return fmt.Sprintf("%s[%d].keys: no matching signatures found", path, i) }
@@ -248,7 +248,7 @@ func imagesOf(pod map[string]any) []string {
 	return out
 }
 
-// TestAttestations is language reference §7.3.
+// TestAttestations checks attestations and their conditions.
 func TestAttestations(t *testing.T) {
 	sbom := world.Statement{Type: "sbom", Predicate: map[string]any{"format": "CycloneDX", "license": "GPL-3.0"}}
 	scan := world.Statement{Type: "scan", Predicate: map[string]any{"format": "SARIF", "score": 3.0}}
@@ -484,8 +484,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// Lesson S15: what is remembered of a verification is about a digest. It counts for no tag that stays a tag, since the tag
-// may point to another image by now, and for no other policy.
+// Row S15 of docs/threat-model.md: what is remembered of a verification is about a digest. It counts for no tag that
+// stays a tag, since the tag may point to another image by now, and for no other policy.
 func TestS15VerificationsBelongToADigest(t *testing.T) {
 	const signed, tags = "  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n", "  mutateDigest: false\n  verifyDigest: false\n"
 	for _, c := range []struct {

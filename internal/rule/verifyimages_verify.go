@@ -17,7 +17,7 @@ var (
 	errRegistries   = fmt.Errorf("image registries are %w", world.ErrUnavailable)
 )
 
-// verification is the mutating half of a rule at work on one object (§7.1).
+// verification is the mutating half of a rule at work on one object.
 type verification struct {
 	*imageRule
 	scope  *policy.Scope
@@ -29,7 +29,7 @@ type verification struct {
 	secrets []string
 }
 
-// verify judges every image by every entry that is about it. The error is one that concerns the rule as a whole.
+// verify evaluates every image by every entry that is about it. The error is one that concerns the rule as a whole.
 func (v *verification) verify() error {
 	object, err := subject(v.scope)
 	if err != nil {
@@ -86,7 +86,7 @@ func hasError(yields []policy.Yield) bool {
 	return containsFunc(yields, func(y *policy.Yield) bool { return y.Status == policy.StatusError })
 }
 
-// judge verifies one image by one entry and returns the object with its digest.
+// evaluate verifies one image by one entry and returns the object with its digest.
 func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
 	s := v.scope.WithLazy("image", func(*policy.Scope) (any, error) { return image.Document(), nil })
 	digest, verified := "", policy.Yield{}
@@ -201,7 +201,7 @@ func (v *verification) resolve(e *imageEntry, image *imageref.Image) (string, er
 	return digest, nil
 }
 
-// skipped is the result for an image that skipImageReferences leave out. The requester is told (§3.7).
+// skipped is the result for an image that skipImageReferences leave out. The requester sees it.
 func (v *verification) skipped(image *imageref.Image) policy.Yield {
 	return policy.Yield{Status: policy.StatusSkip, Warn: true,
 		Message: "skipping image reference image " + image.String() + ", policy " + v.scope.Program.Name + " ruleName " + v.rule}

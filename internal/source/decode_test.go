@@ -41,7 +41,7 @@ var samples = []string{
 	"x: |\n  a\n # c\ny: 1\n", "x: |\n  a\n #c\n b\n", "a: {? b}\n", "a: [ ]\nb: { }\n", "a: [x ,y ]\n", "a : b\n", "a: null\nnull: b\n",
 }
 
-// Values are those of the library that the reference command line reads with.
+// Values are those of the library that Kyverno's command line reads with.
 func TestValuesLikeTheReference(t *testing.T) {
 	for _, s := range samples {
 		likeReference(t, s)
@@ -80,7 +80,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// The manifests of the shared data, where they are there, read as the reference reads them.
+// The manifests of the shared data, where they are there, read as Kyverno reads them.
 func TestManifests(t *testing.T) {
 	dir := os.Getenv("EPHOR_CONFORMANCE")
 	if _, err := os.Stat(dir); err != nil {

@@ -7,8 +7,8 @@
 //	}
 //
 // A stream is split into documents and each document is decoded by itself, so a broken one costs only itself and the
-// caller's goroutines can share the work: they decode, judge and drop documents one by one. The values are those of the
-// reference command line, YAML 1.1 booleans included (language reference §0.3).
+// caller's goroutines can share the work: they decode, evaluate and drop documents one by one. The values are those of
+// Kyverno's command line, YAML 1.1 booleans included.
 //
 // Files are regular ones, links to such included; a pipe is read where the user named it. Files, standard input, clones and
 // what they hold together are bounded in size. A git repository gives its own files only: a link that leads out of it is passed

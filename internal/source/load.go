@@ -53,7 +53,7 @@ func Open(in Input) ([]Document, diag.List) {
 	return docs, nil
 }
 
-// view is b as a string without a copy. The caller gives b up: nobody writes to it any more.
+// view is b as a string without a copy. The caller may not write to b afterwards.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // bytesOf is s as bytes without a copy, for readers that only look.

@@ -85,7 +85,7 @@ func lineOf(text string, i int) int {
 	return strings.Count(text[:max(i, 0)], "\n") + 1
 }
 
-// yamlHint says how the parser's most frequent complaints are mended.
+// yamlHint says how to correct the parser's most frequent complaints.
 func yamlHint(text string) string {
 	switch {
 	case strings.Contains(text, "tab"):

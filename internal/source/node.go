@@ -10,7 +10,7 @@ import (
 )
 
 // maxExpanded bounds what aliases may expand a document to. Aliased values are shared and cost no memory here, but
-// whoever walks the result walks every occurrence.
+// a walk over the result visits every occurrence.
 const maxExpanded = 1_000_000
 
 // nodes reads one document with the complete parser.

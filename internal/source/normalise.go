@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Normalise makes a resource what the reference command line makes of it before it is judged: the namespace is
+// Normalise makes a resource what Kyverno's command line makes of it before it is evaluated: the namespace is
 // `default` where a namespaced object names none, and null maps are empty ones. The object is changed in place; it must
 // not have been shown to anyone yet.
 //

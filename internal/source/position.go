@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// positions finds lines of field paths. Asking is rare (somebody made a mistake), so the document is parsed for it
+// positions finds lines of field paths. A request is rare (an input has a mistake), so the document is parsed for it
 // only then.
 type positions struct {
 	doc  Document

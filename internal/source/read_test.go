@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Files that are found in a directory are regular ones: a pipe that nobody writes to does not hang the command, and a device that never
+// Files that are found in a directory are regular ones: a pipe without a writer does not hang the command, and a device that never
 // ends fills nothing.
 func TestT12OnlyRegularFiles(t *testing.T) {
 	dir := write(t, map[string]string{"good.yaml": object + "good\n"})

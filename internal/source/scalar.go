@@ -16,7 +16,7 @@ type Numbers uint8
 const (
 	// Exact keeps integers as int64 and the rest as float64, as the API server's decoder does. Policies are read so.
 	Exact Numbers = iota
-	// Floats makes every number a float64, as the reference command line does with resources (language reference §0.3).
+	// Floats makes every number a float64, as Kyverno's command line does with resources.
 	Floats
 )
 

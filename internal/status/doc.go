@@ -1,5 +1,5 @@
 // Package status tells policies and GlobalContextEntries what became of them: of a policy the condition Ready with what is
-// in the way, the number of its rules, and the rules that were derived for pod controllers (language reference §1.8); of an
+// in the way, the number of its rules, and the rules that were derived for pod controllers; of an
 // entry whether it has data, and when they came.
 //
 //	want, err := status.Desired(policyObject, notReady, now)     // pure

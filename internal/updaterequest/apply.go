@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// fieldManager owns what is applied on the server's side (language reference §6.2).
+// fieldManager owns what is applied on the server's side.
 const fieldManager = "generate"
 
 // apply brings one object about, exactly as it was planned. An object that is there is left alone unless the rule
@@ -68,7 +68,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	return err
 }
 
-// create makes the object, and tells whether there is one already. None is made in a namespace that goes away.
+// create makes the object, and reports whether there is one already. None is made in a namespace that goes away.
 func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured) (there bool, err error) {
 	err = w.Client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager))
 	switch {
@@ -106,7 +106,7 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 }
 
 // applyOnServer has the API server apply what was planned, also when it is new: what was created otherwise could not be taken away
-// again. It is bound to the object as it is now: what comes late must not undo what somebody else applied since.
+// again. It is bound to the object as it is now: a late write may not undo what another client applied since.
 func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
 	text := objectText(planned)
 	live := &unstructured.Unstructured{}
@@ -206,7 +206,7 @@ func named(list []any, e any) any {
 	return nil
 }
 
-// markSource labels the object that is copied, so that its changes are noticed (language reference §6.3). The copy does
+// markSource labels the object that is copied, so that its changes are noticed. The copy does
 // not carry the label along.
 func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, planned *unstructured.Unstructured) error {
 	labels := planned.GetLabels()
@@ -226,7 +226,7 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 		labels = union(source.GetLabels(), map[string]string{LabelSource: ""})
 		if len(labels) == len(source.GetLabels()) {
 			t.reads.mark(g.Source.UID)
-			return nil // somebody else was faster
+			return nil // another writer was faster
 		}
 		before := source.GetResourceVersion()
 		source.SetLabels(labels)

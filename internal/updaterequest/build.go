@@ -20,7 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// The labels by which UpdateRequests are found (control plane reference §9.1).
+// The labels by which UpdateRequests are found.
 const (
 	LabelGeneratePolicy = "generate.kyverno.io/policy-name"
 	// LabelSource marks work for everything that was copied from spec.resource.

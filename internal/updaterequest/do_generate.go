@@ -61,7 +61,7 @@ func terminating(object map[string]any) bool {
 	return metadata["deletionTimestamp"] != nil
 }
 
-// generateFor makes what the rule asks for, once more when what it depends on changed meanwhile: whoever follows such a change
+// generateFor makes what the rule asks for, once more when what it depends on changed meanwhile: a handler of such a change
 // looks for what is there already.
 func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) error {
 	if !t.rule.Generation.Synchronize {
@@ -188,7 +188,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 		}
 		for i := range out.Results {
 			if r := &out.Results[i]; r.Status == policy.StatusError {
-				return errors.New(r.Message) // what cannot be judged must not be deleted
+				return errors.New(r.Message) // what cannot be evaluated must not be deleted
 			}
 		}
 		if t.rule.Needs.User && len(out.Work) == 0 {

@@ -53,7 +53,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	return nil
 }
 
-// mutate writes one target as it was planned, unless somebody changed it since.
+// mutate writes one target as it was planned, unless another client changed it since.
 func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	before := &unstructured.Unstructured{Object: m.Before}
 	text := objectText(before)

@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// The labels of what was generated (language reference §6.3).
+// The labels of what was generated.
 const (
 	labelPrefix  = "generate.kyverno.io/"
 	labelManaged = "app.kubernetes.io/managed-by"
@@ -207,10 +207,10 @@ type ceased struct {
 	before map[string]any
 }
 
-// removeFor deletes what a rule made for a trigger. What only labels say is left alone, and told.
+// removeFor deletes what a rule made for a trigger. Objects with labels but without proof are left alone and reported.
 func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
 	if t.Trigger.UID == "" {
-		return nil // nothing that was made can be told from what was made for others
+		return nil // what was made for this trigger cannot be distinguished from what was made for others
 	}
 	all, err := w.downstream(ctx, t.program, t.rule, forTrigger(t.program, t.rule.Name, t.Trigger))
 	if err != nil {

@@ -30,7 +30,7 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 	return firstRetry
 }
 
-// failed notes why the work failed, and when it is tried again. A conflict is no failure: somebody was faster.
+// failed notes why the work failed, and when it is tried again. A conflict with another writer is no failure.
 func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
 	retries := u.Status.RetryCount
 	if u.Status.ObservedGeneration != u.Generation {
@@ -88,7 +88,7 @@ func (w *Worker) thin(ctx context.Context, name string) {
 	}
 }
 
-// onlyConflicts reports whether all that went wrong is that somebody else wrote first.
+// onlyConflicts reports whether conflicts with other writers are the only errors.
 func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
 
 // meanwhile is a conflict that we noticed ourselves: what is named was changed, or made, while we worked with what was before.

@@ -22,7 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Follower turns changes of policies into work (control plane reference §9.4): rules for what exists already get an
+// Follower turns changes of policies into work: rules for what exists already get an
 // UpdateRequest for their triggers, and what a rule made goes away with it. One replica at a time runs it.
 type Follower struct {
 	Worker *Worker
@@ -44,7 +44,7 @@ type Follower struct {
 	again []undoneAt
 }
 
-// FollowerObserver counts; nil for nobody.
+// FollowerObserver counts; nil for none.
 type FollowerObserver interface {
 	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
 	UpdateRequests(n int)
@@ -152,7 +152,7 @@ func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 }
 
 // marked are the objects that a rule made. Marks of older keys are made anew, and objects without a mark are adopted where what
-// their labels say is proved; the others are left alone, and told.
+// their labels say is proved; the others are left alone and reported.
 func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]madeObject, error) {
 	w := f.Worker
 	all, err := w.downstream(ctx, p, r, ofRule(p, r.Name))
@@ -259,7 +259,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 	return nil
 }
 
-// applies reports whether the rule asks for work for the object. What cannot be told is found out, and reported, where the
+// applies reports whether the rule asks for work for the object. What is not known is found out, and reported, where the
 // work is carried out.
 func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool {
 	out := f.Worker.Eval(ctx, engine.Input{

@@ -20,7 +20,7 @@ import (
 // hopManager is the prefix of such field managers.
 const hopManager = "ephor-hop-"
 
-// hops is how many writes of ours in a row led to the work: 0 where somebody else asked for it, or nobody. Only our own word
+// hops is how many writes of ours in a row led to the work: 0 where another client asked for it, or none. Only our own field manager
 // counts: others could name a field manager to escape a policy.
 func (w *Worker) hops(u *kyvernov2.UpdateRequest) int {
 	r := u.Spec.Context.AdmissionRequestInfo.AdmissionRequest

@@ -10,8 +10,8 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
-// The number of the hop is read from what we wrote ourselves only: nobody else can name a field manager to have a policy
-// passed over.
+// The number of the hop is read only from our own writes: no other client can name a field manager to have a policy
+// skipped.
 func TestHops(t *testing.T) {
 	const we = "system:serviceaccount:kyverno:kyverno-background-controller"
 	for _, c := range []struct {

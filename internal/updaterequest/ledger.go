@@ -15,8 +15,8 @@ import (
 )
 
 // LedgerName is the ConfigMap in which the generate rules that were last seen stand, and what each makes. What becomes of
-// generated objects when a rule is changed or goes away depends on what the rule said, which nobody can read any more by
-// then: the ledger is how it is known, also when policies were deleted while nobody looked.
+// generated objects when a rule is changed or goes away depends on its last definition, which cannot be read any more by
+// then: the ledger is how it is known, also when policies were deleted while no replica ran.
 const LedgerName = "ephor-generate-rules"
 
 const ledgerKey = "rules"
@@ -150,7 +150,7 @@ func (f *Follower) load(ctx context.Context) (*ledger, error) {
 	return l, nil
 }
 
-// store writes the ledger where it says something else. A conflict is somebody who works, too: they are asked again.
+// store writes the ledger where it says something else. After a conflict with another writer it reads again.
 func (f *Follower) store(ctx context.Context, l *ledger, entries []entry) error {
 	f.known = entries
 	text, err := json.Marshal(entries)
@@ -179,7 +179,7 @@ func (f *Follower) store(ctx context.Context, l *ledger, entries []entry) error 
 		err = f.Worker.Client.Update(ctx, u)
 	}
 	if apierrors.IsForbidden(err) {
-		return nil // told when it was read
+		return nil // reported when it was read
 	}
 	if err != nil {
 		return fmt.Errorf("write the ConfigMap %s: %w", LedgerName, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
-// Labels select what rules made, and marks prove it: anybody who may write an object may write its labels. What a label says
+// Labels select what rules made, and marks prove it: every user who may write an object may write its labels. What a label says
 // is carried out only when a mark (package mark) says the same, or when the rule, evaluated for a trigger that the API server
 // knows, makes exactly the object with the label.
 
@@ -175,7 +175,7 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
-// makes are the objects that the rule makes for an object as a trigger, whoever asks; nil when that cannot be told, or when it
+// makes are the objects that the rule makes for an object as a trigger, for any requester; nil when that is not known, or when it
 // depends on the requester.
 func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, trigger *unstructured.Unstructured) []policy.Generated {
 	if asksRequester(r) {
@@ -273,7 +273,7 @@ func wrapUnlessNil(err error, attempt string) error {
 	return wrap(err, attempt)
 }
 
-// maxTold bounds the events about objects of one rule that nothing proves, at a time: anybody can make more of them.
+// maxTold bounds the events about unproved objects of one rule, at a time: any user can make more of them.
 const maxTold = 20
 
 // tellUnproved makes the events of objects that carry the labels of a rule without a proof.

@@ -36,7 +36,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// markedPolicy is a policy with a rule for anybody and one for alice.
+// markedPolicy is a policy with a rule for any requester and one for alice.
 const markedPolicy = `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -259,7 +259,7 @@ func TestT1TriggersAreRead(t *testing.T) {
 }
 
 // T2: what a rule made is deleted with its trigger when its mark proves it, or when the rule makes exactly that for the trigger;
-// what labels alone say is left alone and told.
+// what labels alone say is left alone and reported.
 func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 	trigger := triggerSpec("n", "gone", "u1")
 	old := configMapOf("n", "gone", "u1", triggers)

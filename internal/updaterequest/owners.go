@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaveForeignOwners takes the ownerReferences away that do not name an object beside the planned one: in its namespace, or without
-// one. The garbage collector would look for the others in vain and delete what refers to them (lesson S10).
+// leaveForeignOwners takes the ownerReferences away that do not name an object beside the planned one: in its
+// namespace, or without one. The garbage collector would look for the others in vain and delete what refers to them
+// (S10 in docs/threat-model.md).
 func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
 	owners := planned.GetOwnerReferences()
 	if len(owners) == 0 {

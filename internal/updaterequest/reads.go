@@ -75,7 +75,7 @@ func kindOf(r kyvernov2.ResourceSpec) kindIn {
 	return kindIn{schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), r.Namespace}
 }
 
-// live reads a trigger from the API server, as Worker.live does, but not again for another rule. Whoever gets it must not
+// live reads a trigger from the API server, as Worker.live does, but not again for another rule. The caller may not
 // change it.
 func (r *reads) live(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	s := r.shared[t]

@@ -10,12 +10,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reporter takes the results of what was carried out, for the reports about the triggers. It never waits; nil for nobody.
+// Reporter takes the results of what was carried out, for the reports about the triggers. It never waits; nil for none.
 type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
 
-// grave orders statuses: of the results about several targets the gravest is told.
+// grave orders statuses: of the results about several targets the worst is reported.
 var grave = map[policy.Status]int{
 	policy.StatusSkip: 1, policy.StatusPass: 2, policy.StatusWarn: 3, policy.StatusFail: 4, policy.StatusError: 5,
 }
@@ -41,9 +41,9 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	if result.Status == policy.StatusPass {
 		result.Properties = withDone(result.Properties, out.Work)
 	}
-	result.Object, result.Work, result.Also = nil, nil, nil // they may be large, and are nobody's business any more
+	result.Object, result.Work, result.Also = nil, nil, nil // they may be large, and are not needed any more
 	if req.GVR.Resource == "" {
-		// Nobody sent the request, so that nobody said it.
+		// There was no request, so there is no requester.
 		m, err := w.Client.RESTMapper().RESTMapping(req.GVK.GroupKind(), req.GVK.Version)
 		if err != nil {
 			w.Log.Warn("a result is not reported, since the resource of its trigger's kind is not known", "kind", req.GVK.String(), "policy", t.program.Key(), "error", err)
@@ -54,7 +54,7 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	w.Reports.Put(req, []policy.Result{result})
 }
 
-// The properties of a result that name what was carried out (control plane reference §6.5).
+// The properties of a result that name what was carried out.
 const (
 	generatedProperty = "generated-resources"
 	patchedProperty   = "patched-target"

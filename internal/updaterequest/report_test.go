@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Results name what was made and patched (control plane reference §6.5), and keep the properties of their rule.
+// Results name what was made and patched, and keep the properties of their rule.
 func TestReportedObjects(t *testing.T) {
 	made := func(apiVersion, kind, namespace, name string) map[string]any {
 		metadata := map[string]any{"name": name}

@@ -6,7 +6,7 @@ import "maps"
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // withoutSecrets is the object without the content of a Secret: an UpdateRequest is read by more people than a Secret.
-// Whoever carries out the work reads the trigger again. Other objects are returned as they are.
+// The worker reads the trigger again. Other objects are returned as they are.
 func withoutSecrets(object map[string]any) map[string]any {
 	if !isSecret(object) {
 		return object

@@ -150,7 +150,7 @@ func asked(u *kyvernov2.UpdateRequest) bool {
 	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
 }
 
-// lookAgain has somebody look once more at triggers for which something was generated when the authority ended, unless that is still
+// lookAgain requests another check of the triggers for which something was generated when the authority ended, unless that is still
 // to be done: what was created last may have come after others had done the work, and had, say, deleted what was made for a trigger
 // that is gone. Updates and deletions are bound to what was read.
 func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
@@ -159,7 +159,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		return
 	}
 	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), &kyvernov2.UpdateRequest{}); err == nil {
-		return // whoever holds the key does it
+		return // the holder of the key does it
 	}
 	var there, away []kyvernov2.RuleContext
 	for _, r := range lapsed {
@@ -175,7 +175,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		}
 		next := w.unasked(u.Spec.Policy, kyvernov2.Generate, u.Labels[LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
 		if why == "there" {
-			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is judged by the same request
+			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is evaluated by the same request
 		}
 		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
 			w.Log.Warn("what was under way when the authority to work ended could not be noted", "name", u.Name, "error", err)

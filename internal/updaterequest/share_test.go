@@ -51,7 +51,7 @@ func TestKeyOfWork(t *testing.T) {
 	}
 }
 
-// What nobody asked for in a request says so: deletions are found out anew, and the label is that of what it says.
+// Work without a request says so: deletions are found out anew, and the label is that of what it says.
 func TestUnasked(t *testing.T) {
 	w := NewWorker(WorkerOptions{Namespace: "kyverno"})
 	a, b := triggerOf("a", "x"), triggerOf("b", "y")

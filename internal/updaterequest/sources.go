@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A copy that is written while its source changes is missed by whoever follows the change, since it is not there yet, and would
+// A copy that is written while its source changes is missed by the handler of the change, since it is not there yet, and would
 // stay as it is. So the source is looked at once more when the copy is there (sourceReads.outdated), and what is copied may be
 // some seconds old, since that look finds out. Where many copies are made, both cost next to nothing for each of them.
 

@@ -17,7 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// oneObject is a cluster with one object, of which only the version is told.
+// oneObject is a cluster with one object, of which only the version is known.
 type oneObject struct {
 	client.Reader
 	version atomic.Pointer[string] // nil when it is deleted
@@ -53,7 +53,7 @@ func (o *objectAt) Get(context.Context, string, string, string, string) (map[str
 
 var source = policy.Source{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "source", UID: "u"}
 
-// Whoever copied a source finds out that it changed, or went, since it was read; copies of all rules share what is known of one
+// After a copy the worker finds out that the source changed, or was deleted, since it was read; copies of all rules share what is known of one
 // that did not.
 func TestOutdatedSources(t *testing.T) {
 	cluster, now := &oneObject{}, time.Unix(0, 0)
@@ -119,7 +119,7 @@ func TestOutdatedSources(t *testing.T) {
 	}
 }
 
-// A look at a source is shared by those who come before it begins, and by nobody who comes later.
+// A look at a source is shared by those who come before it begins, and not by those who come later.
 func TestSharedLooks(t *testing.T) {
 	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
 	cluster.set("1")

@@ -134,7 +134,7 @@ func decode(raw runtime.RawExtension) map[string]any {
 }
 
 // request is the request that the rule is evaluated with: the one that asked for the work, with the trigger as it is
-// now. Where nobody asked it is the creation of the trigger, as in a scan.
+// now. Without a request it is the creation of the trigger, as in a scan.
 func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) {
 	stored := t.stored()
 	switch {
@@ -248,7 +248,7 @@ func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstruc
 	return nil
 }
 
-// scanned is the request of an object that exists, which nobody asked for.
+// scanned is the request of an object that exists, without a request.
 func (w *Worker) scanned(object *unstructured.Unstructured) *policy.Request {
 	gvk := object.GroupVersionKind()
 	r := &policy.Request{

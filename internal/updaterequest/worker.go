@@ -25,9 +25,9 @@ import (
 // WorkerName is the controller's name in metrics.
 const WorkerName = "background-controller"
 
-// WorkerObserver counts; nil for nobody.
+// WorkerObserver counts; nil for none.
 type WorkerObserver interface {
-	// Judged is called with the outcome of each evaluation.
+	// Evaluated is called with the outcome of each evaluation.
 	Judged(*policy.Outcome)
 	// Reconciled is called after each pass, Requeued after one that failed (with how many failed in a row), Dropped when
 	// no further one is made.
@@ -233,7 +233,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
 	switch {
 	case ctx.Err() != nil:
-		return firstRetry // somebody else goes on
+		return firstRetry // another replica continues
 	case failed != nil:
 		return w.failed(ctx, u, failed)
 	case waiting:

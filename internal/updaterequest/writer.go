@@ -28,7 +28,7 @@ type API interface {
 	Count(ctx context.Context, namespace string) (int, error)
 }
 
-// Observer counts; nil for nobody.
+// Observer counts; nil for none.
 type Observer interface {
 	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
 	UpdateRequests(n int)
@@ -46,7 +46,7 @@ type Options struct {
 	Namespace string
 	// Threshold is the number of UpdateRequests from which on no more are added; 0 or less for none.
 	Threshold func() int
-	// Events are told of what could not be written in time; nil for none.
+	// Events report what could not be written in time; nil for none.
 	Events   event.Recorder
 	Observer Observer
 	Log      *slog.Logger
@@ -56,7 +56,7 @@ type Options struct {
 const (
 	// writeTime bounds the writing before an answer, whatever the request has left.
 	writeTime = 3 * time.Second
-	// attempts bounds how often a write that somebody else was faster with is tried again.
+	// attempts bounds how often a write is retried after conflicts.
 	attempts = 5
 	// maxWaiting bounds what waits to be written, maxWaitingBytes its size.
 	maxWaiting      = 10_000
@@ -129,7 +129,7 @@ func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Wo
 		todo, err = plans(req, work, w.Namespace, roles)
 	}
 	if err != nil {
-		// Without the roles or the object nobody could carry the work out as it was meant.
+		// Without the roles or the object the work could not be executed as intended.
 		w.Log.Error("work could not be written down", "uid", req.UID, "error", err)
 		for i := range work {
 			w.tell(work[i].Program, event.Reference{}, "its work is lost: "+err.Error())
@@ -309,7 +309,7 @@ func (w *Writer) count(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// recount follows what others carry out, as long as there was something or nobody has looked yet.
+// recount follows the work of others, as long as there was some or before the first look.
 func (w *Writer) recount(ctx context.Context) {
 	w.mu.Lock()
 	known := w.known

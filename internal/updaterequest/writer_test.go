@@ -30,7 +30,7 @@ type store struct {
 	objects map[string]*kyvernov2.UpdateRequest
 	down    error
 	created int
-	// before is called before an update, as somebody who is faster.
+	// before is called before an update, as a faster writer.
 	before func()
 }
 
@@ -196,7 +196,7 @@ func request(op policy.Operation, uid string) *policy.Request {
 	return r
 }
 
-// What whoever carries the work out needs to evaluate the rules again.
+// What the worker needs to evaluate the rules again.
 func TestContent(t *testing.T) {
 	s := &store{}
 	w, _, counts := writer(s, 1000)
@@ -258,7 +258,7 @@ func TestRepeat(t *testing.T) {
 			t.Errorf("%+v: what was asked last counts", r)
 		}
 	}
-	// Somebody else changes it between reading and writing, then carries it out.
+	// Another replica changes it between reading and writing, then executes it.
 	s.before = func() { u := s.objects[u.Name]; u.ResourceVersion = "other" }
 	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
 	s.before = func() { s.delete(u.Name) }
@@ -301,7 +301,7 @@ func TestOperationsDoNotMix(t *testing.T) {
 	}
 }
 
-// A write that fails changes no answer: it warns, is told and counted, and is done later.
+// A write that fails changes no answer: it warns, is reported and counted, and is done later.
 func TestFailureWaits(t *testing.T) {
 	s := &store{down: errors.New("etcd has no leader")}
 	w, events, counts := writer(s, 1000)
@@ -379,7 +379,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// What waits is bounded, and what finds no room is told.
+// What waits is bounded, and what finds no room is reported.
 func TestNoRoom(t *testing.T) {
 	s := &store{down: errors.New("down")}
 	w, _, _ := writer(s, 0)

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Why a policy is not translated, in the words of the reference (§11.4); they follow skipped.
+// Why a policy is not translated, in the words of Kyverno; they follow skipped.
 const (
 	skipped                 = "skip generating ValidatingAdmissionPolicy"
 	reasonNoRules           = ": no rules found."

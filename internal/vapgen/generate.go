@@ -37,8 +37,8 @@ type Output struct {
 	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Asks reports whether the policy has a rule that asks to be turned into a ValidatingAdmissionPolicy: others need not be
-// told why they are not.
+// Asks reports whether the policy has a rule that asks to be turned into a ValidatingAdmissionPolicy: others need no
+// explanation.
 func Asks(p *kyvernov1.ClusterPolicy) bool {
 	return slices.ContainsFunc(p.Spec.Rules, func(r kyvernov1.Rule) bool {
 		return r.Validation != nil && r.Validation.CEL != nil && r.Validation.CEL.Generate != nil && *r.Validation.CEL.Generate

@@ -22,7 +22,7 @@ type Reconciler struct {
 	// Client writes, Reader reads without a cache; their scheme knows admissionregistration.k8s.io/v1.
 	Client client.Client
 	Reader client.Reader
-	// Events are told of what was generated.
+	// Events report what was generated.
 	Events event.Recorder
 	Log    *slog.Logger
 }

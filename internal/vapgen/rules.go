@@ -65,7 +65,7 @@ func (x *rules) addNamespaces(d *kyvernov1.ResourceDescription) {
 	x.put("", "v1", "namespaces", d, d.Namespaces)
 }
 
-// allOperations is the default, in the reference's order.
+// allOperations is the default, in Kyverno's order.
 var allOperations = []admissionregistrationv1.OperationType{
 	admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Connect, admissionregistrationv1.Delete,
 }

@@ -20,7 +20,7 @@ var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: 
 // NamelessCondition is the name of the match condition that selects Namespaces whose label does not say their name.
 const NamelessCondition = "ephor.dev/nameless-namespaces"
 
-// nameless is the webhook for Namespaces that a namespaceSelector misjudges: while a Namespace is created with
+// nameless is the webhook for Namespaces that a namespaceSelector misreads: while a Namespace is created with
 // generateName, the label with its name holds what its author likes. By the time it is validated the API server has given
 // it its name and the label, so only mutating webhooks need this. It is asked when the other webhook is not because of
 // the label, and the name of the request, or that there is none, does not justify it.

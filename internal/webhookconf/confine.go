@@ -74,7 +74,7 @@ func byNamespace(spaces []space, limit int) (expression string, unconfined bool)
 	return `(request.resource.resource != "namespaces" || request.resource.group != "") && (` + strings.Join(out, " || ") + ")", unconfined
 }
 
-// confine is byNamespace for a condition that may not be missing. It notes in the hook when namespaces are not told apart.
+// confine is byNamespace for a condition that may not be missing. It records in the hook when namespaces are not distinguished.
 func (h *hook) confine(spaces []space) string {
 	expression, unconfined := byNamespace(spaces, maxSpaces)
 	h.unconfined = h.unconfined || unconfined

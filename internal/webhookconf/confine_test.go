@@ -298,7 +298,7 @@ func TestT4TooManyNamespaces(t *testing.T) {
 	}
 }
 
-// TestT4NamespacedPoliciesCostNoDerivedCondition: what cannot be told of a namespaced policy leaves the condition that is
+// TestT4NamespacedPoliciesCostNoDerivedCondition: a namespaced policy without a derivable condition leaves the condition that is
 // derived from the others as it is, for other namespaces.
 func TestT4NamespacedPoliciesCostNoDerivedCondition(t *testing.T) {
 	shared := classicPolicy(t, "p", "match: {any: [{resources: {kinds: [ConfigMap], names: [a]}}]}; "+deny)

@@ -31,7 +31,7 @@ type derivation struct {
 	mutates  int // mutate rules so far
 	mutating bool
 	groups   int
-	// space: all rules are of policies of one namespace, and whoever reads the terms says so.
+	// space: all rules are of policies of one namespace, and the reader of the terms says so.
 	space bool
 }
 
@@ -99,7 +99,7 @@ func (d *derivation) term(r *policy.Rule, filters []policy.Literals) (_ term, ne
 		if f.Names != nil {
 			t = append(t, "(!has(request.name) || "+isIn("request.name", f.Names)+")")
 		}
-		// A Namespace is judged by its own name, whatever namespace the request is said to be in.
+		// A Namespace is evaluated by its own name, whatever namespace the request is said to be in.
 		if f.Namespaces != nil {
 			t = append(t, "("+namespaceIs(f.Namespaces)+` || request.resource.resource == "namespaces")`)
 		}
@@ -185,7 +185,7 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	var spaces []space
 	for namespace, s := range h.spaces {
 		one := space{namespace: namespace}
-		// Where one mutate rule may make an object one that another is for, nothing but the namespace is told.
+		// Where one mutate rule may make an object one that another is for, only the namespace is used.
 		if own, says := s.derived.texts(asked); says && h.derived.mutates+s.derived.mutates <= 1 {
 			one.text = strings.Join(own, " || ")
 			if len(own) == 0 {
@@ -213,7 +213,7 @@ func (h *hook) derive(asked operations, protects bool) (_ string, ok bool) {
 	return out, true
 }
 
-// texts are the parts of the expression, of which one has to be true. says is false when nothing can be told, or nothing
+// texts are the parts of the expression, of which one has to be true. says is false when nothing is known, or nothing
 // that the operations which are asked for do not say.
 func (d *derivation) texts(asked operations) (texts []string, says bool) {
 	if d.gaveUp {

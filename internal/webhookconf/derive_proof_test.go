@@ -48,7 +48,7 @@ type review struct {
 }
 
 // TestDerivedConditionsAreSound is the proof that a derived condition keeps nothing from us that matters: over 100,000
-// random pairs of policies and requests, judged by the API server's own matcher, a condition that is false means that
+// random pairs of policies and requests, evaluated by the API server's own matcher, a condition that is false means that
 // the engine yields neither a result nor work, and no condition ever fails. EPHOR_SEED repeats one round.
 func TestDerivedConditionsAreSound(t *testing.T) {
 	pairs, wanted := 0, 100_000

@@ -81,7 +81,7 @@ type Input struct {
 	// Owner is the object with which the configurations go away (FindOwner); nil in tests only.
 	Owner *metav1.OwnerReference
 	// Stored gives the rules of a resource webhook as it is stored, nil when there is none. They are kept for a webhook
-	// of which it cannot be told at present what it is for: rules only shrink when everything is known.
+	// whose purpose is not known at present: rules only shrink when everything is known.
 	Stored func(configuration, webhook string) []admissionv1.RuleWithOperations
 }
 
@@ -107,7 +107,7 @@ var ErrSettling = errors.New("a kind that the policy names is not served yet")
 func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
 
 // Desired computes the configurations. unknown is the number of kind selectors that name nothing the API server
-// serves; they are left out, and their policies are ready all the same (§3.3.4). The error means that the served
+// serves; they are left out, and their policies are ready all the same. The error means that the served
 // resources could not be listed at all: nothing may be concluded then, and the stored configurations must stay.
 func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err error) {
 	b := &builder{Input: in, ready: Readiness{}, val: side{base: "validate"}, mut: side{base: "mutate"}}
@@ -224,8 +224,8 @@ func (h *hook) shareOf(s *side, p *policy.Program) *share {
 	return h.spaces[p.Namespace]
 }
 
-// add puts the rules of a Program where they belong. Which rules and policies contribute to which configuration is
-// §3.3; a generate rule adds its kinds wherever its policy contributes.
+// add puts the rules of a Program where they belong. Rules and policies contribute to configurations as in Kyverno; a
+// generate rule adds its kinds wherever its policy contributes.
 func (b *builder) add(p *policy.Program) {
 	var stages policy.Stage
 	for _, r := range p.Rules {
@@ -307,7 +307,7 @@ func (s *side) hook(fp policy.FailurePolicy, p *policy.Program, timeout int32) *
 // staticAnnotation marks resource configurations that were made for everything and are left alone afterwards.
 const staticAnnotation = "ephor.dev/static"
 
-// everything makes the webhooks for all requests, one for each failurePolicy (§3.6).
+// everything makes the webhooks for all requests, one for each failurePolicy.
 func (b *builder) everything() {
 	for _, s := range []*side{&b.val, &b.mut} {
 		ops := allOperations

@@ -151,7 +151,7 @@ func filter(all []Resource, want func(Resource) bool) []Resource {
 	return out
 }
 
-// fetch replaces the listing that the caller found wanting, unless somebody else has replaced it meanwhile. A group that
+// fetch replaces the listing that the caller found wanting, unless another goroutine has replaced it meanwhile. A group that
 // cannot be listed (a broken aggregated API) does not hide the others.
 func (d *Discovery) fetch(old *listing) (*listing, error) {
 	d.mu.Lock()

@@ -18,7 +18,7 @@ func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*meta
 	return groups, lists, &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
 }
 
-// A kind that may belong to a group which cannot be listed is not "unknown": the policy is not ready until it can be told.
+// A kind that may belong to a group which cannot be listed is not "unknown": the policy is not ready until it is known.
 func TestDiscoveryErrors(t *testing.T) {
 	input := in(program("known", nil, "Pod"), program("unknown", nil, "PodMetrics"))
 	input.Resources = NewDiscovery(brokenDiscovery{cluster}, time.Now)

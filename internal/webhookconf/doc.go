@@ -1,11 +1,11 @@
-// Package webhookconf makes the webhook configurations follow the policies (control plane reference §3; docs/webhooks.md).
+// Package webhookconf makes the webhook configurations follow the policies (docs/webhooks.md).
 //
 //	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{Programs: snapshot.Programs(), Settings: s, CABundle: ca, Owner: o, …})
 //	written, err := (&webhookconf.Reconciler{…}).Apply(ctx, want)  // leader only
 //	diags := webhookconf.Review(program, resources)                // what a policy's kinds mean, for its author
 //
 // Desired is pure: the same input gives the same objects, in a canonical order and with every default of the API
-// server filled in, so that comparing them with what is stored tells whether to write. The rules are computed from the
+// server filled in, so that comparing them with what is stored reports whether to write. The rules are computed from the
 // kind selectors of the compiled rules; a policy with match conditions of its own gets a webhook of its own, and what
 // namespaced policies bring stays in their namespaces (confine.go). Resources
 // that a cluster needs to come back, or that change all the time, do not come by wildcard (reserved.go); conditions that

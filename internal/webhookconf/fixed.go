@@ -93,7 +93,7 @@ var (
 	celRecent = []string{"v1beta1", "v1"} // the namespaced kinds came later
 )
 
-// policyValidating is the review of the policies themselves, in the order of §3.1.
+// policyValidating is the review of the policies themselves, in Kyverno's order.
 func (b *builder) policyValidating() []webhook {
 	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
 	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", classic, writes, "clusterpolicies", "policies")}

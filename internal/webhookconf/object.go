@@ -87,7 +87,7 @@ func empty(o client.Object) client.Object {
 }
 
 // handedOver is a static configuration as it is stored, with our address, path and CA and our owner: an authority or a
-// path that has ended would turn what somebody else keeps into a locked door. That holds for webhooks which somebody added,
+// path that has ended would make a webhook of others deny everything. That holds for webhooks which users added,
 // too, when they ask our server.
 func handedOver(want, stored client.Object, path func(plain string) string) client.Object {
 	out := stored.DeepCopyObject().(client.Object)

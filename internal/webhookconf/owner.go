@@ -20,10 +20,10 @@ const (
 // ownerSuffix ends the name of the ClusterRole that owns the configurations.
 const ownerSuffix = ":webhook"
 
-// FindOwner returns a reference to the ClusterRole of the installation whose name ends in `:webhook` (§3.1). The chart
+// FindOwner returns a reference to the ClusterRole of the installation whose name ends in `:webhook`. The chart
 // makes it for this purpose: when it is deleted, the garbage collector removes the webhook configurations, whatever else
 // was deleted before and whether we still run. Without one, or when it is being deleted, the reference is nil: then
-// nobody would ever remove them, and they must not be made.
+// nothing would ever remove them, and they may not be made.
 func FindOwner(ctx context.Context, reader client.Reader) (*metav1.OwnerReference, error) {
 	var roles rbacv1.ClusterRoleList
 	if err := reader.List(ctx, &roles, client.MatchingLabels{OwnerLabel: OwnerValue}); err != nil {

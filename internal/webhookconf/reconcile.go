@@ -20,14 +20,14 @@ type Reconciler struct {
 	Reader client.Reader
 	// Live reads past the cache; it is asked when a configuration that the cache does not know exists all the same.
 	Live client.Reader
-	// Static: the resource configurations are made once and then belong to whoever changes them, all but the address, the
+	// Static: the resource configurations are made once and then left to users, all but the address, the
 	// path and the CA in them (--autoUpdateWebhooks=false).
 	Static bool
 	// Own: configurations that are not wanted are another process's, and left alone.
 	Own bool
-	// Mended is called for each configuration that somebody else had changed or deleted; nil for nobody.
+	// Mended is called for each configuration that another client had changed or deleted; nil for none.
 	Mended func(name, what string)
-	// Hold is asked before a configuration is made; its error keeps it from being made. nil for nobody.
+	// Hold is asked before a configuration is made; its error keeps it from being made. nil for none.
 	Hold func(ctx context.Context) error
 	Log  *slog.Logger
 
@@ -70,7 +70,7 @@ func (r *Reconciler) Apply(ctx context.Context, want Configurations) (written in
 	return written, nil
 }
 
-// celExceptions is the configuration of a Kyverno that was here before us, for a review that we do not have: nobody would
+// celExceptions is the configuration of a Kyverno that was here before us, for a review that we do not have: no server would
 // answer.
 const celExceptions = "kyverno-cel-exception-validating-webhook-cfg"
 

@@ -49,7 +49,7 @@ var ReservedResources = []Reserved{
 	{"storage.k8s.io", "csinodes", "", Bootstrap},
 	{"storage.k8s.io", "volumeattachments", "", Bootstrap},
 	{"apiregistration.k8s.io", "apiservices", "", Bootstrap},
-	{"kyverno.io", "*", "", Bootstrap}, // policies have to be mendable while nobody judges
+	{"kyverno.io", "*", "", Bootstrap}, // policies have to be changeable while no replica answers
 	{"policies.kyverno.io", "*", "", Bootstrap},
 }
 
@@ -57,7 +57,7 @@ var ReservedResources = []Reserved{
 const ReservedCondition = "ephor.dev/not-by-wildcard"
 
 // ownObjects are cluster-wide objects of the installation by their names: its roles and CustomResourceDefinitions. They
-// must be mendable, and removable, while nobody judges.
+// must be changeable and removable while no replica answers.
 var ownObjects = struct{ roles, groups []string }{
 	roles: []string{
 		"kyverno:admission-controller", "kyverno:admission-controller:additional", "kyverno:admission-controller:core",

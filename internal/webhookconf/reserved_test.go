@@ -26,7 +26,7 @@ kyverno.io/v1 clusterpolicies ClusterPolicy!
 rbac.authorization.k8s.io/v1 clusterroles ClusterRole!
 `
 
-// TestReservedKinds: which requests a webhook with wildcards is asked about, as the API server judges its condition.
+// TestReservedKinds: which requests a webhook with wildcards is asked about, as the API server evaluates its condition.
 func TestReservedKinds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -88,7 +88,7 @@ func TestReservedKindsOfPatterns(t *testing.T) {
 	}
 }
 
-// TestReview: the price of wildcards and the risk of what is needed to come back are told, once for each rule.
+// TestReview: the cost of wildcards and the risk of kinds that recovery needs are reported, once for each rule.
 func TestReview(t *testing.T) {
 	known := NewDiscovery(reservedCluster, time.Now)
 	for _, c := range []struct {

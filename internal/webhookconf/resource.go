@@ -80,7 +80,7 @@ func (h *hook) all() ruleSet {
 // maxName is the longest name of a webhook.
 const maxName = validation.DNS1123SubdomainMaxLength
 
-// distinguish mends the names of webhooks that the API server would refuse, and with them all others: those that are too
+// distinguish changes the names of webhooks that the API server would refuse, and with them all others: those that are too
 // long, and those that two policies share (cluster-wide `a-b`, and `b` in namespace `a`).
 func distinguish(hooks []webhook) {
 	count := map[string]int{}
@@ -172,7 +172,7 @@ func (b *builder) conditions(h *hook) []admissionv1.MatchCondition {
 	return b.withDerived(out, h, h.all().operations())
 }
 
-// givenConditions are the conditions that somebody wrote, or asked for by a flag.
+// givenConditions are the conditions that users wrote, or a flag requested.
 func (b *builder) givenConditions(h *hook) []admissionv1.MatchCondition {
 	var out []admissionv1.MatchCondition
 	if h.authored { // the policy's conditions replace the global ones
@@ -193,7 +193,7 @@ func (b *builder) givenConditions(h *hook) []admissionv1.MatchCondition {
 
 // withDerived adds the condition that follows from the policies, for a webhook that is asked for the operations.
 func (b *builder) withDerived(out []admissionv1.MatchCondition, h *hook, asked operations) []admissionv1.MatchCondition {
-	// Whoever writes conditions says when to be asked.
+	// An author of conditions decides which requests are sent.
 	if b.Options.Derive && !h.authored && takes(out, DerivedCondition) {
 		if x, ok := h.derive(asked, b.Options.Protects); ok {
 			out = append(out, admissionv1.MatchCondition{Name: DerivedCondition, Expression: x})

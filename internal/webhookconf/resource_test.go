@@ -108,7 +108,7 @@ func TestNamespaceSelector(t *testing.T) {
 	}
 }
 
-// Names and conditions that the API server would refuse are mended: it would refuse all other webhooks with them.
+// Names and conditions that the API server would refuse are corrected: it would refuse all other webhooks with them.
 func TestWhatWouldBeRefusedIsMended(t *testing.T) {
 	fine := func(namespace, name string, conditions ...policy.MatchCondition) *policy.Program {
 		return program(name, func(p *policy.Program) {
@@ -176,7 +176,7 @@ func TestExcludeBootstrap(t *testing.T) {
 	}
 }
 
-// What a generate rule makes is asked for, wherever its policy contributes (§3.3).
+// What a generate rule makes is asked for, wherever its policy contributes.
 func TestGeneratedKinds(t *testing.T) {
 	p := program("p", func(p *policy.Program) {
 		p.Rules[0].Stage = policy.StageGenerate

@@ -17,7 +17,7 @@ const (
 
 // Review tells the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
 // of asking for what the cluster needs to come back. known finds what selectors mean; when it cannot, the risk is not
-// told. All diagnostics are warnings.
+// reported. All diagnostics are warnings.
 func Review(p *policy.Program, known Resources) diag.List {
 	var diags diag.List
 	if !p.Settings.Admission {

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// allOperations is the default of the validating webhooks, writeOperations that of the mutating ones (§3.3).
+// allOperations is the default of the validating webhooks, writeOperations that of the mutating ones.
 var (
 	allOperations   = operations{policy.Connect: true, policy.Create: true, policy.Delete: true, policy.Update: true}
 	writeOperations = operations{policy.Create: true, policy.Update: true}
@@ -142,7 +142,7 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 	return unknown, nil
 }
 
-// addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too (§3.3).
+// addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too.
 func (s *share) addOutputs(program *policy.Program, r *policy.Rule, known Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	for _, o := range r.Outputs {
@@ -238,7 +238,7 @@ func placeOf(r Resource) place {
 	return place{r.Group, r.Version, r.Resource, r.Subresource, scope}
 }
 
-// keep adds rules that are stored: nothing is given up while it cannot be told what the policies need.
+// keep adds rules that are stored: nothing is given up while it is not known what the policies need.
 func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
 	for _, r := range stored {
 		scope := string(admissionv1.AllScopes)
@@ -279,7 +279,7 @@ func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	out := make([]admissionv1.RuleWithOperations, 0, len(merged))
 	for g, resources := range merged {
 		if (g.group == "" || g.group == "*") && (slices.Contains(resources, "pods") || slices.Contains(resources, "*")) {
-			// A Pod selector also covers the containers that are added to a running Pod (language reference §2.2).
+			// A Pod selector also covers the containers that are added to a running Pod.
 			if !slices.Contains(resources, "*/ephemeralcontainers") && !slices.Contains(resources, "*/*") {
 				resources = append(resources, "pods/ephemeralcontainers")
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 )
 
-// Check finds the author's mistakes in a policy as a whole (§13.2–13.6), all of them at once. The mistakes inside a
+// Check finds the author's mistakes in a policy as a whole, all of them at once. The mistakes inside a
 // match block, a context entry, a pattern or a condition are found by Compile. Warnings do not stop a policy.
 func Check(p *kyvernov1.ClusterPolicy) diag.List {
 	c := &checker{policy: p, spec: &p.Spec, background: background(&p.Spec)}

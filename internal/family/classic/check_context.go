@@ -8,7 +8,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 )
 
-// contexts checks what authors owe to readers of a context entry (§13.5): a ConfigMap of a cluster-wide policy lies in a
+// contexts checks what authors owe to readers of a context entry: a ConfigMap of a cluster-wide policy lies in a
 // namespace that is written out. A policy that was stored without one goes on reading `default`.
 func (c *checker) contexts(r *kyvernov1.Rule, path string) {
 	if namespaced(c.policy) {
@@ -16,7 +16,7 @@ func (c *checker) contexts(r *kyvernov1.Rule, path string) {
 	}
 	tree, err := ruleTree(r)
 	if err != nil {
-		return // told by variables
+		return // reported by variables
 	}
 	c.configMaps(tree, path)
 }
@@ -45,7 +45,7 @@ func (c *checker) configMaps(v any, path string) {
 				entry, _ := e.(map[string]any)
 				ref, ok := entry["configMap"].(map[string]any)
 				if name, _ := ref["name"].(string); !ok || name == "" {
-					continue // what has no name is told already
+					continue // a missing name is reported already
 				}
 				if namespace, _ := ref["namespace"].(string); namespace == "" {
 					c.diags.Errorf(at+"["+strconv.Itoa(i)+"].configMap.namespace", "a namespace is required for configMap context entry")

@@ -41,7 +41,7 @@ func blockFilters(m *kyvernov1.MatchResources, path string) []locatedFilter {
 	return out
 }
 
-// Texts of §13.3, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textWildcardRule     = "wildcard policy does not support rule type"
 	textMetadataOnly     = "policy can only deal with the metadata field of the resource if the rule does not match any kind"
@@ -123,7 +123,7 @@ func (c *checker) backgroundMatch(r *kyvernov1.Rule, path string, index int) {
 			continue
 		}
 		for _, k := range kinds {
-			// Only subresource wildcards are refused in practice (§15.1); `Pod/exec` is accepted.
+			// Only subresource wildcards are refused in practice; `Pod/exec` is accepted.
 			if t, err := match.ParseKind(k); err == nil && subresourceWildcard(t.Kind, t.Subresource) {
 				c.diags.Errorf(f.resources()+".kinds", "background scan enabled with subresource %s", k)
 				c.diags.Code(diag.BackgroundKind, k)
@@ -154,7 +154,7 @@ func userInfoFields(u *kyvernov1.UserInfo) []string {
 }
 
 // mutatesExisting reports whether some rule changes existing resources; then the restrictions of background mode on
-// user information are lifted (§13.4).
+// user information are lifted.
 func mutatesExisting(spec *kyvernov1.Spec) bool {
 	return slices.ContainsFunc(spec.Rules, func(r kyvernov1.Rule) bool { return r.Mutation != nil && len(r.Mutation.Targets) > 0 })
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// overrides checks that no namespace is told both to audit and to enforce.
+// overrides checks that no namespace has both Audit and Enforce.
 func (c *checker) overrides() {
 	if len(c.spec.ValidationFailureActionOverrides) > 0 && namespaced(c.policy) {
 		c.diags.Errorf("spec.validationFailureActionOverrides", "Use of validationFailureActionOverrides is supported only with ClusterPolicy")

@@ -15,7 +15,7 @@ import (
 
 const textStringLabels = "labels and annotations supports only string values, \"use double quotes around the non string values\""
 
-// validation checks what concerns the rule's body as a whole (§13.6) and gives the warnings of §13.10.
+// validation checks what concerns the rule's body as a whole and gives its warnings.
 func (c *checker) validation(r *kyvernov1.Rule, path string) {
 	if len(r.CELPreconditions) > 0 && (r.Validation == nil || r.Validation.CEL == nil) {
 		c.diags.Errorf(path+".celPreconditions", "celPrecondition can only be used with validate.cel")
@@ -37,7 +37,7 @@ func (c *checker) validation(r *kyvernov1.Rule, path string) {
 	c.podWarnings(r, path)
 }
 
-// Warnings of §13.10 about Pods that belong to controllers.
+// Warnings about Pods that belong to controllers.
 const (
 	textMutatedPods = "Pods managed by workload controllers should not be directly mutated using policies. " +
 		"Use the autogen feature or write policies that match Pod controllers."

@@ -30,16 +30,16 @@ var (
 	insideLoop   = regexp.MustCompile(`^/[a-zA-Z]+/(\d+/)?foreach/`)
 )
 
-// builtins are the names that every rule knows (§8.2).
+// builtins are the names that every rule knows.
 var builtins = []string{"request", "serviceAccountName", "serviceAccountNamespace", "images", "image"}
 
 // allowedNames is how the message for an unknown name lists what may be used.
 const allowedNames = `request\.|serviceAccountName|serviceAccountNamespace|element|elementIndex|@|images|images\.|image\.|([a-z_0-9]+\()[^{}]`
 
-// textPolicyChangePrefix is verbatim (§13.4).
+// textPolicyChangePrefix is verbatim.
 const textPolicyChangePrefix = "only select variables are allowed in on policy update. Set spec.mutateExistingOnPolicyUpdate=false to disable update policy mode for this policy rule: "
 
-// variables checks which data the variables of a rule use, and where variables stand (§13.4).
+// variables checks which data the variables of a rule use, and where variables stand.
 func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	tree, err := ruleTree(r)
 	if err != nil {
@@ -124,7 +124,7 @@ var (
 	targetOwn = regexp.MustCompile(`^/mutate/targets/\d+/(context|preconditions)/`)
 )
 
-// hasTarget reports whether the variable `target` exists at a place of the rule: not while the trigger is judged, nor
+// hasTarget reports whether the variable `target` exists at a place of the rule: not while the trigger is evaluated, nor
 // while the targets are looked for.
 func hasTarget(r *kyvernov1.Rule, path string) bool {
 	if r.Mutation == nil || len(r.Mutation.Targets) == 0 {

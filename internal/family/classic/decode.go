@@ -29,7 +29,7 @@ func Owns(apiVersion, kind string) bool {
 
 // Decode reads a ClusterPolicy or Policy of any served version into the hub type; its Kind tells which it is. Both
 // kinds have the same fields. Unknown fields and values of the wrong type are diagnostics at their field paths, and
-// everything else is decoded. The status is the controllers' own and is not judged.
+// everything else is decoded. The status is the controllers' own and is not evaluated.
 func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
 	p := &kyvernov1.ClusterPolicy{}
 	diags := strict.Decode(object, p)

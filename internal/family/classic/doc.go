@@ -1,7 +1,7 @@
 // Package classic is the policy family of kyverno.io: ClusterPolicy and Policy, in every served version.
 //
 //	p, diags := classic.Decode(object)     // unknown fields and wrong types, all of them
-//	diags.Add(classic.Check(p)...)         // the author's mistakes (language reference §13)
+//	diags.Add(classic.Check(p)...)         // the author's mistakes
 //	program := classic.Compile(p)          // always a Program; Program.Diags holds what Compile found
 //
 // Decode brings every version to one hub type. Check looks at the policy as a whole and at what one part forbids

@@ -23,8 +23,8 @@ const maxMatchConditions = 64
 // namespaceObject is a variable of stored policies; for a webhook's conditions the API server compiles it, and gives it no value.
 var namespaceObject = regexp.MustCompile(`\bnamespaceObject\b`)
 
-// guard makes the conditions of the policy's webhook conditions of its rules too (§1.1): where they do not hold, no rule
-// has a result (§3.3). At admission the API server asked them before it asked us.
+// guard makes the conditions of the policy's webhook conditions of its rules too: where they do not hold, no rule
+// has a result. At admission the API server asked them before it asked us.
 func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondition) {
 	if len(conditions) == 0 {
 		return

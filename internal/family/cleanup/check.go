@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
-// Texts of the language reference §12.3 and §13.3, verbatim.
+// These texts are Kyverno's, verbatim.
 const (
 	textSchedule      = "schedule spec in the cleanupPolicy is not in proper cron format"
 	textImageRegistry = "ImageRegistry is not allowed in CleanUp Policy"

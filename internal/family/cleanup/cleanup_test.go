@@ -116,8 +116,8 @@ func scope(p *policy.Program, req *policy.Request) *policy.Scope {
 	return policy.NewScope(env, req, p, p.Rules[0])
 }
 
-// Lesson S6: the context of a namespaced cleanup policy is as confined as that of any other: a Program has the reach of
-// its policy, and nothing gives it another.
+// Row S6 of docs/threat-model.md: the context of a namespaced cleanup policy is as confined as that of any other: a
+// Program has the reach of its policy, and nothing gives it another.
 func TestS6Confined(t *testing.T) {
 	for _, path := range []string{
 		"/api/v1/namespaces/other/secrets", "/api/v1/namespaces/own/../other/secrets", "/api/v1/secrets", "/api/v1/namespaces/%6fther/secrets",

@@ -21,7 +21,7 @@ import (
 // RuleKind is the kind of the only rule of a Program of this family.
 const RuleKind policy.RuleKind = "cleanup"
 
-// Texts of results, as the command line reference has them (§2.4).
+// Texts of results, as the command line reference has them.
 const (
 	TextMatched    = "resource matched"
 	TextNotMatched = "resource did not match"

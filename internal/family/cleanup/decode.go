@@ -29,7 +29,7 @@ func Owns(apiVersion, kind string) bool {
 
 // Decode reads a policy of any served version; its Kind tells which it is, both have the same fields. Unknown fields
 // and values of the wrong type are diagnostics at their field paths, and everything else is decoded. The status is the
-// controller's own and is not judged.
+// controller's own and is not evaluated.
 func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) {
 	p := &kyvernov2.ClusterCleanupPolicy{}
 	found := strict.Decode(object, p)

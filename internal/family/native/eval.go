@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Texts of results (CEL reference §4.3).
+// These texts are Kyverno's, verbatim.
 const (
 	textMutated = "mutation is successfully applied"
 	textSkipped = "match conditions aren't met"

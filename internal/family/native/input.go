@@ -36,7 +36,7 @@ func (p *subject) input(s *policy.Scope, object, param map[string]any) (*input, 
 	if err != nil {
 		return nil, err
 	}
-	// The library must not change what others see; it copies, but nobody promises that it always will.
+	// The library may not change shared values; it copies them, but its documentation does not promise that.
 	var current, before runtime.Object // nil, as for the API server, when there is none
 	if object != nil {
 		current = &unstructured.Unstructured{Object: object}

@@ -90,7 +90,7 @@ func (p *params) read(ctx context.Context, w world.World, kind *admissionregistr
 }
 
 // withItems gives each of several parameters the list of all of them as items: the API server evaluates an expression for
-// each, the reference's command line once for the list.
+// each, Kyverno's command line once for the list.
 func withItems(found []map[string]any) []map[string]any {
 	items := make([]any, len(found))
 	for i, o := range found {

@@ -2,7 +2,7 @@ package native
 
 import "github.com/ephor-dev/ephor/internal/policy"
 
-// Properties of results that name the binding (control plane reference §6.5).
+// Properties of results that name the binding.
 const (
 	propertyBinding  = "binding"
 	propertyMutating = "mapBinding"
@@ -27,7 +27,7 @@ func CompileReport(in Source, o Options) *policy.Program {
 	return out
 }
 
-// wouldChange tells whether the policy would change the object.
+// wouldChange reports whether the policy would change the object.
 func (p *program) wouldChange(s *policy.Scope, b *Binding) policy.Yield {
 	y := p.mutate(s, []*Binding{b})
 	switch {
@@ -39,7 +39,7 @@ func (p *program) wouldChange(s *policy.Scope, b *Binding) policy.Yield {
 	return y
 }
 
-// reportEach is what judge says for each binding that selects the object; its name is the property.
+// reportEach is what evaluate says for each binding that selects the object; its name is the property.
 func (p *subject) reportEach(s *policy.Scope, property string, judge func(*policy.Scope, *Binding) policy.Yield) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {

@@ -89,7 +89,7 @@ spec: {policyName: replicas, validationActions: [Audit], matchResources: {namesp
 	}
 }
 
-// A mutating policy tells whether it would change the object.
+// A mutating policy reports whether it would change the object.
 func TestReportOfMutation(t *testing.T) {
 	const head = `
 apiVersion: admissionregistration.k8s.io/v1

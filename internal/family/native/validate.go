@@ -89,8 +89,8 @@ func (p *validation) decide(s *policy.Scope) policy.Yield {
 	return out
 }
 
-// judge evaluates the checks by one binding, for each of its parameters: the first that does not hold decides. Where match
-// conditions leave the request out there is no status.
+// evaluate evaluates the checks by one binding, for each of its parameters: the first that does not hold decides. Where
+// match conditions leave the request out there is no status.
 func (p *validation) judge(s *policy.Scope, b *Binding) policy.Yield {
 	object, err := s.Request.Object.Map()
 	if err != nil {
