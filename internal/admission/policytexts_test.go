@@ -137,6 +137,7 @@ func TestTextsOfPolicyReviews(t *testing.T) {
 			[]string{"This field can be ignored or should have value of the namespace where the policy is being created"}},
 		{"labels", "ClusterPolicy", pods(`validate: {pattern: {metadata: {labels: {a: 1}}}}`), []string{`labels and annotations supports only string values, "use double quotes around the non string values"`}},
 		{"labels of mutate", "ClusterPolicy", pods(`mutate: {patchStrategicMerge: {metadata: {annotations: {a: true}}}}`), []string{`labels and annotations supports only string values, "use double quotes around the non string values"`}},
+		{"labels of generate", "ClusterPolicy", pods(`generate: {apiVersion: v1, kind: ConfigMap, name: a, namespace: b, data: {metadata: {labels: {a: 1}}}}`), []string{`labels and annotations supports only string values, "use double quotes around the non string values"`}},
 
 		{"images", "ClusterPolicy", pods(`verifyImages: [{failureAction: Audit, attestors: [{entries: [{}]}]}]`), []string{"An image reference is required", "mutateDigest must be set to false for ‘Audit’ failure action", "keys, certificates, keyless, or a nested attestor is required"}},
 		{"notary", "ClusterPolicy", pods(`verifyImages: [{type: Notary, imageReferences: ["*"], attestors: [{entries: [{keyless: {issuer: a, subject: b}}, {keys: {publicKeys: a}}]}]}]`), []string{"Keyless field is not allowed for type notary", "Keys field is not allowed for type notary"}},

@@ -33,6 +33,9 @@ func (c *checker) validation(r *kyvernov1.Rule, path string) {
 	if m := r.Mutation; m != nil {
 		c.stringLabels(m.RawPatchStrategicMerge, path+".mutate.patchStrategicMerge")
 	}
+	if g := r.Generation; g != nil {
+		c.stringLabels(g.RawData, path+".generate.data")
+	}
 	c.subresourceWarnings(r, path)
 	c.podWarnings(r, path)
 }
