@@ -1,8 +1,6 @@
 package charts_test
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -11,141 +9,118 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/ephor-dev/ephor/charts/rights"
+	"github.com/ephor-dev/ephor/hack/chart/helm"
 )
-
-// right is one thing that a controller may do.
-type right struct {
-	controller string // the component's name, in the form admission-controller
-	where      string // "cluster", or "own" for the installation's namespace
-	group      string // "core" for the API group without a name
-	resource   string
-	name       string // of the only object, or empty for all
-	verb       string
-}
-
-func (r right) String() string {
-	return fmt.Sprintf("%s | %s | %s | %s | %s | %s", r.controller, r.where, r.group, r.resource, cmp.Or(r.name, "all"), r.verb)
-}
-
-// rightsOf adds what the rules give.
-func rightsOf(into map[right]string, controller, where string, rules []rbacv1.PolicyRule, source string) {
-	for _, rule := range rules {
-		names := rule.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				for _, name := range names {
-					for _, verb := range rule.Verbs {
-						into[right{controller, where, cmp.Or(group, "core"), resource, name, verb}] = source
-					}
-				}
-			}
-		}
-	}
-}
 
 var controllerRole = regexp.MustCompile(`^kyverno:([a-z]+-controller)(:.*)?$`)
 
 // given are the rights of the controllers in all renders, each with a render that gives it. What values add is not there:
 // the roles :additional, and the values of testdata/rbac.yaml.
-func given(t *testing.T) map[right]string {
+func given(t *testing.T) map[rights.Right]string {
 	t.Helper()
-	all := map[right]string{}
+	all := map[rights.Right]string{}
 	for name, docs := range renders(t) {
-		if name == "testdata/rbac.yaml" {
-			continue
-		}
-		for _, role := range decode[rbacv1.ClusterRole](t, docs, "ClusterRole") {
-			if m := controllerRole.FindStringSubmatch(role.Name); m != nil && m[2] != ":additional" {
-				rightsOf(all, m[1], "cluster", role.Rules, name)
-			}
-			for _, rule := range role.Rules {
-				if len(rule.NonResourceURLs) > 0 {
-					t.Errorf("%s: %s: docs/rbac.md has no column for URLs: %v", name, role.Name, rule.NonResourceURLs)
-				}
-			}
-		}
-		for _, role := range decode[rbacv1.Role](t, docs, "Role") {
-			m := controllerRole.FindStringSubmatch(role.Name)
-			if m == nil {
-				t.Errorf("%s: the Role %s is not that of a controller", name, role.Name)
-				continue
-			}
-			rightsOf(all, m[1], "own", role.Rules, name)
+		if name != "testdata/rbac.yaml" {
+			givenBy(t, all, name, docs)
 		}
 	}
+	givenBy(t, all, everything, template(t, "-f", everything))
 	return all
 }
 
-// documented are the rights of the tables in docs/rbac.md, each with its reason.
-func documented(t *testing.T, page string) map[right]string {
+// everything are the values with which every feature is on that has rights of its own.
+const everything = "testdata/all.values"
+
+// givenBy adds the rights that one render gives.
+func givenBy(t *testing.T, all map[rights.Right]string, name string, docs []helm.Document) {
 	t.Helper()
-	all := map[right]string{}
-	controller := ""
-	for i, line := range strings.Split(page, "\n") {
-		if title, ok := strings.CutPrefix(line, "## "); ok {
-			controller = ""
-			if strings.HasSuffix(title, "-controller") {
-				controller = title
+	add := func(controller, where string, rules []rbacv1.PolicyRule) {
+		for _, r := range rights.Of(controller, where, rules) {
+			all[r] = name
+		}
+	}
+	for _, role := range decode[rbacv1.ClusterRole](t, docs, "ClusterRole") {
+		if m := controllerRole.FindStringSubmatch(role.Name); m != nil && m[2] != ":additional" {
+			add(m[1], "cluster", role.Rules)
+		}
+		for _, rule := range role.Rules {
+			if len(rule.NonResourceURLs) > 0 {
+				t.Errorf("%s: %s: docs/rbac.md has no column for URLs: %v", name, role.Name, rule.NonResourceURLs)
 			}
+		}
+	}
+	for _, role := range decode[rbacv1.Role](t, docs, "Role") {
+		m := controllerRole.FindStringSubmatch(role.Name)
+		if m == nil {
+			t.Errorf("%s: the Role %s is not that of a controller", name, role.Name)
 			continue
 		}
-		if controller == "" || !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| Where") {
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "| "), " | ")
-		if len(cells) != 6 || strings.TrimSpace(cells[5]) == "" {
-			t.Errorf("docs/rbac.md:%d: %d cells, want where, group, resources, names, verbs and what for", i+1, len(cells))
-			continue
-		}
-		rule := rbacv1.PolicyRule{APIGroups: strings.Split(cells[1], ", "), Resources: strings.Split(cells[2], ", "), Verbs: strings.Split(cells[4], ", ")}
-		if cells[3] != "all" {
-			rule.ResourceNames = strings.Split(cells[3], ", ")
-		}
-		rightsOf(all, controller, cells[0], []rbacv1.PolicyRule{rule}, fmt.Sprintf("docs/rbac.md:%d", i+1))
+		add(m[1], "own", role.Rules)
+	}
+}
+
+// documented are the rights of the tables in docs/rbac.md.
+func documented(t *testing.T) map[rights.Right]rights.Line {
+	t.Helper()
+	page, err := os.ReadFile("../docs/rbac.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := rights.Documented(string(page))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
 
 // Each right that the chart gives to a controller has a line in docs/rbac.md, and each line stands for a right.
 func TestRightsAreJustified(t *testing.T) {
-	page, err := os.ReadFile("../docs/rbac.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	have, want := documented(t, string(page)), given(t)
+	have, want := documented(t), given(t)
 	if len(want) < 100 {
 		t.Fatalf("only %d rights were found in the renders", len(want))
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(want), compareRights) {
-		if have[r] == "" {
+		if have[r].Number == 0 {
 			t.Errorf("docs/rbac.md has no line for a right that %s gives: %s: say there what it is for, or take the right away", want[r], r)
 		}
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(have), compareRights) {
 		if want[r] == "" {
-			t.Errorf("%s: no render gives this right: %s", have[r], r)
+			t.Errorf("docs/rbac.md:%d: no render gives this right: %s", have[r].Number, r)
 		}
 	}
 }
 
-func compareRights(a, b right) int { return strings.Compare(a.String(), b.String()) }
+func compareRights(a, b rights.Right) int { return strings.Compare(a.String(), b.String()) }
 
-// A line that is missing and a line too many are both found.
-func TestRightsDiffer(t *testing.T) {
-	page := "## admission-controller\n\n| Where | API group | Resources | Names | Verbs | What for |\n|---|---|---|---|---|---|\n| own | core | secrets | a, b | get, list | certificates |\n"
-	got := documented(t, page)
-	for _, want := range []right{
-		{"admission-controller", "own", "core", "secrets", "a", "get"}, {"admission-controller", "own", "core", "secrets", "b", "list"},
-	} {
-		if got[want] == "" {
-			t.Errorf("%s is missing in %v", want, got)
+// A feature that is switched off takes its rights away: the values in the column "Not with" remove exactly the rights of their rows.
+func TestRightsGoWithTheirFeatures(t *testing.T) {
+	all := map[rights.Right]string{}
+	givenBy(t, all, everything, template(t, "-f", everything))
+	want := map[string][]rights.Right{} // by value
+	for r, line := range documented(t) {
+		if line.Without != "" {
+			want[line.Without] = append(want[line.Without], r)
 		}
 	}
-	if len(got) != 4 {
-		t.Errorf("%d rights, want 4: %v", len(got), got)
+	if len(want) < 8 {
+		t.Errorf("only %d values take rights away", len(want))
+	}
+	for set, rows := range want {
+		left := map[rights.Right]string{}
+		givenBy(t, left, set, template(t, "-f", everything, "--set", set))
+		for _, r := range rows {
+			if left[r] != "" {
+				t.Errorf("with %s the chart still gives: %s", set, r)
+			}
+		}
+		for r := range all {
+			if left[r] == "" && !slices.Contains(rows, r) {
+				t.Errorf("with %s the chart does not give this right, and docs/rbac.md does not say so: %s", set, r)
+			}
+		}
 	}
 }
 
@@ -154,12 +129,12 @@ func TestRightsDiffer(t *testing.T) {
 func TestRightsAreBounded(t *testing.T) {
 	for r, source := range given(t) {
 		switch {
-		case r.group == "*", r.resource == "*", r.verb == "*",
-			r.verb == "escalate", r.verb == "bind", r.verb == "impersonate", r.verb == "approve", r.verb == "sign",
-			r.where == "cluster" && r.resource == "secrets",
-			r.where == "cluster" && strings.HasPrefix(r.resource, "pods"),
-			strings.HasPrefix(r.resource, "serviceaccounts/"),
-			r.group == "rbac.authorization.k8s.io" && r.resource != "clusterroles/finalizers" && !slices.Contains([]string{"get", "list", "watch"}, r.verb):
+		case r.Group == "*", r.Resource == "*", r.Verb == "*",
+			r.Verb == "escalate", r.Verb == "bind", r.Verb == "impersonate", r.Verb == "approve", r.Verb == "sign",
+			r.Where == "cluster" && r.Resource == "secrets",
+			r.Where == "cluster" && strings.HasPrefix(r.Resource, "pods"),
+			strings.HasPrefix(r.Resource, "serviceaccounts/"),
+			r.Group == "rbac.authorization.k8s.io" && r.Resource != "clusterroles/finalizers" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb):
 			t.Errorf("%s gives %s", source, r)
 		}
 	}

@@ -18,6 +18,17 @@ import (
 // about.
 var cluster suite.Cluster
 
+// moreRights are those that the chart gives with openreports.enabled and features.mutatingAdmissionPolicyReports.enabled: tests here
+// switch these features on by flags.
+const moreRights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reports-tests, labels: {rbac.kyverno.io/aggregate-to-reports-controller: "true"}}
+rules:
+- {apiGroups: [openreports.io], resources: [reports, clusterreports], verbs: [create, delete, deletecollection, get, list, patch, update, watch]}
+- {apiGroups: [admissionregistration.k8s.io], resources: [mutatingadmissionpolicies, mutatingadmissionpolicybindings], verbs: [get, list, watch]}
+`
+
 func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Setup: func(ctx context.Context) error {
 		for _, name := range crds.Names() {
@@ -26,6 +37,9 @@ func TestMain(m *testing.M) {
 					return err
 				}
 			}
+		}
+		if _, err := cluster.Kubectl(ctx, []byte(moreRights), "apply", "-f", "-"); err != nil {
+			return err
 		}
 		_, err := cluster.Ephor.StartAdmission(ctx)
 		return err

@@ -1,7 +1,30 @@
 {{/* What each controller may do, cluster-wide (core) and in our namespace (own). Nothing here lets a controller read or
-write what only some policies need: that is for the roles that users aggregate. */}}
+write what only some policies need: that is for the roles that users aggregate. A feature that is switched off takes its
+rights along; docs/rbac.md names the value of each. */}}
+
+{{/* The kinds that all evaluators follow: (list $ "admission-controller"). Exceptions count only from a namespace that is named. */}}
+{{- define "ephor.core.policies" -}}
+{{- $exceptions := (include "ephor.features" . | fromYaml).policyExceptions -}}
+- apiGroups: [kyverno.io]
+  resources: [policies, clusterpolicies, {{ if and $exceptions.enabled $exceptions.namespace }}policyexceptions, {{ end }}globalcontextentries]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{/* Secrets of the own namespace for a controller without webhooks: (list $ "reports-controller"). It reads credentials and
+creates its key; it renews a certificate if its metrics or its dashboard have one. */}}
+{{- define "ephor.own.secrets" -}}
+{{- $values := include "ephor.controllerValues" . | fromYaml -}}
+- apiGroups: [""]
+  resources: [secrets]
+  {{- if or $values.metering.secure (and (dig "dashboard" "enabled" false $values) $values.dashboard.secure) }}
+  verbs: [create, delete, get, update]
+  {{- else }}
+  verbs: [create, get]
+  {{- end }}
+{{- end -}}
 
 {{- define "ephor.core.admission-controller" -}}
+{{- $features := include "ephor.features" (list . "admission-controller") | fromYaml -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, list, watch]
@@ -10,13 +33,15 @@ write what only some policies need: that is for the roles that users aggregate. 
   verbs: [create, delete, deletecollection, get, list, patch, update, watch]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingadmissionpolicies, validatingadmissionpolicybindings]
+  {{- if $features.generateValidatingAdmissionPolicy.enabled }}
   verbs: [create, delete, list, update]
+  {{- else }}
+  verbs: [delete, list] # what was generated before is removed
+  {{- end }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, clusterroles, rolebindings, clusterrolebindings]
   verbs: [get, list, watch]
-- apiGroups: [kyverno.io]
-  resources: [policies, clusterpolicies, policyexceptions, globalcontextentries]
-  verbs: [get, list, watch]
+{{ include "ephor.core.policies" (list . "admission-controller") }}
 - apiGroups: [kyverno.io]
   resources: [policies/status, clusterpolicies/status, globalcontextentries/status]
   verbs: [get, patch, update]
@@ -26,18 +51,17 @@ write what only some policies need: that is for the roles that users aggregate. 
 - apiGroups: ["", events.k8s.io]
   resources: [events]
   verbs: [create, patch, update]
+{{- if $features.admissionReports.enabled }}
 - apiGroups: [reports.kyverno.io] # results for the reports controller; they are listed to be counted
   resources: [ephemeralreports, clusterephemeralreports]
   verbs: [create, get, list, update]
+{{- end }}
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
 - apiGroups: [""]
   resources: [configmaps, namespaces]
   verbs: [get, list, watch]
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
-  verbs: [create, get, list, patch, update, watch]
 {{- end -}}
 
 {{- define "ephor.own.admission-controller" -}}
@@ -49,7 +73,7 @@ write what only some policies need: that is for the roles that users aggregate. 
   verbs: [get, list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, delete, get, list, patch, update, watch]
+  verbs: [create, get, list, patch, update, watch]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch]
@@ -92,7 +116,7 @@ write what only some policies need: that is for the roles that users aggregate. 
   verbs: [get, list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, delete, get, list, patch, update, watch]
+  verbs: [create, get, list, update, watch]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch]
@@ -102,9 +126,7 @@ write what only some policies need: that is for the roles that users aggregate. 
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, list, watch]
-- apiGroups: [kyverno.io]
-  resources: [policies, clusterpolicies, policyexceptions, globalcontextentries]
-  verbs: [get, list, watch]
+{{ include "ephor.core.policies" (list . "background-controller") }}
 - apiGroups: [kyverno.io]
   resources: [updaterequests, updaterequests/status]
   verbs: [create, delete, deletecollection, get, list, patch, update, watch]
@@ -120,9 +142,7 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.own.background-controller" -}}
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [create, delete, get, list, patch, update, watch]
+{{ include "ephor.own.secrets" (list . "background-controller") }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch]
@@ -135,32 +155,43 @@ write what only some policies need: that is for the roles that users aggregate. 
   verbs: [update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, delete, get, list, patch, update, watch]
+  verbs: [create, delete, get, list, update, watch]
 {{- end -}}
 
 {{- define "ephor.core.reports-controller" -}}
+{{- $features := include "ephor.features" (list . "reports-controller") | fromYaml -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [get, list, watch]
-- apiGroups: [wgpolicyk8s.io]
-  resources: [policyreports, clusterpolicyreports]
-  verbs: [create, delete, deletecollection, get, list, patch, update, watch]
+{{- if .Values.openreports.enabled }}
 - apiGroups: [openreports.io]
   resources: [reports, clusterreports]
   verbs: [create, delete, deletecollection, get, list, patch, update, watch]
+{{- else }}
+- apiGroups: [wgpolicyk8s.io]
+  resources: [policyreports, clusterpolicyreports]
+  verbs: [create, delete, deletecollection, get, list, patch, update, watch]
+{{- end }}
+{{- if and $features.policyReports.enabled $features.aggregateReports.enabled (or $features.admissionReports.enabled $features.backgroundScan.enabled .Values.singleProcess.enabled) }}
 - apiGroups: [reports.kyverno.io]
   resources: [ephemeralreports, clusterephemeralreports]
   verbs: [create, delete, deletecollection, get, list, patch, update, watch]
-- apiGroups: [kyverno.io]
-  resources: [policies, clusterpolicies, policyexceptions, globalcontextentries]
-  verbs: [get, list, watch]
+{{- end }}
+{{ include "ephor.core.policies" (list . "reports-controller") }}
 # The policies' status lists what scans leave out.
 - apiGroups: [kyverno.io]
   resources: [policies/status, clusterpolicies/status]
   verbs: [patch]
+{{- if $features.validatingAdmissionPolicyReports.enabled }}
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [validatingadmissionpolicies, validatingadmissionpolicybindings, mutatingadmissionpolicies, mutatingadmissionpolicybindings]
+  resources: [validatingadmissionpolicies, validatingadmissionpolicybindings]
   verbs: [get, list, watch]
+{{- end }}
+{{- if $features.mutatingAdmissionPolicyReports.enabled }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingadmissionpolicies, mutatingadmissionpolicybindings]
+  verbs: [get, list, watch]
+{{- end }}
 - apiGroups: ["", events.k8s.io]
   resources: [events]
   verbs: [create, patch, update]
@@ -170,9 +201,7 @@ write what only some policies need: that is for the roles that users aggregate. 
 {{- end -}}
 
 {{- define "ephor.own.reports-controller" -}}
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [create, delete, get, list, patch, update, watch]
+{{ include "ephor.own.secrets" (list . "reports-controller") }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch]
