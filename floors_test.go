@@ -97,13 +97,13 @@ func TestFloors(t *testing.T) {
 	if len(units) < 10 {
 		t.Fatalf("only %d packages were found: is this the root of the module?", len(units))
 	}
-	for _, mistake := range judge(units) {
+	for _, mistake := range evaluate(units) {
 		t.Error(mistake)
 	}
 }
 
 // evaluate holds units against all rules of this file and says what is wrong, in sentences.
-func judge(units map[string]*unit) []string {
+func evaluate(units map[string]*unit) []string {
 	var mistakes []string
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Sprintf(format, args...)) }
 	for _, name := range sortedKeys(units) {
@@ -342,7 +342,7 @@ func TestFloorsCanFail(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			mistakes := judge(parse(t, c.files))
+			mistakes := evaluate(parse(t, c.files))
 			switch {
 			case c.want == "" && len(mistakes) > 0:
 				t.Errorf("found %q, want nothing", mistakes)
@@ -356,7 +356,7 @@ func TestFloorsCanFail(t *testing.T) {
 			"internal/engine/a.go": `package engine; import _ "github.com/ephor-dev/ephor/internal/value"`,
 			"internal/value/a.go":  `package value; import _ "os/exec"`,
 		})
-		mistakes := strings.Join(judge(units), "\n")
+		mistakes := strings.Join(evaluate(units), "\n")
 		if !strings.Contains(mistakes, "internal/engine → internal/value imports os/exec") {
 			t.Errorf("found %s", mistakes)
 		}

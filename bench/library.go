@@ -52,7 +52,7 @@ func (b *bench) library() error {
 	if diags.HasErrors() {
 		return errors.New(diags[0].String())
 	}
-	costs, total := lib.judge(pods)
+	costs, total := lib.evaluate(pods)
 	if total.results == 0 {
 		return fmt.Errorf("no rule of %s gives a result for Pods", folder)
 	}
@@ -150,7 +150,7 @@ type cost struct {
 }
 
 // evaluate evaluates each policy by itself on every Pod. Garbage collection is part of the cost.
-func (l *policyLibrary) judge(pods []source.Object) (costs []cost, total cost) {
+func (l *policyLibrary) evaluate(pods []source.Object) (costs []cost, total cost) {
 	const stages = policy.StageMutate | policy.StageVerifyImages | policy.StageValidate | policy.StageGenerate
 	root := fixed.New(fixed.Values{})
 	for _, p := range l.programs {

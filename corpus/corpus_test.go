@@ -106,7 +106,7 @@ func TestRules(t *testing.T) {
 }
 
 // run is the comparison: it returns what the engine says with both kinds of numbers, and fails where the others differ.
-func (c *Case) run(t *testing.T, programs []*policy.Program) (exact, float []Judgement) {
+func (c *Case) run(t *testing.T, programs []*policy.Program) (exact, float []Evaluation) {
 	snapshot := catalog.NewStatic(programs)
 	srv := c.server(t, snapshot)
 	for _, r := range c.Resources {
@@ -122,7 +122,7 @@ func (c *Case) run(t *testing.T, programs []*policy.Program) (exact, float []Jud
 	return exact, float
 }
 
-func text(list []Judgement) string {
+func text(list []Evaluation) string {
 	var b strings.Builder
 	for _, j := range list {
 		b.WriteString(j.String())
@@ -205,10 +205,10 @@ func (c *Case) server(t *testing.T, snapshot *catalog.Snapshot) http.Handler {
 }
 
 // post sends the reviews that the API server would send: a mutating one, and a validating one of the object as changed.
-func (c *Case) post(t *testing.T, srv http.Handler, resource string) Judgement {
+func (c *Case) post(t *testing.T, srv http.Handler, resource string) Evaluation {
 	t.Helper()
 	req := c.Request(resource, false)
-	j := Judgement{Resource: name(req)}
+	j := Evaluation{Resource: name(req)}
 	current := object(resource, false)
 	for _, path := range []string{"/mutate", "/validate"} {
 		res := c.review(t, srv, path, req, value.JSON(current))
@@ -266,7 +266,7 @@ func (c *Case) review(t *testing.T, srv http.Handler, path string, req *policy.R
 }
 
 // compareCommandLine runs `apply` and compares its report and the objects that it writes.
-func (c *Case) compareCommandLine(t *testing.T, want []Judgement) {
+func (c *Case) compareCommandLine(t *testing.T, want []Evaluation) {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string, documents ...string) string {

@@ -88,7 +88,7 @@ func (c *Case) Request(text string, floats bool) *policy.Request {
 }
 
 // Evaluation is what came of one resource.
-type Judgement struct {
+type Evaluation struct {
 	Resource string   // Kind namespace/name
 	Results  []string // policy/rule status: message, sorted
 	Object   string   // JSON of the object after mutation; empty when nothing changed it
@@ -98,9 +98,9 @@ type Judgement struct {
 }
 
 // Evaluate runs a resource through the engine as admission does: mutation, then validation of what it gave.
-func (c *Case) Evaluate(snapshot *catalog.Snapshot, text string, floats bool) Judgement {
+func (c *Case) Evaluate(snapshot *catalog.Snapshot, text string, floats bool) Evaluation {
 	ctx, req, root := context.Background(), c.Request(text, floats), c.Root(floats)
-	j := Judgement{Resource: name(req)}
+	j := Evaluation{Resource: name(req)}
 	broken := map[string]bool{}
 	run := func(req *policy.Request, stages policy.Stage) policy.Outcome {
 		out := engine.Eval(ctx, engine.Input{Selections: snapshot.For(req, catalog.Route{Stages: stages}), Request: req, Stages: stages, Root: root, Plan: true})
@@ -148,7 +148,7 @@ func line(policyName, rule, status, message string) string {
 }
 
 // String is the text of a want section.
-func (j Judgement) String() string {
+func (j Evaluation) String() string {
 	var b strings.Builder
 	for _, r := range j.Results {
 		fmt.Fprintf(&b, "%s: %s\n", j.Resource, r)

@@ -71,7 +71,7 @@ func print(out policy.Outcome) string {
 }
 
 // An object of which only what a rule reads is there is evaluated like the whole.
-func TestPartialObjectsAreJudgedAlike(t *testing.T) {
+func TestPartialObjectsAreEvaluatedAlike(t *testing.T) {
 	cases, err := Load("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestPartialObjectsAreJudgedAlike(t *testing.T) {
 
 const every = mutating | validating | policy.StageGenerate | policy.StageMutateExisting | policy.StageDelete
 
-func (e everything) judge(req *policy.Request, c *Case) string { return print(e.outcome(req, c)) }
+func (e everything) evaluate(req *policy.Request, c *Case) string { return print(e.outcome(req, c)) }
 
 func (e everything) outcome(req *policy.Request, c *Case) policy.Outcome {
 	return engine.Eval(context.Background(), engine.Input{
@@ -130,13 +130,13 @@ func (e everything) outcome(req *policy.Request, c *Case) policy.Outcome {
 func TestSameAgain(t *testing.T) {
 	first, second := loadEverything(t), loadEverything(t)
 	for i, r := range first.resources {
-		want := first.judge(r())
+		want := first.evaluate(r())
 		for range 5 {
-			if got := first.judge(r()); got != want {
+			if got := first.evaluate(r()); got != want {
 				t.Fatalf("first\n%s\nthen\n%s", want, got)
 			}
 		}
-		if got := second.judge(second.resources[i]()); got != want {
+		if got := second.evaluate(second.resources[i]()); got != want {
 			t.Fatalf("first\n%s\ncompiled anew\n%s", want, got)
 		}
 	}
@@ -155,7 +155,7 @@ func TestEightGoroutines(t *testing.T) {
 	for _, r := range all.resources {
 		req, c := r()
 		again, _ := r()
-		requests = append(requests, shared{req, c, all.judge(again, c)})
+		requests = append(requests, shared{req, c, all.evaluate(again, c)})
 	}
 	var wg sync.WaitGroup
 	for n := range 8 {
@@ -165,7 +165,7 @@ func TestEightGoroutines(t *testing.T) {
 			for round := range 4 {
 				for i := range requests {
 					r := requests[(i*(n+1)+round)%len(requests)]
-					if got := all.judge(r.req, r.c); got != r.want {
+					if got := all.evaluate(r.req, r.c); got != r.want {
 						t.Errorf("alone\n%s\nshared\n%s", r.want, got)
 						return
 					}

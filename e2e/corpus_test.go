@@ -27,7 +27,7 @@ func TestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran, judged := 0, 0
+	ran, evaluated := 0, 0
 	made := sets.New("default")
 	for _, c := range cases {
 		if c.Old != "" || notLive.Has(c.Name) {
@@ -63,7 +63,7 @@ func TestCorpus(t *testing.T) {
 					if want.Allowed != allowed {
 						continue
 					}
-					judged++
+					evaluated++
 					if allowed {
 						isRefused(t, r, "")
 						continue
@@ -75,11 +75,11 @@ func TestCorpus(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d of %d cases, %d objects", ran, len(cases), judged)
+	t.Logf("%d of %d cases, %d objects", ran, len(cases), evaluated)
 }
 
 // refusing are the rules that a refusal names, as it names them.
-func refusing(j corpus.Judgement, programs []*policy.Program) []string {
+func refusing(j corpus.Evaluation, programs []*policy.Program) []string {
 	var out []string
 	for _, p := range programs {
 		for _, r := range p.Rules {

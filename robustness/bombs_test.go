@@ -164,7 +164,7 @@ func setOff(b bomb) cost {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := processorTime()
-		status, message, work := judge(policyJSON, object)
+		status, message, work := evaluateText(policyJSON, object)
 		took := processorTime() - start
 		runtime.ReadMemStats(&after)
 		runtime.UnlockOSThread()
@@ -175,8 +175,8 @@ func setOff(b bomb) cost {
 	return c
 }
 
-// evaluate is the whole way of a policy and an object: decode, compile, evaluate.
-func judge(policyJSON, object []byte) (status, message, work string) {
+// evaluateText is the whole way of a policy and an object: decode, compile, evaluate.
+func evaluateText(policyJSON, object []byte) (status, message, work string) {
 	decoded, err := value.DecodeJSON(policyJSON)
 	if err != nil {
 		return "not decoded", err.Error(), ""

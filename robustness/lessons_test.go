@@ -254,7 +254,7 @@ func TestS21NothingPanics(t *testing.T) {
 	bodies := []string{
 		`{"list":[null,{"a":null},[],1.5,"x",true,{}],"text":"{{@}}"}`, `{"list":null,"text":null}`, `{"list":{"a":1},"text":"{{request.object.spec.text}}"}`, `{"list":[[[[null]]]],"text":"("}`, `null`, `[]`, `"x"`,
 	}
-	judged := 0
+	evaluated := 0
 	for _, place := range places {
 		for _, expression := range expressions {
 			rule := fmt.Sprintf(place, "{{ "+strings.ReplaceAll(expression, `"`, `\"`)+" }}")
@@ -263,7 +263,7 @@ func TestS21NothingPanics(t *testing.T) {
 				req := request(policy.Update, value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"},"spec":`+spec+`}`))
 				req.OldObject = value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":null,"spec":` + spec + `}`)
 				for _, r := range evaluate(context.Background(), req, program).Results {
-					judged++
+					evaluated++
 					if strings.Contains(r.Message, "panic") {
 						t.Errorf("%s on %s: %s", rule, spec, r.Message)
 					}
@@ -274,7 +274,7 @@ func TestS21NothingPanics(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d results", judged)
+	t.Logf("%d results", evaluated)
 
 	panics := &policy.Program{Name: "p", Rules: []*policy.Rule{
 		{Name: "a", Stage: policy.StageValidate, Match: func(context.Context, *policy.Request) (bool, error) { panic("match") }},

@@ -46,21 +46,21 @@ func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
 	guard := program(t, `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: guard}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: bad, pattern: {metadata: {name: p}}}}]}}`)
 	req := request(policy.Create, value.FromJSON(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"}}`))
 	out := evaluate(context.Background(), req, attack, guard)
-	judged, over, spared := 0, 0, ""
+	evaluated, over, spared := 0, 0, ""
 	for _, r := range out.Results {
 		switch {
 		case r.Program == guard:
 			spared = r.Status.String()
 		case r.Status == policy.StatusPass:
-			judged++
+			evaluated++
 		case r.Status == policy.StatusError && strings.Contains(r.Message, "budget exhausted"):
 			over++
 		default:
 			t.Fatalf("%s: %s: %s", r.Rule.Name, r.Status, r.Message)
 		}
 	}
-	if judged == 0 || judged > rules/20 || judged+over != rules {
-		t.Errorf("%d rules were judged and %d ended in an error; want at most %d judged, and an error of every other one of %d", judged, over, rules/20, rules)
+	if evaluated == 0 || evaluated > rules/20 || evaluated+over != rules {
+		t.Errorf("%d rules were judged and %d ended in an error; want at most %d judged, and an error of every other one of %d", evaluated, over, rules/20, rules)
 	}
 	if spared != "pass" {
 		t.Errorf("the cluster's policy beside it: %q, want pass", spared)

@@ -245,14 +245,14 @@ func TestTwoReplicas(t *testing.T) {
 	change(t, "two", "source", func(o *corev1.ConfigMap) { o.Data["v"] = "s2" })
 	made("2", "s2", "existing", "asked")
 	for _, r := range []*devcluster.Replica{first, second} {
-		if judged(t, r, "two") == 0 {
+		if evaluated(t, r, "two") == 0 {
 			t.Errorf("%s did nothing", r.Name)
 		}
 	}
 }
 
 // evaluated counts the rules of a policy that a replica says it has carried out.
-func judged(t *testing.T, r *devcluster.Replica, policy string) (n int) {
+func evaluated(t *testing.T, r *devcluster.Replica, policy string) (n int) {
 	t.Helper()
 	text := suite.Metrics(t, r.MetricsAddr)
 	for line := range strings.Lines(text) {

@@ -25,7 +25,7 @@ spec:
 
 // A resource is evaluated again when it or a policy changes, and then by that policy alone; or when an annotation asks
 // for it.
-func TestJudgedAgain(t *testing.T) {
+func TestEvaluatedAgain(t *testing.T) {
 	const ns, objects = "report-again", 6
 	namespace(t, ns)
 	cluster.Must(t, "", "delete", "configmap", "kube-root-ca.crt", "-n", ns, "--ignore-not-found")
@@ -37,7 +37,7 @@ func TestJudgedAgain(t *testing.T) {
 	times := func(one, two int) {
 		t.Helper()
 		suite.Until(t, fmt.Sprintf("the policies have given %d and %d results", one, two), func() error {
-			if a, b := judged(t, r.MetricsAddr, "again-one"), judged(t, r.MetricsAddr, "again-two"); a != one || b != two {
+			if a, b := evaluated(t, r.MetricsAddr, "again-one"), evaluated(t, r.MetricsAddr, "again-two"); a != one || b != two {
 				return fmt.Errorf("%d and %d", a, b)
 			}
 			return nil
@@ -99,7 +99,7 @@ func TestInterval(t *testing.T) {
 	r := cluster.Start(t, devcluster.Reports, "--backgroundScanInterval=3s")
 	apply(t, againPolicy("interval", ns, "a"))
 	suite.Until(t, "it was judged three times", func() error {
-		if n := judged(t, r.MetricsAddr, "interval"); n < 3*2 { // with the ConfigMap that every Namespace has
+		if n := evaluated(t, r.MetricsAddr, "interval"); n < 3*2 { // with the ConfigMap that every Namespace has
 			return fmt.Errorf("%d results", n)
 		}
 		return nil

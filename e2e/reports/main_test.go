@@ -112,7 +112,7 @@ func says(t *testing.T, ns, name, policy, rule, want string) {
 }
 
 // evaluated counts the results that scans of a replica have found by a policy.
-func judged(t *testing.T, metricsAddr, policy string) int {
+func evaluated(t *testing.T, metricsAddr, policy string) int {
 	t.Helper()
 	n := 0
 	for line := range strings.Lines(suite.Metrics(t, metricsAddr)) {

@@ -50,7 +50,7 @@ func TestReplicasShareNamespaces(t *testing.T) {
 	suite.Until(t, "all is reported", all("fail"))
 	total, working := 0, 0
 	for _, r := range replicas {
-		n := judged(t, r.MetricsAddr, "shared")
+		n := evaluated(t, r.MetricsAddr, "shared")
 		t.Logf("%s has judged %d", r.Name, n)
 		if total += n; n > 0 {
 			working++

@@ -44,7 +44,7 @@ func (a *auditor) start() {
 	for range a.workers {
 		a.running.Go(func() {
 			for job := range a.queue {
-				a.judge(job)
+				a.evaluate(job)
 			}
 		})
 	}
@@ -83,7 +83,7 @@ func (a *auditor) stop(ctx context.Context) {
 	}
 }
 
-func (a *auditor) judge(job audit) {
+func (a *auditor) evaluate(job audit) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.server.Log.Error("an audit panicked", "panic", v)
@@ -95,7 +95,7 @@ func (a *auditor) judge(job audit) {
 		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,
 		Pace: a.server.paceLater, // the audits of others wait for this worker
 	})
-	a.server.Observer.Judged(&out)
+	a.server.Observer.Evaluated(&out)
 	a.server.tell(job.req, append(job.results, out.Results...), false)
 	if job.req.DryRun {
 		return // counted, but nothing happened that the log should tell

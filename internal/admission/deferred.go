@@ -34,7 +34,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	var work []policy.Work
 	if uses(selections, deferredStages) {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root, Spent: spent})
-		s.Observer.Judged(&out)
+		s.Observer.Evaluated(&out)
 		var errs []policy.Result // the background controller reports what passed
 		for i := range out.Results {
 			if r := &out.Results[i]; r.Status == policy.StatusError {

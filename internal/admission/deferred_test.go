@@ -180,7 +180,7 @@ func TestDeferredWorkOfOwnWebhook(t *testing.T) {
 }
 
 // A rule with work that cannot be evaluated asks for nothing, changes no answer, and is reported.
-func TestDeferredWorkThatCannotBeJudged(t *testing.T) {
+func TestDeferredWorkThatCannotBeEvaluated(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, `
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy

@@ -23,7 +23,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	spent := newBudget()
 	defer budgets.Put(spent)
 	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root, Spent: spent})
-	s.Observer.Judged(&changed)
+	s.Observer.Evaluated(&changed)
 	decision := engine.DecideMutation(&changed)
 	for i := range changed.Results {
 		if r := &changed.Results[i]; r.Status == policy.StatusError {
@@ -42,7 +42,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 			on = req.WithObject(final)
 		}
 		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root, Spent: spent})
-		s.Observer.Judged(&verified)
+		s.Observer.Evaluated(&verified)
 		decision = engine.Decide(&verified)
 		s.tell(on, verified.Results, !decision.Allowed)
 		if !decision.Allowed {

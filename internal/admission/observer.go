@@ -21,7 +21,7 @@ type Observer interface {
 	// Reviewed is called with the answer to a review; webhook is the kind of the configuration that sends such reviews.
 	Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration)
 	// Evaluated is called with every evaluation whose results count: not with those that are only made for their warnings.
-	Judged(*policy.Outcome)
+	Evaluated(*policy.Outcome)
 	// Later makes the context of what is done after the answer to the request of ctx: without its deadline.
 	Later(ctx context.Context) context.Context
 	// AuditDropped is called for each request whose auditing rules were not evaluated.
@@ -36,7 +36,7 @@ type unobserved struct{}
 func (unobserved) HTTP(next http.Handler) http.Handler { return next }
 func (unobserved) Reviewed(context.Context, *policy.Request, string, policy.Decision, time.Duration) {
 }
-func (unobserved) Judged(*policy.Outcome)                {}
+func (unobserved) Evaluated(*policy.Outcome)             {}
 func (unobserved) Later(context.Context) context.Context { return context.Background() }
 func (unobserved) AuditDropped()                         {}
 func (unobserved) Path(secretpath.Verdict)               {}

@@ -16,13 +16,13 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	selections := row.policies.For(req, row.Route)
 	spent := newBudget()
 	defer budgets.Put(spent)
-	judging := row.Stages &^ deferredStages
-	plan := planOf(selections, judging)
+	evaluating := row.Stages &^ deferredStages
+	plan := planOf(selections, evaluating)
 	decision := policy.Decision{Allowed: true}
 	var results []policy.Result
 	if plan.enforce {
-		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: judging, Root: s.root, Select: enforcing, Spent: spent})
-		s.Observer.Judged(&out)
+		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: evaluating, Root: s.root, Select: enforcing, Spent: spent})
+		s.Observer.Evaluated(&out)
 		results, decision = out.Results, engine.Decide(&out)
 	}
 	if !decision.Allowed {
@@ -32,12 +32,12 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	res := response{allowed: true, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
 		// These cannot refuse; they are evaluated now only for the sake of the warnings.
-		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: judging, Root: s.root, Select: auditing, Spent: spent})
+		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
 		out.FailurePolicy = policy.Ignore
 		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
 	}
 	if plan.audit {
-		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: judging, results: results})
+		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, results: results})
 	} else {
 		s.tell(req, results, false)
 	}
@@ -50,7 +50,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 // prepare completes a request with what the review does not say. The answer, when there is one, is final: the request is
 // not for policies.
 func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*response, error) {
-	if !row.judges(req.Operation) {
+	if !row.evaluates(req.Operation) {
 		return &response{allowed: true}, nil
 	}
 	if req.Subresource != "" {

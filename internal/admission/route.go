@@ -35,7 +35,7 @@ func (p place) reads(r *policy.Request) *value.Fields {
 	return p.policies.Reads(r, p.Route)
 }
 
-func (r *route) judges(op policy.Operation) bool {
+func (r *route) evaluates(op policy.Operation) bool {
 	return r.operations == nil || slices.Contains(r.operations, op)
 }
 

@@ -216,7 +216,7 @@ func TestRoutes(t *testing.T) {
 }
 
 // A process that has not read the policies must not let anything through.
-func TestNothingIsJudgedBeforeOpen(t *testing.T) {
+func TestNothingIsEvaluatedBeforeOpen(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	srv.open.Store(false)
 	if code, _ := ask(t, srv, "/validate/fail", configMap("")); code != http.StatusServiceUnavailable {
@@ -326,13 +326,13 @@ func TestFilters(t *testing.T) {
 }
 
 // evaluated notes whether what was evaluated were dry runs.
-type judged struct {
+type evaluated struct {
 	unobserved
 	mu  sync.Mutex
 	dry []bool
 }
 
-func (j *judged) Judged(out *policy.Outcome) {
+func (j *evaluated) Evaluated(out *policy.Outcome) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.dry = append(j.dry, out.Request.DryRun)
@@ -340,7 +340,7 @@ func (j *judged) Judged(out *policy.Outcome) {
 
 func TestAuditIsRecordedAfterTheAnswer(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, fmt.Sprintf(teamPolicy, "Fail", false, "Audit"))
-	seen := &judged{}
+	seen := &evaluated{}
 	srv.Observer = seen
 	code, res := ask(t, srv, "/validate/fail", configMap(""))
 	if code != 200 || !res.Allowed || len(res.Warnings) > 0 {

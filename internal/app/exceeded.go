@@ -68,7 +68,7 @@ func (e *exceeded) note(list []policy.Exceeded) {
 }
 
 // evaluated is note for those who are given outcomes.
-func (e *exceeded) judged(next func(*policy.Outcome)) func(*policy.Outcome) {
+func (e *exceeded) evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	return func(out *policy.Outcome) {
 		if len(out.Exceeded) > 0 {
 			e.note(out.Exceeded)

@@ -63,11 +63,11 @@ func (h *heartbeat) once(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("write the lease %s: %w", admission.HeartbeatLease, err)
 	}
-	return h.judge(lease.GetAnnotations()[admission.HeartbeatAnnotation]), nil
+	return h.evaluate(lease.GetAnnotations()[admission.HeartbeatAnnotation]), nil
 }
 
 // evaluate looks at the stamp that came back, and returns when to send the next heartbeat.
-func (h *heartbeat) judge(stamp string) time.Duration {
+func (h *heartbeat) evaluate(stamp string) time.Duration {
 	now := h.now()
 	if h.sent.IsZero() || now.Sub(h.sent) > heartbeatLimit {
 		// The first one of this term: the stamp may be an old one.

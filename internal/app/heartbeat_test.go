@@ -7,7 +7,7 @@ import (
 )
 
 // Reviews are answered when the stamp moves, and not when the lease merely holds one.
-func TestHeartbeatJudge(t *testing.T) {
+func TestHeartbeatEvaluate(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	told := 0
 	h := &heartbeat{now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), changed: func() { told++ }}
@@ -32,7 +32,7 @@ func TestHeartbeatJudge(t *testing.T) {
 		{2 * time.Second, "7", true, heartbeatEvery, 4},
 	} {
 		now = now.Add(c.after)
-		if next := h.judge(c.stamp); h.Healthy() != c.healthy || next != c.next || told != c.told {
+		if next := h.evaluate(c.stamp); h.Healthy() != c.healthy || next != c.next || told != c.told {
 			t.Errorf("beat %d: healthy %v, next %s, told %d; want %+v", i, h.Healthy(), next, told, c)
 		}
 	}

@@ -72,14 +72,14 @@ func (r *reach) run(ctx context.Context) {
 			return
 		case <-tick.C:
 			if err := r.ask(ctx); ctx.Err() == nil {
-				r.judge(err)
+				r.evaluate(err)
 			}
 		}
 	}
 }
 
 // evaluate takes one answer in.
-func (r *reach) judge(err error) {
+func (r *reach) evaluate(err error) {
 	switch {
 	case err != nil && r.since.IsZero():
 		r.since = r.now()

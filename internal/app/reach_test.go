@@ -19,7 +19,7 @@ func TestOutageIsTwoLines(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := &reach{now: func() time.Time { return now }, log: slog.New(slog.NewTextHandler(&text, nil))}
 	for _, err := range []error{nil, errors.New("refused"), errors.New("refused"), errors.New("refused"), nil, nil} {
-		r.judge(err)
+		r.evaluate(err)
 		now = now.Add(4 * time.Second)
 	}
 	lines := strings.Split(strings.TrimSpace(text.String()), "\n")

@@ -111,7 +111,7 @@ func (c *reporting) build(ctx context.Context) error {
 	o := scan.Options{
 		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Judged: over.judged(observing.metrics.Judged), Observer: observing.metrics, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
+		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -162,7 +162,7 @@ func (c *reporting) kindsDefined() error {
 // told is where results go besides storage: events and metrics.
 type told struct{}
 
-func (told) Put(context.Context, policy.Outcome, report.Judged) (bool, error) { return true, nil }
+func (told) Put(context.Context, policy.Outcome, report.Evaluated) (bool, error) { return true, nil }
 func (told) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules, func(schema.GroupKind, string) bool) error {
 	return nil
 }

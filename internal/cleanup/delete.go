@@ -36,7 +36,7 @@ func (e *Executor) Delete(ctx context.Context, p *policy.Program, o Object) (gon
 			return false, nil
 		}
 		var again Plan
-		if !e.judge(ctx, p, o.Resource, item, &again) {
+		if !e.evaluate(ctx, p, o.Resource, item, &again) {
 			if len(again.Failures) > 0 {
 				return false, again.Failures[0].Err
 			}

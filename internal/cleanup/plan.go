@@ -176,7 +176,7 @@ const restarts = 3
 // list evaluates the objects of one resource, page by page: those of the name, or all when it is empty. The right to list may
 // be limited to names.
 func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, name string, planned map[string]bool, out *Plan) error {
-	judged := map[string]bool{}
+	evaluated := map[string]bool{}
 	options := metav1.ListOptions{Limit: pageSize}
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -202,9 +202,9 @@ func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, name s
 		}
 		for i := range page.Items {
 			item := &page.Items[i]
-			if uid := string(item.GetUID()); !judged[uid] && !planned[uid] {
-				judged[uid] = true
-				planned[uid] = e.judge(ctx, p, r.gvr(), item, out)
+			if uid := string(item.GetUID()); !evaluated[uid] && !planned[uid] {
+				evaluated[uid] = true
+				planned[uid] = e.evaluate(ctx, p, r.gvr(), item, out)
 			}
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -229,7 +229,7 @@ func (e *Executor) client(r schema.GroupVersionResource, namespace string) dynam
 }
 
 // evaluate adds the object to the plan when the policy wants it deleted, and reports whether it did.
-func (e *Executor) judge(ctx context.Context, p *policy.Program, r schema.GroupVersionResource, item *unstructured.Unstructured, out *Plan) bool {
+func (e *Executor) evaluate(ctx context.Context, p *policy.Program, r schema.GroupVersionResource, item *unstructured.Unstructured, out *Plan) bool {
 	o := Object{
 		Resource: r, Kind: item.GroupVersionKind(), Namespace: item.GetNamespace(), Name: item.GetName(),
 		UID: string(item.GetUID()), ResourceVersion: item.GetResourceVersion(),

@@ -22,7 +22,7 @@ import (
 )
 
 // evaluation is a set of policies and the resources to evaluate by them.
-type judgement struct {
+type evaluation struct {
 	programs []*policy.Program
 	inputs   []source.Input
 	// keepAll keeps every entry; otherwise only those that the text output shows.
@@ -45,7 +45,7 @@ type judgement struct {
 }
 
 // evaluated is what the evaluation gave, in the order of the input.
-type judged struct {
+type evaluated struct {
 	resources int
 	entries   []report.Entry
 	changes   []change
@@ -58,7 +58,7 @@ type judged struct {
 	names map[string]bool
 }
 
-func (j *judged) add(o judged) {
+func (j *evaluated) add(o evaluated) {
 	j.resources += o.resources
 	j.entries = append(j.entries, o.entries...)
 	j.changes = append(j.changes, o.changes...)
@@ -85,7 +85,7 @@ type batch struct {
 	docs   []source.Document
 	bytes  int
 	page   *page // of a cluster, instead of documents
-	answer chan judged
+	answer chan evaluated
 }
 
 // batchBytes makes batches big enough that handing them over costs nothing, and small enough to keep all workers busy.
@@ -93,15 +93,15 @@ const batchBytes = 64 << 10
 
 // judgeAll reads, evaluates and drops the resources document by document in all processors, so that memory stays bounded
 // by the text of the largest file, and gathers the results in the order of the input.
-func judgeAll(ctx context.Context, j judgement) judged {
+func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	judge := &judge{judgement: j, ctx: ctx, evaluator: newEvaluator(j.programs, j.world(), j.given)}
+	evaluate := &evaluate{evaluation: j, ctx: ctx, evaluator: newEvaluator(j.programs, j.world(), j.given)}
 	if j.cluster != nil {
-		judge.evaluator.cluster = j.cluster
+		evaluate.evaluator.cluster = j.cluster
 	}
 	workers := runtime.GOMAXPROCS(0)
 	work := make(chan *batch, workers)
@@ -112,7 +112,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 		go func() {
 			defer wg.Done()
 			for b := range work {
-				b.answer <- judge.batch(b)
+				b.answer <- evaluate.batch(b)
 			}
 		}()
 	}
@@ -120,8 +120,8 @@ func judgeAll(ctx context.Context, j judgement) judged {
 		defer close(order)
 		defer close(work)
 		emit := func(b *batch) { order <- b; work <- b }
-		known := func(r judged) {
-			b := &batch{answer: make(chan judged, 1)}
+		known := func(r evaluated) {
+			b := &batch{answer: make(chan evaluated, 1)}
 			b.answer <- r
 			order <- b
 		}
@@ -131,7 +131,7 @@ func judgeAll(ctx context.Context, j judgement) judged {
 			j.feedFiles(emit, known)
 		}
 	}()
-	var all judged
+	var all evaluated
 	for b := range order {
 		all.add(<-b.answer)
 		j.progress.add(b.size())
@@ -146,19 +146,19 @@ func judgeAll(ctx context.Context, j judgement) judged {
 }
 
 // feedFiles emits the resources of the files, batch by batch; what is known without evaluating goes to known.
-func (j judgement) feedFiles(emit func(*batch), known func(judged)) {
+func (j evaluation) feedFiles(emit func(*batch), known func(evaluated)) {
 	for _, in := range j.inputs {
 		docs, diags := source.Open(in)
 		j.progress.total(len(docs))
 		if len(diags) > 0 {
-			known(judged{diags: diags})
+			known(evaluated{diags: diags})
 		}
-		b := &batch{answer: make(chan judged, 1)}
+		b := &batch{answer: make(chan evaluated, 1)}
 		for _, d := range docs {
 			b.docs = append(b.docs, d)
 			if b.bytes += d.Size(); b.bytes >= batchBytes {
 				emit(b)
-				b = &batch{answer: make(chan judged, 1)}
+				b = &batch{answer: make(chan evaluated, 1)}
 			}
 		}
 		if len(b.docs) > 0 {
@@ -168,7 +168,7 @@ func (j judgement) feedFiles(emit func(*batch), known func(judged)) {
 }
 
 // feedCluster emits the objects of the cluster, page by page: no more than some pages are held at once.
-func (j judgement) feedCluster(ctx context.Context, emit func(*batch), known func(judged)) {
+func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known func(evaluated)) {
 	kinds := map[string]int{}
 	for _, k := range j.query.kinds {
 		kinds[k.kind]++
@@ -187,7 +187,7 @@ func (j judgement) feedCluster(ctx context.Context, emit func(*batch), known fun
 			})
 		}
 		if len(j.query.names) > 0 {
-			found := judged{names: map[string]bool{}}
+			found := evaluated{names: map[string]bool{}}
 			for _, o := range p.objects {
 				found.names[o.Name()] = true
 			}
@@ -195,16 +195,16 @@ func (j judgement) feedCluster(ctx context.Context, emit func(*batch), known fun
 		}
 		j.progress.total(len(p.objects))
 		if len(p.objects) > 0 {
-			emit(&batch{page: &p, answer: make(chan judged, 1)})
+			emit(&batch{page: &p, answer: make(chan evaluated, 1)})
 		}
 		if p.err == nil {
 			return
 		}
 		if j.query.strict {
-			known(judged{err: p.err})
+			known(evaluated{err: p.err})
 			return
 		}
-		known(judged{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.kind}, Summary: p.err.Error(), Hint: "these are not judged"}}})
+		known(evaluated{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.kind}, Summary: p.err.Error(), Hint: "these are not judged"}}})
 	})
 }
 
@@ -217,7 +217,7 @@ func (b *batch) size() int {
 }
 
 // world is what the rules can look things up in.
-func (j judgement) world() world.Root {
+func (j evaluation) world() world.Root {
 	given := fixed.New(fixed.Values{
 		Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects, Images: j.images,
 		Parameters: func() ([]map[string]any, error) { return j.read(j.parameters), nil },
@@ -233,11 +233,11 @@ func (j judgement) world() world.Root {
 
 // readObjects reads all resources at once: the made-up cluster in which rules look things up. It is called when the first
 // rule does; until then resources are only held while they are evaluated.
-func (j judgement) readObjects() ([]map[string]any, error) {
+func (j evaluation) readObjects() ([]map[string]any, error) {
 	return slices.Concat(j.definitions.objects, j.given.Objects(), j.read(slices.Concat(j.inputs, j.targets, j.parameters))), nil
 }
 
-func (j judgement) read(inputs []source.Input) (out []map[string]any) {
+func (j evaluation) read(inputs []source.Input) (out []map[string]any) {
 	for _, in := range inputs {
 		docs, _ := source.Open(in) // mistakes are reported where the resources are evaluated
 		for _, d := range docs {
@@ -252,14 +252,14 @@ func (j judgement) read(inputs []source.Input) (out []map[string]any) {
 }
 
 // evaluate holds what the workers share.
-type judge struct {
-	judgement
+type evaluate struct {
+	evaluation
 	ctx       context.Context
 	evaluator *evaluator
 }
 
-func (j *judge) batch(b *batch) judged {
-	var out judged
+func (j *evaluate) batch(b *batch) evaluated {
+	var out evaluated
 	if b.page != nil {
 		j.objects(j.evaluator.about(b.page.kind), b.page.objects, &out)
 		return out
@@ -278,7 +278,7 @@ func (j *judge) batch(b *batch) judged {
 // manyObjects is from where the items of one List are worth sharing between processors.
 const manyObjects = 64
 
-func (j *judge) objects(by *evaluator, objects []source.Object, out *judged) {
+func (j *evaluate) objects(by *evaluator, objects []source.Object, out *evaluated) {
 	workers := runtime.GOMAXPROCS(0)
 	if len(objects) < manyObjects || workers == 1 {
 		for i := range objects {
@@ -286,7 +286,7 @@ func (j *judge) objects(by *evaluator, objects []source.Object, out *judged) {
 		}
 		return
 	}
-	parts := make([]judged, workers)
+	parts := make([]evaluated, workers)
 	share := (len(objects) + workers - 1) / workers
 	var wg sync.WaitGroup
 	for w := range parts {
@@ -304,15 +304,15 @@ func (j *judge) objects(by *evaluator, objects []source.Object, out *judged) {
 	}
 }
 
-func (j *judge) object(by *evaluator, o source.Object) judged {
+func (j *evaluate) object(by *evaluator, o source.Object) evaluated {
 	if j.cluster == nil && fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
 		_, mistakes := globalentry.Compile(o.Value)
 		for i := range mistakes {
 			mistakes[i].Pos = o.Pos(mistakes[i].Path)
 		}
-		return judged{diags: mistakes}
+		return evaluated{diags: mistakes}
 	}
-	out := judged{resources: 1}
+	out := evaluated{resources: 1}
 	answers, err := by.all(j.ctx, o.Value)
 	var deletions []policy.Outcome
 	if err == nil {
@@ -352,7 +352,7 @@ func (j *judge) object(by *evaluator, o source.Object) judged {
 }
 
 // count adds the entries to the summary and returns those that are shown.
-func (j *judge) count(s *report.Summary, entries []report.Entry) []report.Entry {
+func (j *evaluate) count(s *report.Summary, entries []report.Entry) []report.Entry {
 	for i := range entries {
 		if e := &entries[i]; e.Status != policy.StatusSkip || e.Rule.Kind != native.ValidatingRuleKind { // those are not counted
 			s.Add(e.Status)

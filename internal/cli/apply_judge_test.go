@@ -61,7 +61,7 @@ func TestOrder(t *testing.T) {
 	const n = 3000
 	for _, list := range []bool{false, true} {
 		inputs, _ := source.Find([]string{pods(t, n, list)}, source.Options{})
-		got := judgeAll(context.Background(), judgement{programs: set.programs, inputs: inputs})
+		got := evaluateAll(context.Background(), evaluation{programs: set.programs, inputs: inputs})
 		if got.resources != n || got.summary.Fail != n/3 || got.summary.Pass != n-n/3 || len(got.diags) > 0 {
 			t.Fatalf("list %v: %d resources, %+v, %v", list, got.resources, got.summary, got.diags)
 		}
@@ -89,6 +89,6 @@ func BenchmarkApply(b *testing.B) {
 	inputs, _ := source.Find([]string{pods(b, 1000, false)}, source.Options{})
 	b.ReportAllocs()
 	for b.Loop() {
-		judgeAll(context.Background(), judgement{programs: set.programs, inputs: inputs})
+		evaluateAll(context.Background(), evaluation{programs: set.programs, inputs: inputs})
 	}
 }

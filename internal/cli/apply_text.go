@@ -16,7 +16,7 @@ func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.
 var dashes = strings.Repeat("-", 70)
 
 // printText prints the banner, what was refused, the failures by policy and resource, and the counters.
-func (o *applyOptions) printText(out io.Writer, set policySet, exceptions int, result judged) {
+func (o *applyOptions) printText(out io.Writer, set policySet, exceptions int, result evaluated) {
 	w := legibleWriter{out}
 	if !o.pipe {
 		with := ""

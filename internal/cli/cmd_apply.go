@@ -163,7 +163,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	defined, wrong := readDefinitions(o.crds)
 	mistakes = slices.Concat(mistakes, more, less, wrong)
 	set.programs = exceptions.join(set.programs)
-	result := judgeAll(cmd.Context(), judgement{
+	result := evaluateAll(cmd.Context(), evaluation{
 		programs:    set.programs,
 		inputs:      inputs,
 		keepAll:     o.report || o.table || o.detailed,
@@ -212,7 +212,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	return quietly(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
 }
 
-func (o *applyOptions) print(out io.Writer, set policySet, exceptions int, result judged) error {
+func (o *applyOptions) print(out io.Writer, set policySet, exceptions int, result evaluated) error {
 	w := newBuffered(out)
 	var err error
 	switch {

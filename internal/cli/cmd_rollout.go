@@ -128,7 +128,7 @@ func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, err
 	if at != nil {
 		plan.Own(ctx, &rollout.Owners{Read: at.meta, Label: o.ownerLabel, Limit: o.ownerReads})
 	}
-	plan.Judge(facts)
+	plan.Evaluate(facts)
 	return plan, diags, nil
 }
 

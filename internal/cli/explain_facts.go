@@ -68,7 +68,7 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 	log := &notes.Log{}
 	req.Trace = log
 	results := map[*policy.Rule]policy.Result{}
-	judged := map[*policy.Rule]*notes.Rule{}
+	evaluated := map[*policy.Rule]*notes.Rule{}
 	for _, stage := range append(slices.Clip(stageGroups), policy.StageDelete) {
 		for _, rule := range p.Rules {
 			if !stage.Has(rule.Stage) || unsuccessful(results[rule]) {
@@ -87,7 +87,7 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 				}
 			}
 			if len(log.Rules) > 0 {
-				judged[rule] = log.Rules[0]
+				evaluated[rule] = log.Rules[0]
 			}
 			if out.Object != req.Object {
 				req = req.WithObject(out.Object)
@@ -100,10 +100,10 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 			Policy: p.Key(), Rule: rule.Name, Kind: string(rule.Kind), Resource: resourcePath(o),
 			Position: from.object.Pos(rule.Path).String(), Verdict: verdictNotRun, autogen: rule.Origin.IsAutogen(),
 		}
-		switch taken := judged[rule]; {
+		switch taken := evaluated[rule]; {
 		case taken != nil:
 			x.Notes = *taken
-			x.judge(rule, results[rule])
+			x.evaluate(rule, results[rule])
 		case rule.SkipOnDelete && req.Operation == policy.Delete:
 			x.Verdict = verdictNoResult
 		}
@@ -139,7 +139,7 @@ func resourcePath(o map[string]any) string {
 }
 
 // evaluate fills in the verdict and the filters.
-func (x *explanation) judge(rule *policy.Rule, result policy.Result) {
+func (x *explanation) evaluate(rule *policy.Rule, result policy.Result) {
 	x.filters(rule)
 	x.Message, x.Path, x.Exceptions = result.Message, result.Path, result.Exceptions
 	if result.Status != policy.StatusNone {

@@ -23,7 +23,7 @@ func TestExplainAgreesWithApply(t *testing.T) {
 		programs[i] = policies[i].program
 	}
 	e := newEvaluator(programs, fixed.New(fixed.Values{}), nil)
-	judged, silent := 0, 0
+	evaluated, silent := 0, 0
 	for _, r := range resources {
 		source.Normalise(r.Value)
 		answers, err := e.each(t.Context(), r.Value, "")
@@ -49,7 +49,7 @@ func TestExplainAgreesWithApply(t *testing.T) {
 				case !has || x.Verdict != result.Status.String() || x.Message != result.Message:
 					t.Errorf("%s/%s on %s: explained as %s %q, is %s %q", x.Policy, x.Rule, x.Resource, x.Verdict, x.Message, result.Status, result.Message)
 				default:
-					judged++
+					evaluated++
 				}
 				if x.Verdict == "fail" && (len(x.Decided) == 0 || len(x.ToPass) == 0) {
 					t.Errorf("%s/%s on %s fails, and nothing says why: %+v", x.Policy, x.Rule, x.Resource, x)
@@ -57,7 +57,7 @@ func TestExplainAgreesWithApply(t *testing.T) {
 			}
 		}
 	}
-	if judged < 100 || silent < 100 {
-		t.Errorf("only %d results and %d rules without one", judged, silent)
+	if evaluated < 100 || silent < 100 {
+		t.Errorf("only %d results and %d rules without one", evaluated, silent)
 	}
 }

@@ -126,7 +126,7 @@ func TestNoRolloutReachesTheTerminal(t *testing.T) {
 		p.Own(t.Context(), &rollout.Owners{Label: text, Limit: 10, Read: func(context.Context, compliance.Resource) (rollout.Meta, bool, error) {
 			return rollout.Meta{Namespace: text, Labels: map[string]string{text: text}}, true, nil
 		}})
-		p.Judge(rollout.Facts{NotReady: text, NotScanned: []string{text}, NotRead: []string{text}})
+		p.Evaluate(rollout.Facts{NotReady: text, NotScanned: []string{text}, NotRead: []string{text}})
 		var page bytes.Buffer
 		if err := errors.Join(rolloutTable(&page, p), rolloutJSON(&page, p)); err != nil {
 			t.Fatal(err)

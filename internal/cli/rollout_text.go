@@ -85,7 +85,7 @@ func namespaceRows(p *rollout.Plan) [][]string {
 		row := []string{cmp.Or(n.Name, "-"), cmp.Or(n.Action, "-"), strconv.Itoa(n.Resources), strconv.Itoa(n.Violating), strconv.Itoa(n.Errors),
 			strconv.Itoa(n.Exempt), fmt.Sprintf("%.1f%%", n.Rate), safe}
 		if counted {
-			row = append(row, strconv.Itoa(n.Requests.Judged), strconv.Itoa(n.Requests.Refused), strconv.Itoa(n.Requests.WouldRefuse))
+			row = append(row, strconv.Itoa(n.Requests.Evaluated), strconv.Itoa(n.Requests.Refused), strconv.Itoa(n.Requests.WouldRefuse))
 		}
 		rows = append(rows, row)
 	}

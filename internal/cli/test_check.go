@@ -87,7 +87,7 @@ func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
 		for _, i := range group.objects {
 			before := len(e.rows)
 			applied = r.checkTarget(e, i) || applied
-			if i < r.judged {
+			if i < r.evaluated {
 				applied = r.checkObject(e, i, before) || applied
 			}
 		}
@@ -255,12 +255,12 @@ func (r *testRun) checkResult(e *wantedResult, object *testObject, a *answer, re
 			return
 		}
 	}
-	e.judge(&row, status(result))
+	e.evaluate(&row, status(result))
 	e.add(row)
 }
 
 // evaluate compares the status with the expected one.
-func (e *wantedResult) judge(row *testRow, got string) {
+func (e *wantedResult) evaluate(row *testRow, got string) {
 	row.Result, row.Reason = rowPass, reasonOk
 	if got != e.Result {
 		row.Result, row.Reason = rowFail, "Want "+e.Result+", got "+got

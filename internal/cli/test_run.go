@@ -31,7 +31,7 @@ type testRun struct {
 	// resources are the objects to evaluate; behind the first evaluated of them stand those that rules may change or
 	// look up.
 	resources []*testObject
-	judged    int
+	evaluated int
 	cluster   []map[string]any // what the ClusterResource files hold
 	params    []map[string]any // what the files of parameters hold
 	scopes    source.Scopes
@@ -101,7 +101,7 @@ func (r *testRun) run(ctx context.Context) error {
 		if r.answers[op] != nil {
 			continue
 		}
-		if err := r.judge(ctx, op); err != nil {
+		if err := r.evaluate(ctx, op); err != nil {
 			return fmt.Errorf("failed to run test (%w)", err)
 		}
 	}
@@ -113,9 +113,9 @@ func (r *testRun) run(ctx context.Context) error {
 }
 
 // evaluate runs all policies on all resources.
-func (r *testRun) judge(ctx context.Context, op policy.Operation) error {
-	all := make([][]answer, r.judged)
-	for i, o := range r.resources[:r.judged] {
+func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
+	all := make([][]answer, r.evaluated)
+	for i, o := range r.resources[:r.evaluated] {
 		answers, err := r.evaluator.each(ctx, o.value, op)
 		if err != nil {
 			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
@@ -174,7 +174,7 @@ func (r *testRun) load() error {
 		}
 	}
 	r.say("  Applying %s to %s with %s ...", count(len(r.policies.programs)+len(r.policies.refused), "policy", "policies"),
-		count(r.judged, "resource", "resources"), count(len(exceptions.exceptions), "exception", "exceptions"))
+		count(r.evaluated, "resource", "resources"), count(len(exceptions.exceptions), "exception", "exceptions"))
 	return nil
 }
 
@@ -272,7 +272,7 @@ func (r *testRun) loadResources() error {
 			r.resources = append(r.resources, t)
 		}
 		if group == 0 {
-			r.judged = len(r.resources)
+			r.evaluated = len(r.resources)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func (r *testRun) checkMutated(e *wantedResult, target *testObject, w *policy.Wo
 			return
 		}
 	}
-	e.judge(&row, t.Status.String())
+	e.evaluate(&row, t.Status.String())
 	e.add(row)
 }
 
@@ -99,7 +99,7 @@ func (r *testRun) checkGenerated(e *wantedResult, result *policy.Result) bool {
 			row.got = yamlText(g.Object)
 		case difference(&row, want, g.Object):
 		default:
-			e.judge(&row, status(result))
+			e.evaluate(&row, status(result))
 		}
 		e.add(row)
 	}

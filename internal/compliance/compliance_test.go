@@ -115,7 +115,7 @@ func TestSummaryOfSomeNamespaces(t *testing.T) {
 	if strings.Contains(string(text), "shop") || strings.Contains(string(text), "labels") {
 		t.Errorf("%s", text)
 	}
-	if s.Totals.Fail != 2 || s.Totals.Judged() != 2 || len(s.Results) != 0 || s.Omitted != 2 {
+	if s.Totals.Fail != 2 || s.Totals.Evaluated() != 2 || len(s.Results) != 0 || s.Omitted != 2 {
 		t.Errorf("%s", text)
 	}
 }

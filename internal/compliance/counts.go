@@ -37,12 +37,12 @@ func (c *Counts) merge(o Counts) {
 }
 
 // Evaluated is how many results say something: all but those that were skipped.
-func (c Counts) Judged() int { return c.Pass + c.Fail + c.Warn + c.Error }
+func (c Counts) Evaluated() int { return c.Pass + c.Fail + c.Warn + c.Error }
 
 // Share is how much of what was evaluated passes, in percent; ok is false when nothing was evaluated.
 func (c Counts) Share() (percent float64, ok bool) {
-	if c.Judged() == 0 {
+	if c.Evaluated() == 0 {
 		return 0, false
 	}
-	return 100 * float64(c.Pass) / float64(c.Judged()), true
+	return 100 * float64(c.Pass) / float64(c.Evaluated()), true
 }

@@ -139,7 +139,7 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 		return false, c.broken
 	}
 	if env != nil {
-		if err := env.Meter.Step(judgeSteps); err != nil {
+		if err := env.Meter.Step(evaluateSteps); err != nil {
 			return false, err
 		}
 	}
@@ -163,7 +163,7 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 }
 
 // judgeSteps is the cost of evaluating one condition without its texts and lists.
-const judgeSteps = 12
+const evaluateSteps = 12
 
 // noted returns the result of an evaluation, and records it if an explanation was requested.
 func (c *condition) noted(env *jmespath.Env, key, value any, ok bool, err error) (bool, error) {

@@ -15,7 +15,7 @@ type quantifier struct {
 }
 
 // evaluate folds the memberships of n elements. has(i) reports whether element i is in the value.
-func (q quantifier) judge(n int, has func(i int) (bool, error)) (bool, error) {
+func (q quantifier) evaluate(n int, has func(i int) (bool, error)) (bool, error) {
 	for i := range n {
 		in, err := has(i)
 		if err != nil {
@@ -85,7 +85,7 @@ type member struct {
 
 func (o *member) holds(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
-		return o.judge(len(keys), func(i int) (bool, error) { return o.list.matches(m, textOf(keys[i])) })
+		return o.evaluate(len(keys), func(i int) (bool, error) { return o.list.matches(m, textOf(keys[i])) })
 	}
 	text, ok := scalarText(key)
 	if !ok {
@@ -158,7 +158,7 @@ type within struct {
 
 func (o *within) holds(m *budget.Meter, key any) (bool, error) {
 	if keys, ok := key.([]any); ok {
-		return o.judge(len(keys), func(i int) (bool, error) { return o.hasElement(keys[i]), m.Step(1) })
+		return o.evaluate(len(keys), func(i int) (bool, error) { return o.hasElement(keys[i]), m.Step(1) })
 	}
 	if _, ok := scalarText(key); !ok {
 		return false, nil

@@ -106,7 +106,7 @@ func (o *oldMember) holds(m *budget.Meter, key any) (bool, error) {
 		if o.mixed {
 			return false, m.Step(1)
 		}
-		all, err := quantifier{all: true}.judge(len(keys), func(i int) (bool, error) {
+		all, err := quantifier{all: true}.evaluate(len(keys), func(i int) (bool, error) {
 			return o.list.contains(m, textOf(keys[i]))
 		})
 		return all != o.not, err

@@ -92,7 +92,7 @@ func TestEval(t *testing.T) {
 
 // What the old object already violated does not block an update.
 func TestPreExistingViolations(t *testing.T) {
-	judge := func(old policy.Yield) policy.Outcome {
+	evaluate := func(old policy.Yield) policy.Outcome {
 		r := rule("r", func(s *policy.Scope) policy.Yield {
 			obj, _ := s.Request.Object.Map()
 			if obj["v"] == "old" {
@@ -122,7 +122,7 @@ func TestPreExistingViolations(t *testing.T) {
 		{policy.Yield{Status: policy.StatusSkip}, policy.StatusFail, "bad"},
 		{policy.Yield{}, policy.StatusFail, "bad"},
 	} {
-		got := judge(c.old).Results[0]
+		got := evaluate(c.old).Results[0]
 		if got.Status != c.status || got.Message != c.message {
 			t.Errorf("old object %s: got %s %q, want %s %q", c.old.Status, got.Status, got.Message, c.status, c.message)
 		}

@@ -76,11 +76,11 @@ func tokenize(src string, q Quoting) ([]token, error) {
 	for {
 		t, err := l.next()
 		if err == nil && len(q.Data) > 0 {
-			err = l.judgeToken(t, before)
+			err = l.evaluateToken(t, before)
 			before = t
 		}
 		if err == nil && len(empty) > 0 {
-			empty, err = l.judgeEmpty(empty, t)
+			empty, err = l.evaluateEmpty(empty, t)
 		}
 		if err != nil {
 			return nil, err

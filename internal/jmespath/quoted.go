@@ -53,7 +53,7 @@ func (l *lexer) dataFrom(i, limit int) int {
 }
 
 // judgeToken refuses a token of which data are a part in a way that makes syntax of them. before is the token before it.
-func (l *lexer) judgeToken(t, before token) error {
+func (l *lexer) evaluateToken(t, before token) error {
 	switch t.kind {
 	case tStringLiteral, tQuotedIdentifier, tJSONLiteral:
 		return nil // their delimiters are not data, see until and readString
@@ -79,7 +79,7 @@ func (l *lexer) judgeToken(t, before token) error {
 
 // judgeEmpty refuses empty data that hold syntax together: those between brackets would make another operator of them. It
 // looks at those up to the token t and returns the others.
-func (l *lexer) judgeEmpty(empty []int, t token) ([]int, error) {
+func (l *lexer) evaluateEmpty(empty []int, t token) ([]int, error) {
 	for len(empty) > 0 {
 		e, inside := empty[0], false
 		switch t.kind {

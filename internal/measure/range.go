@@ -65,24 +65,24 @@ func (r *Range) Contains(s string) bool {
 	read := reading{text: s}
 	low, okLow := r.Low.compare(&read)
 	high, okHigh := r.High.compare(&read)
-	return r.judge(low, okLow, high, okHigh)
+	return r.evaluate(low, okLow, high, okHigh)
 }
 
 // ContainsInt is Contains for a whole number.
 func (r *Range) ContainsInt(i int64) bool {
 	low, okLow := r.Low.CompareInt(i)
 	high, okHigh := r.High.CompareInt(i)
-	return r.judge(low, okLow, high, okHigh)
+	return r.evaluate(low, okLow, high, okHigh)
 }
 
 // ContainsFloat is Contains for a number.
 func (r *Range) ContainsFloat(f float64) bool {
 	low, okLow := r.Low.CompareFloat(f)
 	high, okHigh := r.High.CompareFloat(f)
-	return r.judge(low, okLow, high, okHigh)
+	return r.evaluate(low, okLow, high, okHigh)
 }
 
-func (r *Range) judge(low int, okLow bool, high int, okHigh bool) bool {
+func (r *Range) evaluate(low int, okLow bool, high int, okHigh bool) bool {
 	if r.Outside {
 		return okLow && low < 0 || okHigh && high > 0
 	}

@@ -49,7 +49,7 @@ func TestLiveChange(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("require-labels")
 	work := func() {
-		m.Judged(outcome(p, r, "default", policy.StatusFail))
+		m.Evaluated(outcome(p, r, "default", policy.StatusFail))
 		m.Reviewed(outcome(p, r, "default", 1).Request, "ValidatingWebhookConfiguration", false, 40*time.Millisecond)
 	}
 	const reviews = `kyverno_admission_requests_total{otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",request_allowed="false",request_webhook="ValidatingWebhookConfiguration",resource_kind="Pod",resource_namespace="default",resource_request_operation="create"}`
@@ -123,7 +123,7 @@ func TestNamespaces(t *testing.T) {
 	m.Reviewed(out, "ValidatingWebhookConfiguration", true, 0)
 	p, r := program("x")
 	p.Namespace = "c" // results are chosen by the policy's namespace
-	m.Judged(outcome(p, r, "a", policy.StatusPass))
+	m.Evaluated(outcome(p, r, "a", policy.StatusPass))
 	m.PolicyChanged(p, Created)
 	m.Policies(func() []PolicyState { return []PolicyState{{p, true}} })
 	m.CleanupDeleted(p, "Pod", "c", "")
@@ -151,7 +151,7 @@ func TestForget(t *testing.T) {
 	m := NewMetrics(Options{})
 	p, r := program("x")
 	m.Controller("webhook-controller")
-	m.Judged(outcome(p, r, "default", policy.StatusPass))
+	m.Evaluated(outcome(p, r, "default", policy.StatusPass))
 	m.EventDropped()
 	m.UpdateRequestFailed(3)
 	m.forget()

@@ -171,11 +171,11 @@ func (m *Metrics) forget() {
 func (m *Metrics) counts(namespace string) bool { return m.config.Load().counts(namespace) }
 
 // Evaluated counts the results of an evaluation and the time that each took.
-func (m *Metrics) Judged(out *policy.Outcome) {
+func (m *Metrics) Evaluated(out *policy.Outcome) {
 	if m == nil || len(out.Results) == 0 {
 		return
 	}
-	m.judged(out)
+	m.evaluated(out)
 }
 
 const validatingWebhook = "ValidatingWebhookConfiguration"

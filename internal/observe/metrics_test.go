@@ -46,7 +46,7 @@ func contains(t *testing.T, text string, lines ...string) {
 func TestNilDoesNothing(t *testing.T) {
 	var m *Metrics
 	p, r := program("require-labels")
-	m.Judged(outcome(p, r, "default", policy.StatusPass))
+	m.Evaluated(outcome(p, r, "default", policy.StatusPass))
 	m.Reviewed(&policy.Request{}, "ValidatingWebhookConfiguration", true, time.Second)
 	m.PolicyChanged(p, Created)
 	m.Reconciled("x")
@@ -75,7 +75,7 @@ func TestResultsOfANamespace(t *testing.T) {
 	p, r := program("require-labels")
 	out := outcome(p, r, "team-a", policy.StatusPass)
 	out.Request.GVK = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-	m.Judged(out)
+	m.Evaluated(out)
 	contains(t, page(t, m), `kyverno_policy_results_total{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="require-labels",policy_namespace="-",policy_type="cluster",policy_validation_mode="enforce",resource_kind="Namespace",resource_namespace="",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="check-team",rule_result="pass",rule_type="validate"} 1`)
 }
 
@@ -83,7 +83,7 @@ func TestResults(t *testing.T) {
 	m := NewMetrics(Options{Version: "v1"})
 	p, r := program("require-labels")
 	for range 3 {
-		m.Judged(outcome(p, r, "default", policy.StatusFail))
+		m.Evaluated(outcome(p, r, "default", policy.StatusFail))
 	}
 	const labels = `{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="require-labels",policy_namespace="-",policy_type="cluster",policy_validation_mode="enforce",resource_kind="Pod",resource_namespace="default",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="check-team",rule_result="fail",rule_type="validate"`
 	contains(t, page(t, m),

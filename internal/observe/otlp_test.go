@@ -132,7 +132,7 @@ func TestExport(t *testing.T) {
 		c, to := collect(t, secure)
 		m := NewMetrics(Options{Version: "v1.2.3"})
 		p, r := program("require-labels")
-		m.Judged(outcome(p, r, "default", policy.StatusFail))
+		m.Evaluated(outcome(p, r, "default", policy.StatusFail))
 		m.HTTP(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "https://kyverno-svc.kyverno.svc/x", nil))
 		m.Certificates(func(report func(string, time.Time)) { report("tls", time.Unix(1000, 0)) })
 		ctx, stop := context.WithCancel(t.Context())
@@ -199,9 +199,9 @@ func TestTrace(t *testing.T) {
 	api := httptest.NewServer(http.NotFoundHandler())
 	defer api.Close()
 	client := &http.Client{Transport: tracer.RoundTripper(http.DefaultTransport)}
-	p, judge := program("require-labels")
-	judge.Match = func(context.Context, *policy.Request) (bool, error) { return true, nil }
-	judge.Eval = func(s *policy.Scope) policy.Yield {
+	p, evaluate := program("require-labels")
+	evaluate.Match = func(context.Context, *policy.Request) (bool, error) { return true, nil }
+	evaluate.Eval = func(s *policy.Scope) policy.Yield {
 		if _, err := s.Env.World.Objects.Get(s.Env.Meter.Context(), "v1", "ConfigMap", "default", "teams"); err != nil {
 			t.Error(err)
 		}
@@ -221,7 +221,7 @@ func TestTrace(t *testing.T) {
 		})}
 	})
 	eval := tracer.Eval(engine.Eval)
-	req := outcome(p, judge, "default", 0).Request
+	req := outcome(p, evaluate, "default", 0).Request
 	req.UID = "abc"
 	in := engine.Input{Selections: []policy.Selection{{Program: p, Rules: p.Rules}}, Request: req, Stages: policy.StageValidate, Root: tracer.World(reads)}
 	var later context.Context

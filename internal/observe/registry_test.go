@@ -18,8 +18,8 @@ func TestCap(t *testing.T) {
 	m := NewMetrics(Options{MaxSeries: 10})
 	p, r := program("require-labels")
 	for i := range 50 {
-		m.Judged(outcome(p, r, fmt.Sprintf("ns-%d", i), policy.StatusPass))
-		m.Judged(outcome(p, r, fmt.Sprintf("ns-%d", i), policy.StatusFail))
+		m.Evaluated(outcome(p, r, fmt.Sprintf("ns-%d", i), policy.StatusPass))
+		m.Evaluated(outcome(p, r, fmt.Sprintf("ns-%d", i), policy.StatusFail))
 	}
 	families := parsePage(t, page(t, m))
 	sums := map[string]float64{}
@@ -54,8 +54,8 @@ func TestValues(t *testing.T) {
 	m := NewMetrics(Options{})
 	for _, name := range []string{"a\"b\\c\nd", "\xff\xfe", strings.Repeat("ü", 1000), "{}", ""} {
 		p, r := program(name)
-		m.Judged(outcome(p, r, "default", policy.StatusPass))
-		m.Judged(outcome(p, r, "default", policy.StatusPass))
+		m.Evaluated(outcome(p, r, "default", policy.StatusPass))
+		m.Evaluated(outcome(p, r, "default", policy.StatusPass))
 	}
 	families := parsePage(t, page(t, m))
 	got := map[string]float64{}
@@ -86,7 +86,7 @@ func TestConcurrency(t *testing.T) {
 	for g := range 4 {
 		running.Go(func() {
 			for i := range 200 {
-				m.Judged(outcome(p, r, fmt.Sprintf("ns-%d", i%30), policy.Status(1+i%5)))
+				m.Evaluated(outcome(p, r, fmt.Sprintf("ns-%d", i%30), policy.Status(1+i%5)))
 				m.Reviewed(outcome(p, r, "x", 1).Request, "ValidatingWebhookConfiguration", g%2 == 0, time.Millisecond)
 				switch i % 20 {
 				case 3:
@@ -105,7 +105,7 @@ func TestConcurrency(t *testing.T) {
 	running.Wait()
 }
 
-func BenchmarkJudged(b *testing.B) {
+func BenchmarkEvaluated(b *testing.B) {
 	m := NewMetrics(Options{})
 	p, r := program("require-labels")
 	out := outcome(p, r, "default", policy.StatusPass)
@@ -114,7 +114,7 @@ func BenchmarkJudged(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Judged(out)
+		m.Evaluated(out)
 	}
 }
 

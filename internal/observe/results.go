@@ -65,7 +65,7 @@ func (c *resultCache) clear() {
 	c.now.Store(&resultMap{series: map[requestKey]map[resultKey]resultSeries{}})
 }
 
-func (m *Metrics) judged(out *policy.Outcome) {
+func (m *Metrics) evaluated(out *policy.Outcome) {
 	req := out.Request
 	for i := range out.Exceeded {
 		p := out.Exceeded[i].Program

@@ -25,7 +25,7 @@ func (s Server) Reviewed(ctx context.Context, req *policy.Request, webhook strin
 }
 
 // Evaluated is called with each evaluation that counts.
-func (s Server) Judged(out *policy.Outcome) { s.Metrics.Judged(out) }
+func (s Server) Evaluated(out *policy.Outcome) { s.Metrics.Evaluated(out) }
 
 // AuditDropped is called for each request whose auditing rules were not evaluated.
 func (s Server) AuditDropped() { s.Metrics.AuditDropped() }

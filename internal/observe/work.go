@@ -7,7 +7,7 @@ type Work struct{ *Metrics }
 
 // Evaluated counts the results of background work, under the cause that Kyverno's users know for it, background_scan,
 // whatever started it. Results of requests were counted when the requests were evaluated.
-func (w Work) Judged(out *policy.Outcome) {
+func (w Work) Evaluated(out *policy.Outcome) {
 	if w.Metrics == nil || len(out.Results) == 0 {
 		return
 	}
@@ -16,5 +16,5 @@ func (w Work) Judged(out *policy.Outcome) {
 	if r.Origin == policy.FromScan {
 		counted.Operation = "" // a policy asked for it, and no request
 	}
-	w.Metrics.Judged(&policy.Outcome{Request: counted, Results: out.Results})
+	w.Metrics.Evaluated(&policy.Outcome{Request: counted, Results: out.Results})
 }

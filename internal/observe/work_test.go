@@ -15,11 +15,11 @@ func TestWork(t *testing.T) {
 	p, r := program("copy-secrets")
 	out := outcome(p, r, "team-a", policy.StatusPass)
 	out.Request.GVK, out.Request.Operation = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, policy.Update
-	Work{m}.Judged(out)
-	Work{m}.Judged(outcome(p, r, "team-a", policy.StatusPass))
+	Work{m}.Evaluated(out)
+	Work{m}.Evaluated(outcome(p, r, "team-a", policy.StatusPass))
 	existing := outcome(p, r, "team-b", policy.StatusPass)
 	existing.Request.Origin = policy.FromScan
-	Work{m}.Judged(existing)
+	Work{m}.Evaluated(existing)
 	const before = `kyverno_policy_results_total{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="copy-secrets",policy_namespace="-",policy_type="cluster",policy_validation_mode="enforce",`
 	const after = `rule_execution_cause="background_scan",rule_name="check-team",rule_result="pass",rule_type="validate"} 1`
 	contains(t, page(t, m),
@@ -29,5 +29,5 @@ func TestWork(t *testing.T) {
 	if out.Request.Origin != policy.FromAdmission || out.Request.Namespace != "team-a" {
 		t.Error("the request was changed")
 	}
-	Work{}.Judged(out) // no metrics
+	Work{}.Evaluated(out) // no metrics
 }

@@ -73,7 +73,7 @@ type recordedResult struct {
 }
 
 // evaluate gives status and message of one rule for one resource.
-type judge func(message string, resource map[string]any) (string, string)
+type evaluate func(message string, resource map[string]any) (string, string)
 
 func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
 	resources := map[string]map[string]any{}
@@ -95,7 +95,7 @@ func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
 		}
 		resources[key] = r
 	}
-	rules, judges := rulesOf(t, dir)
+	rules, evaluates := rulesOf(t, dir)
 	var expected struct{ Results []recordedResult }
 	b, err := os.ReadFile(filepath.Join(dir, "expected.json"))
 	if err != nil {
@@ -106,15 +106,15 @@ func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
 	}
 	bad := 0
 	for _, want := range expected.Results {
-		rule, judge := rules[want.Policy+"/"+want.Rule], judges[want.Policy+"/"+want.Rule]
+		rule, evaluate := rules[want.Policy+"/"+want.Rule], evaluates[want.Policy+"/"+want.Rule]
 		resource := resources[want.Kind+"/"+want.Name]
-		if judge == nil || resource == nil || decidedElsewhere(want) {
+		if evaluate == nil || resource == nil || decidedElsewhere(want) {
 			continue
 		}
 		message := strings.ReplaceAll(rule.Validate.Message, "{{ request.object.metadata.name }}", want.Name)
-		status, text := judge(message, resource)
+		status, text := evaluate(message, resource)
 		compared++
-		if s, x := judge(message, integers(resource).(map[string]any)); s != status || x != text {
+		if s, x := evaluate(message, integers(resource).(map[string]any)); s != status || x != text {
 			asIntegers++
 		}
 		same := status == want.Result
@@ -141,8 +141,8 @@ func compareFolder(t *testing.T, dir string) (compared, asIntegers int) {
 }
 
 // rulesOf reads the rules of a folder's policies that this package alone can evaluate.
-func rulesOf(t *testing.T, dir string) (map[string]recordedRule, map[string]judge) {
-	rules, judges := map[string]recordedRule{}, map[string]judge{}
+func rulesOf(t *testing.T, dir string) (map[string]recordedRule, map[string]evaluate) {
+	rules, evaluates := map[string]recordedRule{}, map[string]evaluate{}
 	for _, doc := range documents(t, filepath.Join(dir, "policy.yaml")) {
 		var p recordedPolicy
 		if err := yaml.Unmarshal([]byte(doc), &p); err != nil || p.Kind != "ClusterPolicy" && p.Kind != "Policy" {
@@ -155,19 +155,19 @@ func rulesOf(t *testing.T, dir string) (map[string]recordedRule, map[string]judg
 			switch {
 			case len(r.Context) > 0 || hasVariables(v.Pattern) || hasVariables(v.AnyPattern):
 			case v.Pattern != nil:
-				judges[key] = judgePattern(r.Name, v.Pattern)
+				evaluates[key] = evaluatePattern(r.Name, v.Pattern)
 			case v.AnyPattern != nil:
-				judges[key] = judgeAlternatives(r.Name, v.AnyPattern)
+				evaluates[key] = evaluateAlternatives(r.Name, v.AnyPattern)
 			case len(v.Foreach) == 1:
 				f := v.Foreach[0]
 				path, simple := strings.CutPrefix(f.List, "request.object.")
 				if simple && f.Pattern != nil && !hasVariables(f.Pattern) && f.Preconditions == nil && f.Context == nil && !strings.ContainsAny(path, "[]|(") {
-					judges[key] = judgeForeach(r.Name, path, f.Pattern)
+					evaluates[key] = evaluateForeach(r.Name, path, f.Pattern)
 				}
 			}
 		}
 	}
-	return rules, judges
+	return rules, evaluates
 }
 
 // decidedElsewhere reports whether the recorded result says nothing of the pattern.
@@ -194,7 +194,7 @@ func failure(message, rest string) string {
 	return "validation error: " + message + " " + rest
 }
 
-func judgePattern(rule string, pattern any) judge {
+func evaluatePattern(rule string, pattern any) evaluate {
 	p, _ := Compile(integers(pattern), "pattern")
 	return func(message string, r map[string]any) (string, string) {
 		v, err := p.Match(nil, nil, r)
@@ -213,7 +213,7 @@ func judgePattern(rule string, pattern any) judge {
 	}
 }
 
-func judgeAlternatives(rule string, alternatives []any) judge {
+func evaluateAlternatives(rule string, alternatives []any) evaluate {
 	p, _ := CompileAlternatives(integers(alternatives), "anyPattern")
 	return func(message string, r map[string]any) (string, string) {
 		c, err := p.Match(nil, nil, r)
@@ -231,8 +231,8 @@ func judgeAlternatives(rule string, alternatives []any) judge {
 }
 
 // judgeForeach evaluates the maps of the list at the dotted path.
-func judgeForeach(rule, path string, pattern any) judge {
-	inner := judgePattern(rule, pattern)
+func evaluateForeach(rule, path string, pattern any) evaluate {
+	inner := evaluatePattern(rule, pattern)
 	return func(message string, r map[string]any) (string, string) {
 		var list any = r
 		for _, step := range strings.Split(path, ".") {

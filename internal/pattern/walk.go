@@ -43,12 +43,12 @@ func (w *walk) element(n *node, v any, path string) (outcome, *fault) {
 		return mismatch, nil
 	}
 	n = w.settle(n)
-	o, f := w.judge(n, v, path)
+	o, f := w.evaluate(n, v, path)
 	f.by(n)
 	return o, f
 }
 
-func (w *walk) judge(n *node, v any, path string) (outcome, *fault) {
+func (w *walk) evaluate(n *node, v any, path string) (outcome, *fault) {
 	switch n.kind {
 	case mapNode:
 		m, ok := v.(map[string]any)

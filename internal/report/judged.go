@@ -34,7 +34,7 @@ func SourceOf(p *policy.Program) string {
 }
 
 // Evaluated says what of a resource's report an Outcome covers. The zero Evaluated covers all of it.
-type Judged struct {
+type Evaluated struct {
 	// Policies are those that the resource was evaluated by; nil for all that scans evaluate.
 	Policies map[ID]bool
 	// Elsewhere reports whether results of the rule are found elsewhere, by admission for instance: they stay as they are.
@@ -43,7 +43,7 @@ type Judged struct {
 }
 
 // Replaces reports whether results of the rule that a report holds are replaced by those of the Outcome.
-func (j *Judged) Replaces(r Rule) bool {
+func (j *Evaluated) Replaces(r Rule) bool {
 	if j.Policies != nil && !j.Policies[r.ID()] {
 		return false
 	}

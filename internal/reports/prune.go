@@ -14,8 +14,8 @@ import (
 // Prune removes outdated results from reports: the results of scans of kinds that are not scanned, and those of
 // rules that are gone. mine says which resources are this process's; nil for all.
 func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
-	unscanned := &report.Judged{Elsewhere: rules.Elsewhere}
-	living := &report.Judged{Elsewhere: rules.Live}
+	unscanned := &report.Evaluated{Elsewhere: rules.Elsewhere}
+	living := &report.Evaluated{Elsewhere: rules.Live}
 	var errs []error
 	for uid, st := range w.stale(scanned, rules) {
 		switch {
@@ -59,9 +59,9 @@ func (w *Writer) forgetContent(uid string) {
 }
 
 // reduce leaves in a report what was found elsewhere.
-func (w *Writer) reduce(ctx context.Context, r *report.Resource, judged *report.Judged) error {
+func (w *Writer) reduce(ctx context.Context, r *report.Resource, evaluated *report.Evaluated) error {
 	defer w.alone(r.UID)()
-	_, err := w.put(ctx, r, nil, judged)
+	_, err := w.put(ctx, r, nil, evaluated)
 	return err
 }
 

@@ -60,17 +60,17 @@ func TestSplit(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	for _, c := range []struct {
-		name                       string
-		judged                     report.Judged
-		replaced, unjudged, others string
+		name                          string
+		evaluated                     report.Evaluated
+		replaced, unevaluated, others string
 	}{
-		{"by nobody else", report.Judged{}, "scanned admission gone", "", ""},
-		{"all", report.Judged{Elsewhere: table.Elsewhere}, "scanned gone", "", "admission"},
-		{"one", report.Judged{Elsewhere: table.Elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "gone", "scanned", "admission"},
+		{"by nobody else", report.Evaluated{}, "scanned admission gone", "", ""},
+		{"all", report.Evaluated{Elsewhere: table.Elsewhere}, "scanned gone", "", "admission"},
+		{"one", report.Evaluated{Elsewhere: table.Elsewhere, Policies: map[report.ID]bool{{Policy: "gone"}: true}}, "gone", "scanned", "admission"},
 	} {
-		h := split(results, &c.judged)
-		if names(h.replaced) != c.replaced || names(h.unjudged) != c.unjudged || names(h.others) != c.others {
-			t.Errorf("%s: replaced %q, not judged %q, of others %q", c.name, names(h.replaced), names(h.unjudged), names(h.others))
+		h := split(results, &c.evaluated)
+		if names(h.replaced) != c.replaced || names(h.unevaluated) != c.unevaluated || names(h.others) != c.others {
+			t.Errorf("%s: replaced %q, not judged %q, of others %q", c.name, names(h.replaced), names(h.unevaluated), names(h.others))
 		}
 	}
 }

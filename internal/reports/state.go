@@ -76,14 +76,14 @@ func (w *Writer) rulesOf(results []policyreport.Result) []*report.Rule {
 }
 
 // says reports whether the report is known to say just that.
-func (w *Writer) says(uid string, want []part, judged *report.Judged) bool {
+func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st := w.known[uid]
-	if st == nil || !st.told || st.version == "" || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return judged.Replaces(*r) }) {
+	if st == nil || !st.told || st.version == "" || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return evaluated.Replaces(*r) }) {
 		return false
 	}
-	return slices.Equal(w.numbers.only(st.parts, judged.Policies), want)
+	return slices.Equal(w.numbers.only(st.parts, evaluated.Policies), want)
 }
 
 // begin says that a write is on its way. The state has no version when no report is known.

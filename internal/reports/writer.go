@@ -69,28 +69,28 @@ const conflicts = 3
 
 // Put makes the report of the request's object say what the outcome holds, in the place of what the outcome covers; without
 // results there is no report. It says whether that changed anything.
-func (w *Writer) Put(ctx context.Context, out policy.Outcome, judged report.Judged) (changed bool, err error) {
+func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.Evaluated) (changed bool, err error) {
 	resource := report.ResourceOf(out.Request)
 	if resource.UID == "" {
 		return false, nil // nothing can be owned by it
 	}
 	results := report.Results(w.o.Allowed.Keep(report.Entries(out, report.Options{})), w.o.Now().Unix())
 	defer w.alone(resource.UID)()
-	return w.put(ctx, resource, results, &judged)
+	return w.put(ctx, resource, results, &evaluated)
 }
 
 // put is Put for a resource that is held alone.
-func (w *Writer) put(ctx context.Context, resource *report.Resource, results []policyreport.Result, judged *report.Judged) (changed bool, err error) {
+func (w *Writer) put(ctx context.Context, resource *report.Resource, results []policyreport.Result, evaluated *report.Evaluated) (changed bool, err error) {
 	w.mu.Lock()
 	want := w.numbers.parts(resource, results)
 	st := w.known[resource.UID]
 	w.mu.Unlock()
-	if st == nil && len(results) == 0 || w.says(resource.UID, want, judged) {
+	if st == nil && len(results) == 0 || w.says(resource.UID, want, evaluated) {
 		return false, nil
 	}
 	st = w.begin(resource)
 	defer func() { w.end(resource.UID, st) }()
-	return w.insist(st, func() (bool, error) { return w.merge(ctx, resource, results, judged, want, st) })
+	return w.insist(st, func() (bool, error) { return w.merge(ctx, resource, results, evaluated, want, st) })
 }
 
 // insist writes again, a few times, after a conflict with another writer: with nothing taken for known, the report is read
@@ -120,14 +120,14 @@ func namespaceGone(err error) bool {
 }
 
 // merge makes the report hold the results and what it held besides, and writes it unless it says all that already.
-func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policyreport.Result, judged *report.Judged, want []part, st *state) (changed bool, err error) {
+func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policyreport.Result, evaluated *report.Evaluated, want []part, st *state) (changed bool, err error) {
 	w.mu.Lock()
 	version, told, alone := st.version, st.told, len(st.others) == 0
 	w.mu.Unlock()
-	now := state{version: version, told: judged.Policies == nil || told}
+	now := state{version: version, told: evaluated.Policies == nil || told}
 	all := results
 	// A report that no other client wrote need not be read before all of it is replaced.
-	if version != "" && !(told && alone && judged.Policies == nil) {
+	if version != "" && !(told && alone && evaluated.Policies == nil) {
 		existing := w.o.Form.report(r)
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 		switch {
@@ -136,14 +136,14 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 		case err != nil:
 			return false, err
 		default:
-			held := split(w.o.Form.content(existing).Results, judged)
+			held := split(w.o.Form.content(existing).Results, evaluated)
 			now.version, now.others = existing.GetResourceVersion(), w.rulesOf(held.others)
-			all = slices.Concat(results, held.others, held.unjudged)
+			all = slices.Concat(results, held.others, held.unevaluated)
 			w.mu.Lock()
 			same := slices.Equal(w.numbers.parts(r, held.replaced), want)
 			w.mu.Unlock()
 			if same && w.o.Form.intact(existing, r) {
-				w.wrote(st, r, &now, want, judged)
+				w.wrote(st, r, &now, want, evaluated)
 				return false, nil
 			}
 		}
@@ -164,41 +164,41 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 		return false, err
 	}
 	now.version = object.GetResourceVersion()
-	w.wrote(st, r, &now, want, judged)
+	w.wrote(st, r, &now, want, evaluated)
 	return true, nil
 }
 
 // held are the results of a report by what becomes of them.
-type held struct{ replaced, unjudged, others []policyreport.Result }
+type held struct{ replaced, unevaluated, others []policyreport.Result }
 
 // split tells the results that an outcome replaces from those of policies that scans evaluate, and from those of others.
-func split(results []policyreport.Result, judged *report.Judged) held {
+func split(results []policyreport.Result, evaluated *report.Evaluated) held {
 	var h held
 	for _, r := range results {
 		rule := report.RuleOf(&r)
 		switch {
-		case judged.Elsewhere != nil && judged.Elsewhere(rule):
+		case evaluated.Elsewhere != nil && evaluated.Elsewhere(rule):
 			h.others = append(h.others, r)
-		case judged.Replaces(rule):
+		case evaluated.Replaces(rule):
 			h.replaced = append(h.replaced, r)
 		default:
-			h.unjudged = append(h.unjudged, r)
+			h.unevaluated = append(h.unevaluated, r)
 		}
 	}
 	return h
 }
 
 // wrote takes in what the report says now.
-func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, judged *report.Judged) {
+func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, evaluated *report.Evaluated) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.about(st, r)
 	st.version, st.told, st.others = now.version, now.told, now.others
-	if judged.Policies == nil {
+	if evaluated.Policies == nil {
 		st.parts = want
 		return
 	}
-	kept := slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return judged.Policies[w.numbers.ids[p.policy()]] })
+	kept := slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return evaluated.Policies[w.numbers.ids[p.policy()]] })
 	st.parts = append(kept, want...)
 	slices.Sort(st.parts)
 }

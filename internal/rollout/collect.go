@@ -59,8 +59,8 @@ func New(o Options) *Collector {
 
 // tally is what the policy's rules say of one resource.
 type tally struct {
-	judged, failed, errors, skipped int
-	violations                      []Violation
+	evaluated, failed, errors, skipped int
+	violations                         []Violation
 }
 
 // Add takes what a report says of the policy.
@@ -120,13 +120,13 @@ func (t *tally) add(r *compliance.Result) {
 	case compliance.Error:
 		t.errors++
 	}
-	t.judged++
+	t.evaluated++
 }
 
 func (c *Collector) resource(r compliance.Resource, t *tally) {
 	c.results[kindOf(r)]++
 	n := c.namespace(r.Namespace)
-	if t.judged == 0 {
+	if t.evaluated == 0 {
 		n.Exempt++
 		return
 	}

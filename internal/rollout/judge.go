@@ -38,7 +38,7 @@ type Facts struct {
 const settled = 5 * time.Minute
 
 // Evaluate compares with the figures of the guide, and fills Targets, Reasons and Verdict.
-func (p *Plan) Judge(f Facts) {
+func (p *Plan) Evaluate(f Facts) {
 	var resources, violating, errors int
 	for _, n := range p.Namespaces {
 		resources += n.Resources
@@ -61,7 +61,7 @@ func (p *Plan) Judge(f Facts) {
 	p.target(Target{Name: "violation rate in every namespace", Want: "below 1%", Have: have, Advice: advice}, some, worst < maxRate)
 	have = "-"
 	if seen {
-		have = fmt.Sprintf("%.1f%% of %d in %s", requests.rate(), requests.Judged, p.requests.Window)
+		have = fmt.Sprintf("%.1f%% of %d in %s", requests.rate(), requests.Evaluated, p.requests.Window)
 	}
 	p.target(Target{Name: "violation rate of requests", Want: "below 1%", Have: have, Advice: !seen}, seen, requests.rate() < maxRate)
 	p.age(f)
@@ -104,7 +104,7 @@ func (p *Plan) allRequests() (all Counted, seen bool) {
 			all.merge(*n.Requests)
 		}
 	}
-	return all, all.Judged > 0
+	return all, all.Evaluated > 0
 }
 
 func (p *Plan) worstNamespace() (rate float64, name string) {
@@ -180,7 +180,7 @@ func unsafe(n Namespace) string {
 		why = append(why, fmt.Sprintf("%d resources could not be judged", n.Errors))
 	}
 	if n.Requests != nil && n.Requests.rate() >= maxRate {
-		why = append(why, fmt.Sprintf("%.1f%% of %d results of requests are violations", n.Requests.rate(), n.Requests.Judged))
+		why = append(why, fmt.Sprintf("%.1f%% of %d results of requests are violations", n.Requests.rate(), n.Requests.Evaluated))
 	}
 	return shownNamespace(n.Name) + ": " + strings.Join(why, ", ")
 }

@@ -147,7 +147,7 @@ func TestSupersededReplicaSets(t *testing.T) {
 	p = plan(Options{Keep: 10}, nil, report("shop", "old", "team=fail"), report("shop", "good", "team=pass"))
 	p.Refused[0].Resource.Kind = "ReplicaSet"
 	p.Own(t.Context(), &Owners{Read: o.read, Limit: 100})
-	if p.Judge(Facts{}); p.Verdict != Safe || !p.Namespaces[0].Safe || p.Namespaces[0].Rate != 0 {
+	if p.Evaluate(Facts{}); p.Verdict != Safe || !p.Namespaces[0].Safe || p.Namespaces[0].Rate != 0 {
 		t.Errorf("%+v", p)
 	}
 }

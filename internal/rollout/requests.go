@@ -26,7 +26,7 @@ type Requests struct {
 // Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules
 // evaluate counts for each.
 type Counted struct {
-	Judged int `json:"judged"`
+	Evaluated int `json:"judged"`
 	// Refused violated a rule that is enforced in the namespace; WouldRefuse a rule that only audits.
 	Refused     int `json:"refused"`
 	WouldRefuse int `json:"wouldRefuse"`
@@ -35,14 +35,14 @@ type Counted struct {
 
 // rate is the share of what did not pass, in percent.
 func (c Counted) rate() float64 {
-	if c.Judged == 0 {
+	if c.Evaluated == 0 {
 		return 0
 	}
-	return 100 * float64(c.Refused+c.WouldRefuse+c.Errors) / float64(c.Judged)
+	return 100 * float64(c.Refused+c.WouldRefuse+c.Errors) / float64(c.Evaluated)
 }
 
 func (c *Counted) merge(o Counted) {
-	c.Judged += o.Judged
+	c.Evaluated += o.Evaluated
 	c.Refused += o.Refused
 	c.WouldRefuse += o.WouldRefuse
 	c.Errors += o.Errors
@@ -96,7 +96,7 @@ func (c *Collector) requestsIn(namespace string, actions map[string]policy.Actio
 	for _, s := range c.samples[namespace] {
 		action, known := actions[s.Labels["rule_name"]]
 		n := int(math.Round(s.Value))
-		out.Judged += n
+		out.Evaluated += n
 		switch s.Labels["rule_result"] {
 		case "pass":
 		case "error":

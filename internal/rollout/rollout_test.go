@@ -50,7 +50,7 @@ func plan(o Options, requests *Requests, reports ...compliance.Report) *Plan {
 func (n Namespace) words() string {
 	text := fmt.Sprintf("%s[%s] %d/%d/%d/%d %.0f%% %t", n.Name, n.Action, n.Resources, n.Violating, n.Errors, n.Exempt, n.Rate, n.Safe)
 	if n.Requests != nil {
-		text += fmt.Sprintf(" %d/%d/%d/%d", n.Requests.Judged, n.Requests.Refused, n.Requests.WouldRefuse, n.Requests.Errors)
+		text += fmt.Sprintf(" %d/%d/%d/%d", n.Requests.Evaluated, n.Requests.Refused, n.Requests.WouldRefuse, n.Requests.Errors)
 	}
 	return text
 }
@@ -125,7 +125,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour
 	clean, dirty := report("shop", "a", "team=pass"), report("shop", "b", "team=fail")
@@ -163,7 +163,7 @@ func TestJudge(t *testing.T) {
 	} {
 		p := plan(Options{Program: program(), Keep: 10}, c.requests, c.reports...)
 		c.facts.Now = now
-		p.Judge(c.facts)
+		p.Evaluate(c.facts)
 		got := string(p.Verdict)
 		if len(p.Reasons) > 0 {
 			got += ": " + strings.Join(p.Reasons, "; ")
@@ -173,7 +173,7 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	p := plan(Options{Program: program()}, nil, clean)
-	p.Judge(Facts{Now: now, Created: now.Add(-day)})
+	p.Evaluate(Facts{Now: now, Created: now.Add(-day)})
 	if age := p.Targets[len(p.Targets)-1]; !age.Advice || *age.Met || age.Want != "1 week" {
 		t.Errorf("%+v", age)
 	}
@@ -185,7 +185,7 @@ func TestJudge(t *testing.T) {
 // A missing result is reported: the policy may not match it, or it was not evaluated yet.
 func TestCovered(t *testing.T) {
 	p := plan(Options{}, nil, report("shop", "a", "team=pass"), report("shop", "b", "team=skip"))
-	p.Judge(Facts{Existing: map[Kind]int{{"", "Pod"}: 5, {"apps", "Deployment"}: 0, {"apps", "StatefulSet"}: 2}})
+	p.Evaluate(Facts{Existing: map[Kind]int{{"", "Pod"}: 5, {"apps", "Deployment"}: 0, {"apps", "StatefulSet"}: 2}})
 	var got []string
 	for _, l := range p.Lacks {
 		if strings.HasPrefix(l.What, "results of") {
@@ -204,7 +204,7 @@ func TestOneViolationIsNotSafe(t *testing.T) {
 		reports = append(reports, report("shop", fmt.Sprint(i), "team=pass"))
 	}
 	p := plan(Options{}, nil, reports...)
-	p.Judge(Facts{})
+	p.Evaluate(Facts{})
 	if p.Verdict != Unsafe || p.Namespaces[0].Safe || !*p.Targets[2].Met {
 		t.Errorf("%+v", p)
 	}

@@ -298,7 +298,7 @@ func (w *wantedTarget) names(o map[string]any) bool {
 func (t *mutateTarget) mutate(s *policy.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
 	s = t.context.Apply(s.With("target", object))
 	if t.preconditions != nil {
-		if y := judge(t.preconditions, s); y.Status != policy.StatusNone {
+		if y := evaluatePreconditions(t.preconditions, s); y.Status != policy.StatusNone {
 			return y
 		}
 	}

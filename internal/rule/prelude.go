@@ -29,7 +29,7 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 	eval := run
 	if p.preconditions != nil {
 		eval = func(s *policy.Scope) policy.Yield {
-			if y := judge(p.preconditions, s); y.Status != policy.StatusNone {
+			if y := evaluatePreconditions(p.preconditions, s); y.Status != policy.StatusNone {
 				return y
 			}
 			return run(s)
@@ -55,8 +55,8 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 	}
 }
 
-// evaluate evaluates preconditions: no result when they hold, else a skip or an error.
-func judge(preconditions *condition.Set, s *policy.Scope) policy.Yield {
+// evaluatePreconditions evaluates preconditions: no result when they hold, else a skip or an error.
+func evaluatePreconditions(preconditions *condition.Set, s *policy.Scope) policy.Yield {
 	verdict, err := preconditions.Eval(s.Env, s)
 	if err != nil {
 		return failed("failed to evaluate preconditions: ", err)

@@ -114,8 +114,8 @@ func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, de
 	has := 0
 	if f.Deny != nil {
 		has++
-		judge := c.deny(f.Deny, path+".deny", msg)
-		l.check = func(s *policy.Scope, _ any) policy.Yield { return judge(s) }
+		evaluate := c.deny(f.Deny, path+".deny", msg)
+		l.check = func(s *policy.Scope, _ any) policy.Yield { return evaluate(s) }
 	}
 	if f.RawPattern != nil {
 		has++

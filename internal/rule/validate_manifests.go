@@ -38,7 +38,7 @@ var validateManifests = &Kind{
 			}
 			check.ignored = append(check.ignored, ignored)
 		}
-		return check.judge
+		return check.evaluate
 	},
 }
 
@@ -66,7 +66,7 @@ var (
 )
 
 // evaluate verifies the manifest of the object by every set of attestors.
-func (m *manifestCheck) judge(s *policy.Scope) policy.Yield {
+func (m *manifestCheck) evaluate(s *policy.Scope) policy.Yield {
 	object, err := subject(s)
 	if err != nil {
 		return failed("", err)

@@ -28,8 +28,8 @@ var validatePattern = &Kind{
 type check func(s *policy.Scope, resource any) policy.Yield
 
 // onResource makes the handler that checks the resource of the request; nil stays nil.
-func onResource(judge check) handler {
-	if judge == nil {
+func onResource(evaluate check) handler {
+	if evaluate == nil {
 		return nil
 	}
 	return func(s *policy.Scope) policy.Yield {
@@ -37,7 +37,7 @@ func onResource(judge check) handler {
 		if err != nil {
 			return failed("", err)
 		}
-		return judge(s, object)
+		return evaluate(s, object)
 	}
 }
 

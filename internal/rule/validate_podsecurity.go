@@ -38,7 +38,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 		}
 		return nil
 	}
-	judge := &podSecurity{
+	evaluate := &podSecurity{
 		standard: standard, excluded: excluded, level: in.Level, version: in.Version,
 		pass: policy.Yield{Status: policy.StatusPass, Message: "Validation rule '" + c.name + "' passed."},
 		fail: "Validation rule '" + c.name + "' failed. It violates PodSecurity \"" + in.Level + ":" + in.Version + "\": ",
@@ -51,14 +51,14 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 				lists = append(lists, x)
 			}
 		}
-		return judge.run(s, lists)
+		return evaluate.run(s, lists)
 	}
 	var object value.Fields
 	object.Member("spec").ReadAll()
 	object.Member("status").ReadAll() // it has to conform to its type
 	c.reads.AddObject(&object)
 	own := []pss.Exclusions{excluded}
-	return func(s *policy.Scope) policy.Yield { return judge.run(s, own) }
+	return func(s *policy.Scope) policy.Yield { return evaluate.run(s, own) }
 }
 
 func noteViolations(log *trace.Log, pod *pss.Pod, violations []pss.Violation) {

@@ -19,7 +19,7 @@ var verifyImages = &Kind{
 	skipOnDelete: true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := c.imageRule(r)
-		return v.judge
+		return v.evaluate
 	},
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
 		for i := range r.VerifyImages {
@@ -64,7 +64,7 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 
 // evaluate does the halves of the rule's work that the evaluation asks for: one that changes the object and speaks of
 // every image, and one that only looks at the object.
-func (v *imageRule) judge(s *policy.Scope) policy.Yield {
+func (v *imageRule) evaluate(s *policy.Scope) policy.Yield {
 	if s.Request.Operation == policy.Delete {
 		return policy.Yield{}
 	}

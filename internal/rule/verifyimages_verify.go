@@ -67,7 +67,7 @@ func (v *verification) verify() error {
 				}
 				continue
 			}
-			if current, err = v.judge(e, image, records, current, scan); err != nil {
+			if current, err = v.evaluate(e, image, records, current, scan); err != nil {
 				return err
 			}
 		}
@@ -87,7 +87,7 @@ func hasError(yields []policy.Yield) bool {
 }
 
 // evaluate verifies one image by one entry and returns the object with its digest.
-func (v *verification) judge(e *imageEntry, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
+func (v *verification) evaluate(e *imageEntry, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
 	s := v.scope.WithLazy("image", func(*policy.Scope) (any, error) { return image.Document(), nil })
 	digest, verified := "", policy.Yield{}
 	if e.verifies {

@@ -145,7 +145,7 @@ func (l *loop) look(ctx context.Context) (failed bool) {
 				l.pending[p.uid] = p
 				l.known.Unlock()
 			default:
-				l.judge(ctx, u, false)
+				l.evaluateIfChanged(ctx, u, false)
 			}
 		})
 	}

@@ -15,9 +15,9 @@ import (
 // evalTimeout bounds the evaluating of one resource.
 const evalTimeout = 30 * time.Second
 
-// evaluate evaluates the policies for the object unless it was evaluated as it is by the same policies; where only some
-// of them have changed, by those. What is not for this process to evaluate is passed over.
-func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always bool) {
+// evaluateIfChanged evaluates the policies for the object unless neither changed since the last time; if only some
+// policies changed, it evaluates those. Objects of the share of another process are skipped.
+func (l *loop) evaluateIfChanged(ctx context.Context, u *unstructured.Unstructured, always bool) {
 	ctx, release, ok := l.hold(ctx, u.GetNamespace())
 	if !ok {
 		return
@@ -33,15 +33,15 @@ func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always b
 	}
 	o.meta, o.sweep = meta, l.sweeps
 	current := o.revision == s.revision && o.hash == hash
-	judged := report.Judged{Elsewhere: s.rules.Elsewhere}
+	evaluated := report.Evaluated{Elsewhere: s.rules.Elsewhere}
 	if o.revision != 0 && o.hash == hash && !always {
-		judged.Policies = s.since(o.revision)
+		evaluated.Policies = s.since(o.revision)
 	}
 	l.known.Unlock()
 	if current && !always || ctx.Err() != nil {
 		return
 	}
-	err := l.evaluate(ctx, s, u, judged)
+	err := l.evaluate(ctx, s, u, evaluated)
 	l.s.o.Observer.Reconciled(Name)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -59,8 +59,8 @@ func (l *loop) judge(ctx context.Context, u *unstructured.Unstructured, always b
 	l.known.Unlock()
 }
 
-// evaluate evaluates the object by what evaluated says, and reports what it found.
-func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructured, judged report.Judged) error {
+// evaluate evaluates the policies that evaluated names on the object, and reports the results.
+func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructured, evaluated report.Evaluated) error {
 	o, gvk := &l.s.o, s.resource.GVK()
 	req := &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk, GVR: s.resource.GroupVersionResource,
@@ -72,7 +72,7 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 		l.s.workers <- struct{}{}
 		limited, cancel := context.WithTimeout(ctx, evalTimeout)
 		out = o.Eval(limited, engine.Input{
-			Selections: s.selections(req, judged.Policies), Request: req, Stages: policy.StageValidate, Root: o.Root, Now: o.Now,
+			Selections: s.selections(req, evaluated.Policies), Request: req, Stages: policy.StageValidate, Root: o.Root, Now: o.Now,
 		})
 		cancel()
 		<-l.s.workers
@@ -80,10 +80,10 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 			return ctx.Err() // what was not evaluated any more is no result
 		}
 	}
-	if o.Judged != nil && len(out.Results) > 0 {
-		o.Judged(&out)
+	if o.Evaluated != nil && len(out.Results) > 0 {
+		o.Evaluated(&out)
 	}
-	changed, err := o.Sink.Put(ctx, out, judged)
+	changed, err := o.Sink.Put(ctx, out, evaluated)
 	if changed && o.Told != nil {
 		o.Told(&out)
 	}

@@ -33,7 +33,7 @@ func (c *tally) Requeued(controller string, _ int) {
 // sink fails while err is set.
 type sink struct{ err error }
 
-func (s *sink) Put(context.Context, policy.Outcome, report.Judged) (bool, error) {
+func (s *sink) Put(context.Context, policy.Outcome, report.Evaluated) (bool, error) {
 	return s.err == nil, s.err
 }
 
@@ -43,7 +43,7 @@ func (*sink) Prune(context.Context, func(schema.GroupKind) bool, Rules, func(sch
 
 // Each resource that is evaluated counts once, and again when its results could not be reported; what has not changed
 // is not evaluated.
-func TestJudgedAreCounted(t *testing.T) {
+func TestEvaluatedAreCounted(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [ConfigMap]}`, pattern)
 	seen, to := &tally{}, &sink{err: errors.New("no answer")}
 	s := New(Options{
@@ -54,13 +54,13 @@ func TestJudgedAreCounted(t *testing.T) {
 	l := newLoop(s)
 	l.set.Store(&set{resource: served[1], snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "a", "uid": "1"}}}
-	l.judge(t.Context(), u, false)
+	l.evaluateIfChanged(t.Context(), u, false)
 	if *seen != (tally{1, 1}) {
 		t.Errorf("failed: %+v", seen)
 	}
 	to.err = nil
 	for range 2 {
-		l.judge(t.Context(), u, false)
+		l.evaluateIfChanged(t.Context(), u, false)
 	}
 	if *seen != (tally{2, 1}) {
 		t.Errorf("judged: %+v", seen)

@@ -33,11 +33,11 @@ type loop struct {
 
 	shared <-chan struct{} // closed when this process may hold other keys than when it was last looked through; used by run
 
-	objects map[string]*object // by UID; used by run and, under known, by its workers
-	known   sync.Mutex
-	pending map[string]pending // by UID; used by run only, but for failed, under known
-	sweeps  uint64
-	judged  atomic.Bool // all of it, once
+	objects   map[string]*object // by UID; used by run and, under known, by its workers
+	known     sync.Mutex
+	pending   map[string]pending // by UID; used by run only, but for failed, under known
+	sweeps    uint64
+	evaluated atomic.Bool // all of it, once
 	// unlistable is why the kind cannot be read; nil when it can.
 	unlistable atomic.Pointer[string]
 }
@@ -78,7 +78,7 @@ func (l *loop) run(ctx context.Context) {
 			return
 		case err != nil && unlistable(err):
 			due = time.Time{}
-			l.judged.Store(false)
+			l.evaluated.Store(false)
 			l.name(err)
 			wait(ctx, unlistablePoll, l.wake)
 			continue
@@ -92,7 +92,7 @@ func (l *loop) run(ctx context.Context) {
 		}
 		pause = firstPause
 		l.setUnlistable(nil)
-		l.judged.Store(true)
+		l.evaluated.Store(true)
 		l.follow(ctx, version, policies, due)
 	}
 }
@@ -134,7 +134,7 @@ func (l *loop) sweep(ctx context.Context, all bool) (string, error) {
 		if version == "" {
 			version = page.GetResourceVersion()
 		}
-		l.each(page.Items, func(u *unstructured.Unstructured) { l.judge(ctx, u, all) })
+		l.each(page.Items, func(u *unstructured.Unstructured) { l.evaluateIfChanged(ctx, u, all) })
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}

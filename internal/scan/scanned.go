@@ -12,7 +12,7 @@ func (s *Scanner) Scanned() []schema.GroupKind {
 	defer s.mu.Unlock()
 	var out []schema.GroupKind
 	for _, l := range s.loops {
-		if l.judged.Load() {
+		if l.evaluated.Load() {
 			out = append(out, l.set.Load().resource.GVK().GroupKind())
 		}
 	}

@@ -22,7 +22,7 @@ import (
 type Sink interface {
 	// Put makes the results those that are reported of the resource, as far as evaluated goes, and says whether that
 	// changed anything.
-	Put(ctx context.Context, out policy.Outcome, judged report.Judged) (changed bool, err error)
+	Put(ctx context.Context, out policy.Outcome, evaluated report.Evaluated) (changed bool, err error)
 	// Prune forgets what is reported of kinds that are not scanned any longer and of rules that are gone, as far as it is
 	// for this process to evaluate.
 	Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules Rules, mine func(gk schema.GroupKind, namespace string) bool) error
@@ -58,8 +58,8 @@ type Options struct {
 	// Observer counts; nil for none.
 	Observer Observer
 	// Evaluated is told of every evaluation, Told of those whose report changed; nil for nobody.
-	Judged func(*policy.Outcome)
-	Told   func(*policy.Outcome)
+	Evaluated func(*policy.Outcome)
+	Told      func(*policy.Outcome)
 	// Unlistable is called for a kind that cannot be scanned, with the policies that name it; nil for none.
 	Unlistable func(programs []*policy.Program, kind schema.GroupVersionKind, err error)
 	// Omitted is called when Omissions may have changed; nil for none.

@@ -23,8 +23,8 @@ type filter struct {
 	whole                     bool // all objects of the kind
 }
 
-// neverJudged are kinds that are filtered whatever the ConfigMap says: the engine's own bookkeeping.
-var neverJudged = map[string]bool{
+// neverEvaluated are kinds that are filtered whatever the ConfigMap says: the engine's own bookkeeping.
+var neverEvaluated = map[string]bool{
 	"AdmissionReport": true, "ClusterAdmissionReport": true,
 	"BackgroundScanReport": true, "ClusterBackgroundScanReport": true, "UpdateRequest": true,
 }
@@ -32,7 +32,7 @@ var neverJudged = map[string]bool{
 // Filtered reports whether the resourceFilters exclude the resource from every policy. gvk is the kind of the main
 // resource, sub the subresource or empty.
 func (s *Settings) Filtered(gvk schema.GroupVersionKind, sub, namespace, name string) bool {
-	if neverJudged[gvk.Kind] {
+	if neverEvaluated[gvk.Kind] {
 		return true
 	}
 	return anyMatches(s.filters.byKind[gvk.Kind], gvk, sub, namespace, name) ||

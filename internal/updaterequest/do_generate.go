@@ -27,7 +27,7 @@ func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.
 		Selections: []policy.Selection{{Program: t.program, Rules: []*policy.Rule{t.rule}}},
 		Request:    req, Stages: t.rule.Stage, Plan: true, Root: root, Now: w.Now,
 	})
-	w.Observer.Judged(&out)
+	w.Observer.Evaluated(&out)
 	return out
 }
 

@@ -28,7 +28,7 @@ const WorkerName = "background-controller"
 // WorkerObserver counts; nil for none.
 type WorkerObserver interface {
 	// Evaluated is called with the outcome of each evaluation.
-	Judged(*policy.Outcome)
+	Evaluated(*policy.Outcome)
 	// Reconciled is called after each pass, Requeued after one that failed (with how many failed in a row), Dropped when
 	// no further one is made.
 	Reconciled(controller string)
@@ -130,10 +130,10 @@ func NewWorker(o WorkerOptions) *Worker {
 
 type unobserved struct{}
 
-func (unobserved) Judged(*policy.Outcome) {}
-func (unobserved) Reconciled(string)      {}
-func (unobserved) Requeued(string, int)   {}
-func (unobserved) Dropped(string)         {}
+func (unobserved) Evaluated(*policy.Outcome) {}
+func (unobserved) Reconciled(string)         {}
+func (unobserved) Requeued(string, int)      {}
+func (unobserved) Dropped(string)            {}
 
 // Add has the UpdateRequest of that name looked at, while the Worker runs, unless its key (KeyOf) is another replica's. It never waits.
 func (w *Worker) Add(name, key string) {

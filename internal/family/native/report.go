@@ -16,7 +16,7 @@ const textNotApplied = "mutation is not applied"
 func CompileReport(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		p, out := compileValidation(in)
-		out.Rules[0].Eval = func(s *policy.Scope) policy.Yield { return p.reportEach(s, propertyBinding, p.judge) }
+		out.Rules[0].Eval = func(s *policy.Scope) policy.Yield { return p.reportEach(s, propertyBinding, p.evaluate) }
 		return out
 	}
 	p, out := compileMutation(in, o)
@@ -40,7 +40,7 @@ func (p *program) wouldChange(s *policy.Scope, b *Binding) policy.Yield {
 }
 
 // reportEach is what evaluate says for each binding that selects the object; its name is the property.
-func (p *subject) reportEach(s *policy.Scope, property string, judge func(*policy.Scope, *Binding) policy.Yield) policy.Yield {
+func (p *subject) reportEach(s *policy.Scope, property string, evaluate func(*policy.Scope, *Binding) policy.Yield) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {
 		var err error
@@ -50,7 +50,7 @@ func (p *subject) reportEach(s *policy.Scope, property string, judge func(*polic
 	}
 	var all []policy.Yield
 	for _, b := range bound {
-		y := judge(s, b)
+		y := evaluate(s, b)
 		if y.Status == policy.StatusNone {
 			continue
 		}

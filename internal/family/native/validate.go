@@ -79,7 +79,7 @@ func (p *validation) decide(s *policy.Scope) policy.Yield {
 	}
 	out := policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
 	for _, b := range bound {
-		switch y := p.judge(s, b); {
+		switch y := p.evaluate(s, b); {
 		case y.Status == policy.StatusFail:
 			return y
 		case y.Status == policy.StatusError && out.Status != policy.StatusError, y.Status == policy.StatusPass && out.Status == policy.StatusSkip:
@@ -91,7 +91,7 @@ func (p *validation) decide(s *policy.Scope) policy.Yield {
 
 // evaluate evaluates the checks by one binding, for each of its parameters: the first that does not hold decides. Where
 // match conditions leave the request out there is no status.
-func (p *validation) judge(s *policy.Scope, b *Binding) policy.Yield {
+func (p *validation) evaluate(s *policy.Scope, b *Binding) policy.Yield {
 	object, err := s.Request.Object.Map()
 	if err != nil {
 		return failed(err)
