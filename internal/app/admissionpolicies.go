@@ -50,7 +50,7 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	retry := false
 	for _, object := range objects {
 		p, _ := classic.Decode(object.Object) // the compiler reports what cannot be read
-		if object.GetKind() != "ClusterPolicy" || !vapgen.Asks(p) {
+		if object.GetKind() != classic.ClusterPolicy || !vapgen.Asks(p) {
 			if generated, _, _ := unstructured.NestedBool(object.Object, "status", "validatingadmissionpolicy", "generated"); generated {
 				asking[object.GetName()] = object // it asked, and does not any longer
 			}
@@ -106,7 +106,7 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 
 // exceptionsOf are the exceptions for the rules of a ClusterPolicy; ok is false when its Program is not there yet.
 func exceptionsOf(s *catalog.Snapshot, name string) (out []*kyvernov2.PolicyException, ok bool) {
-	p := s.Get(catalog.ID{Kind: "ClusterPolicy", Name: name})
+	p := s.Get(catalog.ID{Kind: classic.ClusterPolicy, Name: name})
 	if p == nil {
 		return nil, false
 	}

@@ -25,16 +25,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// The kinds of policies, read as data: the compiler wants every field that was written, known or not.
-var (
-	clusterPolicyGVK = schema.GroupVersionKind{Group: "kyverno.io", Version: "v1", Kind: "ClusterPolicy"}
-	policyGVK        = schema.GroupVersionKind{Group: "kyverno.io", Version: "v1", Kind: "Policy"}
-	namespaceGVK     = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-)
+var namespaceGVK = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
+
+// watchPolicies returns what follows the policies of a family. They are read as data: the compiler wants every field that was
+// written, known or not.
+func watchPolicies(f policykind.Family, handler toolscache.ResourceEventHandler) (all []watched) {
+	for k := range policykind.InFamily(f) {
+		all = append(all, watched{policyObject(k.GVK()), handler})
+	}
+	return all
+}
 
 func policyObject(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}

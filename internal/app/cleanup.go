@@ -24,6 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/deadman"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
@@ -110,10 +111,9 @@ func (c *cleanup) watch(ctx context.Context) error {
 		watched{&corev1.Secret{}, c.certs.handler(ctx)}, watched{&corev1.Secret{}, c.paths.handler()},
 		watched{namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
 	)
-	if err := c.optional.watch(ctx, []watched{
-		{policyObject(globalEntryGVK), c.observing.taken(globalsName, c.globals.handler())},
-		{policyObject(cleanupPolicyGVK), c.policyHandler()}, {policyObject(clusterCleanupPolicyGVK), c.policyHandler()},
-	}); err != nil {
+	optional := append(watchPolicies(policykind.Cleanup, c.policyHandler()),
+		watched{policyObject(globalEntryGVK), c.observing.taken(globalsName, c.globals.handler())})
+	if err := c.optional.watch(ctx, optional); err != nil {
 		return err
 	}
 	if err := watchAll(ctx, c.manager.GetCache(), all); err != nil {

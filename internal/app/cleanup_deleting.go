@@ -22,12 +22,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// The kinds of cleanup policies, read as data.
-var (
-	cleanupPolicyGVK        = schema.GroupVersionKind{Group: "kyverno.io", Version: "v2", Kind: "CleanupPolicy"}
-	clusterCleanupPolicyGVK = schema.GroupVersionKind{Group: "kyverno.io", Version: "v2", Kind: "ClusterCleanupPolicy"}
-)
-
 // build makes what reviews policies, carries them out and follows TTL labels. Global context is refreshed until ctx is
 // done.
 func (c *cleanup) build(ctx context.Context, b *base) error {

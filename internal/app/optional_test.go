@@ -46,7 +46,7 @@ func TestOptionalKinds(t *testing.T) {
 	c := &lacking{kinds: map[string]bool{globalEntryGVK.Kind: true, exceptionGVK.Kind: true}}
 	o := optional{cache: c, log: slog.New(slog.NewTextHandler(&log, nil))}
 	all := []watched{}
-	for _, gvk := range []schema.GroupVersionKind{globalEntryGVK, exceptionGVK, policyGVK} {
+	for _, gvk := range []schema.GroupVersionKind{globalEntryGVK, exceptionGVK, namespaceGVK} {
 		all = append(all, watched{policyObject(gvk), toolscache.ResourceEventHandlerFuncs{}})
 	}
 	if err := o.watch(t.Context(), all); err != nil || len(o.missing) != 2 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
@@ -88,10 +89,10 @@ func (p *process) watch(ctx context.Context) error {
 	all := []watched{
 		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.Secret{}, p.paths.handler()}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
 		{ownerObject(), drift},
-		{policyObject(clusterPolicyGVK), taken}, {policyObject(policyGVK), taken},
 		{&admissionv1.ValidatingWebhookConfiguration{}, p.paths.configurations(drift)},
 		{&admissionv1.MutatingWebhookConfiguration{}, p.paths.configurations(drift)},
 	}
+	all = append(all, watchPolicies(policykind.Classic, taken)...)
 	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.observing)); err != nil {
 		return err
 	}

@@ -19,8 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	marks "github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
@@ -240,11 +242,9 @@ func (a *adoption) mark(ctx context.Context, o *labelled) error {
 
 // hasRule is an error unless the policy has a generate rule of that name.
 func (a *adoption) hasRule(ctx context.Context, o *labelled) error {
-	resource, ns := schema.GroupVersionResource{Group: "kyverno.io", Version: "v1", Resource: "clusterpolicies"}, o.label("policy-namespace")
-	if ns != "" {
-		resource.Resource = "policies"
-	}
-	p, err := a.objects.Resource(resource).Namespace(ns).Get(ctx, o.label("policy-name"), metav1.GetOptions{})
+	ns := o.label("policy-namespace")
+	kind := policykind.ForWork(string(kyvernov2.Generate), ns != "")
+	p, err := a.objects.Resource(kind.GVR()).Namespace(ns).Get(ctx, o.label("policy-name"), metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("its policy cannot be read: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/ephor-dev/ephor/internal/policykind"
 )
 
 func newFixPolicy() *cobra.Command {
@@ -51,8 +53,8 @@ func newFixPolicy() *cobra.Command {
 }
 
 func isClassic(doc *yaml.Node) bool {
-	kind := valueOf(getNode(doc, "kind"))
-	return strings.HasPrefix(valueOf(getNode(doc, "apiVersion")), "kyverno.io/") && (kind == "ClusterPolicy" || kind == "Policy")
+	k := policykind.Owner(valueOf(getNode(doc, "apiVersion")), valueOf(getNode(doc, "kind")))
+	return k != nil && k.Family == policykind.Classic
 }
 
 func (f *fixedFile) policy(doc *yaml.Node) {

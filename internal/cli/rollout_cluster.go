@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/rollout"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -45,14 +45,11 @@ func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
 	if at.metadata, err = metadata.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	gvr := schema.GroupVersionResource{Group: "kyverno.io", Version: "v1", Resource: "clusterpolicies"}
 	namespace, name, found := strings.Cut(o.policy, "/")
-	if found {
-		gvr.Resource = "policies"
-	} else {
+	if !found {
 		namespace, name = "", o.policy
 	}
-	at.object, err = c.dynamic.Resource(gvr).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	at.object, err = c.dynamic.Resource(policykind.Scoped(policykind.Classic, found).GVR()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !found {
 		return nil, fmt.Errorf("%w; NAMESPACE/NAME finds a Policy", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -131,9 +132,6 @@ func bound(results []policyreport.Result) {
 	}
 }
 
-// prefixes of the labels for policies, by kind.
-var prefixes = map[string]string{"ClusterPolicy": "cpol.kyverno.io/", "Policy": "pol.kyverno.io/"}
-
 const exceptionPrefix = "polex.kyverno.io/"
 
 // label adds the labels for the policy of an entry and for the exceptions that were applied. Names that are no labels
@@ -144,7 +142,9 @@ func label(labels map[string]string, e *report.Entry) {
 			labels[prefix+name] = version
 		}
 	}
-	set(prefixes[e.Program.Kind], e.Program.Name, e.Program.ResourceVersion)
+	if k := policykind.Named(e.Program.Kind); k != nil {
+		set(k.LabelPrefix, e.Program.Name, e.Program.ResourceVersion)
+	}
 	for _, key := range e.Exceptions {
 		version := ""
 		for _, x := range e.Rule.Exceptions {

@@ -3,6 +3,8 @@ package observe
 import (
 	"net/http"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policykind"
 )
 
 // ClientType says what a client of the API server is for; it is the value of client_type where the requested group does
@@ -125,19 +127,24 @@ func clientOf(group, otherwise, accept string) string {
 
 // kinds are the kinds of the resources that controllers ask for, as Kyverno's typed clients name them. The names of
 // other resources stand for themselves, as with its dynamic client.
-var kinds = map[string]string{
+var kinds = withPolicies(map[string]string{
 	"secrets": "Secret", "configmaps": "ConfigMap", "namespaces": "Namespace", "pods": "Pod", "events": "Event",
 	"serviceaccounts": "ServiceAccount", "leases": "Lease", "deployments": "Deployment",
 	"roles": "Role", "rolebindings": "RoleBinding", "clusterroles": "ClusterRole", "clusterrolebindings": "ClusterRoleBinding",
 	"subjectaccessreviews": "SubjectAccessReview", "selfsubjectaccessreviews": "SelfSubjectAccessReview",
 	"selfsubjectreviews": "SelfSubjectReview", "services": "Service",
 	"validatingwebhookconfigurations": "ValidatingWebhookConfiguration", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
-	"validatingadmissionpolicies": "ValidatingAdmissionPolicy", "validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding",
-	"mutatingadmissionpolicies": "MutatingAdmissionPolicy", "mutatingadmissionpolicybindings": "MutatingAdmissionPolicyBinding",
-	"customresourcedefinitions": "CustomResourceDefinition",
-	"clusterpolicies":           "ClusterPolicy", "policies": "Policy", "policyexceptions": "PolicyException",
+	"validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings": "MutatingAdmissionPolicyBinding",
+	"customresourcedefinitions": "CustomResourceDefinition", "policyexceptions": "PolicyException",
 	"globalcontextentries": "GlobalContextEntry", "updaterequests": "UpdateRequest",
-	"cleanuppolicies": "CleanupPolicy", "clustercleanuppolicies": "ClusterCleanupPolicy",
 	"ephemeralreports": "EphemeralReport", "clusterephemeralreports": "ClusterEphemeralReport",
 	"policyreports": "PolicyReport", "clusterpolicyreports": "ClusterPolicyReport",
+})
+
+// withPolicies adds the kinds of policies to the table.
+func withPolicies(table map[string]string) map[string]string {
+	for k := range policykind.All() {
+		table[k.Resource] = k.Kind
+	}
+	return table
 }

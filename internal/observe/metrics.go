@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
@@ -189,13 +190,14 @@ func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, to
 	kind, op, ok := req.GVK.Kind, operation(req.Operation), strconv.FormatBool(allowed)
 	m.reviews.with(kind, req.Namespace, op, ok, webhook).add(1)
 	m.reviewDuration.with(kind, req.Namespace, op, ok, webhook).observe(took.Seconds())
-	if gvk := req.RequestGVK; gvk.Group == "kyverno.io" && deprecated[gvk.Kind] && webhook == validatingWebhook {
+	if webhook != validatingWebhook {
+		return
+	}
+	gvk := req.RequestGVK
+	if k := policykind.Of(gvk.Group, gvk.Kind); k != nil && k.Superseded {
 		m.deprecated.with(gvk.Group, gvk.Version, gvk.Kind, "").add(1)
 	}
 }
-
-// deprecated are the kinds of kyverno.io that Kyverno has given a successor.
-var deprecated = map[string]bool{"ClusterPolicy": true, "Policy": true, "CleanupPolicy": true, "ClusterCleanupPolicy": true}
 
 // Change is what happened to a policy.
 type Change string

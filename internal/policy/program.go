@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/schedule"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -51,13 +49,6 @@ func (p *Program) Reach() world.Reach {
 		return world.Cluster()
 	}
 	return world.InNamespace(p.Namespace)
-}
-
-// Delegates reports whether objects of the kind get work done with the rights of another account: namespaced policies, whose
-// author is asked for his own rights when they are written. No namespaced policy may write one, for its author would
-// then be the background controller, who may do more than the author of the first (S7 in docs/threat-model.md).
-func Delegates(kind schema.GroupKind) bool {
-	return kind.Group == "kyverno.io" && (kind.Kind == "Policy" || kind.Kind == "CleanupPolicy")
 }
 
 // FailurePolicy says what an evaluation error means for the request.

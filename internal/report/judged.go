@@ -1,6 +1,9 @@
 package report
 
-import "github.com/ephor-dev/ephor/internal/policy"
+import (
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policykind"
+)
 
 // ID names a policy as results do.
 type ID struct{ Source, Policy string }
@@ -26,9 +29,8 @@ const (
 
 // SourceOf is what results of the policy name as their source.
 func SourceOf(p *policy.Program) string {
-	switch p.Kind {
-	case SourceNative, SourceMutating:
-		return p.Kind
+	if k := policykind.Named(p.Kind); k != nil {
+		return k.Source
 	}
 	return SourceKyverno
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -28,7 +29,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	if !t.program.Reach().Allows(planned.GetNamespace()) {
 		return fmt.Errorf("%s is out of reach: the policy generates only in the namespace %s", text, t.program.Reach().Namespace())
 	}
-	if t.program.Namespace != "" && policy.Delegates(planned.GroupVersionKind().GroupKind()) {
+	if t.program.Namespace != "" && policykind.Delegates(planned.GroupVersionKind().GroupKind()) {
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	generation := t.rule.Generation

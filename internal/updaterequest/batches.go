@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -109,8 +110,7 @@ func (b *batches) room() error {
 			return b.ctx.Err()
 		case <-time.After(lookForRoom):
 		}
-		namespace, name := splitKey(b.program.Key())
-		if b.f.Worker.policy(namespace, name) != b.program {
+		if b.f.Worker.Snapshot().Get(catalog.IDOf(b.program)) != b.program {
 			return errSuperseded
 		}
 		b.f.settleMeanwhile(b.ctx)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/mark"
@@ -90,7 +91,7 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 
 // sameRule is an error when the policy is not what it was when the work began.
 func (w *Worker) sameRule(t *task) error {
-	now, _ := find(w.Snapshot(), t.u.Spec.Policy, t.Rule)
+	now, _ := find(w.Snapshot(), catalog.IDOf(t.program), t.Rule)
 	if now != nil && (now.UID != t.program.UID || now.Generation != t.program.Generation) {
 		return meanwhile("policy " + t.u.Spec.Policy)
 	}

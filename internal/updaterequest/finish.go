@@ -130,8 +130,7 @@ func (w *Worker) sweep(ctx context.Context) error {
 				if !w.ours(u) {
 					continue
 				}
-				namespace, name := splitKey(u.Spec.Policy)
-				if program := w.policy(namespace, name); program == nil || w.Now().Sub(u.CreationTimestamp.Time) > keepFailed {
+				if program := w.Snapshot().Get(policyID(u.Spec.RequestType, u.Spec.Policy)); program == nil || w.Now().Sub(u.CreationTimestamp.Time) > keepFailed {
 					w.finish(ctx, u)
 				} else {
 					failed = append(failed, u)

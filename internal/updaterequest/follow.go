@@ -172,8 +172,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	}
 	superseded := func() bool {
 		f.settleMeanwhile(ctx) // there may be many objects
-		namespace, name := splitKey(p.Key())
-		return w.policy(namespace, name) != p
+		return w.Snapshot().Get(catalog.IDOf(p)) != p
 	}
 	for _, m := range all.proved {
 		if mark.IsCurrent(ring, m.GetAnnotations()[mark.Annotation]) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -26,7 +27,8 @@ const maxLedger = 900 << 10
 
 // entry is one generate rule, as far as it has to be known when it is gone.
 type entry struct {
-	Policy      string `json:"policy"` // its key
+	Kind        string `json:"kind,omitempty"` // of the policy; records of older releases have none
+	Policy      string `json:"policy"`         // its key
 	Rule        string `json:"rule"`
 	Synchronize bool   `json:"synchronize,omitempty"`
 	Orphan      bool   `json:"orphan,omitempty"`
@@ -51,7 +53,7 @@ func entriesOf(s *catalog.Snapshot) []entry {
 			if r.Generation == nil {
 				continue
 			}
-			e := entry{Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan}
+			e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan}
 			for _, g := range r.Grants {
 				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
 			}
@@ -61,13 +63,19 @@ func entriesOf(s *catalog.Snapshot) []entry {
 	return out
 }
 
+// id is the ID of the entry's policy.
+func (e *entry) id() catalog.ID {
+	if e.Kind == "" {
+		return policyID(kyvernov2.Generate, e.Policy)
+	}
+	namespace, name := splitKey(e.Policy)
+	return catalog.ID{Kind: e.Kind, Namespace: namespace, Name: name}
+}
+
 // program is the policy with the rule, as far as the entry knows it.
 func (e *entry) program() (*policy.Program, *policy.Rule) {
-	namespace, name := splitKey(e.Policy)
-	p := &policy.Program{Kind: "ClusterPolicy", Namespace: namespace, Name: name}
-	if namespace != "" {
-		p.Kind = "Policy"
-	}
+	id := e.id()
+	p := &policy.Program{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 	r := &policy.Rule{Name: e.Rule, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: e.Synchronize, Orphan: e.Orphan}}
 	for _, m := range e.Makes {
 		r.Grants = append(r.Grants, policy.Grant{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Source: m.Source, Selector: m.Selector})
@@ -98,17 +106,20 @@ func (e *entry) copiesOnly() bool {
 
 // undone is what follows from the difference between the rules that were known and those of today. The function stays
 // reports whether a policy still exists. Copies go with their policy, but not with a rule that is removed from a policy.
-func undone(known, today []entry, stays func(policy string) bool) []undo {
-	type key struct{ policy, rule string }
+func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
+	type key struct {
+		policy catalog.ID
+		rule   string
+	}
 	now := map[key]*entry{}
 	for i := range today {
-		now[key{today[i].Policy, today[i].Rule}] = &today[i]
+		now[key{today[i].id(), today[i].Rule}] = &today[i]
 	}
 	var out []undo
 	for _, e := range known {
-		switch n := now[key{e.Policy, e.Rule}]; {
+		switch n := now[key{e.id(), e.Rule}]; {
 		case n == nil && (!e.Synchronize || e.Orphan):
-		case n == nil && !stays(e.Policy):
+		case n == nil && !stays(e.id()):
 			out = append(out, undo{entry: e})
 		case n == nil && !e.copiesOnly():
 			out = append(out, undo{entry: e, keepCopies: true})

@@ -320,7 +320,7 @@ func TestT2ATriggerIsGoneByItsUID(t *testing.T) {
 	w, _ := newMarked(t, there.DeepCopy(), made.DeepCopy())
 	w.Client = unreadable{w.Client}
 	x := &task{u: &kyvernov2.UpdateRequest{}, RuleContext: kyvernov2.RuleContext{Rule: "anybody", Trigger: triggerSpec("n", "there", "u1")}}
-	x.program, x.rule = find(w.Snapshot(), "p", "anybody")
+	x.program, x.rule = find(w.Snapshot(), policyID(kyvernov2.Generate, "p"), "anybody")
 	if err := w.removeFor(t.Context(), x, ceased{deleted: true}); err == nil || len(present(t, w)) != 2 {
 		t.Errorf("the trigger cannot be read: %v, and %q is left", err, present(t, w))
 	}

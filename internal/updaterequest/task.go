@@ -61,7 +61,7 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
 		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
 	}
-	t.program, t.rule = find(w.Snapshot(), t.u.Spec.Policy, t.Rule)
+	t.program, t.rule = find(w.Snapshot(), policyID(t.u.Spec.RequestType, t.u.Spec.Policy), t.Rule)
 	if t.rule == nil {
 		if t.waited < policyPatience {
 			return notYetError{"the policy is not there"}
@@ -111,13 +111,8 @@ func (w *Worker) lock(key string) (unlock func()) {
 	return m.Unlock
 }
 
-// find looks a rule up by the key of its policy.
-func find(s *catalog.Snapshot, key, rule string) (*policy.Program, *policy.Rule) {
-	namespace, name := splitKey(key)
-	id := catalog.ID{Kind: "ClusterPolicy", Name: name}
-	if namespace != "" {
-		id = catalog.ID{Kind: "Policy", Namespace: namespace, Name: name}
-	}
+// find looks a rule up by the ID of its policy.
+func find(s *catalog.Snapshot, id catalog.ID, rule string) (*policy.Program, *policy.Rule) {
 	p := s.Get(id)
 	if p == nil {
 		return nil, nil

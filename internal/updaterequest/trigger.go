@@ -17,6 +17,7 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -38,12 +39,15 @@ func splitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-func (w *Worker) policy(namespace, name string) *policy.Program {
-	id := catalog.ID{Kind: "ClusterPolicy", Name: name}
-	if namespace != "" {
-		id = catalog.ID{Kind: "Policy", Namespace: namespace, Name: name}
+// policyID is the ID of the policy that an UpdateRequest of a type names by its key. The zero ID, which no policy has, stands for a type
+// that is not known.
+func policyID(requestType kyvernov2.RequestType, key string) catalog.ID {
+	namespace, name := splitKey(key)
+	k := policykind.ForWork(string(requestType), namespace != "")
+	if k == nil {
+		return catalog.ID{}
 	}
-	return w.Snapshot().Get(id)
+	return catalog.ID{Kind: k.Kind, Namespace: namespace, Name: name}
 }
 
 // live reads the object from the API server. One of the same name with another UID is not it.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -29,10 +30,7 @@ func (f *Follower) settle(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	stays := func(key string) bool {
-		p, _ := find(f.settled, key, "")
-		return p != nil
-	}
+	stays := func(id catalog.ID) bool { return f.settled.Get(id) != nil }
 	for _, x := range undone(l.entries, today, stays) {
 		err := f.undo(ctx, &x)
 		if err == nil {
@@ -40,7 +38,7 @@ func (f *Follower) settle(ctx context.Context) error {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
-		today = slices.DeleteFunc(today, func(e entry) bool { return e.Policy == x.Policy && e.Rule == x.Rule })
+		today = slices.DeleteFunc(today, func(e entry) bool { return e.id() == x.id() && e.Rule == x.Rule })
 		today = append(today, x.entry)
 	}
 	return errors.Join(append(errs, f.store(ctx, l, today))...)
@@ -73,7 +71,7 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 		}
 		return f.Worker.remove(ctx, p, objects)
 	}
-	now, rule := find(f.Worker.Snapshot(), x.Policy, x.Rule)
+	now, rule := find(f.Worker.Snapshot(), x.id(), x.Rule)
 	if rule == nil {
 		return nil // news are on the way
 	}

@@ -57,6 +57,6 @@ func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error
 
 // isBack reports whether there is a rule of that name again. What it makes is its own.
 func isBack(s *catalog.Snapshot, e entry) bool {
-	_, rule := find(s, e.Policy, e.Rule)
+	_, rule := find(s, e.id(), e.Rule)
 	return rule != nil
 }

@@ -53,7 +53,7 @@ func TestUndone(t *testing.T) {
 		"copies gone":   {after: entries(rule("sync", sync, "a"), once, orphan), want: []string{"delete all but copies of mixed"}},
 	} {
 		var got []string
-		for _, x := range undone(stored, c.after, func(string) bool { return !c.gone }) {
+		for _, x := range undone(stored, c.after, func(catalog.ID) bool { return !c.gone }) {
 			what := "delete "
 			switch {
 			case x.release:

@@ -3,6 +3,8 @@ package webhookconf
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ephor-dev/ephor/internal/policykind"
 )
 
 // webhook holds what validating and mutating webhooks have in common, with the defaults of the API server filled in.
@@ -88,15 +90,25 @@ func rule(group string, versions []string, operations []admissionv1.OperationTyp
 
 var (
 	writes    = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
-	classic   = []string{"v1", "v2beta1"}
 	celAll    = []string{"v1alpha1", "v1beta1", "v1"}
 	celRecent = []string{"v1beta1", "v1"} // the namespaced kinds came later
 )
 
+// policyRule selects the policies of a family, in every version.
+func policyRule(f policykind.Family) admissionv1.RuleWithOperations {
+	var group string
+	var versions, resources []string
+	for k := range policykind.InFamily(f) {
+		group, versions = k.Group, k.Versions
+		resources = append(resources, k.Resource)
+	}
+	return rule(group, versions, writes, resources...)
+}
+
 // policyValidating is the review of the policies themselves, in Kyverno's order.
 func (b *builder) policyValidating() []webhook {
 	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
-	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", classic, writes, "clusterpolicies", "policies")}
+	w.Rules = []admissionv1.RuleWithOperations{policyRule(policykind.Classic)}
 	for _, kind := range []string{"validatingpolicies", "imagevalidatingpolicies", "generatingpolicies", "mutatingpolicies", "deletingpolicies"} {
 		w.Rules = append(w.Rules, rule("policies.kyverno.io", celAll, writes, kind))
 		if kind != "deletingpolicies" { // the namespaced form of it is not reviewed
@@ -132,7 +144,7 @@ func (b *builder) review(path string, r admissionv1.RuleWithOperations) []webhoo
 func (b *builder) policyMutating() []webhook {
 	w := b.webhook("mutate-policy.kyverno.svc", "/policymutate")
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
-	w.Rules = []admissionv1.RuleWithOperations{rule("kyverno.io", classic, writes, "clusterpolicies", "policies")}
+	w.Rules = []admissionv1.RuleWithOperations{policyRule(policykind.Classic)}
 	return []webhook{w}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
@@ -18,13 +19,10 @@ const (
 	ClusterCleanupPolicy = "ClusterCleanupPolicy"
 )
 
-// Versions are the served versions, whose fields are the same; the first is stored.
-var Versions = []string{"v2", "v2beta1"}
-
 // Owns reports whether the object belongs to the family, whatever its version.
 func Owns(apiVersion, kind string) bool {
-	group, _, ok := strings.Cut(apiVersion, "/")
-	return ok && group == Group && (kind == CleanupPolicy || kind == ClusterCleanupPolicy)
+	k := policykind.Owner(apiVersion, kind)
+	return k != nil && k.Family == policykind.Cleanup
 }
 
 // Decode reads a policy of any served version; its Kind tells which it is, both have the same fields. Unknown fields
@@ -39,9 +37,10 @@ func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) 
 			diags.Add(d)
 		}
 	}
-	if _, version, _ := strings.Cut(p.APIVersion, "/"); !slices.Contains(Versions, version) {
+	versions := policykind.Of(Group, CleanupPolicy).Versions
+	if _, version, _ := strings.Cut(p.APIVersion, "/"); !slices.Contains(versions, version) {
 		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, p.Kind, Group)
-		diags.Hint("served versions are %s", strings.Join(Versions, " and "))
+		diags.Hint("served versions are %s", strings.Join(versions, " and "))
 	}
 	return p, diags
 }
