@@ -42,7 +42,9 @@ func (s *Server) proved(next http.Handler) http.Handler {
 	})
 }
 
+// refuse answers 404 and ends the connection, so that the server does not wait for a body.
 func refuse(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
 	w.WriteHeader(http.StatusNotFound)
 	_, _ = w.Write(notFound)
 }

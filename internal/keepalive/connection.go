@@ -136,14 +136,15 @@ func refusal(r *http.Request, err error) int {
 	return 0
 }
 
-// answer lets the handler answer r; more is false when the connection has to end.
+// answer lets the handler answer r; more is false when the connection has to end. A handler that ends it answers before the
+// rest of the body has arrived, as with net/http.
 func (c *connection) answer(r *http.Request) (more bool) {
 	w := &c.writer
 	w.reset()
 	c.post = r.Method == http.MethodPost
 	c.handler.Handler.ServeHTTP(w, r)
-	whole := read(r.Body)
-	more = whole && !r.Close && r.ProtoAtLeast(1, 1) && !strings.EqualFold(w.header.Get("Connection"), "close") && c.handler.mark(c, false)
+	whole := !strings.EqualFold(w.header.Get("Connection"), "close") && read(r.Body)
+	more = whole && !r.Close && r.ProtoAtLeast(1, 1) && c.handler.mark(c, false)
 	_ = c.conn.SetWriteDeadline(time.Now().Add(c.handler.Write))
 	_, err := c.conn.Write(w.message(r.Method, more, time.Now()))
 	if !whole && err == nil {
