@@ -117,7 +117,7 @@ func (c *Case) Evaluate(snapshot *catalog.Snapshot, text string, floats bool) Ev
 		return out
 	}
 	mutated := run(req, mutating)
-	decision := engine.Decide(&mutated)
+	decision := engine.Decide(&mutated, engine.ValidateWording)
 	if mutated.Object != nil && mutated.Object != req.Object {
 		v, err := mutated.Object.Value()
 		if err != nil {
@@ -128,7 +128,7 @@ func (c *Case) Evaluate(snapshot *catalog.Snapshot, text string, floats bool) Ev
 	}
 	validated := run(req, validating)
 	if decision.Allowed {
-		decision = engine.Decide(&validated)
+		decision = engine.Decide(&validated, engine.ValidateWording)
 	}
 	run(req, policy.StageGenerate) // after the answer
 	j.Allowed, j.Message = decision.Allowed, decision.Message

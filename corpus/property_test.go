@@ -66,7 +66,7 @@ func print(out policy.Outcome) string {
 	if v, err := out.Object.Value(); err == nil {
 		b.WriteString(value.JSON(v))
 	}
-	fmt.Fprintf(&b, " %v %v", out.Warnings, engine.Decide(&out))
+	fmt.Fprintf(&b, " %v %v", out.Warnings, engine.Decide(&out, engine.ValidateWording))
 	return b.String()
 }
 

@@ -140,7 +140,7 @@ func evaluateObject(t *testing.T, snapshot *catalog.Snapshot, manifest []byte, d
 			t.Errorf("%s %s: %s/%s: %s %s", kind, name, r.Program.Name, r.Rule.Name, r.Status, r.Message)
 		}
 	}
-	if allowed := engine.Decide(&outcome).Allowed; allowed != (len(failed) == 0) {
+	if allowed := engine.Decide(&outcome, engine.ValidateWording).Allowed; allowed != (len(failed) == 0) {
 		t.Errorf("%s %s: allowed is %v with the failures %v", kind, name, allowed, failed)
 	}
 	return failed

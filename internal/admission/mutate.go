@@ -24,7 +24,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 	defer budgets.Put(spent)
 	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root, Spent: spent})
 	s.Observer.Evaluated(&changed)
-	decision := engine.DecideMutation(&changed)
+	decision := engine.Decide(&changed, row.words)
 	for i := range changed.Results {
 		if r := &changed.Results[i]; r.Status == policy.StatusError {
 			logResult(ctx, s.Log, req, r)
@@ -43,7 +43,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		}
 		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root, Spent: spent})
 		s.Observer.Evaluated(&verified)
-		decision = engine.Decide(&verified)
+		decision = engine.Decide(&verified, engine.ValidateWording)
 		s.tell(on, verified.Results, !decision.Allowed)
 		if !decision.Allowed {
 			return response{message: decision.Message}, nil

@@ -23,7 +23,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	if plan.enforce {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: evaluating, Root: s.root, Select: enforcing, Spent: spent})
 		s.Observer.Evaluated(&out)
-		results, decision = out.Results, engine.Decide(&out)
+		results, decision = out.Results, engine.Decide(&out, row.words)
 	}
 	if !decision.Allowed {
 		s.tell(req, results, true)
@@ -33,8 +33,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	if len(plan.warn) > 0 {
 		// These cannot refuse; they are evaluated now only for the sake of the warnings.
 		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
-		out.FailurePolicy = policy.Ignore
-		res.warnings = append(res.warnings, engine.Decide(&out).Warnings...)
+		res.warnings = append(res.warnings, engine.Warnings(&out, row.words)...)
 	}
 	if plan.audit {
 		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, results: results})
@@ -76,45 +75,34 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*
 	return nil, nil
 }
 
-func enforcing(_ *policy.Rule, a policy.Action) bool { return a == policy.Enforce }
-func auditing(_ *policy.Rule, a policy.Action) bool  { return a == policy.Audit }
+func enforcing(_ *policy.Rule, a policy.Action) bool { return a.Has(policy.Deny) }
+func auditing(_ *policy.Rule, a policy.Action) bool  { return !a.Has(policy.Deny) }
 
 // plan says which evaluations the selected rules call for.
 type plan struct {
 	enforce, audit bool
-	warn           []policy.Selection // auditing rules whose policy wants warnings
+	warn           []policy.Selection // with rules that do not deny and may warn
 }
 
 func planOf(selections []policy.Selection, stages policy.Stage) plan {
 	var p plan
 	for i := range selections {
 		sel := &selections[i]
-		audit := false
+		audit, warn := false, sel.Program.Settings.EmitWarning
 		for _, r := range sel.Rules {
 			if !r.Stage.Has(stages) {
 				continue
 			}
-			p.enforce = p.enforce || r.Action.MayEnforce()
-			audit = audit || mayAudit(r.Action)
+			p.enforce = p.enforce || r.Action.May(policy.Deny)
+			audit = audit || r.Action.MayAllow()
+			warn = warn || r.Action.May(policy.Warn)
 		}
 		p.audit = p.audit || audit
-		if audit && sel.Program.Settings.EmitWarning {
+		if audit && warn {
 			p.warn = append(p.warn, *sel)
 		}
 	}
 	return p
-}
-
-func mayAudit(a policy.ActionPlan) bool {
-	if a.Default == policy.Audit {
-		return true
-	}
-	for _, o := range a.Overrides {
-		if o.Action == policy.Audit {
-			return true
-		}
-	}
-	return false
 }
 
 // attach gives the request the means to find out what the review does not say.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -17,6 +18,8 @@ type handler func(s *Server, ctx context.Context, req *policy.Request, row place
 type route struct {
 	handle handler
 	catalog.Route
+	// words is how the route words what policies decide; the zero Wording where none decide.
+	words engine.Wording
 	// operations that are evaluated; others are let through untouched. nil for all.
 	operations []policy.Operation
 }
@@ -58,12 +61,12 @@ type table map[string]*route
 
 // routes is the table of the admission controller: every path of a POST that does not name a policy.
 var routes = table{
-	"/validate":          {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages}},
-	"/validate/fail":     {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
-	"/validate/ignore":   {handle: (*Server).reviewResource, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
-	"/mutate":            {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages}, operations: changing},
-	"/mutate/fail":       {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &fail}, operations: changing},
-	"/mutate/ignore":     {handle: (*Server).mutateResource, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &ignore}, operations: changing},
+	"/validate":          {handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Stages: validateStages}},
+	"/validate/fail":     {handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
+	"/validate/ignore":   {handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
+	"/mutate":            {handle: (*Server).mutateResource, words: engine.MutateWording, Route: catalog.Route{Stages: mutateStages}, operations: changing},
+	"/mutate/fail":       {handle: (*Server).mutateResource, words: engine.MutateWording, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &fail}, operations: changing},
+	"/mutate/ignore":     {handle: (*Server).mutateResource, words: engine.MutateWording, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &ignore}, operations: changing},
 	"/policyvalidate":    {handle: (*Server).reviewPolicy},
 	"/policymutate":      {handle: (*Server).allow},
 	"/exceptionvalidate": {handle: (*Server).reviewException},

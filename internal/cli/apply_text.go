@@ -77,7 +77,7 @@ func (o *applyOptions) printFailures(w io.Writer, entries []report.Entry) {
 	for i := range entries {
 		if shown(entries[i].Status) {
 			n++
-			audit = audit && entries[i].Action == policy.Audit
+			audit = audit && !entries[i].Action.Has(policy.Deny)
 		}
 	}
 	if n == 0 {

@@ -45,7 +45,7 @@ func TestSeveralResults(t *testing.T) {
 		if err != nil || (object["v"] == "made") != c.changed {
 			t.Errorf("%s: object %v, %v", c.name, object, err)
 		}
-		if d := Decide(&out); d.Allowed != c.allowed {
+		if d := Decide(&out, ValidateWording); d.Allowed != c.allowed {
 			t.Errorf("%s: %+v", c.name, d)
 		}
 		for _, r := range out.Results {
@@ -84,7 +84,7 @@ func TestWarnOfAResult(t *testing.T) {
 		return policy.Yield{Status: policy.StatusSkip, Message: "skipped", Warn: true, Also: []policy.Yield{{Status: policy.StatusSkip, Message: "quiet"}}}
 	}))
 	out := eval(request(policy.Create), s)
-	if d := Decide(&out); len(d.Warnings) != 1 || d.Warnings[0] != "policy p.a: skipped" {
+	if d := Decide(&out, ValidateWording); len(d.Warnings) != 1 || d.Warnings[0] != "policy p.a: skipped" {
 		t.Errorf("warnings: %q", d.Warnings)
 	}
 }

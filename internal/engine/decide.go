@@ -4,24 +4,50 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Decide turns an Outcome into the verdict on its request. A request is refused when a rule
-// whose effective action is Enforce failed, or when a rule ended in an error and a policy with failurePolicy Fail was
-// evaluated. Warnings are given only with an allowed request.
-func Decide(out *policy.Outcome) policy.Decision {
+// Decide turns an Outcome into the verdict on its request. A request is refused when a rule whose effective action denies failed, or when a
+// rule ended in an error that refuses (policy.ErrorMeaning). Warnings are given only with an allowed request.
+func Decide(out *policy.Outcome, words Wording) policy.Decision {
 	for i := range out.Results {
-		r := &out.Results[i]
-		switch {
-		case r.Status == policy.StatusFail && r.Action == policy.Enforce,
-			r.Status == policy.StatusError && out.FailurePolicy == policy.Fail:
-			return policy.Decision{Message: denialText(out.Request, out.Results)}
+		if refuses(out, &out.Results[i]) {
+			return policy.Decision{Message: words.Refusal(out, i)}
 		}
 	}
-	d := policy.Decision{Allowed: true, Warnings: out.Warnings}
+	return policy.Decision{Allowed: true, Warnings: Warnings(out, words)}
+}
+
+// Warnings are the warnings of an allowed request.
+func Warnings(out *policy.Outcome, words Wording) []string {
+	warnings := out.Warnings
 	for i := range out.Results {
-		r := &out.Results[i]
-		if r.Warn || r.Program.Settings.EmitWarning && r.Status != policy.StatusSkip {
-			d.Warnings = append(d.Warnings, "policy "+r.Program.Name+"."+r.Rule.Name+": "+r.Message)
+		if r := &out.Results[i]; warns(r) {
+			warnings = append(warnings, words.Warning(r))
 		}
 	}
-	return d
+	return warnings
+}
+
+func refuses(out *policy.Outcome, r *policy.Result) bool {
+	switch r.Status {
+	case policy.StatusFail:
+		return r.Action.Has(policy.Deny)
+	case policy.StatusError:
+		switch r.Rule.OnError {
+		case policy.ErrorByAction:
+			return r.Action.Has(policy.Deny)
+		case policy.ErrorByOwn:
+			return r.Program.Settings.FailurePolicy == policy.Fail
+		}
+		return out.FailurePolicy == policy.Fail
+	}
+	return false
+}
+
+func warns(r *policy.Result) bool {
+	switch {
+	case r.Warn:
+		return true
+	case r.Program.Settings.EmitWarning && r.Status != policy.StatusSkip:
+		return true
+	}
+	return r.Action.Has(policy.Warn) && (r.Status == policy.StatusFail || r.Status == policy.StatusError)
 }

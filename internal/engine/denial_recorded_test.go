@@ -69,7 +69,7 @@ func TestRecordedDenials(t *testing.T) {
 			program := &policy.Program{Name: p}
 			for r, message := range rules {
 				out.Results = append(out.Results, policy.Result{
-					Program: program, Rule: &policy.Rule{Name: r}, Action: policy.Enforce, Yield: policy.Yield{Status: policy.StatusFail, Message: message},
+					Program: program, Rule: &policy.Rule{Name: r}, Action: policy.Deny, Yield: policy.Yield{Status: policy.StatusFail, Message: message},
 				})
 			}
 		}
@@ -77,7 +77,7 @@ func TestRecordedDenials(t *testing.T) {
 		slices.SortFunc(out.Results, func(a, b policy.Result) int {
 			return strings.Compare(b.Program.Name+b.Rule.Name, a.Program.Name+a.Rule.Name)
 		})
-		if got := Decide(&out); got.Allowed || got.Message != want {
+		if got := Decide(&out, ValidateWording); got.Allowed || got.Message != want {
 			t.Errorf("%s: got\n%q\nwant\n%q", name, got.Message, want)
 		}
 	}

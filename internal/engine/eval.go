@@ -137,7 +137,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		if actionErr != nil {
 			yield = failure("failed to find the effective failure action", actionErr)
 		}
-		if yield.Status == policy.StatusFail && action == policy.Enforce && rule.AllowExisting && req.Operation == policy.Update {
+		if yield.Status == policy.StatusFail && action.Has(policy.Deny) && rule.AllowExisting && req.Operation == policy.Update {
 			yield = r.preExisting(yield, p, rule)
 		}
 		if out.Results == nil {

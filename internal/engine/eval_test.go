@@ -22,7 +22,7 @@ func yields(s policy.Status, msg string) func(*policy.Scope) policy.Yield {
 }
 
 func rule(name string, eval func(*policy.Scope) policy.Yield) *policy.Rule {
-	return &policy.Rule{Name: name, Stage: policy.StageValidate, Match: always, Eval: eval, Action: policy.ActionPlan{Default: policy.Enforce}}
+	return &policy.Rule{Name: name, Stage: policy.StageValidate, Match: always, Eval: eval, Action: policy.ActionPlan{Default: policy.Deny}}
 }
 
 func program(rules ...*policy.Rule) policy.Selection {
@@ -187,7 +187,7 @@ func TestDeadline(t *testing.T) {
 	if got := statuses(out); got != "endless=error later=error" {
 		t.Errorf("got %q", got)
 	}
-	if d := Decide(&out); d.Allowed {
+	if d := Decide(&out, ValidateWording); d.Allowed {
 		t.Error("a policy with failurePolicy Fail that ran out of time let the request pass")
 	}
 	out = eval(request(policy.Create), program(endless))
@@ -198,15 +198,15 @@ func TestDeadline(t *testing.T) {
 
 func TestActionNeedsNamespaceLabels(t *testing.T) {
 	r := rule("r", yields(policy.StatusFail, "bad"))
-	r.Action = policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Enforce, Selector: func(l map[string]string) bool { return l["env"] == "prod" }}}}
+	r.Action = policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Deny, Selector: func(l map[string]string) bool { return l["env"] == "prod" }}}}
 	for _, c := range []struct {
 		resolve func(context.Context) (map[string]string, error)
 		status  policy.Status
 		action  policy.Action
 	}{
-		{func(context.Context) (map[string]string, error) { return map[string]string{"env": "prod"}, nil }, policy.StatusFail, policy.Enforce},
+		{func(context.Context) (map[string]string, error) { return map[string]string{"env": "prod"}, nil }, policy.StatusFail, policy.Deny},
 		{func(context.Context) (map[string]string, error) { return nil, nil }, policy.StatusFail, policy.Audit},
-		{func(context.Context) (map[string]string, error) { return nil, errors.New("gone") }, policy.StatusError, policy.Enforce},
+		{func(context.Context) (map[string]string, error) { return nil, errors.New("gone") }, policy.StatusError, policy.Deny},
 	} {
 		req := request(policy.Create)
 		req.ResolveNamespace = c.resolve
@@ -237,12 +237,12 @@ func TestDecide(t *testing.T) {
 		failure policy.FailurePolicy
 		allowed bool
 	}{
-		{"an enforced failure blocks", policy.StatusFail, policy.Enforce, policy.Fail, false},
-		{"an enforced failure blocks regardless of failurePolicy", policy.StatusFail, policy.Enforce, policy.Ignore, false},
+		{"an enforced failure blocks", policy.StatusFail, policy.Deny, policy.Fail, false},
+		{"an enforced failure blocks regardless of failurePolicy", policy.StatusFail, policy.Deny, policy.Ignore, false},
 		{"an audited failure does not block", policy.StatusFail, policy.Audit, policy.Fail, true},
 		{"an error blocks with failurePolicy Fail", policy.StatusError, policy.Audit, policy.Fail, false},
-		{"an error passes with failurePolicy Ignore", policy.StatusError, policy.Enforce, policy.Ignore, true},
-		{"a skip passes", policy.StatusSkip, policy.Enforce, policy.Fail, true},
+		{"an error passes with failurePolicy Ignore", policy.StatusError, policy.Deny, policy.Ignore, true},
+		{"a skip passes", policy.StatusSkip, policy.Deny, policy.Fail, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := rule("r", yields(c.status, "why"))
@@ -250,7 +250,7 @@ func TestDecide(t *testing.T) {
 			s := program(r)
 			s.Program.Settings.FailurePolicy = c.failure
 			out := eval(request(policy.Create), s)
-			d := Decide(&out)
+			d := Decide(&out, ValidateWording)
 			if d.Allowed != c.allowed {
 				t.Errorf("allowed = %v", d.Allowed)
 			}
@@ -261,11 +261,51 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// What an error means is for each rule to say, and an action may have several effects.
+func TestActionsAndErrors(t *testing.T) {
+	const warning = "policy p.r: why"
+	for _, c := range []struct {
+		name    string
+		status  policy.Status
+		action  policy.Action
+		onError policy.ErrorMeaning
+		own     policy.FailurePolicy // of the rule's policy
+		any     policy.FailurePolicy // of the request
+		allowed bool
+		warns   bool
+	}{
+		{"no effect", policy.StatusFail, 0, policy.ErrorByAny, policy.Fail, policy.Fail, true, false},
+		{"audit", policy.StatusFail, policy.Audit, policy.ErrorByAny, policy.Fail, policy.Fail, true, false},
+		{"warn", policy.StatusFail, policy.Warn, policy.ErrorByAny, policy.Fail, policy.Fail, true, true},
+		{"audit and warn", policy.StatusFail, policy.Audit | policy.Warn, policy.ErrorByAny, policy.Fail, policy.Fail, true, true},
+		{"audit and warn, passed", policy.StatusPass, policy.Audit | policy.Warn, policy.ErrorByAny, policy.Fail, policy.Fail, true, false},
+		{"audit and warn, skipped", policy.StatusSkip, policy.Audit | policy.Warn, policy.ErrorByAny, policy.Fail, policy.Fail, true, false},
+		{"deny and audit", policy.StatusFail, policy.Deny | policy.Audit, policy.ErrorByAny, policy.Ignore, policy.Ignore, false, false},
+		{"deny and warn", policy.StatusFail, policy.Deny | policy.Warn, policy.ErrorByAny, policy.Ignore, policy.Ignore, false, false},
+		{"by any: another policy fails", policy.StatusError, policy.Audit, policy.ErrorByAny, policy.Ignore, policy.Fail, false, false},
+		{"by any: all ignore", policy.StatusError, policy.Deny, policy.ErrorByAny, policy.Ignore, policy.Ignore, true, false},
+		{"by own: another policy fails", policy.StatusError, policy.Deny, policy.ErrorByOwn, policy.Ignore, policy.Fail, true, false},
+		{"by own: it fails", policy.StatusError, policy.Audit, policy.ErrorByOwn, policy.Fail, policy.Fail, false, false},
+		{"by action: deny", policy.StatusError, policy.Deny, policy.ErrorByAction, policy.Ignore, policy.Ignore, false, false},
+		{"by action: audit", policy.StatusError, policy.Audit, policy.ErrorByAction, policy.Fail, policy.Fail, true, false},
+		{"by action: warn", policy.StatusError, policy.Warn, policy.ErrorByAction, policy.Fail, policy.Fail, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &policy.Program{Name: "p", Settings: policy.Settings{FailurePolicy: c.own}}
+			r := policy.Result{Program: p, Rule: &policy.Rule{Name: "r", OnError: c.onError}, Action: c.action, Yield: policy.Yield{Status: c.status, Message: "why"}}
+			d := Decide(&policy.Outcome{Request: request(policy.Create), Results: []policy.Result{r}, FailurePolicy: c.any}, ValidateWording)
+			if d.Allowed != c.allowed || (len(d.Warnings) == 1 && d.Warnings[0] == warning) != c.warns || len(d.Warnings) > 1 {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
 func TestWarnings(t *testing.T) {
 	s := program(rule("ok", yields(policy.StatusPass, "fine")), rule("no", yields(policy.StatusSkip, "skipped")))
 	s.Program.Settings.EmitWarning = true
 	out := eval(request(policy.Create), s)
-	if d := Decide(&out); len(d.Warnings) != 1 || d.Warnings[0] != "policy p.ok: fine" {
+	if d := Decide(&out, ValidateWording); len(d.Warnings) != 1 || d.Warnings[0] != "policy p.ok: fine" {
 		t.Errorf("got %q", d.Warnings)
 	}
 }

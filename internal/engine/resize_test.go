@@ -41,7 +41,7 @@ func TestT13MutationOfResources(t *testing.T) {
 		out := Eval(context.Background(), Input{Selections: []policy.Selection{program(r)}, Request: req, Stages: policy.StageMutate})
 		after, _ := out.Object.Map()
 		kept := value.Equal(after, c.after)
-		d := DecideMutation(&out)
+		d := Decide(&out, MutateWording)
 		if kept != c.kept || !d.Allowed || (len(d.Warnings) == 0) != c.kept {
 			t.Errorf("%s: kept %v, %+v", c.name, kept, d)
 		}

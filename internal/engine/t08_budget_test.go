@@ -77,7 +77,7 @@ func TestT8Accounts(t *testing.T) {
 	if r := out.Results[fit+1]; r.Action != policy.Audit || !strings.Contains(r.Message, fmt.Sprintf("%d more rules that were not evaluated", 399-fit-2)) {
 		t.Errorf("the result of the rules that are left: %v %q", r.Action, r.Message)
 	}
-	if r := out.Results[fit+2]; r.Action != policy.Enforce || r.Rule != audited.Rules[399] || r.Status != policy.StatusError {
+	if r := out.Results[fit+2]; r.Action != policy.Deny || r.Rule != audited.Rules[399] || r.Status != policy.StatusError {
 		t.Errorf("the result of the enforcing rule: %v %v %q", r.Action, r.Status, r.Message)
 	}
 

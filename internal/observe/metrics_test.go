@@ -14,7 +14,7 @@ import (
 
 // program is a policy with one enforcing rule.
 func program(name string) (*policy.Program, *policy.Rule) {
-	r := &policy.Rule{Name: "check-team", Stage: policy.StageValidate, Action: policy.ActionPlan{Default: policy.Enforce}}
+	r := &policy.Rule{Name: "check-team", Stage: policy.StageValidate, Action: policy.ActionPlan{Default: policy.Deny}}
 	return &policy.Program{Kind: "ClusterPolicy", Name: name, Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{r}}, r
 }
 

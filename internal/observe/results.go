@@ -168,7 +168,7 @@ const (
 // mode is enforce when some rule of the policy refuses requests somewhere.
 func mode(p *policy.Program) string {
 	for _, r := range p.Rules {
-		if r.Action.MayEnforce() {
+		if r.Action.May(policy.Deny) {
 			return enforce
 		}
 	}

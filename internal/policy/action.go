@@ -1,24 +1,44 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Action is what a failed rule means at admission.
+// Action is what a failed rule means at admission: a set of effects.
 type Action uint8
 
-// Audit only records a failure (the default); Enforce refuses the request.
+// Deny refuses the request. Audit records the failure in reports and events, which every failure is; it has no effect on the answer. Warn adds
+// a warning to the answer of an allowed request. The empty set has no effect on the answer either.
 const (
-	Audit Action = iota
-	Enforce
+	Deny Action = 1 << iota
+	Audit
+	Warn
 )
 
+// Has reports whether the set has any of the effects.
+func (a Action) Has(effects Action) bool { return a&effects != 0 }
+
+// String is what the classic policies call the action: Enforce when it denies, else Audit.
 func (a Action) String() string {
-	if a == Enforce {
+	if a.Has(Deny) {
 		return "Enforce"
 	}
 	return "Audit"
 }
+
+// ErrorMeaning is what a result of status error means for the request.
+type ErrorMeaning uint8
+
+// ErrorByAny refuses the request when some policy that gave a result has failurePolicy Fail. Classic rules are so: one such policy
+// decides about the errors of all. ErrorByOwn refuses it when the rule's own policy has failurePolicy Fail. ErrorByAction has the effects
+// of a failure.
+const (
+	ErrorByAny ErrorMeaning = iota
+	ErrorByOwn
+	ErrorByAction
+)
 
 // ActionPlan is the effective action of a rule: overrides by namespace, first hit wins, then the default.
 type ActionPlan struct {
@@ -35,17 +55,18 @@ type ActionOverride struct {
 	Selector func(labels map[string]string) bool
 }
 
-// MayEnforce reports whether the plan can yield Enforce for some namespace.
-func (p ActionPlan) MayEnforce() bool {
-	if p.Default == Enforce {
-		return true
-	}
-	for _, o := range p.Overrides {
-		if o.Action == Enforce {
-			return true
-		}
-	}
-	return false
+// May reports whether the plan can yield an action with one of the effects for some namespace.
+func (p ActionPlan) May(effects Action) bool {
+	return p.any(func(a Action) bool { return a.Has(effects) })
+}
+
+// MayAllow reports whether the plan can yield an action that does not deny for some namespace.
+func (p ActionPlan) MayAllow() bool {
+	return p.any(func(a Action) bool { return !a.Has(Deny) })
+}
+
+func (p ActionPlan) any(holds func(Action) bool) bool {
+	return holds(p.Default) || slices.ContainsFunc(p.Overrides, func(o ActionOverride) bool { return holds(o.Action) })
 }
 
 // ActionFor is the effective action of the rule for an object in namespace ns. labels gives the namespace's labels and
@@ -59,8 +80,8 @@ func ActionFor(r *Rule, ns string, labels func() (map[string]string, error)) (Ac
 		if o.Selector != nil {
 			l, err := labels()
 			if err != nil {
-				if r.Action.MayEnforce() {
-					return Enforce, err
+				if r.Action.May(Deny) {
+					return Deny, err
 				}
 				return Audit, err
 			}

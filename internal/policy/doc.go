@@ -3,7 +3,7 @@
 //
 //	program := compile.Compile(...)           // Program: headers plus closures, immutable, safe for all goroutines
 //	outcome := engine.Eval(ctx, engine.Input{Programs: programs, Request: request, Root: root})
-//	decision := engine.Decide(outcome)
+//	decision := engine.Decide(&outcome, engine.ValidateWording)
 //
 // It knows neither a policy family, nor an API version, nor where a Request came from.
 //

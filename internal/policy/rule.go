@@ -72,7 +72,9 @@ type Rule struct {
 	Path   string // field path of the authored rule, such as spec.rules[2]
 	Origin Origin
 	Action ActionPlan
-	Needs  Needs
+	// OnError is what an error of the rule means for the request.
+	OnError ErrorMeaning
+	Needs   Needs
 	// Object says what of the request's object Eval reads; nil: anything. A review's object is decoded without the rest.
 	// (Queries that arrive inside of values are not foreseen: Request.Unforeseen.)
 	Object *value.Fields

@@ -141,8 +141,8 @@ func TestServiceAccount(t *testing.T) {
 
 func TestActionFor(t *testing.T) {
 	plan := ActionPlan{Default: Audit, Overrides: []ActionOverride{
-		{Action: Enforce, Namespaces: []string{"prod-*"}, Selector: func(l map[string]string) bool { return l["x"] == "y" }},
-		{Action: Enforce, Namespaces: []string{"always"}},
+		{Action: Deny, Namespaces: []string{"prod-*"}, Selector: func(l map[string]string) bool { return l["x"] == "y" }},
+		{Action: Deny, Namespaces: []string{"always"}},
 	}}
 	r := &Rule{Action: plan}
 	labels := func(l map[string]string, err error) func() (map[string]string, error) {
@@ -155,10 +155,10 @@ func TestActionFor(t *testing.T) {
 		err    bool
 	}{
 		{"dev", labels(nil, errors.New("must not be asked")), Audit, false},
-		{"prod-1", labels(map[string]string{"x": "y"}, nil), Enforce, false},
+		{"prod-1", labels(map[string]string{"x": "y"}, nil), Deny, false},
 		{"prod-1", labels(nil, nil), Audit, false},
-		{"prod-1", labels(nil, errors.New("gone")), Enforce, true}, // unknown: the strictest
-		{"always", labels(nil, errors.New("must not be asked")), Enforce, false},
+		{"prod-1", labels(nil, errors.New("gone")), Deny, true}, // unknown: the strictest
+		{"always", labels(nil, errors.New("must not be asked")), Deny, false},
 	} {
 		got, err := ActionFor(r, c.ns, c.labels)
 		if got != c.want || (err != nil) != c.err {

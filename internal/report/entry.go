@@ -49,7 +49,7 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 			Status: r.Status, Message: r.Message, Path: r.Path, Action: r.Action,
 			Exceptions: r.Exceptions, Properties: r.Properties,
 		}
-		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && r.Action == policy.Audit) {
+		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && !r.Action.Has(policy.Deny)) {
 			e.Status = policy.StatusWarn
 		}
 		out[i] = e

@@ -38,7 +38,7 @@ func result(p *policy.Program, s policy.Status, message string) policy.Result {
 func TestEntries(t *testing.T) {
 	scored, unscored := program("", "a", policy.Settings{Scored: true}), program("", "b", policy.Settings{})
 	enforced := result(scored, policy.StatusFail, "m")
-	enforced.Action = policy.Enforce
+	enforced.Action = policy.Deny
 	o := outcome(pod("ns", "p"), result(scored, policy.StatusFail, "m"), enforced, result(unscored, policy.StatusFail, "m"), result(unscored, policy.StatusPass, "m"))
 	for _, c := range []struct {
 		opts Options

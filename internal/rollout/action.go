@@ -58,8 +58,8 @@ func policyAction(p *policy.Program) string {
 // words names each action once, Audit first.
 func words(actions ...policy.Action) string {
 	var out []string
-	for _, a := range []policy.Action{policy.Audit, policy.Enforce} {
-		if slices.Contains(actions, a) {
+	for _, a := range []policy.Action{policy.Audit, policy.Deny} {
+		if slices.ContainsFunc(actions, func(b policy.Action) bool { return a.Has(policy.Deny) == b.Has(policy.Deny) }) {
 			out = append(out, a.String())
 		}
 	}

@@ -102,7 +102,7 @@ func (c *Collector) requestsIn(namespace string, actions map[string]policy.Actio
 		case "error":
 			out.Errors += n
 		default:
-			if known && action == policy.Enforce || !known && all == policy.Enforce.String() {
+			if known && action.Has(policy.Deny) || !known && all == policy.Deny.String() {
 				out.Refused += n
 			} else {
 				out.WouldRefuse += n

@@ -16,7 +16,7 @@ import (
 func program() *policy.Program {
 	return &policy.Program{Name: "require-team", Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{
 		{Name: "team", Kind: "validate", Stage: policy.StageValidate, Action: policy.ActionPlan{
-			Overrides: []policy.ActionOverride{{Action: policy.Enforce, Namespaces: []string{"lab"}}}}},
+			Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"lab"}}}}},
 		{Name: "signed", Kind: "verifyImages", Stage: policy.StageVerifyImages},
 		{Name: "add", Kind: "mutate", Stage: policy.StageMutate},
 	}}
@@ -86,7 +86,7 @@ func TestPlan(t *testing.T) {
 // A namespace whose labels cannot be read has no action, and the plan says why.
 func TestPlanWithoutLabels(t *testing.T) {
 	o := Options{Program: program(), NamespaceLabels: func(context.Context, string) (map[string]string, error) { return nil, errors.New("forbidden") }}
-	o.Program.Rules[0].Action.Overrides[0] = policy.ActionOverride{Action: policy.Enforce, Selector: func(map[string]string) bool { return true }}
+	o.Program.Rules[0].Action.Overrides[0] = policy.ActionOverride{Action: policy.Deny, Selector: func(map[string]string) bool { return true }}
 	p := plan(o, nil, report("shop", "a", "team=pass"))
 	if p.Namespaces[0].Action != "" || len(p.Lacks) != 1 || p.Lacks[0].What != "today's action in the namespace shop: forbidden" {
 		t.Errorf("%+v", p)

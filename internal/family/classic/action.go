@@ -35,7 +35,7 @@ func ownAction(r *kyvernov1.Rule) (policy.Action, bool) {
 	}
 	for _, v := range r.VerifyImages {
 		if v.FailureAction != nil && v.FailureAction.IsEnforce() {
-			return policy.Enforce, true
+			return policy.Deny, true
 		}
 	}
 	if len(r.VerifyImages) > 0 && r.VerifyImages[0].FailureAction != nil {
@@ -46,7 +46,7 @@ func ownAction(r *kyvernov1.Rule) (policy.Action, bool) {
 
 func of(enforce bool) policy.Action {
 	if enforce {
-		return policy.Enforce
+		return policy.Deny
 	}
 	return policy.Audit
 }

@@ -114,7 +114,7 @@ func Compile(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		_, out := compileValidation(in)
 		if len(in.Bindings) == 0 || slices.ContainsFunc(in.Bindings, func(b *Binding) bool { return b.denies }) {
-			out.Rules[0].Action.Default = policy.Enforce
+			out.Rules[0].Action.Default = policy.Deny
 		}
 		return out
 	}

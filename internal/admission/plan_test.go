@@ -1,0 +1,33 @@
+package admission
+
+import (
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// A rule is evaluated before the answer when it may deny or warn, and after the answer when it may allow.
+func TestPlan(t *testing.T) {
+	somewhere := policy.ActionPlan{Default: policy.Audit, Overrides: []policy.ActionOverride{{Action: policy.Deny, Namespaces: []string{"prod"}}}}
+	for name, c := range map[string]struct {
+		action               policy.ActionPlan
+		emitWarning          bool
+		enforce, audit, warn bool
+	}{
+		"no effect":                {policy.ActionPlan{}, false, false, true, false},
+		"audit":                    {policy.ActionPlan{Default: policy.Audit}, false, false, true, false},
+		"audit, with emitWarning":  {policy.ActionPlan{Default: policy.Audit}, true, false, true, true},
+		"audit and warn":           {policy.ActionPlan{Default: policy.Audit | policy.Warn}, false, false, true, true},
+		"deny":                     {policy.ActionPlan{Default: policy.Deny}, false, true, false, false},
+		"deny, with emitWarning":   {policy.ActionPlan{Default: policy.Deny}, true, true, false, false},
+		"deny and warn":            {policy.ActionPlan{Default: policy.Deny | policy.Warn}, false, true, false, false},
+		"audit, in a place denied": {somewhere, false, true, true, false},
+	} {
+		p := &policy.Program{Settings: policy.Settings{EmitWarning: c.emitWarning}}
+		r := &policy.Rule{Stage: policy.StageValidate, Action: c.action}
+		got := planOf([]policy.Selection{{Program: p, Rules: []*policy.Rule{r}}}, policy.StageValidate)
+		if got.enforce != c.enforce || got.audit != c.audit || (len(got.warn) == 1) != c.warn {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Wording is how a route words its answers. It decides nothing.
+type Wording struct {
+	// Refusal words a refused request; by is the index of the first result that refuses it.
+	Refusal func(out *policy.Outcome, by int) string
+	// Warning words the warning of a result.
+	Warning func(r *policy.Result) string
+}
+
+// ValidateWording is how the classic policies refuse a request for its object or its images.
+var ValidateWording = Wording{
+	Refusal: func(out *policy.Outcome, _ int) string { return denialText(out.Request, out.Results) },
+	Warning: classicWarning,
+}
+
+// MutateWording is how the classic policies refuse a request that they could not mutate. A policy with an error has changed nothing.
+var MutateWording = Wording{
+	Refusal: func(out *policy.Outcome, by int) string {
+		return mutationText(out.Results[by].Program, out.Results[by:])
+	},
+	Warning: classicWarning,
+}
+
+func classicWarning(r *policy.Result) string {
+	return "policy " + r.Program.Name + "." + r.Rule.Name + ": " + r.Message
+}
+
+// mutationText names the first policy that could not change the object, with what its rules said.
+func mutationText(p *policy.Program, results []policy.Result) string {
+	var rules []string
+	for i := range results {
+		r := &results[i]
+		if r.Program == p && (r.Status == policy.StatusError || r.Status == policy.StatusFail) {
+			rules = append(rules, r.Rule.Name+": "+r.Message)
+		}
+	}
+	return "mutation policy " + p.Name + " error: failed to apply policy " + p.Name + " rules [" + strings.Join(rules, " ") + "]"
+}
