@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"github.com/ephor-dev/ephor/bench/load"
 )
@@ -27,22 +28,24 @@ const (
 // costs little itself, since it shares the machine with what it measures: the bodies are encoded once, the connections
 // stay open, and answers are not decoded.
 type podClient struct {
-	url, token string
+	url        string
 	http       []*http.Client // a connection each
 	clean, bad []byte
 }
 
 func (p *place) podClient(clients int) *podClient {
 	p.Helper()
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(p.Config.CAData)
+	trusted, err := rest.TLSConfigFor(p.Config) // with the certificate of the administrator
+	if err != nil {
+		p.Fatal(err)
+	}
 	c := &podClient{
-		url: p.Config.Host + "/api/v1/namespaces/default/pods?dryRun=All", token: p.Config.BearerToken,
+		url:   p.Config.Host + "/api/v1/namespaces/default/pods?dryRun=All",
 		clean: load.JSON(load.Pod("shop", false)), bad: load.JSON(load.Pod("shop", true)),
 	}
 	for range clients {
 		c.http = append(c.http, &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: roots}, MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1,
+			TLSClientConfig: trusted.Clone(), MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1,
 			TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 		}})
 	}
@@ -55,7 +58,6 @@ func (c *podClient) create(client int, body []byte) (refusal string, err error) 
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.http[client].Do(req)
 	if err != nil {

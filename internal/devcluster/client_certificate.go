@@ -1,17 +1,11 @@
 package devcluster
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // ClientName is the common name of the certificate that WebhookClient makes.
@@ -44,32 +38,11 @@ users:
 // WebhookClient makes an authority and a certificate that the API server shows to its webhooks, as docs/hardening.md says.
 // flags are for Options.APIServerFlags, ca is for --client-ca-file. The files are in dir, and end after a day.
 func WebhookClient(dir string) (flags []string, ca string, err error) {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a, err := newAuthority("webhook clients")
 	if err != nil {
 		return nil, "", err
 	}
-	clientKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, "", err
-	}
-	begin, end := time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "webhook clients"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: begin, NotAfter: end,
-	}
-	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &caKey.PublicKey, caKey)
-	if err != nil {
-		return nil, "", err
-	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: ClientName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		NotBefore: begin, NotAfter: end,
-	}
-	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, authority, &clientKey.PublicKey, caKey)
-	if err != nil {
-		return nil, "", err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(clientKey)
+	cert, key, err := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: ClientName}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return nil, "", err
 	}
@@ -78,9 +51,9 @@ func WebhookClient(dir string) (flags []string, ca string, err error) {
 	}
 	path := func(name string) string { return filepath.Join(dir, name) }
 	files := map[string][]byte{
-		"ca.crt":              pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: caDER}),
-		"client.crt":          pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leafDER}),
-		"client.key":          pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+		"ca.crt":              a.certPEM,
+		"client.crt":          cert,
+		"client.key":          key,
 		"webhooks.kubeconfig": fmt.Appendf(nil, webhookKubeconfig, path("client.crt"), path("client.key")),
 		"admission.yaml":      fmt.Appendf(nil, webhookPlugins, path("webhooks.kubeconfig")),
 	}

@@ -7,7 +7,6 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -127,16 +126,12 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	token := make([]byte, 16)
-	if _, err := rand.Read(token); err != nil {
+	saKey := c.path("sa.key")
+	if err := writeRSAKey(saKey); err != nil {
 		return err
 	}
-	admin := hex.EncodeToString(token)
-	saKey := c.path("sa.key")
-	if err := errors.Join(
-		writeRSAKey(saKey),
-		os.WriteFile(c.path("tokens.csv"), []byte(admin+",admin,admin,system:masters\n"), 0o600),
-	); err != nil {
+	certs, err := c.writeCertificates(net.IPv4(127, byte(96+c.N), 0, 1))
+	if err != nil {
 		return err
 	}
 
@@ -153,10 +148,11 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	api, err := c.start("kube-apiserver", nil, c.bin, append([]string{"kube-apiserver",
 		"--etcd-servers=" + etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
 		"--secure-port=" + strconv.Itoa(ports[2]), "--cert-dir=" + c.path("apiserver"),
+		"--client-ca-file=" + c.path("ca.crt"), "--tls-cert-file=" + c.path("apiserver.crt"), "--tls-private-key-file=" + c.path("apiserver.key"),
 		fmt.Sprintf("--service-cluster-ip-range=127.%d.0.0/16", 96+c.N), "--endpoint-reconciler-type=none",
 		"--service-account-issuer=https://kubernetes.default.svc", "--api-audiences=https://kubernetes.default.svc",
 		"--service-account-key-file=" + saKey, "--service-account-signing-key-file=" + saKey,
-		"--token-auth-file=" + c.path("tokens.csv"), "--authorization-mode=RBAC", "--allow-privileged=true",
+		"--authorization-mode=RBAC", "--allow-privileged=true",
 		"--enable-admission-plugins=ValidatingAdmissionPolicy,MutatingAdmissionPolicy",
 	}, o.APIServerFlags...)...)
 	if err != nil {
@@ -165,17 +161,14 @@ func (c *Cluster) startControlPlane(ctx context.Context, o Options) error {
 	if err := c.waitReady(ctx, api, host); err != nil {
 		return err
 	}
-	ca, err := os.ReadFile(c.path("apiserver", "apiserver.crt"))
-	if err != nil {
-		return err
-	}
-	c.Config = &rest.Config{Host: host, BearerToken: admin, TLSClientConfig: rest.TLSClientConfig{CAData: ca}, QPS: -1}
-	if c.Kubeconfig, err = c.WriteKubeconfig("admin", admin); err != nil {
+	c.Config = &rest.Config{Host: host, TLSClientConfig: rest.TLSClientConfig{CAData: certs.ca, CertData: certs.adminCert, KeyData: certs.adminKey}, QPS: -1}
+	if c.Kubeconfig, err = c.writeKubeconfig("admin", Admin, certs.admin()); err != nil {
 		return err
 	}
 	if _, err := c.start("kube-controller-manager", nil, c.bin, append([]string{"kube-controller-manager",
 		"--kubeconfig=" + c.Kubeconfig, "--leader-elect=false", "--use-service-account-credentials",
-		"--service-account-private-key-file=" + saKey, "--root-ca-file=" + c.path("apiserver", "apiserver.crt"),
+		"--service-account-private-key-file=" + saKey, "--root-ca-file=" + c.path("ca.crt"),
+		"--cluster-signing-cert-file=" + c.path("ca.crt"), "--cluster-signing-key-file=" + c.path("ca.key"),
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports[3]), "--cert-dir=" + c.path("kcm"),
 		"--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
 		// A namespace's end takes some hundred requests, and tests wait for it.
@@ -260,10 +253,14 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 
 // WriteKubeconfig writes a kubeconfig for the bearer token and returns its path.
 func (c *Cluster) WriteKubeconfig(name, token string) (string, error) {
+	return c.writeKubeconfig(name, "dev", &clientcmdapi.AuthInfo{Token: token})
+}
+
+func (c *Cluster) writeKubeconfig(name, user string, auth *clientcmdapi.AuthInfo) (string, error) {
 	kc := clientcmdapi.NewConfig()
 	kc.Clusters["dev"] = &clientcmdapi.Cluster{Server: c.Config.Host, CertificateAuthorityData: c.Config.CAData}
-	kc.AuthInfos["dev"] = &clientcmdapi.AuthInfo{Token: token}
-	kc.Contexts["dev"] = &clientcmdapi.Context{Cluster: "dev", AuthInfo: "dev"}
+	kc.AuthInfos[user] = auth
+	kc.Contexts["dev"] = &clientcmdapi.Context{Cluster: "dev", AuthInfo: user}
 	kc.CurrentContext = "dev"
 	path := c.path(name + ".kubeconfig")
 	return path, clientcmd.WriteToFile(*kc, path)
