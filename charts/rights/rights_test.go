@@ -24,3 +24,52 @@ func TestDocumented(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request is listed when the chart gives the right to it, or when a row of the other table names it.
+func TestListed(t *testing.T) {
+	tables, err := Parse(`
+## admission-controller
+
+| Where | API group | Resources | Names | Verbs | What for | Not with |
+|---|---|---|---|---|---|---|
+| cluster | kyverno.io | policies/status | all | patch | status | – |
+| own | core | secrets | all | get | keys | – |
+| own | core | configmaps | one | update | a record | – |
+
+## Requests beside these rights
+
+| Controllers | Verbs | API group | Resources | What for |
+|---|---|---|---|---|
+| all | get | – | ` + "`/api`, `/version`" + ` | discovery |
+| all | create | authentication.k8s.io | selfsubjectreviews | who it is |
+| background-controller | get, create | * | * | what policies generate |
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		request Request
+		want    bool
+	}{
+		{Request{Controller: "admission-controller", Verb: "patch", Group: "kyverno.io", Resource: "policies/status", Namespace: "a", Name: "p"}, true},
+		{Request{Controller: "admission-controller", Verb: "patch", Group: "kyverno.io", Resource: "policies", Namespace: "a", Name: "p"}, false},
+		{Request{Controller: "cleanup-controller", Verb: "patch", Group: "kyverno.io", Resource: "policies/status", Namespace: "a", Name: "p"}, false},
+		{Request{Controller: "admission-controller", Verb: "get", Resource: "secrets", Namespace: "kyverno", Name: "s"}, true},
+		{Request{Controller: "admission-controller", Verb: "get", Resource: "secrets", Namespace: "a", Name: "s"}, false},
+		{Request{Controller: "admission-controller", Verb: "get", Resource: "secrets"}, false},
+		{Request{Controller: "admission-controller", Verb: "update", Resource: "configmaps", Namespace: "kyverno", Name: "one"}, true},
+		{Request{Controller: "admission-controller", Verb: "update", Resource: "configmaps", Namespace: "kyverno", Name: "two"}, false},
+		{Request{Controller: "admission-controller", Verb: "get", Path: "/api/v1"}, true},
+		{Request{Controller: "admission-controller", Verb: "get", Path: "/version"}, true},
+		{Request{Controller: "admission-controller", Verb: "get", Path: "/metrics"}, false},
+		{Request{Controller: "admission-controller", Verb: "create", Group: "authentication.k8s.io", Resource: "selfsubjectreviews"}, true},
+		{Request{Controller: "background-controller", Verb: "create", Resource: "secrets", Namespace: "a", Name: "made"}, true},
+		{Request{Controller: "background-controller", Verb: "delete", Resource: "secrets", Namespace: "a", Name: "made"}, false},
+		{Request{Controller: "background-controller", Verb: "create", Resource: "secrets", Namespace: "kyverno", Name: "made"}, false},
+		{Request{Controller: "background-controller", Verb: "create", Group: "kyverno.io", Resource: "policies", Namespace: "a", Name: "made"}, false},
+	} {
+		if got := tables.Listed(c.request, "kyverno"); got != c.want {
+			t.Errorf("%s: %v", c.request, got)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,8 @@ type Options struct {
 	Values string
 	// APIServerFlags are further flags of kube-apiserver.
 	APIServerFlags []string
+	// Audited has the package fail when a controller makes a request that docs/rbac.md does not list.
+	Audited bool
 	// Setup runs once before the tests of a package, with Ephor installed and no controller running; nil for nothing.
 	Setup func(context.Context) error
 }
@@ -36,7 +39,19 @@ type Cluster struct {
 func (c *Cluster) Main(m *testing.M, o Options) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
-	err := c.start(ctx, o)
+	var (
+		seen *audit
+		err  error
+	)
+	if o.Audited {
+		var flags []string
+		if seen, flags, err = newAudit(); err == nil {
+			o.APIServerFlags = append(slices.Clone(o.APIServerFlags), flags...)
+		}
+	}
+	if err == nil {
+		err = c.start(ctx, o)
+	}
 	if err == nil && o.Setup != nil {
 		err = o.Setup(ctx)
 	}
@@ -47,7 +62,14 @@ func (c *Cluster) Main(m *testing.M, o Options) int {
 		fmt.Fprintln(os.Stderr, "the control plane for the tests:", err)
 		return 1
 	}
-	return m.Run()
+	code := m.Run()
+	if seen != nil {
+		if err := seen.check(); err != nil {
+			fmt.Fprintln(os.Stderr, "the requests of the controllers:", err)
+			return 1
+		}
+	}
+	return code
 }
 
 // New starts a control plane for one test, installs Ephor, and stops it when the test ends.

@@ -45,7 +45,7 @@ rules:
 `
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Values: "standard", Setup: func(ctx context.Context) error {
+	os.Exit(cluster.Main(m, suite.Options{Values: "standard", Audited: true, Setup: func(ctx context.Context) error {
 		if _, err := cluster.Kubectl(ctx, []byte(setup), "apply", "-f", "-"); err != nil {
 			return err
 		}

@@ -1,0 +1,88 @@
+package suite
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/bench/load"
+	"github.com/ephor-dev/ephor/charts/rights"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// audit is the API server's audit log of what the controllers ask for.
+type audit struct {
+	log    *load.Audit
+	dir    string
+	tables *rights.Tables
+}
+
+// newAudit returns the flags with which the API server writes the log.
+func newAudit() (_ *audit, flags []string, err error) {
+	root, err := devcluster.Root()
+	if err != nil {
+		return nil, nil, err
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "rbac.md"))
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &audit{}
+	if a.tables, err = rights.Parse(string(page)); err != nil {
+		return nil, nil, err
+	}
+	if a.dir, err = os.MkdirTemp("", "ephor-audit-"); err != nil {
+		return nil, nil, err
+	}
+	a.log, flags, err = load.NewAudit(a.dir, Namespace)
+	return a, flags, err
+}
+
+// check returns an error that names the requests of the controllers that docs/rbac.md does not list.
+func (a *audit) check() error {
+	defer os.RemoveAll(a.dir)
+	asked, err := a.log.Next()
+	if err != nil {
+		return fmt.Errorf("read the audit log: %w", err)
+	}
+	if len(asked) == 0 {
+		return fmt.Errorf("the audit log holds no request of the accounts of the namespace %s", Namespace)
+	}
+	// One request of each sort is enough to find its cause.
+	unlisted := map[string]string{}
+	for _, e := range asked {
+		r := requestOf(e)
+		if a.tables.Listed(r, Namespace) {
+			continue
+		}
+		sort := r
+		sort.Name = ""
+		if sort.Namespace != "" && sort.Namespace != Namespace {
+			sort.Namespace = "*"
+		}
+		unlisted[sort.String()] = fmt.Sprintf("%s (%s, answered with %d)", r, e.RequestURI, e.ResponseStatus.Code)
+	}
+	if len(unlisted) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the controllers made requests that docs/rbac.md does not list; list them there with their reason, or do without them:\n  %s",
+		strings.Join(slices.Sorted(maps.Values(unlisted)), "\n  "))
+}
+
+// requestOf is a request of the audit log in the words of the tables.
+func requestOf(e load.Asked) rights.Request {
+	account := e.User.Username[strings.LastIndexByte(e.User.Username, ':')+1:]
+	r := rights.Request{Controller: strings.TrimPrefix(account, "kyverno-"), Verb: e.Verb}
+	if e.ObjectRef.Resource == "" {
+		r.Path = e.RequestURI
+		return r
+	}
+	r.Group, r.Resource, r.Namespace, r.Name = e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name
+	if e.ObjectRef.Subresource != "" {
+		r.Resource += "/" + e.ObjectRef.Subresource
+	}
+	return r
+}
