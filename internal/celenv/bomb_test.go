@@ -43,6 +43,20 @@ func TestBombs(t *testing.T) {
 		{"maps of maps", "object.map(a, object.map(b, object.map(c, c.s))).size() > 0", nil},
 		{"regular expression", "object.all(a, ('" + strings.Repeat("a", 5000) + "!').matches('^(a+)+$'))", nil},
 		{"sort", "object.map(a, object.map(b, b.s).join('')).join('').size() > 0", nil},
+		{"nested optionals", "variables.v40 == variables.v40", doubling("dyn([1])", "dyn([optional.of(variables.v%d), optional.of(variables.v%d)])")},
+		{"nested Objects", "variables.v40 == variables.v40", doubling("Object{}", "Object{a: variables.v%d, b: variables.v%d}")},
+		{"nested patches", "variables.v40 == variables.v40", doubling("JSONPatch{}", "JSONPatch{value: [variables.v%d, variables.v%d]}")},
+		// The argument of join is a variable with a call of join of its own, so that both calls have the same number.
+		{"join behind a variable", "variables.list.join(variables.text).size() > 0", func(c *celenv.Compiler) {
+			must(t, c.Variable("v0", "'aaaaaaaaaa'"))
+			for i := 1; i <= 18; i++ {
+				must(t, c.Variable(fmt.Sprint("v", i), fmt.Sprintf("variables.v%d + variables.v%d", i-1, i-1)))
+			}
+			must(t, c.Variable("one", "[variables.v18]"))
+			must(t, c.Variable("none", "''"))
+			must(t, c.Variable("text", "variables.one.join(variables.none)"))
+			must(t, c.Variable("list", "object.map(o, o.s)"))
+		}},
 		{"nested macros", "dyn([1]" + strings.Repeat(".map(x, [x, x])", 15) + ") == dyn([2])", nil},
 		{"nested macros of text", "['aaaaaaaaaa']" + strings.Repeat(".map(x, x + x)", 19) + " == ['b']", nil},
 		{"range", "lists.range(2000000000).size() > 0", nil},
@@ -56,6 +70,7 @@ func TestBombs(t *testing.T) {
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			c := celenv.NewCompiler(celenv.Declarations{})
+			must(t, c.Mutations())
 			if b.prepare != nil {
 				b.prepare(c)
 			}

@@ -14,16 +14,22 @@ import (
 // Result is a type that an expression may have.
 type Result uint8
 
-// The types of results. Dyn is that of what depends on the object alone, such as one of its fields; Any allows all.
+// The types of results. Dyn is that of what depends on the object alone, such as one of its fields; Any allows all. Object and
+// JSONPatches are those of mutations.
 const (
 	Bool Result = iota
 	String
 	Null
 	Dyn
 	Any
+	Object
+	JSONPatches
 )
 
-var resultTypes = [...]*cel.Type{Bool: cel.BoolType, String: cel.StringType, Null: cel.NullType, Dyn: cel.DynType, Any: cel.AnyType}
+var resultTypes = [...]*cel.Type{
+	Bool: cel.BoolType, String: cel.StringType, Null: cel.NullType, Dyn: cel.DynType, Any: cel.AnyType,
+	Object: objectType, JSONPatches: jsonPatchList,
+}
 
 // Expression is a compiled expression. It is immutable and safe for all goroutines.
 type Expression struct {

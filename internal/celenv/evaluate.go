@@ -62,9 +62,10 @@ type Evaluation struct {
 	variables *Variables
 	remaining int64
 	spent     int64
-	failure   error               // why something that an expression asked for could not be had
-	weights   map[inputPart]int   // of large parts of the object
-	arguments map[int64][]ref.Val // of the calls that are checked before they are made, by the id of their node
+	failure   error              // why something that an expression asked for could not be had
+	weights   map[inputPart]int  // of large parts of the object
+	arguments map[node][]ref.Val // of the calls that are checked before they are made, and of structs
+	structs   map[ref.Val]int    // weights of structs
 
 	loops int  // turns of all loops
 	turns int  // what they took, in parts of expressions

@@ -82,17 +82,38 @@ func size(v ref.Val) int {
 	return 1
 }
 
-// place is an argument of a call that is checked beforehand.
+// node is a part of an expression. The library counts the parts of each expression from 1, and an argument may be a variable,
+// which is an expression of its own.
+type node struct {
+	of *ast.AST
+	id int64
+}
+
+// place is an argument of a call that is checked beforehand, or a field of a struct, which are remembered.
 type place struct {
-	call      int64
+	call      node
 	index, of int
 	ask       price // nil for comparisons, which pay for heavy values
 }
+
+// remember is the price of a struct: it is weighed when it is made.
+func remember([]ref.Val, interpreter.Activation) (tooMuch bool) { return false }
 
 // places finds those arguments by the ids of their nodes.
 func places(checked *ast.AST) map[int64]place {
 	var out map[int64]place
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if out == nil && (e.Kind() == ast.CallKind || e.Kind() == ast.StructKind) {
+			out = map[int64]place{}
+		}
+		at := node{checked, e.ID()}
+		if e.Kind() == ast.StructKind {
+			fields := e.AsStruct().Fields()
+			for i, f := range fields {
+				out[f.AsStructField().Value().ID()] = place{call: at, index: i, of: len(fields), ask: remember}
+			}
+			return
+		}
 		if e.Kind() != ast.CallKind {
 			return
 		}
@@ -109,14 +130,11 @@ func places(checked *ast.AST) map[int64]place {
 		if call.IsMemberFunction() {
 			args = append([]ast.Expr{call.Target()}, args...)
 		}
-		if out == nil {
-			out = map[int64]place{}
-		}
 		for i, arg := range args {
 			if ask == nil && arg.Kind() == ast.LiteralKind {
 				continue
 			}
-			out[arg.ID()] = place{call: e.ID(), index: i, of: len(args), ask: ask}
+			out[arg.ID()] = place{call: at, index: i, of: len(args), ask: ask}
 		}
 	}))
 	return out
@@ -128,7 +146,7 @@ func checks(checked *ast.AST) interpreter.InterpretableDecorator {
 	at, loops := places(checked), steps(checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		id := i.ID()
-		i = weighing(i)
+		i = weighing(i, node{checked, id})
 		if p, ok := at[id]; ok {
 			i = &guarded{Interpretable: i, place: p}
 		}
@@ -170,7 +188,7 @@ func (g *guarded) Eval(vars interpreter.Activation) ref.Val {
 		return v
 	}
 	if e.arguments == nil {
-		e.arguments = map[int64][]ref.Val{}
+		e.arguments = map[node][]ref.Val{}
 	}
 	known := append(e.arguments[g.call][:min(g.index, len(e.arguments[g.call]))], v)
 	e.arguments[g.call] = known

@@ -9,6 +9,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
 // The library charges an expression for what it does, but not for what sharing hides: [x, x] costs the same whatever x
@@ -26,11 +28,11 @@ const (
 
 var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxWeight, maxText, quiet{ErrBudget})
 
-// weighing makes the evaluation weigh what literals and additions give.
-func weighing(i interpreter.Interpretable) interpreter.Interpretable {
+// weighing makes the evaluation weigh what literals and additions give. at is the node of the expression.
+func weighing(i interpreter.Interpretable, at node) interpreter.Interpretable {
 	switch n := i.(type) {
 	case interpreter.InterpretableConstructor:
-		return weighedConstructor{n}
+		return weighedConstructor{n, at}
 	case interpreter.InterpretableCall:
 		if n.Function() == operators.Add {
 			return weighedCall{n}
@@ -41,10 +43,52 @@ func weighing(i interpreter.Interpretable) interpreter.Interpretable {
 
 type weighedConstructor struct {
 	interpreter.InterpretableConstructor
+	at node
 }
 
 func (w weighedConstructor) Eval(vars interpreter.Activation) ref.Val {
-	return weigh(w.InterpretableConstructor.Eval(vars), vars)
+	v := w.InterpretableConstructor.Eval(vars)
+	if isStruct(v) {
+		return w.at.weighStruct(v, vars)
+	}
+	return weigh(v, vars)
+}
+
+// isStruct reports whether v is an Object or a JSONPatch. These values do not give their fields away.
+func isStruct(v ref.Val) bool {
+	switch v.(type) {
+	case *dynamic.ObjectVal, *mutation.JSONPatchVal:
+		return true
+	}
+	return false
+}
+
+// weighStruct notes the weight of a struct, which is that of the fields in its literal.
+func (n node) weighStruct(v ref.Val, vars interpreter.Activation) ref.Val {
+	e := evaluationOf(vars)
+	if e == nil {
+		return v
+	}
+	w := 1
+	for _, field := range e.arguments[n] {
+		if w += 1 + weightOf(field, vars); w > maxWeight {
+			return tooLarge(vars)
+		}
+	}
+	if e.structs == nil {
+		e.structs = map[ref.Val]int{}
+	}
+	e.structs[v] = w
+	return v
+}
+
+func weightOfStruct(v ref.Val, vars interpreter.Activation) int {
+	if e := evaluationOf(vars); e != nil {
+		if w, known := e.structs[v]; known {
+			return w
+		}
+	}
+	return lightWeight
 }
 
 type weighedCall struct{ interpreter.InterpretableCall }
@@ -139,6 +183,12 @@ func weightOf(v ref.Val, vars interpreter.Activation) int {
 		return weightOfContent(x.Value(), vars)
 	case types.String:
 		return 1 + len(x)/bytesPerValue
+	case *types.Optional:
+		if x.HasValue() {
+			return 1 + weightOf(x.GetValue(), vars)
+		}
+	case *dynamic.ObjectVal, *mutation.JSONPatchVal:
+		return weightOfStruct(v, vars)
 	}
 	return 1
 }

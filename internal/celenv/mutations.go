@@ -1,0 +1,28 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
+)
+
+// The types of mutations: Object, with types such as Object.spec below it, and JSONPatch.
+var (
+	objectType    = cel.ObjectType(mutation.ObjectTypeName)
+	jsonPatchList = cel.ListType(cel.ObjectType(mutation.JSONPatchTypeName))
+)
+
+// Mutations lets the expressions compiled from now on make mutations: values of type Object, and lists of JSONPatch.
+func (c *Compiler) Mutations() error {
+	env, err := c.env.Extend(common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
+	if err != nil {
+		return err
+	}
+	c.env = env
+	return nil
+}
+
+// Value evaluates an expression of any type. Lists and maps of the result hold no more values than the guards allow.
+func (e *Evaluation) Value(x *Expression) (ref.Val, error) { return e.value(x) }
