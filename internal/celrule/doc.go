@@ -1,5 +1,5 @@
 // Package celrule compiles and evaluates rules that are written in CEL: variables, match conditions, validations with their
-// messages, audit annotations, and parameters. Every language that uses CEL goes through it, so that all have the same guards,
+// messages, audit annotations, mutations, and parameters. Every language that uses CEL goes through it, so that all have the same guards,
 // the same input and the same budget.
 //
 //	c := celrule.New(celenv.Declarations{}, allowance)
@@ -12,6 +12,7 @@
 //	in, err := celrule.Input(scope)
 //	applies, err := rule.Applies(ctx, meter, in)
 //	outcome, err := rule.Check(ctx, meter, in)
+//	object, err := rule.Mutate(ctx, meter, in, mutation, types)
 //
 // What expressions cost is charged to the meter, in evaluate.go and nowhere else. Which parts of the request they read comes
 // from their checked form (needs.go).

@@ -15,6 +15,9 @@ import (
 
 // Params is a compiled reference to parameters.
 type Params struct {
+	// TakeNamespace: the namespace of the reference is used as it is; otherwise it is an error for a cluster-scoped kind.
+	TakeNamespace bool
+
 	name, namespace string
 	selector        *string // in its text form
 	deny            bool    // without parameters the rule is an error
@@ -57,26 +60,36 @@ func (p *Params) Find(s *policy.Scope, kind admissionregistrationv1.ParamKind) (
 	if w.Kinds == nil {
 		return nil, errNoObjects
 	}
-	namespaced, err := w.Kinds.Namespaced(ctx, kind.APIVersion, kind.Kind)
+	namespace, err := p.namespaceFor(s, kind)
 	if err != nil {
 		return nil, err
-	}
-	namespace := ""
-	switch {
-	case !namespaced && p.namespace != "":
-		return nil, errNamespaceForbidden
-	case namespaced && p.namespace != "":
-		namespace = p.namespace
-	case namespaced && s.Request.Namespace == "":
-		return nil, errNamespaceMissing
-	case namespaced:
-		namespace = s.Request.Namespace
 	}
 	found, err := p.read(ctx, w, kind, namespace)
 	if err == nil && len(found) == 0 && p.deny {
 		err = errNoParams
 	}
 	return found, err
+}
+
+// namespaceFor is the namespace in which parameters of the kind are looked for.
+func (p *Params) namespaceFor(s *policy.Scope, kind admissionregistrationv1.ParamKind) (string, error) {
+	if p.TakeNamespace && p.namespace != "" {
+		return p.namespace, nil
+	}
+	namespaced, err := s.Env.World.Kinds.Namespaced(s.Env.Meter.Context(), kind.APIVersion, kind.Kind)
+	switch {
+	case err != nil:
+		return "", err
+	case !namespaced && p.namespace != "":
+		return "", errNamespaceForbidden
+	case namespaced && p.namespace != "":
+		return p.namespace, nil
+	case namespaced && s.Request.Namespace == "":
+		return "", errNamespaceMissing
+	case namespaced:
+		return s.Request.Namespace, nil
+	}
+	return "", nil
 }
 
 func (p *Params) read(ctx context.Context, w world.World, kind admissionregistrationv1.ParamKind, namespace string) ([]map[string]any, error) {

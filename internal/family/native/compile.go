@@ -1,17 +1,13 @@
 package native
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/cel"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/strict"
@@ -57,8 +53,8 @@ type Source struct {
 type Binding struct {
 	name, policy string
 	match        *constraints
-	params       *params
-	denies       bool // what a validating policy refuses
+	params       *celrule.Params // nil for none
+	denies       bool            // what a validating policy refuses
 }
 
 // PolicyName is the policy that it binds.
@@ -88,8 +84,17 @@ func newBinding(name, policyName string, match *admissionregistrationv1.MatchRes
 		b.match, more = compileConstraints(match, "spec.matchResources")
 		diags.Add(more...)
 	}
-	b.params, more = compileParams(ref)
-	diags.Add(more...)
+	if ref == nil {
+		return b, diags
+	}
+	var err error
+	switch b.params, err = celrule.CompileParams(ref); {
+	case (ref.Name == "") == (ref.Selector == nil):
+		diags.Errorf("spec.paramRef", "exactly one of name and selector is needed")
+	case err != nil:
+		diags.Errorf("spec.paramRef.selector", "%v", err)
+	}
+	b.params.TakeNamespace = true // the command line may know nothing of the kind
 	return b, diags
 }
 
@@ -103,9 +108,8 @@ type Options struct {
 // program is a compiled policy that mutates.
 type program struct {
 	subject
-	object   *admissionregistrationv1.MutatingAdmissionPolicy
-	patchers []patch.Patcher
-	types    managedfields.TypeConverter
+	mutations []celrule.Mutation
+	types     managedfields.TypeConverter
 }
 
 // Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among
@@ -123,65 +127,23 @@ func Compile(in Source, o Options) *policy.Program {
 }
 
 func compileMutation(in Source, o Options) (*program, *policy.Program) {
-	p := &program{subject: subject{bindings: in.Bindings}, object: &admissionregistrationv1.MutatingAdmissionPolicy{}, types: converter(o.Types)}
-	diags := strict.Decode(in.Policy, p.object)
-	meta, spec := p.object.ObjectMeta, &p.object.Spec
-	out := outline(p.object.TypeMeta, meta, spec.FailurePolicy)
+	var object admissionregistrationv1.MutatingAdmissionPolicy
+	diags := strict.Decode(in.Policy, &object)
+	spec := &object.Spec
+	p := &program{subject: subject{bindings: in.Bindings}, types: converter(o.Types)}
+	out := outline(object.TypeMeta, object.ObjectMeta, spec.FailurePolicy)
 	diags.Add(p.about(spec.MatchConstraints, spec.ParamKind)...)
 	if len(spec.Mutations) == 0 {
 		diags.Errorf("spec.mutations", "a policy needs mutations")
 	}
-	diags.Add(p.compileExpressions()...)
+	c := p.compile(spec.Variables, spec.MatchConditions)
+	p.mutations = c.Mutations(spec.Mutations, "spec.mutations")
+	diags.Add(p.done(c)...)
 	out.Rules = []*policy.Rule{{
-		Name: meta.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
+		Name: object.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
 		Needs:   p.needs(),
 		Targets: p.targets(), Match: p.matches, Eval: p.eval,
 	}}
 	out.Diags = diags
 	return p, out
-}
-
-// compileExpressions compiles all expressions, the mutations with them.
-func (p *program) compileExpressions() diag.List {
-	spec := &p.object.Spec
-	options, diags := p.compile(spec.Variables, spec.MatchConditions)
-	if p.compiler == nil {
-		return diags
-	}
-	compiler := p.compiler
-	options.HasPatchTypes = true
-	for i, m := range spec.Mutations {
-		path := fmt.Sprintf("spec.mutations[%d]", i)
-		var evaluator plugincel.MutatingEvaluator
-		switch {
-		case m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
-			evaluator = compiler.CompileMutatingEvaluator(&patch.ApplyConfigurationCondition{Expression: m.ApplyConfiguration.Expression}, options, environment.StoredExpressions)
-			p.patchers = append(p.patchers, patch.NewApplyConfigurationPatcher(evaluator))
-		case m.PatchType == admissionregistrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
-			evaluator = compiler.CompileMutatingEvaluator(&patch.JSONPatchCondition{Expression: m.JSONPatch.Expression}, options, environment.StoredExpressions)
-			p.patchers = append(p.patchers, patch.NewJSONPatcher(evaluator))
-		default:
-			diags.Errorf(path, "patchType is ApplyConfiguration with applyConfiguration, or JSONPatch with jsonPatch")
-			continue
-		}
-		for _, err := range evaluator.CompilationErrors() {
-			diags.Errorf(path, "%v", err)
-		}
-	}
-	return diags
-}
-
-// expression is a named expression as the library asks for it.
-type expression struct {
-	name, text string
-	result     *cel.Type
-}
-
-func (e *expression) GetName() string       { return e.name }
-func (e *expression) GetExpression() string { return e.text }
-func (e *expression) ReturnTypes() []*cel.Type {
-	if e.result == cel.DynType {
-		return []*cel.Type{cel.AnyType, cel.DynType}
-	}
-	return []*cel.Type{e.result}
 }

@@ -3,9 +3,9 @@
 //
 //	program := native.Compile(native.Source{Policy: object, Bindings: bindings}, native.Options{})
 //
-// Match constraints, conditions, variables, parameters, checks and mutations are evaluated by the API server's own library, with
-// its cost limits. The mutations of one policy are applied in order; a policy is not invoked again when others change the
-// object after it. In a cluster the API server runs these policies, so that admission does not compile them.
+// Package celrule compiles and evaluates conditions, variables, parameters, checks and mutations, as for every other language that
+// uses CEL; what they cost is charged to the budget of the policy. The mutations of one policy are applied in order; a policy is
+// not invoked again when others change the object after it. In a cluster the API server runs these policies, so that admission does not compile them.
 //
-// Floor 2: imports policy, world and leaves.
+// Floor 2: imports celrule, policy and leaves.
 package native

@@ -1,17 +1,13 @@
 package native
 
 import (
-	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -44,16 +40,21 @@ func (p *program) mutate(s *policy.Scope, bound []*Binding) policy.Yield {
 	}
 	object, applied := before, false
 	for _, b := range bound {
-		params, err := p.paramsOf(s, b)
+		inputs, err := p.inputs(s, b)
 		if err != nil {
 			return failed(err)
 		}
-		for _, param := range params {
-			out, ok, err := p.apply(s, object, param)
+		for _, in := range inputs {
+			if applied {
+				in.Object = object
+			}
+			ok, err := p.apply(s, in)
 			if err != nil {
 				return failed(err)
 			}
-			object, applied = out, applied || ok
+			if ok {
+				object, applied = in.Object.(map[string]any), true
+			}
 		}
 	}
 	if !applied {
@@ -73,34 +74,22 @@ func failed(err error) policy.Yield {
 	return policy.Yield{Status: policy.StatusError, Message: "failed to evaluate policy: " + err.Error()}
 }
 
-// apply applies the mutations once; ok is false when the match conditions do not hold.
-func (p *program) apply(s *policy.Scope, object, param map[string]any) (out map[string]any, ok bool, err error) {
-	in, err := p.input(s, object, param)
-	if err != nil {
-		return nil, false, err
+// apply applies the mutations once, each to what the one before it made of the object of in; ok is false when the match
+// conditions do not hold.
+func (p *program) apply(s *policy.Scope, in *celenv.Input) (ok bool, err error) {
+	meter := s.Env.Meter
+	if ok, err := p.rule.Applies(meter.Context(), meter, in); !ok || err != nil {
+		return false, err
 	}
-	if ok, err := p.conditionsHold(in); !ok || err != nil {
-		return object, false, err
-	}
-	for _, patcher := range p.patchers {
-		made, err := patcher.Patch(in.ctx, patch.Request{
-			MatchedResource: s.Request.GVR, VersionedAttributes: in.attributes, ObjectInterfaces: objectInterfaces,
-			OptionalVariables: in.bindings, Namespace: in.namespace, TypeConverter: p.types,
-		}, celconfig.RuntimeCELCostBudget)
+	for _, m := range p.mutations {
+		object, err := p.rule.Mutate(meter.Context(), meter, in, m, p.types)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
-		u, isObject := made.(*unstructured.Unstructured)
-		if !isObject {
-			return nil, false, fmt.Errorf("the mutation gave a %T", made)
-		}
-		in.attributes.VersionedObject = u
+		in.Object = object
 	}
-	u := in.attributes.VersionedObject.(*unstructured.Unstructured)
-	return u.Object, true, nil
+	return true, nil
 }
-
-var objectInterfaces = admission.NewObjectInterfacesFromScheme(runtime.NewScheme())
 
 // converter knows the types of known kinds, and finds out those of others from the objects themselves.
 func converter(known managedfields.TypeConverter) managedfields.TypeConverter {

@@ -2,25 +2,24 @@ package native
 
 import (
 	"context"
-	"fmt"
+	"maps"
 
-	"github.com/google/cel-go/cel"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // subject is what both kinds of policies have: what they are about, and with which parameters.
 type subject struct {
-	bindings   []*Binding
-	match      *constraints
-	paramKind  *admissionregistrationv1.ParamKind
-	conditions plugincel.ConditionEvaluator  // nil without conditions
-	compiler   *plugincel.CompositedCompiler // holds the variables
+	bindings  []*Binding
+	match     *constraints
+	paramKind *admissionregistrationv1.ParamKind
+	rule      celrule.Rule
+	reads     policy.Needs // of its expressions
 }
 
 // outline is a Program of the policy without its rule.
@@ -50,37 +49,25 @@ func (p *subject) about(m *admissionregistrationv1.MatchResources, params *admis
 
 // needs are what the rule of the policy needs.
 func (p *subject) needs() policy.Needs {
-	return policy.Needs{Lookups: p.paramKind != nil, NamespaceLabels: true, OldObject: true}
+	needs := policy.Needs{Lookups: p.paramKind != nil, NamespaceLabels: true, OldObject: true}
+	needs.Merge(p.reads)
+	return needs
 }
 
-// compile compiles the conditions and variables as the API server does.
-func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) (options plugincel.OptionalVariableDeclarations, diags diag.List) {
-	options = plugincel.OptionalVariableDeclarations{HasParams: p.paramKind != nil, HasAuthorizer: true}
-	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		diags.Errorf("spec", "%v", err)
-		return options, diags
-	}
-	p.compiler = compiler
-	for i, v := range variables {
-		accessor := &expression{v.Name, v.Expression, cel.DynType}
-		result := compiler.CompileAndStoreVariable(accessor, options, environment.StoredExpressions)
-		if result.Error != nil {
-			diags.Errorf(fmt.Sprintf("spec.variables[%d].expression", i), "%v", result.Error)
-		}
-	}
-	if len(conditions) > 0 {
-		accessors := make([]plugincel.ExpressionAccessor, len(conditions))
-		for i := range conditions {
-			accessors[i] = &expression{conditions[i].Name, conditions[i].Expression, cel.BoolType}
-		}
-		evaluator := compiler.CompileCondition(accessors, options, environment.StoredExpressions)
-		for _, err := range evaluator.CompilationErrors() {
-			diags.Errorf("spec.matchConditions", "%v", err)
-		}
-		p.conditions = evaluator
-	}
-	return options, diags
+// compile compiles the variables and conditions. What else the policy has is compiled by the Compiler; done takes over what
+// it found.
+func (p *subject) compile(variables []admissionregistrationv1.Variable, conditions []admissionregistrationv1.MatchCondition) *celrule.Compiler {
+	c := celrule.New(celenv.Declarations{Params: p.paramKind != nil}, &celenv.Allowance{})
+	c.Variables(variables, "spec.variables")
+	p.rule.Conditions = c.Conditions(conditions, "spec.matchConditions")
+	return c
+}
+
+// done takes over the variables of the policy and what its expressions need.
+func (p *subject) done(c *celrule.Compiler) diag.List {
+	p.rule.Named = c.Named()
+	p.reads = c.Needs()
+	return c.Diags
 }
 
 // matches reports whether the constraints select the request, and those of a binding if there are any.
@@ -109,11 +96,46 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 	return out, nil
 }
 
-// paramsOf are the parameters by which a binding applies the policy to the request; one nil for none. b is nil for a policy
-// without bindings.
-func (p *subject) paramsOf(s *policy.Scope, b *Binding) ([]map[string]any, error) {
-	if b == nil || b.params == nil || p.paramKind == nil {
-		return []map[string]any{nil}, nil
+// inputs are what expressions see of the request by a binding: one for each of its parameters, at least one. b is nil for a
+// policy without bindings.
+func (p *subject) inputs(s *policy.Scope, b *Binding) ([]*celenv.Input, error) {
+	in, err := celrule.Input(s)
+	if err != nil {
+		return nil, err
 	}
-	return b.params.find(s, p.paramKind)
+	if b == nil || b.params == nil || p.paramKind == nil {
+		return []*celenv.Input{in}, nil
+	}
+	found, err := b.params.Find(s, *p.paramKind)
+	if err != nil {
+		return nil, err
+	}
+	if b.params.Selects() {
+		found = withItems(found)
+	}
+	out := make([]*celenv.Input, len(found))
+	for i, param := range found {
+		with := *in
+		with.Params = param
+		out[i] = &with
+	}
+	return out, nil
+}
+
+// withItems gives each of several parameters the list of all of them as items: the API server evaluates an expression for
+// each, the reference's command line once for the list.
+func withItems(found []map[string]any) []map[string]any {
+	items := make([]any, len(found))
+	for i, o := range found {
+		items[i] = o
+	}
+	out := make([]map[string]any, len(found))
+	for i, o := range found {
+		out[i] = o
+		if _, has := o["items"]; !has {
+			out[i] = maps.Clone(o)
+			out[i]["items"] = items
+		}
+	}
+	return out
 }

@@ -1,0 +1,130 @@
+package celrule
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"google.golang.org/protobuf/types/known/structpb"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/cel/mutation"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// What the API server takes in one JSON patch: so many operations, and copies that make the object larger by so many bytes.
+const (
+	maxOperations = 10_000
+	maxCopied     = 3 << 20
+)
+
+// bytesPerStep is how many bytes of the object one operation passes in a step. The library copies a whole list to add an item.
+const bytesPerStep = 32
+
+// applyPatches applies a list of JSONPatch, as the API server does. An operation test that fails leaves the object as it is.
+func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ managedfields.TypeConverter) (map[string]any, error) {
+	list, ok := made.(traits.Lister)
+	if !ok {
+		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
+	}
+	operations, err := operationsOf(list)
+	if err != nil {
+		return nil, err
+	}
+	text, copied := value.AppendJSON(nil, object), 0
+	for len(operations) > 0 {
+		// Copies of copies grow without bound, so that the size is looked at after each copy.
+		n := untilCopy(operations)
+		if err := m.Step(n * (1 + len(text)/bytesPerStep)); err != nil {
+			return nil, err
+		}
+		before := len(text)
+		text, err = operations[:n].Apply(text)
+		switch {
+		case errors.Is(err, jsonpatch.ErrTestFailed):
+			return object, nil
+		case err != nil:
+			return nil, fmt.Errorf("JSON Patch: %w", err)
+		}
+		if operations = operations[n:]; len(operations) == 0 {
+			break
+		}
+		if copied += max(0, len(text)-before); copied > maxCopied {
+			return nil, fmt.Errorf("JSON Patch: the copies make the object larger by more than %d bytes", maxCopied)
+		}
+	}
+	v, err := value.DecodeJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	out, ok := v.(map[string]any)
+	if !ok {
+		return nil, errors.New("JSON Patch: the result is not an object")
+	}
+	return out, nil
+}
+
+// untilCopy is how many operations there are up to the first copy, that included.
+func untilCopy(operations jsonpatch.Patch) int {
+	for i, o := range operations {
+		if o.Kind() == "copy" {
+			return i + 1
+		}
+	}
+	return len(operations)
+}
+
+func operationsOf(list traits.Lister) (jsonpatch.Patch, error) {
+	var out jsonpatch.Patch
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		if len(out) == maxOperations {
+			return nil, fmt.Errorf("the JSON patch has more than %d operations", maxOperations)
+		}
+		native, err := it.Next().ConvertToNative(reflect.TypeFor[*mutation.JSONPatchVal]())
+		if err != nil {
+			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
+		}
+		operation, err := operationOf(native.(*mutation.JSONPatchVal))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, operation)
+	}
+	return out, nil
+}
+
+func operationOf(in *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
+	text := func(s string) *json.RawMessage {
+		raw := json.RawMessage(value.JSON(s))
+		return &raw
+	}
+	out := jsonpatch.Operation{"op": text(in.Op), "path": text(in.Path)}
+	if in.From != "" {
+		out["from"] = text(in.From)
+	}
+	if in.Val == nil {
+		return out, nil
+	}
+	if object, ok := in.Val.(*dynamic.ObjectVal); ok {
+		if err := object.CheckTypeNamesMatchFieldPathNames(); err != nil {
+			return nil, fmt.Errorf("type mismatch: %w", err)
+		}
+	}
+	v, err := in.Val.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	var raw json.RawMessage
+	if err == nil {
+		raw, err = json.Marshal(v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
+	}
+	out["value"] = &raw
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package celrule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/common/types/ref"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
+	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Mutation is one compiled mutation.
+type Mutation struct {
+	expression *celenv.Expression
+	apply      func(m *budget.Meter, made ref.Val, object map[string]any, types managedfields.TypeConverter) (map[string]any, error)
+}
+
+// Mutations compiles mutations, in their order. The types of mutations are known to them and to what is compiled after them.
+func (c *Compiler) Mutations(in []admissionregistrationv1.Mutation, path string) []Mutation {
+	if err := c.env.Mutations(); err != nil {
+		c.Diags.Errorf(path, "%v", err)
+		return nil
+	}
+	var out []Mutation
+	for i, m := range in {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration && m.ApplyConfiguration != nil:
+			x := c.Expression(m.ApplyConfiguration.Expression, at+".applyConfiguration.expression", celenv.Object)
+			out = append(out, Mutation{x, applyConfiguration})
+		case m.PatchType == admissionregistrationv1.PatchTypeJSONPatch && m.JSONPatch != nil:
+			x := c.Expression(m.JSONPatch.Expression, at+".jsonPatch.expression", celenv.JSONPatches)
+			out = append(out, Mutation{x, applyPatches})
+		default:
+			c.Diags.Errorf(at, "patchType is ApplyConfiguration with applyConfiguration, or JSONPatch with jsonPatch")
+		}
+	}
+	return out
+}
+
+// Mutate applies one mutation to the object of in, and gives what it makes of it; the object of in is not changed. Variables
+// are evaluated anew, since they may depend on the object. types say how the lists of known kinds are merged.
+func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mutation Mutation, types managedfields.TypeConverter) (map[string]any, error) {
+	object, ok := in.Object.(map[string]any)
+	if !ok {
+		return nil, errNoObject
+	}
+	e := begin(ctx, m, r.Named, in, celenv.Budget)
+	made, err := e.Value(mutation.expression)
+	if err = e.end(err); err != nil {
+		return nil, err
+	}
+	if err := m.Walk(object); err != nil { // it is read and written as a whole
+		return nil, err
+	}
+	out, err := mutation.apply(m, made, object, types)
+	if err != nil {
+		return nil, err
+	}
+	return out, m.Bytes(max(0, value.Weigh(out, maxGrowth)-value.Weigh(object, maxGrowth)))
+}
+
+// maxGrowth bounds how far objects are weighed: more is beyond every budget.
+const maxGrowth = 64 << 20
+
+var errNoObject = errors.New("there is no object to mutate")
+
+// applyConfiguration merges an Object into the object, as server-side apply does.
+func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, types managedfields.TypeConverter) (map[string]any, error) {
+	configuration, ok := made.(*dynamic.ObjectVal)
+	if !ok {
+		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", made.Type())
+	}
+	if err := configuration.CheckTypeNamesMatchFieldPathNames(); err != nil {
+		return nil, fmt.Errorf("type mismatch: %w", err)
+	}
+	content, ok := configuration.Value().(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("invalid return type: %T", made)
+	}
+	before, change := &unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: content}
+	change.SetGroupVersionKind(before.GroupVersionKind())
+	patched, err := patch.ApplyStructuredMergeDiff(types, before, change)
+	if err != nil {
+		return nil, fmt.Errorf("error applying patch: %w", err)
+	}
+	u, ok := patched.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("the mutation gave a %T", patched)
+	}
+	return u.Object, nil
+}
