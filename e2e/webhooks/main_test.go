@@ -29,7 +29,7 @@ var (
 const namespace = suite.Namespace
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Setup: func(context.Context) (err error) {
+	os.Exit(cluster.Main(m, suite.Options{Audited: true, Setup: func(context.Context) (err error) {
 		scheme := runtime.NewScheme()
 		if err = errors.Join(admissionv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)); err != nil {
 			return err
