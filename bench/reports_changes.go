@@ -66,8 +66,8 @@ func (g *reportsBench) podsChange(ctx context.Context) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	g.row(fmt.Sprintf("%d Pods change: they are judged again", reportsChanged), "s", took.Seconds(), reportsChangeSeconds)
-	g.row("Pods change: times that each is judged", "", (total(now)-total(counted))/(reportsChanged*each), reportsWrites)
+	g.row(fmt.Sprintf("%d Pods change: they are evaluated again", reportsChanged), "s", took.Seconds(), reportsChangeSeconds)
+	g.row("Pods change: times that each is evaluated", "", (total(now)-total(counted))/(reportsChanged*each), reportsWrites)
 	g.row("Pods change: writes, since no result is another", "", float64(after-before), 0)
 	fmt.Printf("%d of %d Pods change: %.1f s CPU of the controller\n", reportsChanged, all, cpu.Seconds())
 	return nil

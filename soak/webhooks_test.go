@@ -56,7 +56,7 @@ func TestWebhooksByHand(t *testing.T) {
 		said := map[string]int{}
 		for _, n := range names {
 			_, name, _ := strings.Cut(n, "/")
-			said[n] = logs(replicas, "mended webhook configuration", name)
+			said[n] = logs(replicas, "restored webhook configuration", name)
 		}
 		begin := time.Now()
 		if strings.Contains(deed(), "(no change)") {
@@ -78,7 +78,7 @@ func TestWebhooksByHand(t *testing.T) {
 		}
 		for _, n := range names {
 			_, name, _ := strings.Cut(n, "/")
-			spoke := func() bool { return logs(replicas, "mended webhook configuration", name) > said[n] }
+			spoke := func() bool { return logs(replicas, "restored webhook configuration", name) > said[n] }
 			for asked := time.Now(); !spoke() && time.Since(asked) < 5*time.Second; { // it speaks when the API server has answered
 				time.Sleep(50 * time.Millisecond)
 			}

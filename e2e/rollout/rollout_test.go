@@ -55,7 +55,7 @@ func TestGuide(t *testing.T) {
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Audit)", "shop        Audit   3           3 ", "Deployment/web   storefront   2 ",
 			"Not safe to enforce:", "namespace shop: 3 of 3 resources would be refused", "failureActionOverrides can enforce the policy there: lab", "--metrics-url names"}},
 		{begins: "kubectl set resources", says: []string{"deployment.apps/web resource requirements updated"}, once: true},
-		{begins: "ephor rollout", says: []string{"shop        Audit   3           0 ", "Not counted: 1 ReplicaSet of an earlier revision", "whether everything was judged by the policy as it is", "Safe to enforce."}},
+		{begins: "ephor rollout", says: []string{"shop        Audit   3           0 ", "Not counted: 1 ReplicaSet of an earlier revision", "whether everything was evaluated with the current policy", "Safe to enforce."}},
 		{begins: "kubectl patch clusterpolicy", says: []string{"patched"}, once: true},
 		{begins: "kubectl create deployment", code: 1, says: []string{"denied the request", "resource Deployment/shop/careless was blocked due to the following policies", "every container needs limits"}, once: true},
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Enforce)", "shop        Enforce   3 ", "violation rate of requests", "MISS"}},

@@ -82,7 +82,7 @@ func (c *Cluster) Holder(t testing.TB, lease string, among []*devcluster.Replica
 		return nil, err
 	}
 	if l.Spec.HolderIdentity == nil {
-		return nil, fmt.Errorf("nobody holds the lease %s", lease)
+		return nil, fmt.Errorf("the lease %s has no holder", lease)
 	}
 	for _, r := range among {
 		if r.Name == *l.Spec.HolderIdentity {

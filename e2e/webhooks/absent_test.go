@@ -57,7 +57,7 @@ spec:
 					t.Error(err)
 				}
 			}
-			if tail := r.Tail(50); c.says != "" && !strings.Contains(tail, c.says) || c.says == "" && strings.Contains(tail, "nobody will answer") {
+			if tail := r.Tail(50); c.says != "" && !strings.Contains(tail, c.says) || c.says == "" && strings.Contains(tail, "no replica will answer") {
 				t.Errorf("the log ends with\n%s", tail)
 			}
 		})

@@ -138,15 +138,15 @@ func TestMended(t *testing.T) {
 		kubectl []string
 		log     string
 	}{
-		{[]string{"patch", "--type=json", "-p", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`}, "somebody changed webhook validate.kyverno.svc-fail"},
+		{[]string{"patch", "--type=json", "-p", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`}, "another client changed webhook validate.kyverno.svc-fail"},
 		{[]string{"patch", "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0"}]`}, "webhook validate.kyverno.svc-fail (missing)"},
-		{[]string{"patch", "--type=json", "-p", `[{"op":"remove","path":"/metadata/ownerReferences"}]`}, "somebody changed owners"},
-		{[]string{"label", "mine=yes"}, "somebody changed labels"},
+		{[]string{"patch", "--type=json", "-p", `[{"op":"remove","path":"/metadata/ownerReferences"}]`}, "another client changed owners"},
+		{[]string{"label", "mine=yes"}, "another client changed labels"},
 		{[]string{"delete"}, "it was deleted"},
 	} {
 		cluster.Must(t, "", slices.Insert(slices.Clone(c.kubectl), 1, "validatingwebhookconfiguration", webhookconf.ResourceValidating)...)
 		suite.Eventually(t, intact)
-		suite.Says(t, r, "mended webhook configuration", webhookconf.ResourceValidating, c.log)
+		suite.Says(t, r, "restored webhook configuration", webhookconf.ResourceValidating, c.log)
 	}
 	answers(t, configMap("default", "a"), "the policy mended says no")
 }

@@ -43,7 +43,7 @@ func checks(p *page) error {
 		p.code("yaml", c.Example)
 	}
 	p.line("## Codes\n\nA code names the meaning of a mistake, for programs: texts may change, codes do not. `ephor lint` prints it behind the text, as `code` in\n" +
-		"JSON, and as `ruleId` in SARIF. What has no code is told by its text alone; JSON and SARIF have `error` or `warning` there. The code of a\n" +
+		"JSON, and as `ruleId` in SARIF. A diagnostic without a code is identified by its text alone; JSON and SARIF have `error` or `warning` there. The code of a\n" +
 		"likely mistake is its name above.\n\n| Code | Meaning |\n|---|---|")
 	for _, c := range diag.Codes() {
 		p.line("| `%s` | %s |", c.Code, c.Doc)

@@ -63,7 +63,7 @@ func (a *auditor) add(job audit) {
 	default:
 		a.server.Observer.AuditDropped()
 		if n := a.dropped.Add(1); n&(n-1) == 0 { // the 1st, 2nd, 4th, 8th …: enough to be seen, too few to hurt
-			a.server.Log.Warn("the audit queue is full: auditing rules were not judged", "dropped", n)
+			a.server.Log.Warn("the audit queue is full: audit rules were not evaluated", "dropped", n)
 		}
 	}
 }

@@ -360,7 +360,7 @@ func TestAuditIsRecordedAfterTheAnswer(t *testing.T) {
 		t.Errorf("passes and dry runs are recorded:\n%s", got)
 	}
 	if !slices.Contains(seen.dry, true) || !slices.Contains(seen.dry, false) {
-		t.Errorf("dry runs are not judged, and so not counted: %v", seen.dry)
+		t.Errorf("dry runs are not evaluated, and so not counted: %v", seen.dry)
 	}
 	srv.audits.add(audit{})
 	if srv.AuditsDropped() != 1 {

@@ -31,7 +31,7 @@ type commonFlags struct {
 }
 
 func (f *commonFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "file that tells how to reach the API server; empty inside a cluster")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file for the API server; empty inside a cluster")
 	fs.Float32Var(&f.qps, "clientRateLimitQPS", 100, "requests per second to the API server; 0 or less for no limit")
 	fs.IntVar(&f.burst, "clientRateLimitBurst", 200, "requests to the API server that may come at once")
 	fs.DurationVar(&f.resyncPeriod, "resyncPeriod", 15*time.Minute, "how often everything is looked at without news")

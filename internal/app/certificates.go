@@ -41,7 +41,7 @@ func (f *certificateFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tlsSecret, "tlsSecretName", "", "Secret of the serving certificate (required)")
 	fs.StringVar(&f.keyAlgorithm, "tlsKeyAlgorithm", "RSA", "algorithm of new keys: RSA, ECDSA or Ed25519")
 	fs.DurationVar(&f.renewBefore, "renewBefore", 15*24*time.Hour, "how long before its end a certificate is renewed")
-	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "leave the certificates to somebody else, such as cert-manager")
+	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "leave the certificates to another tool, such as cert-manager")
 	fs.StringVar(&f.serverIP, "serverIP", "", "address at which the API server reaches a process outside of the cluster")
 	f.paths.register(fs)
 	fs.Int32Var(&f.servicePort, "servicePort", 443, "port of the Service, as written into the webhook configurations")
@@ -210,7 +210,7 @@ func (c *certificates) due(told map[string]time.Time, e certs.Expiry) bool {
 
 func (c *certificates) hint() string {
 	if c.flags.unmanagedCerts {
-		return "--disableCertManagerController leaves its renewal to somebody else"
+		return "--disableCertManagerController leaves its renewal to another tool"
 	}
 	return "it is not renewed: either the Secret lacks the label " + certs.ManagedLabel + "=" + certs.ManagedValue + ", or writing it fails"
 }

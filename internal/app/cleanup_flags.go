@@ -53,8 +53,8 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	f.certificateFlags.register(fs)
 	fs.StringVar(&f.host, "cleanupServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "cleanupServerPort", 9443, "port to listen on")
-	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when nobody has answered reviews for so many seconds, at least %.0f, "+
-		"webhooks of resources that fail closed are made to fail open until somebody does; 0 for never", deadman.MinGrace.Seconds()))
+	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when no replica has answered reviews for so many seconds, at least %.0f, "+
+		"webhooks of resources that fail closed fail open until one does; 0 for never", deadman.MinGrace.Seconds()))
 	f.events.register(fs)
 	f.calls.register(fs, otherResponse)
 	f.globals.register(fs)

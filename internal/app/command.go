@@ -53,7 +53,7 @@ func newCleanupCommand() *cobra.Command {
 		Use:   "cleanup",
 		Short: "Delete what cleanup policies and TTL labels say, on schedule",
 		Long: "Carries out cleanup policies and the label cleanup.kyverno.io/ttl, reviews both and, with --deadManSeconds, lets\n" +
-			"webhooks fail open while nobody answers reviews. Flags and environment have Kyverno's names; flags of Kyverno's that\n" +
+			"webhooks fail open while no replica answers reviews. Flags and environment have Kyverno's names; flags of Kyverno's that\n" +
 			"have no meaning here are accepted, with a line in the log.",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,

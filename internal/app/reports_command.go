@@ -11,8 +11,8 @@ func newReportsCommand() *cobra.Command {
 	f := &reportsFlags{}
 	cmd := &cobra.Command{
 		Use:   "reports",
-		Short: "Judge what exists already and write policy reports about it",
-		Long: "Judges the resources in the cluster by the policies with background: true, and writes a PolicyReport for each. Flags\n" +
+		Short: "Evaluate policies on existing objects and write policy reports",
+		Long: "Evaluates the policies with background: true on the resources in the cluster, and writes a PolicyReport for each. Flags\n" +
 			"and environment have Kyverno's names; flags of Kyverno's that have no meaning here are accepted, with a line in\n" +
 			"the log.",
 		Args:         cobra.NoArgs,

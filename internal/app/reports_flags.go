@@ -39,14 +39,14 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 
 // registerOwn registers what no other controller has.
 func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.scan, "backgroundScan", true, "judge what exists already")
+	fs.BoolVar(&f.scan, "backgroundScan", true, "evaluate existing objects")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
-	fs.BoolVar(&f.validatingNative, "validatingAdmissionPolicyReports", true, `scans judge by ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true", too`)
+	fs.BoolVar(&f.validatingNative, "validatingAdmissionPolicyReports", true, `scans also evaluate ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true"`)
 	fs.BoolVar(&f.mutatingNative, "mutatingAdmissionPolicyReports", false, "scans tell what MutatingAdmissionPolicies with this label would change")
 	fs.BoolVar(&f.open, "openreportsEnabled", false, "write reports as openreports.io/v1alpha1")
-	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are judged at once")
-	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is judged again without news")
-	fs.BoolVar(&f.skipFilters, "skipResourceFilters", true, "scans judge what the resourceFilters of the ConfigMap keep from admission, too")
+	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are evaluated at once")
+	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is evaluated again without changes")
+	fs.BoolVar(&f.skipFilters, "skipResourceFilters", true, "scans also evaluate what the resourceFilters of the ConfigMap exclude from admission")
 	fs.BoolVar(&f.checkKinds, "reportsCRDsSanityChecks", true, "end at once where the kinds of reports are not defined")
 	fs.BoolVar(&f.aggregate, "aggregateReports", true, "take results of admission, and of work in the background, into the reports")
 	fs.IntVar(&f.takers, "aggregationWorkers", 10, "resources whose results of admission are taken into reports at once")

@@ -368,7 +368,7 @@ func (p *secretPaths) watch() task {
 			p.events.Record(event.Event{
 				Regarding: event.Reference{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: s.Kind, Name: s.Configuration},
 				Type:      event.Warning, Reason: plainReason, Action: event.None, Controller: p.controller,
-				Note: fmt.Sprintf("the path %s has no secret segment: requests there are answered, whoever sends them, until this configuration is written anew, and %s longer",
+				Note: fmt.Sprintf("the path %s has no secret segment: requests there are answered for every client until this configuration is written again, and %s longer",
 					s.Path, p.flags.overlap),
 			})
 		}
@@ -533,7 +533,7 @@ func (p *secretPaths) keepPlain(ctx context.Context, now time.Time) bool {
 // warnOpen warns of a server that answers every client.
 func warnOpen(f pathFlags, clientCA string, log *slog.Logger) {
 	if strings.EqualFold(f.secret, secretPathsOff) && clientCA == "" {
-		log.Warn("reviews are answered whoever sends them: --webhookSecretPaths=false without --client-ca-file")
+		log.Warn("reviews are answered for every client: --webhookSecretPaths=false without --client-ca-file")
 	}
 }
 

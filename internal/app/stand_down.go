@@ -52,11 +52,11 @@ func (s *standDown) end(ctx context.Context) {
 	defer cancel()
 	why, err := s.reason(ctx)
 	if err == nil && why != "" {
-		s.log.Warn("webhook configurations are removed: nobody will answer", "deployment", s.deployment.Name, "reason", why)
+		s.log.Warn("webhook configurations are removed: no replica will answer", "deployment", s.deployment.Name, "reason", why)
 		err = webhookconf.Remove(ctx, s.client)
 	}
 	if err != nil {
-		s.log.Error("webhook configurations may be left behind that nobody answers", "error", err)
+		s.log.Error("webhook configurations without a server may be left behind", "error", err)
 	}
 }
 

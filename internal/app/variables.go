@@ -8,7 +8,7 @@ func Variables() []Variable {
 	return []Variable{
 		{"KYVERNO_NAMESPACE", "`kyverno`", "The namespace that the process runs in."},
 		{"KYVERNO_SVC", "`kyverno-svc`", "The Service of the process, for webhook configurations and certificates; with `-metrics` that of its metrics."},
-		{"KYVERNO_DEPLOYMENT", "–", "The Deployment of the process: while it has no replicas nobody answers, and the webhook configurations are removed. Where there is no other Service, that of the metrics is called after it."},
+		{"KYVERNO_DEPLOYMENT", "–", "The Deployment of the process: while it has no replicas there is no answer, and the webhook configurations are removed. Where there is no other Service, that of the metrics is called after it."},
 		{"INIT_CONFIG", "`kyverno`", "The name of the main ConfigMap."},
 		{"METRICS_CONFIG", "`kyverno-metrics`", "The name of the ConfigMap for metrics."},
 		{"KYVERNO_POD_NAME", "the host name", "The identity with which leases are held."},

@@ -27,9 +27,9 @@ type clusterOptions struct {
 }
 
 func (o *clusterOptions) addFlags(f *pflag.FlagSet) {
-	f.BoolVarP(&o.use, "cluster", "c", false, "judge the objects of a cluster; --resource then gives names of objects")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "judge only the objects in this namespace of the cluster")
-	f.BoolVar(&o.wide, "cluster-wide-resources", false, "judge the objects outside of namespaces, and with --namespace also those in it")
+	f.BoolVarP(&o.use, "cluster", "c", false, "evaluate the objects of a cluster; --resource then gives names of objects")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "evaluate only the objects in this namespace of the cluster")
+	f.BoolVar(&o.wide, "cluster-wide-resources", false, "evaluate the objects outside of namespaces, and with --namespace also those in it")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
 	f.BoolVar(&o.continueOnError, "continue-on-error", true, "go on, with a warning, where a kind cannot be listed")

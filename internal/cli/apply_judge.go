@@ -204,7 +204,7 @@ func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known fu
 			known(evaluated{err: p.err})
 			return
 		}
-		known(evaluated{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.kind}, Summary: p.err.Error(), Hint: "these are not judged"}}})
+		known(evaluated{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.kind}, Summary: p.err.Error(), Hint: "these are not evaluated"}}})
 	})
 }
 

@@ -58,8 +58,8 @@ func newApply() *cobra.Command {
 	o := &applyOptions{}
 	cmd := &cobra.Command{
 		Use:   "apply POLICY... --resource FILE...",
-		Short: "Judge resources by policies",
-		Long: "Apply judges resources by policies and says which rules they break.\n\n" +
+		Short: "Evaluate policies on resources",
+		Long: "Apply evaluates policies on resources and says which rules they break.\n\n" +
 			"Policies and resources are files, directories, globs, or - for standard input; YAML with several documents,\n" +
 			"Lists, or JSON. With --cluster the resources are those of a cluster, of the kinds that the policies name. The exit\n" +
 			"code is 1 when a resource breaks a rule or when some input could not be read.",
@@ -91,7 +91,7 @@ func newApply() *cobra.Command {
 	f.IntVar(&o.warnExitCode, "warn-exit-code", 0, "exit code when there are warnings but no failures or errors")
 	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
 	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies give warnings")
-	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be judged (this is always done)")
+	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be evaluated (this is always done)")
 	o.addExceptionFlags(f)
 	o.addGivenFlags(f)
 	targets := pathList{&o.targets}
@@ -170,7 +170,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		tellErrors:  !o.report && !o.detailed,
 		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
 		entries:     report.Options{AuditWarn: o.auditWarn},
-		progress:    newProgress(cmd.ErrOrStderr(), "resources judged"),
+		progress:    newProgress(cmd.ErrOrStderr(), "resources evaluated"),
 		given:       values,
 		targets:     targets,
 		parameters:  parameters,
@@ -183,7 +183,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	if result.err != nil {
 		return fmt.Errorf("failed to load resources (%w)", result.err)
 	}
-	trace.done("judged %d resources", result.resources)
+	trace.done("evaluated %d resources", result.resources)
 
 	diags := slices.Concat(o.givenWarnings, set.diags, exceptions.diags, mistakes, result.diags)
 	printMistakes(cmd.ErrOrStderr(), diags)

@@ -49,7 +49,7 @@ func newCleanupPreview() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "preview POLICY",
 		Short: "List what a cleanup policy would delete now; nothing is deleted",
-		Long: "Preview judges the objects of the cluster as the next run of the cleanup policy would, and lists those that the run\n" +
+		Long: "Preview evaluates the objects of the cluster like the next run of the cleanup policy, and lists those that the run\n" +
 			"would delete. POLICY is the name of a ClusterCleanupPolicy or, with --namespace, of a CleanupPolicy. It needs the\n" +
 			"right to list the kinds that the policy names, and to read what its context asks for. The annotation\n" +
 			cleanup.PreviewAnnotation + "=true on the policy makes the cleanup controller list, too, instead of deleting.",

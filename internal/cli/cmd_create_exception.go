@@ -17,7 +17,7 @@ func newCreateException() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exception NAME",
 		Short: "Create a PolicyException",
-		Long: "Exception prints a PolicyException: the resources that fit the filters are not judged by the rules. A rule's name may\n" +
+		Long: "Exception prints a PolicyException: the rules are not evaluated for resources that fit the filters. A rule's name may\n" +
 			"hold wildcards.",
 		Example: "  ephor create exception legacy --policy-rules disallow-latest,require-tag,validate-tag \\\n" +
 			"    --any kind=Pod,kind=Deployment,name=legacy-*,namespace=shop",
@@ -49,7 +49,7 @@ func newCreateException() *cobra.Command {
 	outputFlag(cmd, &output)
 	f.StringVar(&namespace, "namespace", "default", "namespace of the exception")
 	f.BoolVarP(&background, "background", "b", true, "the exception holds for scans, too")
-	f.StringArrayVar(&rules, "policy-rules", nil, "policy,rule,… that do not judge (repeat it)")
+	f.StringArrayVar(&rules, "policy-rules", nil, "policy,rule,… that are not evaluated (repeat it)")
 	f.StringArrayVar(&anyOf, "any", nil, "a filter kind=…,name=…,namespace=…,operation=…, of which one must fit (repeat it)")
 	f.StringArrayVar(&allOf, "all", nil, "a filter kind=…,name=…,namespace=…,operation=…, of which all must fit (repeat it)")
 	return cmd

@@ -30,7 +30,7 @@ func newExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain POLICY... --resource FILE...",
 		Short: "Say why a rule passes, fails, or does not apply",
-		Long: "Explain judges resources by policies like apply, and says for each rule which clause matched or did not, the value of\n" +
+		Long: "Explain evaluates policies on resources like apply, and says for each rule which clause matched or did not, the value of\n" +
 			"each variable, which condition or part of a pattern decided, and what would make the resource pass. The exit code\n" +
 			"is 1 only when some input could not be read, or no rule has the name of --rule.",
 		Example: "  ephor explain policy.yaml -r pod.yaml\n" +

@@ -33,7 +33,7 @@ func newLint() *cobra.Command {
 		Use:   "lint POLICY...",
 		Short: "Find mistakes in policies, certain and likely ones",
 		Long: "Lint checks policies as admission does, and looks for what is no error but hardly meant: misspelt kinds, fields that no\n" +
-			"matched kind has, context entries that nothing uses, rules that are never judged, kinds with wildcards. The exit code is 1 when\n" +
+			"matched kind has, context entries that nothing uses, rules that are never evaluated, kinds with wildcards. The exit code is 1 when\n" +
 			"there are errors, with --strict also when there are warnings.",
 		Example: "  ephor lint policies/\n" +
 			"  ephor lint policies/ --crd-paths crds/ --strict\n" +

@@ -35,7 +35,7 @@ func newReport() *cobra.Command {
 		Short: "Sum up the policy reports of a cluster, or of files",
 		Long: "Report counts what policy reports say: by policy, by namespace and by severity. It reads the PolicyReports and\n" +
 			"ClusterPolicyReports of the cluster, and the Reports and ClusterReports of openreports.io where the cluster has them; with -f\n" +
-			"it reads files instead. Compliance is the share of what was judged that passes; what is skipped was not judged.\n\n" +
+			"it reads files instead. Compliance is the share of evaluated results that pass; skipped results do not count.\n\n" +
 			"The exit code is 0, or 2 when --fail-on is reached, or 1 when some report could not be read: then all others are\n" +
 			"counted and shown.",
 		Example: "  ephor report\n" +
@@ -100,7 +100,7 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 		return quietly(cmd, 1)
 	}
 	if s.Reports == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: there are no reports, and nothing was judged: does the reports controller run?")
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: there are no reports, so nothing was evaluated: does the reports controller run?")
 	}
 	if reached := o.thresholds.Reached(s); len(reached) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: --fail-on is reached: %s\n", strings.Join(reached, ", "))

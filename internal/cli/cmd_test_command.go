@@ -38,7 +38,7 @@ func newTest() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test DIRECTORY...",
 		Short: "Check that policies give the results that tests expect",
-		Long: "Test runs every kyverno-test.yaml below the directories: it judges the resources by the policies that the file names,\n" +
+		Long: "Test runs every kyverno-test.yaml below the directories: it evaluates the policies on the resources that the file names,\n" +
 			"and compares what came out with the results that the file expects. A failure is shown with what was expected and what\n" +
 			"came out. The exit code is 1 when anything is different.\n\n" +
 			"An expectation of a rule that does not apply to the resource passes as `Excluded`, whatever result it names, as it\n" +

@@ -20,7 +20,7 @@ func (x *explanation) advise(rule *policy.Rule) {
 	case verdictNoMatch:
 		x.noMatch()
 	case verdictNoResult:
-		x.Decided = []string{"the rule has nothing to say: there is no element to look at, or it does not judge this operation"}
+		x.Decided = []string{"the rule has nothing to say: there is no element to look at, or it does not evaluate this operation"}
 	case "skip":
 		x.skipped(rule)
 	case "fail":
@@ -263,7 +263,7 @@ func (x *explanation) broken() {
 // sentenceOf writes a condition with what its sides gave.
 func sentenceOf(c notes.Condition) string {
 	if c.Error != "" {
-		return fmt.Sprintf("%s %s %s cannot be judged: %s", oneLine(c.KeySource), c.Operator, oneLine(c.ValueSource), c.Error)
+		return fmt.Sprintf("%s %s %s cannot be evaluated: %s", oneLine(c.KeySource), c.Operator, oneLine(c.ValueSource), c.Error)
 	}
 	s := fmt.Sprintf("%s %s %s", oneLine(c.Key), c.Operator, oneLine(c.Value))
 	if text, ok := c.KeySource.(string); ok && strings.Contains(text, "{{") {

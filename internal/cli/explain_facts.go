@@ -14,10 +14,10 @@ import (
 
 // The verdicts of an explanation besides the statuses of results.
 const (
-	verdictNoMatch  = "no match"     // match or exclude says that the rule is not for the resource
-	verdictNoResult = "no result"    // the rule is for the resource, but has nothing to say
-	verdictNotRun   = "not judged"   // an earlier rule was enough (applyRules: One), or the stage was not reached
-	verdictElse     = "other policy" // the policy is not for the resource's namespace
+	verdictNoMatch  = "no match"      // match or exclude says that the rule is not for the resource
+	verdictNoResult = "no result"     // the rule is for the resource, but has nothing to say
+	verdictNotRun   = "not evaluated" // an earlier rule was enough (applyRules: One), or the stage was not reached
+	verdictElse     = "other policy"  // the policy is not for the resource's namespace
 )
 
 // explanation is why one rule evaluates one resource as it does.

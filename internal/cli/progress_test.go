@@ -14,11 +14,11 @@ func TestBar(t *testing.T) {
 		done, all int64
 		want      string
 	}{
-		{0, 0, "[" + strings.Repeat(" ", 30) + "] 0 of 0 resources judged"},
-		{5, 10, "[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 resources judged"},
-		{10, 10, "[" + strings.Repeat("=", 30) + "] 10 of 10 resources judged"},
+		{0, 0, "[" + strings.Repeat(" ", 30) + "] 0 of 0 resources evaluated"},
+		{5, 10, "[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 resources evaluated"},
+		{10, 10, "[" + strings.Repeat("=", 30) + "] 10 of 10 resources evaluated"},
 	} {
-		if got := bar(c.done, c.all, "resources judged"); got != c.want {
+		if got := bar(c.done, c.all, "resources evaluated"); got != c.want {
 			t.Errorf("bar(%d, %d) = %q, want %q", c.done, c.all, got, c.want)
 		}
 	}
@@ -45,11 +45,11 @@ func (l *locked) String() string {
 // The bar appears when the work takes long, follows it, and is gone in the end.
 func TestProgress(t *testing.T) {
 	var w locked
-	p := startProgress(&w, time.Millisecond, "resources judged")
+	p := startProgress(&w, time.Millisecond, "resources evaluated")
 	p.total(4)
 	p.add(1)
 	deadline := time.Now().Add(10 * time.Second)
-	for !strings.Contains(w.String(), "1 of 4 resources judged") {
+	for !strings.Contains(w.String(), "1 of 4 resources evaluated") {
 		if time.Now().After(deadline) {
 			t.Fatalf("no bar: %q", w.String())
 		}
@@ -64,7 +64,7 @@ func TestProgress(t *testing.T) {
 // Short work draws nothing, and nothing is drawn without a terminal.
 func TestProgressQuiet(t *testing.T) {
 	var w locked
-	p := startProgress(&w, time.Hour, "resources judged")
+	p := startProgress(&w, time.Hour, "resources evaluated")
 	p.total(4)
 	p.add(4)
 	p.end()

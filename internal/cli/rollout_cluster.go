@@ -84,7 +84,7 @@ func (at *rolloutCluster) facts(ctx context.Context, f *rollout.Facts, namespace
 		f.NotReady = fmt.Sprintf("its condition Ready is %s: %s", c.Status, c.Message)
 	}
 	if !at.program.Settings.Background {
-		f.NotScanned = []string{"the policy has background: false, and is judged for requests only"}
+		f.NotScanned = []string{"the policy has background: false, and is evaluated for requests only"}
 		return
 	}
 	if status.BackgroundScan == nil {

@@ -17,7 +17,7 @@ func (Exit) Error() string { return "" }
 func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "ephor",
-		Short:        "Kubernetes policies: judge, mend and report",
+		Short:        "Kubernetes policies: validate, mutate and report",
 		Long:         "Ephor is a policy engine for Kubernetes. It speaks the Kyverno policy language: policies,\nexceptions, cleanup policies and tests work as they are.",
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -136,7 +136,7 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, err error) {
 			}
 			d.o.Log.Warn("the dashboard cannot answer", "path", r.URL.Path, "error", words)
 		}
-		text = "the API server could not be asked: the log of the reports controller tells why"
+		text = "the API server could not be asked: the log of the reports controller has the reason"
 	}
 	writeJSON(w, r, status, map[string]string{"error": text})
 }

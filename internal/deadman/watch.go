@@ -96,10 +96,10 @@ func (w *Watch) look(stamp string, now time.Time) (verdict, time.Duration) {
 func (w *Watch) silent(ctx context.Context, age time.Duration) error {
 	if !w.silence {
 		w.silence = true
-		w.Log.Warn("nobody answers reviews: webhooks that fail closed are made to fail open", "silence", age.Round(time.Second), "lease", w.Lease.String())
+		w.Log.Warn("no replica answers reviews: webhooks that fail closed are made to fail open", "silence", age.Round(time.Second), "lease", w.Lease.String())
 	}
 	return w.each(ctx, func(o client.Object) bool { return open(o, w.Now()) },
-		"WebhooksFailOpen", fmt.Sprintf("nobody has answered reviews for %s: failurePolicy Fail is now Ignore, until somebody does", age.Round(time.Second)))
+		"WebhooksFailOpen", fmt.Sprintf("no replica has answered reviews for %s: failurePolicy Fail is now Ignore, until one does", age.Round(time.Second)))
 }
 
 // answered shuts them.

@@ -100,7 +100,7 @@ func TestPreExistingViolations(t *testing.T) {
 					t.Errorf("an object is created as a whole, not as %q", s.Request.Subresource)
 				}
 				if s.Request.Operation != policy.Create || s.Request.OldObject != nil || s.Request.User == nil || s.Request.User.Username != "" {
-					t.Errorf("the old object is not judged as a creation by a user whom nothing matches: %+v", s.Request)
+					t.Errorf("the old object is not evaluated as a creation by a user whom nothing matches: %+v", s.Request)
 				}
 				return old
 			}

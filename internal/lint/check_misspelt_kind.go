@@ -13,7 +13,7 @@ import (
 var misspeltKind = &Check{
 	Name: "misspelt-kind",
 	Doc: "A kind that is not known but differs from a known one by a letter, by two letters that changed places, or by upper and lower case. " +
-		"A kind that nothing has is accepted, since its definition may come later, and the rule is never judged. " +
+		"A kind that nothing has is accepted, since its definition may come later, and the rule is never evaluated. " +
 		"Correct the name; of a custom resource write the group, too, or give its definition with --crd-paths.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy

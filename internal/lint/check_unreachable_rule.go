@@ -12,7 +12,7 @@ import (
 var unreachableRule = &Check{
 	Name: "unreachable-rule",
 	Doc: "With `applyRules: One` the first rule that passes or fails ends the policy. A rule behind one that always does, for all resources " +
-		"that it is for itself, is never judged. Put the narrower rule first, or let all rules apply.",
+		"that it is for itself, is never evaluated. Put the narrower rule first, or let all rules apply.",
 	Example: `apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata:
@@ -49,7 +49,7 @@ spec:
 			for i := range rules[:j] {
 				if alwaysDecides(&rules[i], in.rules[i]) && rules[j].Validation != nil && coversAll(&rules[i], &rules[j]) {
 					in.warn(rulePath(j)+".name", "put it before "+rules[i].Name+", or remove applyRules: One",
-						"rule %s is never judged: rule %s decides for all its resources, and applyRules is One", rules[j].Name, rules[i].Name)
+						"rule %s is never evaluated: rule %s decides for all its resources, and applyRules is One", rules[j].Name, rules[i].Name)
 					break
 				}
 			}

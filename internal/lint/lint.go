@@ -37,7 +37,7 @@ type Options struct {
 
 // Mistake and Caution are the checks under which the diagnostics of the compiler appear.
 var (
-	Mistake = &Check{Name: "error", Doc: "The policy is refused: at admission, and by apply and test. Everything that is wrong is told at once."}
+	Mistake = &Check{Name: "error", Doc: "The policy is refused: at admission, and by apply and test. All mistakes are reported at once."}
 	Caution = &Check{Name: "warning", Doc: "The policy is accepted with a warning."}
 )
 

@@ -49,7 +49,7 @@ func (p *Plan) Evaluate(f Facts) {
 	// Of a policy that no scan can evaluate requests alone have to tell.
 	some, advice := resources > 0, resources == 0 && seen && len(f.NotScanned) > 0
 	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
-	p.target(Target{Name: "resources that could not be judged", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)
+	p.target(Target{Name: "resources that could not be evaluated", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)
 	worst, name := p.worstNamespace()
 	have := "-"
 	if some {
@@ -79,7 +79,7 @@ func (p *Plan) Evaluate(f Facts) {
 		p.lack(true, "what the scan may not read: "+why)
 	}
 	if age := f.Now.Sub(f.Changed); !f.Changed.IsZero() && age < settled {
-		p.lack(false, fmt.Sprintf("whether everything was judged by the policy as it is: it was written %s ago, and a scan takes up to some minutes", age.Truncate(time.Second)))
+		p.lack(false, fmt.Sprintf("whether everything was evaluated with the current policy: it was written %s ago, and a scan takes up to some minutes", age.Truncate(time.Second)))
 	}
 	p.covered(f.Existing)
 	if p.requests == nil {
@@ -92,7 +92,7 @@ func (p *Plan) Evaluate(f Facts) {
 func (p *Plan) covered(existing map[Kind]int) {
 	for _, kind := range slices.SortedFunc(maps.Keys(existing), func(a, b Kind) int { return cmp.Compare(a.String(), b.String()) }) {
 		if without := existing[kind] - p.results[kind]; without > 0 {
-			p.lack(false, fmt.Sprintf("results of %d of %d %s: the policy does not match them, or they were not judged yet", without, existing[kind], kind))
+			p.lack(false, fmt.Sprintf("results of %d of %d %s: the policy does not match them, or they were not evaluated yet", without, existing[kind], kind))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func unsafe(n Namespace) string {
 		why = append(why, fmt.Sprintf("%d of %d resources would be refused", n.Violating, n.Resources))
 	}
 	if n.Errors > 0 {
-		why = append(why, fmt.Sprintf("%d resources could not be judged", n.Errors))
+		why = append(why, fmt.Sprintf("%d resources could not be evaluated", n.Errors))
 	}
 	if n.Requests != nil && n.Requests.rate() >= maxRate {
 		why = append(why, fmt.Sprintf("%.1f%% of %d results of requests are violations", n.Requests.rate(), n.Requests.Evaluated))

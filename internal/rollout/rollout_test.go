@@ -142,9 +142,9 @@ func TestEvaluate(t *testing.T) {
 		{"a violation", nil, Facts{}, []compliance.Report{clean, dirty},
 			"unsafe: namespace shop: 1 of 2 resources would be refused; resources in order: 50.0% of 2, and the target is 100%; violation rate in every namespace: 50.0% (namespace shop), and the target is below 1%"},
 		{"an error", nil, Facts{}, []compliance.Report{report("", "a", "team=error")},
-			"unsafe: cluster-scoped resources: 1 resources could not be judged; resources in order: 0.0% of 1, and the target is 100%; resources that could not be judged: 1, and the target is 0"},
+			"unsafe: cluster-scoped resources: 1 resources could not be evaluated; resources in order: 0.0% of 1, and the target is 100%; resources that could not be evaluated: 1, and the target is 0"},
 		{"nothing", nil, Facts{}, nil,
-			"unknown: resources in order is not known; resources that could not be judged is not known; violation rate in every namespace is not known; missing is results: no report says anything about the policy"},
+			"unknown: resources in order is not known; resources that could not be evaluated is not known; violation rate in every namespace is not known; missing is results: no report says anything about the policy"},
 		{"not ready", nil, Facts{NotReady: "it is not"}, []compliance.Report{clean}, "unknown: missing is a policy that is in force: it is not"},
 		{"not scanned", nil, Facts{NotScanned: []string{"background: false"}}, []compliance.Report{clean}, "unknown: missing is what exists already: background: false"},
 		{"a kind that may not be read", fine, Facts{NotRead: []string{"v1/Secret: forbidden"}}, []compliance.Report{clean}, "unknown: missing is what the scan may not read: v1/Secret: forbidden"},
@@ -159,7 +159,7 @@ func TestEvaluate(t *testing.T) {
 		{"old enough", nil, Facts{Created: now.Add(-2 * day), MinAge: 2 * day}, []compliance.Report{clean}, "safe"},
 		{"an unknown age that is asked for", nil, Facts{MinAge: day}, []compliance.Report{clean}, "unknown: time in the cluster is not known"},
 		{"only exempt ones", nil, Facts{}, []compliance.Report{report("shop", "a", "team=skip")},
-			"unknown: resources in order is not known; resources that could not be judged is not known; violation rate in every namespace is not known; missing is results: no report says anything about the policy"},
+			"unknown: resources in order is not known; resources that could not be evaluated is not known; violation rate in every namespace is not known; missing is results: no report says anything about the policy"},
 	} {
 		p := plan(Options{Program: program(), Keep: 10}, c.requests, c.reports...)
 		c.facts.Now = now
@@ -192,7 +192,7 @@ func TestCovered(t *testing.T) {
 			got = append(got, l.What)
 		}
 	}
-	if s := strings.Join(got, "; "); s != "results of 3 of 5 Pod: the policy does not match them, or they were not judged yet; results of 2 of 2 StatefulSet.apps: the policy does not match them, or they were not judged yet" {
+	if s := strings.Join(got, "; "); s != "results of 3 of 5 Pod: the policy does not match them, or they were not evaluated yet; results of 2 of 2 StatefulSet.apps: the policy does not match them, or they were not evaluated yet" {
 		t.Error(s)
 	}
 }

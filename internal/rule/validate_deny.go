@@ -13,7 +13,7 @@ var validateDeny = &Kind{
 	Name:  "validate.deny",
 	Stage: policy.StageValidate,
 	Doc: "The request is denied when the conditions hold. Without conditions it is always denied. " +
-		"Unlike patterns, deny rules also judge DELETE requests.",
+		"Unlike patterns, deny rules are also evaluated for DELETE requests.",
 	Owns:          func(r *kyvernov1.Rule) bool { return r.Validation != nil && r.Validation.Deny != nil },
 	allowExisting: true,
 	lean:          true,

@@ -15,7 +15,7 @@ import (
 var validateForeach = &Kind{
 	Name:  "validate.foreach",
 	Stage: policy.StageValidate,
-	Doc: "Judges every element of a list by a pattern, by anyPattern, by deny conditions or by a nested foreach. " +
+	Doc: "Checks every element of a list by a pattern, by anyPattern, by deny conditions or by a nested foreach. " +
 		"Without any element there is no result.",
 	Owns: func(r *kyvernov1.Rule) bool { return r.Validation != nil && len(r.Validation.ForEachValidation) > 0 },
 	lean: true,

@@ -27,25 +27,25 @@ func Keys() []Key { return slices.Clone(keys) }
 
 // Texts that several keys share.
 const (
-	formList   = "comma-separated list with wildcards; an item that begins with `!` is judged in any case"
+	formList   = "comma-separated list with wildcards; an item that begins with `!` is evaluated in any case"
 	formBool   = "true or false"
 	defaultNil = "none"
 )
 
 var keys = []Key{
 	{"resourceFilters", "groups `[kind,namespace,name]` with wildcards; the kind may be `group/version/Kind/subresource`", defaultNil,
-		"Resources that no policy judges. What is missing in a group matches only what is empty. A filter on a namespace covers the Namespace object, too. A group that cannot be read is left out, with a line in the log.",
+		"Resources for which no policy is evaluated. What is missing in a group matches only what is empty. A filter on a namespace covers the Namespace object, too. A group that cannot be read is left out, with a line in the log.",
 		func(s *Settings, v string) (err error) {
 			s.filters, err = parseFilters(v)
 			return err
 		}},
-	{"excludeUsernames", formList, defaultNil, "Users whose requests are let through without being judged.",
+	{"excludeUsernames", formList, defaultNil, "Users whose requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.names.parse(v); return nil }},
-	{"excludeGroups", formList, defaultNil, "Groups whose members' requests are let through without being judged.",
+	{"excludeGroups", formList, defaultNil, "Groups whose members' requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.groups.parse(v); return nil }},
-	{"excludeRoles", formList, defaultNil, "Roles (`namespace:name`) of those whose requests are let through without being judged.",
+	{"excludeRoles", formList, defaultNil, "Roles (`namespace:name`) of those whose requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.roles.parse(v); return nil }},
-	{"excludeClusterRoles", formList, defaultNil, "Cluster roles of those whose requests are let through without being judged.",
+	{"excludeClusterRoles", formList, defaultNil, "Cluster roles of those whose requests are admitted without evaluation.",
 		func(s *Settings, v string) error { s.users.clusterRoles.parse(v); return nil }},
 	{"defaultRegistry", "host name, perhaps with a port and a path", "docker.io", "The registry of image references that name none.",
 		func(s *Settings, v string) error {

@@ -147,7 +147,7 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 			}
 		}
 	}
-	w.Log.Info("a rule that asks for the requester is not carried out for an object that nobody asked about", "policy", t.program.Key(), "rule", t.Rule, "trigger", specText(t.Trigger))
+	w.Log.Info("a rule that asks for the requester is not executed for an object without a request", "policy", t.program.Key(), "rule", t.Rule, "trigger", specText(t.Trigger))
 	return false, nil
 }
 

@@ -53,7 +53,7 @@ func policyID(requestType kyvernov2.RequestType, key string) catalog.ID {
 // live reads the object from the API server. One of the same name with another UID is not it.
 func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	if r.Name == "" {
-		return nil, fmt.Errorf("read trigger %s: it has no name, so that nothing tells whether it is gone", specText(r))
+		return nil, fmt.Errorf("read trigger %s: it has no name, so it is unknown whether it is gone", specText(r))
 	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))

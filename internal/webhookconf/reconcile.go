@@ -178,7 +178,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 		return 0, fmt.Errorf("update webhook configuration %s: %w", name, err)
 	}
 	if what := strings.Join(difference, ", "); foreign {
-		r.mended(name, "somebody changed "+what)
+		r.mended(name, "another client changed "+what)
 	} else {
 		r.Log.Info("updated webhook configuration", "name", name, "changed", what)
 	}
@@ -187,7 +187,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 }
 
 func (r *Reconciler) mended(name, what string) {
-	r.Log.Warn("mended webhook configuration", "name", name, "found", what)
+	r.Log.Warn("restored webhook configuration", "name", name, "found", what)
 	if r.Mended != nil {
 		r.Mended(name, what)
 	}

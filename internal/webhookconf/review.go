@@ -10,7 +10,7 @@ import (
 // Texts of the warnings, short enough for the API server, which cuts what is longer than 256 characters; %s is the rule, then the kinds.
 const (
 	textWildcard = "rule %s: the wildcard in %s costs a call for each request that it covers; it does not bring Events, Leases, Endpoints, " +
-		"reviews, reports, Nodes, CSRs and Ephor's own kinds: name a kind to have it judged"
+		"reviews, reports, Nodes, CSRs and Ephor's own kinds: name a kind to have it evaluated"
 	textBootstrap = "rule %s: while Ephor does not answer, every request for %s is refused (failurePolicy Fail), and nodes and controllers need " +
 		"them to come back: set failurePolicy Ignore unless that is meant"
 )

@@ -67,7 +67,7 @@ func (c *checker) variables(r *kyvernov1.Rule, path string) {
 	forbidden, hint := "", ""
 	switch {
 	case onPolicyChange(c.spec, r):
-		forbidden, hint = textPolicyChangePrefix, "the change of a policy is nobody's request; a rule whose trigger asks for it may use its data"
+		forbidden, hint = textPolicyChangePrefix, "the change of a policy is not a request; a rule whose trigger asks for it may use its data"
 	case c.background && !mutatesExisting(c.spec):
 		forbidden, hint = textBackgroundPrefix, "a background scan does not know who made a request"
 	}

@@ -53,7 +53,7 @@ func guard(out *policy.Program, conditions []admissionregistrationv1.MatchCondit
 			continue
 		}
 		if namespaceObject.MatchString(c.Expression) {
-			out.Diags.Warnf(path+".expression", "namespaceObject has no value in the match conditions of a webhook: the API server cannot evaluate %q, which is judged by failurePolicy", c.Name)
+			out.Diags.Warnf(path+".expression", "namespaceObject has no value in the match conditions of a webhook: the API server cannot evaluate %q, and failurePolicy decides", c.Name)
 			out.Diags.Hint("use a namespaceSelector in match")
 		}
 		compiled = append(compiled, x)

@@ -80,7 +80,7 @@ func checkFilters(l *diag.List, p *kyvernov2.ClusterCleanupPolicy) {
 			path := b.path + "[" + strconv.Itoa(i) + "]"
 			if len(f.Roles)+len(f.ClusterRoles)+len(f.Subjects) > 0 {
 				l.Errorf(path, "%s", textUserInfo)
-				l.Hint("nobody asks for a deletion on a schedule")
+				l.Hint("a deletion on a schedule has no requester")
 			}
 			if b.match && len(f.ResourceDescription.Kinds) == 0 {
 				l.Errorf(path+".resources.kinds", "%s", textKindRequired)
