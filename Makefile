@@ -35,7 +35,7 @@ lint: ## gofmt, go vet, staticcheck
 	hack/lint.sh
 
 .PHONY: generate
-generate: ## regenerate deepcopy functions, CRDs and the language reference
+generate: ## regenerate deepcopy functions, CRDs and docs/reference
 	hack/generate.sh
 
 .PHONY: chart

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds, the
-# language reference in docs/reference, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
+# pages of docs/reference, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
 # the chart: its definitions (config/crds with short descriptions), its schema, the tables of its values in
 # docs/install.md, and its renders for development control planes.
 #

@@ -6,7 +6,7 @@
 #
 #   CI                 "true" makes everything required
 #   EPHOR_CONFORMANCE  folder of the conformance data (default ../shared/conformance); "none" runs without them
-#   EPHOR_REFERENCE    folder of the language reference (default ../shared/reference)
+#   EPHOR_REFERENCE    folder of the reference schemas (default ../shared/reference)
 #   EPHOR_UI           "none" runs without a browser
 #   EPHOR_E2E          folders below e2e/, to run their end-to-end tests only ("rollout trust")
 set -euo pipefail

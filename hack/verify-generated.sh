@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fails, with a diff, when the deep copies, the CRDs, the language reference, the merge keys or what is derived from
+# Fails, with a diff, when the deep copies, the CRDs, docs/reference, the merge keys or what is derived from
 # the chart are not those that hack/generate.sh makes of the code.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -145,7 +145,7 @@ func TestS25ClientCertificates(t *testing.T) {
 	}
 }
 
-// Lesson S25 again: who was let in once cannot come back with a ticket of that time when the authority is gone.
+// Row S25 of docs/threat-model.md: a client that was admitted once cannot resume its session when the authority is gone.
 func TestS25NoTickets(t *testing.T) {
 	own, api := newAuthority(t), newAuthority(t)
 	srv, _ := setup(t, fakeCluster{}, nil)

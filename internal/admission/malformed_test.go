@@ -108,7 +108,7 @@ func TestS21MalformedReviews(t *testing.T) {
 	}
 }
 
-// Lesson S21 again: ten thousand reviews with random changes: bytes, and values of fields.
+// Row S21 of docs/threat-model.md: ten thousand reviews with random changes: bytes, and values of fields.
 func TestS21MutatedReviews(t *testing.T) {
 	srv, log := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t), enforced("Fail"))...)
 	srv.Deferred = &kept{}

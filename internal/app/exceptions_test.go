@@ -108,7 +108,7 @@ func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// Lesson S13 again: none counts until an administrator has switched them on and named a namespace.
+// Row S13 of docs/threat-model.md: none counts until an administrator has switched them on and named a namespace.
 func TestS13NoExceptionsByDefault(t *testing.T) {
 	for flags, accepted := range map[exceptionFlags]bool{
 		{}: false, {enabled: true}: false, {namespace: "named"}: false, {namespace: allNamespaces}: false,

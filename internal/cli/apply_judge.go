@@ -91,7 +91,7 @@ type batch struct {
 // batchBytes makes batches big enough that handing them over costs nothing, and small enough to keep all workers busy.
 const batchBytes = 64 << 10
 
-// judgeAll reads, evaluates and drops the resources document by document in all processors, so that memory stays bounded
+// evaluateAll reads, evaluates and drops the resources document by document in all processors, so that memory stays bounded
 // by the text of the largest file, and gathers the results in the order of the input.
 func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	if ctx == nil {

@@ -38,7 +38,7 @@ func hostileSummary() compliance.Summary {
 	return c.Summary(nil)
 }
 
-// Lesson S26 (CVE-2026-44245): what results say is text in the page and nothing else, in properties as everywhere.
+// Row S26 of docs/threat-model.md (CVE-2026-44245): results are only text in the page, also in properties.
 func TestS26HTMLHoldsNothingOfTheResults(t *testing.T) {
 	var page bytes.Buffer
 	if err := reportHTML(&page, hostileSummary(), true); err != nil {

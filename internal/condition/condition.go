@@ -162,7 +162,7 @@ func (c *condition) eval(env *jmespath.Env, root jmespath.Root) (bool, error) {
 	return c.noted(env, key, value, ok, err)
 }
 
-// judgeSteps is the cost of evaluating one condition without its texts and lists.
+// evaluateSteps is the cost of evaluating one condition without its texts and lists.
 const evaluateSteps = 12
 
 // noted returns the result of an evaluation, and records it if an explanation was requested.

@@ -52,7 +52,7 @@ func (l *lexer) dataFrom(i, limit int) int {
 	return i
 }
 
-// judgeToken refuses a token of which data are a part in a way that makes syntax of them. before is the token before it.
+// evaluateToken refuses a token of which data are a part in a way that makes syntax of them. before is the token before it.
 func (l *lexer) evaluateToken(t, before token) error {
 	switch t.kind {
 	case tStringLiteral, tQuotedIdentifier, tJSONLiteral:
@@ -77,7 +77,7 @@ func (l *lexer) evaluateToken(t, before token) error {
 	return l.notSyntax(t.pos)
 }
 
-// judgeEmpty refuses empty data that hold syntax together: those between brackets would make another operator of them. It
+// evaluateEmpty refuses empty data that hold syntax together: those between brackets would make another operator of them. It
 // looks at those up to the token t and returns the others.
 func (l *lexer) evaluateEmpty(empty []int, t token) ([]int, error) {
 	for len(empty) > 0 {

@@ -4,7 +4,7 @@
 //	m := observe.NewMetrics(observe.Options{Version: "v1.2.3"})
 //	config.Wrap(m.RoundTripper(observe.KubeClient))  // every request to the API server is counted
 //	eval, root := tracer.Eval(engine.Eval), tracer.World(root)
-//	m.Judged(&outcome)                               // kyverno_policy_results and the time that each rule took
+//	m.Evaluated(&outcome)                               // kyverno_policy_results and the time that each rule took
 //	http.Handle("/metrics", m.Handler())
 //
 // A nil *Metrics and a nil *Tracer are valid and do nothing, so that callers need not check whether they are enabled.

@@ -230,7 +230,7 @@ func evaluateAlternatives(rule string, alternatives []any) evaluate {
 	}
 }
 
-// judgeForeach evaluates the maps of the list at the dotted path.
+// evaluateForeach evaluates the maps of the list at the dotted path.
 func evaluateForeach(rule, path string, pattern any) evaluate {
 	inner := evaluatePattern(rule, pattern)
 	return func(message string, r map[string]any) (string, string) {

@@ -8,7 +8,7 @@
 //	c.Count(requests)                                                       // what requests show, when there are metrics
 //	plan := c.Plan(ctx)
 //	plan.Own(ctx, &rollout.Owners{Read: read, Label: "team", Limit: 2000}) // whose
-//	plan.Judge(rollout.Facts{…})                                            // the figures of the usual guide, and a verdict
+//	plan.Evaluate(rollout.Facts{…})                                            // the figures of the usual guide, and a verdict
 //
 // What is not known is listed as lacking, and where it could change the answer the verdict is unknown, never safe.
 //

@@ -57,7 +57,7 @@ type Options struct {
 
 	// Observer counts; nil for none.
 	Observer Observer
-	// Evaluated is told of every evaluation, Told of those whose report changed; nil for nobody.
+	// Evaluated is called for every evaluation, Told for those whose report changed; nil for none.
 	Evaluated func(*policy.Outcome)
 	Told      func(*policy.Outcome)
 	// Unlistable is called for a kind that cannot be scanned, with the policies that name it; nil for none.

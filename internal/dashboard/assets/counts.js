@@ -13,8 +13,8 @@ export function add(into, counts) {
 
 export const judged = (counts) => counts.pass + counts.fail + counts.warn + counts.error;
 
-// compliance is the share of what was judged that passes, in percent with one decimal, rounded down so that 100 means all;
-// null when nothing was judged.
+// compliance is the share of evaluated results that pass, in percent with one decimal, rounded down so that 100 means all;
+// null when nothing was evaluated.
 export function compliance(counts) {
   const all = judged(counts);
   return all === 0 ? null : Math.floor((1000 * counts.pass) / all) / 10;
