@@ -17,7 +17,7 @@ func TestT8ExpressionsAreCharged(t *testing.T) {
 	if p.Diags.HasErrors() {
 		t.Fatal(p.Diags)
 	}
-	list := make([]any, 200)
+	list := make([]any, 60)
 	for i := range list {
 		list[i] = int64(1)
 	}
