@@ -13,7 +13,7 @@ import (
 
 // What may be left when everything was deleted while work for it was under way.
 const (
-	churnErrors   = 10               // lines of the log that tell of errors
+	churnErrors   = 10               // lines of the log that report errors
 	churnRest     = 10 * time.Second // in which nothing is asked any more
 	churnAsked    = 10               // requests in that time; the admission controller has some of its own
 	churnDeadline = 30 * time.Minute
@@ -82,7 +82,7 @@ func (g *backgroundBench) churn(ctx context.Context) error {
 	return nil
 }
 
-// complaints is how many lines of the controller's log tell of errors, or of work that failed and is tried again.
+// complaints is how many lines of the controller's log report errors, or of work that failed and is tried again.
 func (g *backgroundBench) complaints() (n int) {
 	for line := range strings.Lines(g.controller.Tail(1 << 30)) {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "work failed") {

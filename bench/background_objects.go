@@ -164,7 +164,7 @@ func generated(resource schema.GroupVersionResource, right func(*unstructured.Un
 	return &expected{resource: resource, selector: "generate.kyverno.io/policy-name=bench-generate", right: right}
 }
 
-// watch looks at what is there and at what comes, until n objects are right, each in a Namespace of its own; await tells when.
+// watch looks at what is there and at what comes, until n objects are right, each in a Namespace of its own; await says when.
 func (e *expected) watch(ctx context.Context, client dynamic.Interface, n int) error {
 	list, err := client.Resource(e.resource).List(ctx, metav1.ListOptions{LabelSelector: e.selector})
 	if err != nil {

@@ -30,7 +30,7 @@ const libraryTarget = 38 * time.Microsecond
 // shownSlow is how many of the slowest policies are listed.
 const shownSlow = 10
 
-// library evaluates the Pods by the classic policies of a public library: all of them policy by policy, with nothing but
+// library evaluates the classic policies of a public library on the Pods, policy by policy, with nothing but
 // the evaluation, and those that only validate as a user would, with reading and printing. (What changes objects prints
 // every object that it makes, hundreds of megabytes here; what looks Pods up reads all 1,000 for each of them.) Both are
 // divided by the number of results: a rule that has nothing to say about Pods does not make the figure better, and

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// recording is what the reference command line said of one folder.
+// recording is what Kyverno's command line said of one folder.
 type recording struct {
 	ExitCode int            `json:"exitCode"`
 	Results  []result       `json:"results"`

@@ -1,5 +1,5 @@
 // Package conformance holds Ephor against public test data: the Kyverno sample policies with the tests that they bring,
-// recordings of what the reference command line says of generated resources, and of random conditions.
+// recordings of what Kyverno's command line says of generated resources, and of random conditions.
 //
 //	make conformance                          # or: go test -v ./conformance/
 //	EPHOR_CONFORMANCE=/data go test ./conformance/ -run 'TestConformance/differential/pod-security'

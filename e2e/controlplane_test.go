@@ -87,7 +87,7 @@ spec:
 	})
 }
 
-// A Policy evaluates its own namespace and no other.
+// A Policy matches objects of its own namespace and of no other.
 func TestNamespacedPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "own")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "own", "--wait=false") })

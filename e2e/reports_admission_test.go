@@ -87,7 +87,7 @@ func TestReportsOfAdmission(t *testing.T) {
 	}
 }
 
-// scanned tells why admission does not know yet that the kind is scanned.
+// scanned says why admission does not know yet that the kind is scanned.
 func scanned(kind string) error {
 	lease, err := cluster.Kubectl(context.Background(), nil, "get", "lease", "kyverno-reports-controller", "-n", suite.Namespace,
 		"-o", `jsonpath={.metadata.annotations.ephor\.dev/scanned-kinds}`)
@@ -98,7 +98,7 @@ func scanned(kind string) error {
 	return err
 }
 
-// intermediate tells why there are not as many EphemeralReports in the namespace.
+// intermediate says why there are not as many EphemeralReports in the namespace.
 func intermediate(t *testing.T, ns string, want int) error {
 	t.Helper()
 	if out := must(t, "", "get", "ephr", "-n", ns, "-o", "name"); strings.Count(out, "\n") != want {
@@ -107,7 +107,7 @@ func intermediate(t *testing.T, ns string, want int) error {
 	return nil
 }
 
-// reportSays tells why the report about a ConfigMap does not hold just these results: "policy/rule result", where results may
+// reportSays says why the report about a ConfigMap does not hold just these results: "policy/rule result", where results may
 // be alternatives.
 func reportSays(t *testing.T, ns, name string, want ...string) error {
 	t.Helper()

@@ -65,7 +65,7 @@ func outage(t *testing.T, what string, takeAway, bringBack func(p *place)) {
 	figure(t, what+": replicas whose log says that it is over", said, "3", said == 3)
 }
 
-// asksFor tells why no webhook asks for a resource.
+// asksFor says why no webhook asks for a resource.
 func (p *place) asksFor(resource string) error {
 	cfg, err := p.Client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(p.Context(), "kyverno-resource-validating-webhook-cfg", metav1.GetOptions{})
 	if err != nil {

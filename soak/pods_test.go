@@ -79,7 +79,7 @@ func (c *podClient) create(client int, body []byte) (refusal string, err error) 
 	return fmt.Sprintf("%d: %s", resp.StatusCode, status.Message), nil
 }
 
-// enforced tells why the policies are not enforced.
+// enforced says why the policies are not enforced.
 func (c *podClient) enforced() error {
 	if refusal, err := c.create(0, c.clean); err != nil || refusal != "" {
 		return fmt.Errorf("a clean Pod is refused: %s (%v)", refusal, err)

@@ -192,7 +192,7 @@ func (p *place) allMade(class string, n int, v string) {
 	})
 }
 
-// cutMade tells of an object that a rule made the trigger, and the rule.
+// cutMade reports an object that a rule made the trigger, and the rule.
 func cutMade(name string) (base, rule string, made bool) {
 	for _, rule := range []string{"data", "copy"} {
 		if base, ok := strings.CutSuffix(name, "-"+rule); ok {

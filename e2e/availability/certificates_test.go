@@ -264,7 +264,7 @@ func TestClockPassesRenewal(t *testing.T) {
 	}
 	finish := load(t, 1)
 	suite.Says(t, r, "issuing the serving certificate", "the certificate ends")
-	// The log tells of it before the Secret is written.
+	// The log reports it before the Secret is written.
 	suite.Until(t, "the new pair is there", func() error {
 		if got := read(t, pairName).Newest(); time.Until(got.NotAfter) < 149*day {
 			return fmt.Errorf("it ends %s", got.NotAfter)

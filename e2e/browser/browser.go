@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Available tells why there is no browser; nil when there is one.
+// Available says why there is no browser; nil when there is one.
 func Available() error {
 	for _, program := range []string{"chromium", "chromedriver"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -25,7 +25,7 @@ func open(t *testing.T, url string) *browser.Browser {
 	return b
 }
 
-// loaded tells that the page shows what it was asked for last.
+// loaded says that the page shows what it was asked for last.
 const loaded = `return document.querySelector("#main").getAttribute("aria-busy") === "false" && !document.querySelector("#content").hidden`
 
 // calm fails the test when the page made the browser complain: a mistake in a script, or something that the

@@ -41,7 +41,7 @@ func (c *Cluster) CreateConfigMap(ctx context.Context, team string) error {
 	return err
 }
 
-// Enforced tells why RequireTeam is not enforced, nil when it is.
+// Enforced says why RequireTeam is not enforced, nil when it is.
 func (c *Cluster) Enforced(ctx context.Context) error {
 	if err := c.CreateConfigMap(ctx, "a"); err != nil {
 		return fmt.Errorf("a clean object is refused: %w", err)

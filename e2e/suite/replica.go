@@ -75,7 +75,7 @@ func Says(t testing.TB, r *devcluster.Replica, words ...string) time.Duration {
 	})
 }
 
-// Holder is the replica that holds a lease of Ephor's namespace; an error tells why none does.
+// Holder is the replica that holds a lease of Ephor's namespace; an error says why none does.
 func (c *Cluster) Holder(t testing.TB, lease string, among []*devcluster.Replica) (*devcluster.Replica, error) {
 	l, err := c.Client.CoordinationV1().Leases(Namespace).Get(t.Context(), lease, metav1.GetOptions{})
 	if err != nil {

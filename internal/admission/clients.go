@@ -82,7 +82,7 @@ type gate struct {
 	limits limiter
 }
 
-// check tells why a request is not answered, with the HTTP status; nil when it is.
+// check says why a request is not answered, with the HTTP status; nil when it is.
 func (g *gate) check(r *http.Request) (status int, err error) {
 	if g.Authorities != nil {
 		switch {

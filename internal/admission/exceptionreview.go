@@ -21,7 +21,7 @@ const (
 	textExceptionsElsewhere = "PolicyException resource namespace must match the defined namespace."
 )
 
-// warning tells why an exception in the namespace will not be applied; empty when it will.
+// warning says why an exception in the namespace will not be applied; empty when it will.
 func (e Exceptions) warning(namespace string) string {
 	switch {
 	case !e.Enabled:

@@ -49,7 +49,7 @@ func refuse(w http.ResponseWriter) {
 	_, _ = w.Write(notFound)
 }
 
-// failed tells that the API server may have given up on a review.
+// failed says that the API server may have given up on a review.
 func (s *Server) failed() {
 	if s.Failed != nil {
 		s.Failed()

@@ -119,7 +119,7 @@ type Server struct {
 	draining atomic.Bool
 }
 
-// New returns a Server. ready tells why this process cannot serve yet, nil when it can.
+// New returns a Server. ready says why this process cannot serve yet, nil when it can.
 func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root world.Root, cluster Cluster, ready func() error) *Server {
 	if o.Observer == nil {
 		o.Observer = unobserved{}
@@ -343,7 +343,7 @@ func timeLeft(query string, otherwise time.Duration) time.Duration {
 	return t - min(max(t/10, 50*time.Millisecond), 500*time.Millisecond, t/2)
 }
 
-// Ready tells why this process should get no reviews, nil when it should.
+// Ready says why this process should get no reviews, nil when it should.
 func (s *Server) Ready() error {
 	if s.draining.Load() {
 		return errors.New("the process is stopping")

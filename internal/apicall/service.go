@@ -125,7 +125,7 @@ func (s *Services) check(r world.ServiceRequest) (*url.URL, error) {
 	return u, s.Permit(u)
 }
 
-// Permit tells why the allowlist permits no request to u, nil when it does or when there is no allowlist.
+// Permit says why the allowlist permits no request to u, nil when it does or when there is no allowlist.
 func (s *Services) Permit(u *url.URL) error {
 	if len(s.allow) == 0 || slices.ContainsFunc(s.allow, func(a *url.URL) bool { return allows(a, u) }) {
 		return nil

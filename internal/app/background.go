@@ -118,7 +118,7 @@ func updateRequestObject() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// onlyGeneration reduces an UpdateRequest to what tells that it is new or was raised, and whose it is.
+// onlyGeneration reduces an UpdateRequest to what says that it is new or was raised, and whose it is.
 func onlyGeneration(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		key := updaterequest.KeyOf(o)

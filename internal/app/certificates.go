@@ -101,7 +101,7 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c.keeper.GetCertificate(hello)
 }
 
-// ready tells why the certificate cannot be served.
+// ready says why the certificate cannot be served.
 func (c *certificates) ready() error {
 	if err := c.keeper.Verify(time.Now()); err != nil {
 		return fmt.Errorf("certificate: %w", err)

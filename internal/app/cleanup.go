@@ -124,7 +124,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	return nil
 }
 
-// ready tells why this replica cannot serve yet.
+// ready says why this replica cannot serve yet.
 func (c *cleanup) ready() error {
 	if err := errors.Join(c.certs.ready(), c.paths.ready()); err != nil {
 		return err

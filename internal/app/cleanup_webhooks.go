@@ -95,7 +95,7 @@ func (w *cleanupWebhooks) watched() []watched {
 	}
 }
 
-// configure takes over the main ConfigMap. The admission controller tells of mistakes in it.
+// configure takes over the main ConfigMap. The admission controller reports mistakes in it.
 func (w *cleanupWebhooks) configure(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
 	if !ok || cm.Name != w.env.configMap {

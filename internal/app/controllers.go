@@ -61,7 +61,7 @@ func (o *observing) taken(name string, next toolscache.ResourceEventHandler) too
 	return takes{next, func() { o.metrics.Reconciled(name) }}
 }
 
-// takes tells of each piece of news after it was taken in.
+// takes reports each piece of news after it was taken in.
 type takes struct {
 	toolscache.ResourceEventHandler
 	tell func()

@@ -27,7 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// evaluatorFlags are the flags of controllers that evaluate by policies.
+// evaluatorFlags are the flags of controllers that evaluate policies.
 type evaluatorFlags struct {
 	commonFlags
 	calls      callFlags
@@ -53,7 +53,7 @@ func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string
 	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.complete())
 }
 
-// evaluator is what a controller holds that evaluates by policies without being asked by the API server: the policies
+// evaluator is the state of a controller that evaluates policies without a review of the API server: the policies
 // and what they lean on, followed by every replica, so that one that comes to lead begins at once.
 type evaluator struct {
 	flags     *evaluatorFlags
@@ -172,12 +172,12 @@ func (v *evaluator) configure(obj any) {
 	if !ok || cm.Name != v.env.configMap {
 		return
 	}
-	s, _ := settings.Parse(cm.Data) // the admission controller tells of mistakes
+	s, _ := settings.Parse(cm.Data) // the admission controller reports mistakes
 	v.settings.Set(s)
 	v.base.observing.configured()
 }
 
-// ready tells why this replica is not ready to lead.
+// ready says why this replica is not ready to lead.
 func (v *evaluator) ready() error {
 	if !v.filled.Load() {
 		return errors.New("the policies have not been read yet")

@@ -60,7 +60,7 @@ func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, m *observe.Met
 	}), nil
 }
 
-// tellResults records the events of a evaluated request.
+// tellResults records the events of an evaluated request.
 func tellResults(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
 	return func(req *policy.Request, results []policy.Result, blocked bool) {
 		recordResults(q, snapshot, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})

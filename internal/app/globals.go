@@ -72,7 +72,7 @@ func newGlobals(ctx context.Context, cfg *rest.Config, f globalFlags, api world.
 	return g, nil
 }
 
-// failure is the event that tells why an entry has no data.
+// failure is the event that says why an entry has no data.
 func (g *globals) failure(name string, err error) event.Event {
 	at := event.Reference{APIVersion: globalEntryGVK.GroupVersion().String(), Kind: globalEntryGVK.Kind, Name: name}
 	g.mu.Lock()

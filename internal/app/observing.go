@@ -86,7 +86,7 @@ type observing struct {
 	env     env
 	log     *slog.Logger
 	core    coreclient.CoreV1Interface
-	// policies are those that the metrics tell of.
+	// policies are those that the metrics report.
 	policies atomic.Pointer[policies]
 
 	mu      sync.Mutex

@@ -59,7 +59,7 @@ type process struct {
 	rolesKnown    atomic.Bool // the bindings are indexed
 }
 
-// ready tells why this replica cannot serve yet. It is a matter of this replica alone.
+// ready says why this replica cannot serve yet. It is a matter of this replica alone.
 func (p *process) ready() error {
 	if err := errors.Join(p.certs.ready(), p.paths.ready()); err != nil {
 		return err

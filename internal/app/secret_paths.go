@@ -136,7 +136,7 @@ func (p *secretPaths) paths() admission.Paths {
 	return secretpath.Open{}
 }
 
-// ready tells why paths cannot be checked yet.
+// ready says why paths cannot be checked yet.
 func (p *secretPaths) ready() error {
 	if p.on && !p.guard.Ready() {
 		return errors.New("the key of the webhook paths has not been read yet")
@@ -337,7 +337,7 @@ func (p *secretPaths) failed() {
 	}
 }
 
-// plainReason is the reason of the events that tell of plain paths.
+// plainReason is the reason of the events that report plain paths.
 const plainReason = "PlainWebhookPath"
 
 // watch is what every replica does: it makes the Secret where it is missing, asks for the end of an epoch that was revealed

@@ -64,7 +64,7 @@ func reportKeys(c client.Client, namespace string) *keystore.Cached {
 	return &keystore.Cached{Load: store.Load, Now: time.Now}
 }
 
-// doubts tells of intermediate reports that are not believed.
+// doubts reports intermediate reports that are not believed.
 func doubts(b *base) *ephemeral.Doubts {
 	return &ephemeral.Doubts{Count: b.observing.metrics.ReportUnproved, Log: b.log, Now: time.Now}
 }
@@ -98,7 +98,7 @@ func (s *sending) run(ctx context.Context) {
 	}
 }
 
-// besides tells of results, and sends those of requests that were let through.
+// besides reports results, and sends those of requests that were let through.
 func (s *sending) besides(tell func(*policy.Request, []policy.Result, bool)) func(*policy.Request, []policy.Result, bool) {
 	if s == nil {
 		return tell

@@ -103,7 +103,7 @@ func (r *Request) find(policy any) *Account {
 	return nil
 }
 
-// Pace lets p spread the work that is charged to the account, and waits until it may begin. Err tells when it may not.
+// Pace lets p spread the work that is charged to the account, and waits until it may begin. Err says when it may not.
 func (a *Account) Pace(ctx context.Context, p Pacer) {
 	a.pacer = p
 	if a.err == nil {

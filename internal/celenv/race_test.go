@@ -2,5 +2,5 @@
 
 package celenv_test
 
-// raceDetector tells that everything takes many times the time and twice the memory.
+// raceDetector says that everything takes many times the time and twice the memory.
 const raceDetector = true

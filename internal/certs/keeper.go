@@ -137,7 +137,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return s.cert, nil
 }
 
-// Verify tells why the certificate cannot be served at now: there is none, it has ended, or the CA does not vouch for it.
+// Verify says why the certificate cannot be served at now: there is none, it has ended, or the CA does not vouch for it.
 func (k *Keeper) Verify(now time.Time) error {
 	s := k.current.Load()
 	if s == nil {

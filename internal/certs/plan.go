@@ -154,7 +154,7 @@ func (cfg Config) before(c *x509.Certificate) time.Duration {
 	return min(max(cfg.RenewBefore, life/10+time.Hour), life/2)
 }
 
-// leafTrouble tells why the serving certificate has to be renewed, empty when it can stay, and whether it can be
+// leafTrouble says why the serving certificate has to be renewed, empty when it can stay, and whether it can be
 // served all the same.
 func (cfg Config) leafTrouble(secret *corev1.Secret, ca *Pair, now time.Time) (reason string, valid bool) {
 	leaf, err := readSecret(secret)

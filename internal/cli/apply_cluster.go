@@ -56,7 +56,7 @@ func (o *clusterOptions) check(f *pflag.FlagSet) error {
 	return nil
 }
 
-// query says what of the cluster is evaluated by the policies; names are those of --resource.
+// query says on which objects of the cluster the policies are evaluated; names are those of --resource.
 func (o *clusterOptions) query(c *cluster, programs []*policy.Program, names []string) clusterQuery {
 	if c == nil {
 		return clusterQuery{}

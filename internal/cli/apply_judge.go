@@ -21,7 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
-// evaluation is a set of policies and the resources to evaluate by them.
+// evaluation is a set of policies and the resources to evaluate them on.
 type evaluation struct {
 	programs []*policy.Program
 	inputs   []source.Input

@@ -82,7 +82,7 @@ func newCleanupPreview() *cobra.Command {
 	return cmd
 }
 
-// run prints the plan of a run; failed tells that it is incomplete.
+// run prints the plan of a run; failed says that it is incomplete.
 func (p *preview) run(ctx context.Context) (failed bool, err error) {
 	c, err := openCluster(p.kubeconfig, p.context, false)
 	if err != nil {

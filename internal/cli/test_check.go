@@ -107,7 +107,7 @@ func (e *wantedResult) add(row testRow) {
 	e.rows = append(e.rows, row)
 }
 
-// doubt tells of an expectation that says less than it seems to: a note, or with --strict a failure.
+// doubt reports an expectation that says less than it seems to: a note, or with --strict a failure.
 func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if r.strict {

@@ -12,7 +12,7 @@ type Operator struct {
 	// Name is the operator as policies write it; Aliases are other spellings of it.
 	Name    string
 	Aliases []string
-	// Replacements are the operators to use instead of a deprecated one whose use is warned of. Deprecated tells that
+	// Replacements are the operators to use instead of a deprecated one whose use is warned of. Deprecated says that
 	// the operator is kept for old policies only.
 	Deprecated   bool
 	Replacements []string
@@ -22,7 +22,7 @@ type Operator struct {
 	Examples []Example
 
 	// prepare reads a value. It never fails: a value of a type that the operator does not know makes an operand that
-	// never holds. once tells that the operand is for a single key, so that looking up the value fast does not pay.
+	// never holds. once says that the operand is for a single key, so that looking up the value fast does not pay.
 	prepare func(value any, once bool) operand
 }
 

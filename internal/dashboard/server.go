@@ -80,7 +80,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// refuse tells why a request is not even looked at; "" when it is.
+// refuse says why a request is not even looked at; "" when it is.
 func (d *Dashboard) refuse(r *http.Request) (status int, why string) {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:

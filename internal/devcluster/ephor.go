@@ -196,7 +196,7 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	})
 }
 
-// Ready asks the replica's readiness probe, as the kubelet does; an error tells why it is not ready.
+// Ready asks the replica's readiness probe, as the kubelet does; an error says why it is not ready.
 func (r *Replica) Ready() error {
 	select {
 	case <-r.Done():

@@ -11,7 +11,7 @@ import (
 // doubtEvery is how often a line of the log names a report that is not believed.
 const doubtEvery = time.Minute
 
-// Doubts tells of reports that are not believed: it counts each, and names one of them in the log once a minute at most. It is
+// Doubts reports reports that are not believed: it counts each, and names one of them in the log once a minute at most. It is
 // safe for all goroutines.
 type Doubts struct {
 	// Count is called for each with the reason, such as "forged"; nil for none.
@@ -24,7 +24,7 @@ type Doubts struct {
 	unnamed int // since the last line
 }
 
-// Tell tells of a report that is not believed because of why.
+// Tell reports a report that is not believed because of why.
 func (d *Doubts) Tell(o client.Object, why error) {
 	if d.Count != nil {
 		d.Count(why.Error())

@@ -71,7 +71,7 @@ func (d *data) read(ctx context.Context, e *globalentry.Entry, name string) (any
 // maxProjections bounds what is kept for names that no entry has, and for entries that were replaced.
 const maxProjections = 1000
 
-// publisher holds the current data of a source and tells of new ones.
+// publisher holds the current data of a source and reports new ones.
 type publisher struct {
 	current atomic.Pointer[data]
 	first   chan struct{}

@@ -45,7 +45,7 @@ type Claim struct {
 	Trigger Object `json:"trigger"`
 	// Source is the UID of the object that was copied; empty when the content stands in the policy.
 	Source string `json:"source,omitempty"`
-	// Asked tells that the rule asks for the requester, and that the work was asked for by one who met its conditions.
+	// Asked says that the rule asks for the requester, and that the work was asked for by one who met its conditions.
 	Asked bool `json:"asked,omitempty"`
 }
 

@@ -135,7 +135,7 @@ func (s *Scope) wrote(name string) bool {
 	return false
 }
 
-// Field looks a root name up. ok is false when nothing of that name exists; err tells why an existing entry could not
+// Field looks a root name up. ok is false when nothing of that name exists; err says why an existing entry could not
 // be loaded.
 func (s *Scope) Field(name string) (v any, ok bool, err error) {
 	for n := s; n != nil; n = n.parent {

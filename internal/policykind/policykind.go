@@ -122,7 +122,7 @@ func ForWork(requestType string, namespaced bool) *Kind {
 	return nil
 }
 
-// Delegates reports whether objects of the kind get work done with the rights of somebody else. That holds for every policy that
+// Delegates reports whether objects of the kind get work done with the rights of another account. That holds for every policy that
 // lives in a namespace: its author is asked for his own rights when it is written. No namespaced policy may write one, for its
 // author would then be the background controller, who may do more than the author of the first (S7 in docs/threat-model.md).
 func Delegates(kind schema.GroupKind) bool {

@@ -33,7 +33,7 @@ type Options struct {
 	Namespace string
 	// Dial makes connections; nil for the machine's way. It refuses forbidden addresses.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Permit tells why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all. It gets the
+	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all. It gets the
 	// scheme and the host of each request to the registry with the path of the image's repository (/v2/⟨repository⟩).
 	Permit func(*url.URL) error
 	// MaxBytes is the longest answer that is read, and Timeout the longest time that one image takes; 0 for the defaults.

@@ -37,7 +37,7 @@ func SourceOf(p *policy.Program) string {
 
 // Evaluated says what of a resource's report an Outcome covers. The zero Evaluated covers all of it.
 type Evaluated struct {
-	// Policies are those that the resource was evaluated by; nil for all that scans evaluate.
+	// Policies are those that were evaluated; nil for all that scans evaluate.
 	Policies map[ID]bool
 	// Elsewhere reports whether results of the rule are found elsewhere, by admission for instance: they stay as they are.
 	// Nil for none.

@@ -1,6 +1,6 @@
 package report
 
-// The openreports names that the reference command line prints, also for namespaced policies.
+// The openreports names that Kyverno's command line prints, also for namespaced policies.
 const (
 	apiVersion        = "openreports.io/v1alpha1"
 	kindCluster       = "ClusterReport"

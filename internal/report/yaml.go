@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// yamlEntries writes the entries in parallel, chunk by chunk: a general encoder would take longer than evaluating did.
+// yamlEntries writes the entries in parallel, chunk by chunk: a general encoder would take longer than the evaluation.
 func (r *Report) yamlEntries(seconds int64) [][]byte {
 	const chunk = 256
 	out := make([][]byte, (len(r.Entries)+chunk-1)/chunk)

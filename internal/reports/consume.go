@@ -29,8 +29,8 @@ type ConsumerOptions struct {
 	Client client.WithWatch
 	// Metadata looks for the resources that results are about.
 	Metadata metadata.Interface
-	// Wanted gives for a kind which rules' results are taken: those that exist, are reported, and are not evaluated by
-	// in scans of the kind, whose results are the only ones of their rules.
+	// Wanted gives for a kind which rules' results are taken: those that exist, are reported, and that
+	// scans of the kind do not evaluate, whose results are the only ones of their rules.
 	Wanted func(schema.GroupKind) func(report.Rule) bool
 	// Keys are those that the controllers seal EphemeralReports with; other reports are deleted without effect, and Doubts is called.
 	Keys   ephemeral.Keys

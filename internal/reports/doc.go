@@ -3,11 +3,11 @@
 //
 //	w := reports.New(reports.Options{Client: client, Metadata: client, Again: scanner.Again, …})
 //	go w.Run(ctx, ready)
-//	changed, err := w.Put(ctx, outcome, judged) // what scans find
+//	changed, err := w.Put(ctx, outcome, evaluated) // what scans find
 //	changed, err := w.Add(ctx, resource, results) // what was found elsewhere
 //
 // A report is written only when what it says changes: times alone are no change. Put replaces what scans found of the
-// policies that were evaluated by, and leaves what Add put beside it. Reports that another client changes or deletes are
+// evaluated policies, and leaves what Add put beside it. Reports that another client changes or deletes are
 // noticed, and Again is asked for what they should say. What is kept of a report is the version that was written, and a
 // hash of what it says for each policy. Reports are PolicyReports of wgpolicyk8s.io, or Reports of openreports.io
 // (Form).

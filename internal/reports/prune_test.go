@@ -70,7 +70,7 @@ func TestSplit(t *testing.T) {
 	} {
 		h := split(results, &c.evaluated)
 		if names(h.replaced) != c.replaced || names(h.unevaluated) != c.unevaluated || names(h.others) != c.others {
-			t.Errorf("%s: replaced %q, not judged %q, of others %q", c.name, names(h.replaced), names(h.unevaluated), names(h.others))
+			t.Errorf("%s: replaced %q, not evaluated %q, of others %q", c.name, names(h.replaced), names(h.unevaluated), names(h.others))
 		}
 	}
 }

@@ -29,7 +29,7 @@
 // whose monotonic clock stands still with it (a suspended virtual machine) notices nothing; there only the writes themselves protect.
 //
 // The package does not elect a leader: what must be single stays under the Lease with Kyverno's name. It keeps no list of keys;
-// who works looks through its own again when Changed tells that it may hold more.
+// who works looks through its own again when Changed says that it may hold more.
 //
 // Floor 4: imports nothing of ours.
 package ring

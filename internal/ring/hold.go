@@ -67,7 +67,7 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// Hold begins work for a key. ok is false when that may not begin now; Changed tells when to ask again. Otherwise ctx is done when
+// Hold begins work for a key. ok is false when that may not begin now; Changed says when to ask again. Otherwise ctx is done when
 // parent is, and with the cause ErrLapsed once the authority ends; release has to be called when nothing is in flight any more.
 func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool) {
 	r.mu.Lock()

@@ -218,7 +218,7 @@ func (r *Ring) removeStale(ctx context.Context, others []*coordinationv1.Lease) 
 	}
 }
 
-// watch does what has its own time, while a round may be waiting for an answer: it ends what is in flight, and tells when what was gained may
+// watch does what has its own time, while a round may be waiting for an answer: it ends what is in flight, and says when what was gained may
 // be worked for.
 func (r *Ring) watch(done <-chan struct{}) {
 	for {

@@ -56,7 +56,7 @@ func (p prelude) exempt(run handler) handler {
 }
 
 // applicable are the exceptions whose match block and conditions select the request. One that cannot be evaluated is passed
-// over: what is not known to be exempt is evaluated by the rule.
+// over: the rule is evaluated on an object that is not known to be exempt.
 func applicable(s *policy.Scope) []*policy.Exception {
 	var out []*policy.Exception
 	for _, e := range s.Rule.Exceptions {

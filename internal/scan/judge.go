@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// evalTimeout bounds the evaluating of one resource.
+// evalTimeout bounds the evaluation of one resource.
 const evalTimeout = 30 * time.Second
 
 // evaluateIfChanged evaluates the policies for the object unless neither changed since the last time; if only some

@@ -12,7 +12,7 @@ import (
 // Omission is something that a policy with background: true names and scans leave out: a rule, or a kind.
 type Omission struct{ Rule, Kind, Reason string }
 
-// Why a rule is not evaluated by.
+// These are the reasons why scans do not evaluate a rule.
 const (
 	reasonUser        = "it asks who sent the request, which is not known of what exists already"
 	reasonSubresource = "it is about sub-resources, which are only seen in requests"
@@ -88,7 +88,7 @@ func (s *Scanner) Unlistable() []string {
 	return out
 }
 
-// setUnlistable takes in whether the kind can be read, and tells of a change.
+// setUnlistable takes in whether the kind can be read, and reports a change.
 func (l *loop) setUnlistable(err error) {
 	var reason *string
 	if err != nil {

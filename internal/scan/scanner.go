@@ -28,7 +28,7 @@ type Sink interface {
 	Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules Rules, mine func(gk schema.GroupKind, namespace string) bool) error
 }
 
-// Rules tells of rules whose results reports hold.
+// Rules reports rules whose results reports hold.
 type Rules interface {
 	// Live reports whether the rule exists and is reported.
 	Live(report.Rule) bool

@@ -150,7 +150,7 @@ func digestOf(data any, err error) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// lookSources evaluates by the policies that look something up again when what they looked up has changed.
+// lookSources evaluates policies with lookups again when the looked-up objects have changed.
 func (s *Scanner) lookSources(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, sourcesTimeout)
 	defer cancel()

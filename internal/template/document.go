@@ -26,7 +26,7 @@ type Document struct {
 // type. Every other variable becomes a part of the text in which it stands; in keys, and where Scalar says so, lists and maps
 // are an error. Error paths are those of the document as a whole (Options.Path).
 //
-// The error tells why the text cannot be decoded. A malformed variable is no error here, see Compile.
+// The error says why the text cannot be decoded. A malformed variable is no error here, see Compile.
 func CompileDocument(text string, d Document) (*Template, error) {
 	at := place{path: d.Path}
 	c := &compiler{t: &Template{static: text}, seen: map[string]bool{}}

@@ -8,7 +8,7 @@ import (
 
 // EvalQuery is EvalString for a template whose text is a JMESPath query. It returns the text and the compiled query, in
 // which the values of variables that are data are data as well (jmespath.Quoting). names allows them to be the first name of
-// a path, for queries over data of their own. fault tells why the text is no query; err is that of EvalString.
+// a path, for queries over data of their own. fault says why the text is no query; err is that of EvalString.
 func (t *Template) EvalQuery(env *jmespath.Env, root jmespath.Root, names bool) (query *jmespath.Expr, text string, fault, err error) {
 	r := run{env, root}
 	var v any = t.static

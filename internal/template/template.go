@@ -73,7 +73,7 @@ type NotStringError struct{ Value any }
 
 func (e *NotStringError) Error() string { return fmt.Sprintf("expected a string, found %T", e.Value) }
 
-// EvalString is Eval for a template that must give text; a *NotStringError tells that it gives something else.
+// EvalString is Eval for a template that must give text; a *NotStringError says that it gives something else.
 func (t *Template) EvalString(env *jmespath.Env, root jmespath.Root) (string, error) {
 	v, err := t.Eval(env, root)
 	if err != nil {

@@ -94,7 +94,7 @@ func (v *variable) eval(r run) (any, error) {
 	return v.resolve(r.env, r.root)
 }
 
-// evalData is eval that also tells that a text is data.
+// evalData is eval that also says that a text is data.
 func (v *variable) evalData(r run) (any, []span, error) {
 	val, err := v.eval(r)
 	if err != nil {

@@ -232,7 +232,7 @@ func (w *watcher) pending(now time.Time) (due []*item, next time.Duration) {
 	return due, next
 }
 
-// refuse tells that nothing is deleted.
+// refuse says that nothing is deleted.
 func (w *watcher) refuse(n int) {
 	w.Observer.TTLStopped(w.resource)
 	w.Log.Warn("objects stay although their TTL is over", "resource", w.resource.String(), "deletions", n, "limit", w.MaxDeletions)

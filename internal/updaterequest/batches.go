@@ -82,7 +82,7 @@ func (b *batches) flush() error {
 // errSuperseded ends work for a policy that is not the one in force any more.
 var errSuperseded = errors.New("the policy was changed or deleted")
 
-// room waits until there are fewer UpdateRequests than updateRequestThreshold. It tells that it waits, and ends when the
+// room waits until there are fewer UpdateRequests than updateRequestThreshold. It says that it waits, and ends when the
 // policy is changed meanwhile.
 func (b *batches) room() error {
 	defer func() {

@@ -334,7 +334,7 @@ func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
 	}
 }
 
-// controllerOf is who tells of the work of a rule.
+// controllerOf is who reports the work of a rule.
 func controllerOf(r *policy.Rule) string {
 	if r.Generation == nil {
 		return event.MutateController

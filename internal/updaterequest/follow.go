@@ -58,7 +58,7 @@ type handled struct {
 	at         time.Time
 }
 
-// Once does what the changes since the last time ask for, and tells when to come again without news.
+// Once does what the changes since the last time ask for, and says when to come again without news.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	err := f.settle(ctx)
 	soon, failed := f.undoAgain(ctx)
@@ -142,7 +142,7 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	return errors.Join(errs...)
 }
 
-// leaveToRequests tells that a rule is not carried out for what exists already: it asks for the requester, and there is none.
+// leaveToRequests says that a rule is not carried out for what exists already: it asks for the requester, and there is none.
 func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 	f.Log.Warn("a rule that asks for the requester is not carried out for what exists already", "policy", p.Key(), "rule", r.Name)
 	f.Worker.Events.Record(event.Event{

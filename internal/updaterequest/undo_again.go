@@ -33,7 +33,7 @@ func (f *Follower) remember(x undo) {
 	}
 }
 
-// undoAgain looks for what rules made that are gone for a while, and tells when to come again; 0 for not at all.
+// undoAgain looks for what rules made that are gone for a while, and says when to come again; 0 for not at all.
 func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error) {
 	var errs []error
 	now := f.Worker.Now()

@@ -207,7 +207,7 @@ func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterfac
 	}
 }
 
-// pass looks at one UpdateRequest once, and tells when to look again; 0 for not until there is news.
+// pass looks at one UpdateRequest once, and says when to look again; 0 for not until there is news.
 func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	defer w.Observer.Reconciled(WorkerName)
 	u := &kyvernov2.UpdateRequest{}
@@ -245,7 +245,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	return w.finish(ctx, u)
 }
 
-// carryOut does what is left to do. The error joins what failed; waiting tells that something has to be waited for, elsewhere
+// carryOut does what is left to do. The error joins what failed; waiting says that something has to be waited for, elsewhere
 // that other replicas have a share.
 func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
 	todo := contextsOf(&u.Spec)

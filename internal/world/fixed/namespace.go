@@ -41,7 +41,7 @@ func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any,
 }
 
 // scopes says of the kinds of the parameters that were given whether they are in namespaces. It takes all others for
-// cluster-scoped, as the reference command line does where no cluster can be asked: parameters in a namespace are an error of
+// cluster-scoped, as Kyverno's command line does where no cluster can be asked: parameters in a namespace are an error of
 // the rule there.
 type scopes struct {
 	namespaced func() (map[string]bool, error) // by apiVersion and kind
