@@ -16,5 +16,8 @@
 // The package knows no policy kinds and reads nothing by itself: parameters, namespaces and answers about access are
 // given to it. Kyverno's own CEL libraries (policies.kyverno.io) are not part of it.
 //
+// What is added to the API server's base environment, or guarded in it, is a Library in a file of its own, lib_⟨name⟩.go; library.go
+// has the list.
+//
 // Floor 0 (leaf): imports value, trace and world.
 package celenv

@@ -8,7 +8,6 @@ import (
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"k8s.io/apiserver/pkg/cel/library"
 )
 
 // Declarations are the variables that exist besides object, oldObject, request, namespaceObject and authorizer.
@@ -53,12 +52,11 @@ func extend(from *cel.Env, d Declarations, object *cel.Type, more []*apiserverce
 		cel.Variable(plugincel.OldObjectVarName, object),
 		cel.Variable(plugincel.RequestVarName, request.CelType()),
 		cel.Variable(plugincel.NamespaceVarName, namespace.CelType()),
-		cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
-		cel.Variable(plugincel.RequestResourceAuthorizerVarName, library.ResourceCheckType),
 	}
 	if d.Params {
 		options = append(options, cel.Variable(plugincel.ParamsVarName, cel.DynType))
 	}
+	options = append(options, declarations(Libraries)...)
 	return withTypes(from, append([]*apiservercel.DeclType{request, namespace}, more...), options...)
 }
 

@@ -1,8 +1,6 @@
 package celenv
 
 import (
-	"strings"
-
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -25,46 +23,7 @@ const (
 // price says what a call would make or do, and whether that is too much. It is called with the arguments evaluated.
 type price func(args []ref.Val, vars interpreter.Activation) (tooMuch bool)
 
-// prices are the functions whose calls are checked beforehand.
-var prices = map[string]price{
-	"replace": replaced,
-	"join":    joined,
-	"lists.range": func(args []ref.Val, _ interpreter.Activation) bool {
-		n, ok := args[0].(types.Int)
-		return ok && n > maxWeight
-	},
-	"format": func(args []ref.Val, vars interpreter.Activation) bool { return weightOf(args[1], vars) > maxWeight },
-
-	"distinct":        squared,
-	"sets.contains":   crossed,
-	"sets.equivalent": crossed,
-	"sets.intersects": crossed,
-	"indexOf":         crossed,
-	"lastIndexOf":     crossed,
-	"matches":         crossed,
-	"find":            crossed,
-	"findAll":         crossed,
-}
-
-func replaced(args []ref.Val, _ interpreter.Activation) bool {
-	if len(args) < 3 {
-		return false
-	}
-	text, ok1 := args[0].(types.String)
-	from, ok2 := args[1].(types.String)
-	to, ok3 := args[2].(types.String)
-	return ok1 && ok2 && ok3 && len(text)+strings.Count(string(text), string(from))*(len(to)-len(from)) > maxText
-}
-
-func joined(args []ref.Val, _ interpreter.Activation) bool {
-	return len(args) > 1 && size(args[0])*size(args[1]) > maxText
-}
-
-func squared(args []ref.Val, _ interpreter.Activation) bool {
-	n := size(args[0])
-	return n*n > maxSteps
-}
-
+// crossed is the price of comparing each part of one argument with each of another.
 func crossed(args []ref.Val, _ interpreter.Activation) bool {
 	return len(args) > 1 && size(args[0])*size(args[1]) > maxSteps
 }

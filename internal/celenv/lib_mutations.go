@@ -14,9 +14,18 @@ var (
 	jsonPatchList = cel.ListType(cel.ObjectType(mutation.JSONPatchTypeName))
 )
 
+var libMutations = &Library{
+	Name: "mutations",
+	Doc:  "The types Object and JSONPatch, of which mutations are made, and jsonpatch.escapeKey.",
+	options: func() []cel.EnvOption {
+		return []cel.EnvOption{common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch()}
+	},
+	optIn: true,
+}
+
 // Mutations lets the expressions compiled from now on make mutations: values of type Object, and lists of JSONPatch.
 func (c *Compiler) Mutations() error {
-	env, err := c.env.Extend(common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
+	env, err := c.env.Extend(libMutations.options()...)
 	if err != nil {
 		return err
 	}

@@ -3,13 +3,26 @@ package celenv
 import (
 	"context"
 
+	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/ephor-dev/ephor/internal/world"
 )
+
+var libAuthorizer = &Library{
+	Name: "authorizer",
+	Doc:  "What the requester may do: authorizer, and authorizer.requestResource for the resource of the request. It asks world.Access.",
+	options: func() []cel.EnvOption {
+		return []cel.EnvOption{
+			cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
+			cel.Variable(plugincel.RequestResourceAuthorizerVarName, library.ResourceCheckType),
+		}
+	},
+}
 
 // Authorizer answers what the requester may do, for the variables authorizer and authorizer.requestResource.
 type Authorizer struct {

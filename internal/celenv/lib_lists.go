@@ -1,0 +1,30 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+var libLists = &Library{
+	Name: "lists",
+	Doc:  "Functions of lists: ranges, distinct elements, the index of an element.",
+	prices: map[string]price{
+		"lists.range": ranged,
+		"distinct":    squared,
+		"indexOf":     crossed,
+		"lastIndexOf": crossed,
+	},
+}
+
+// ranged is the price of a list of so many numbers.
+func ranged(args []ref.Val, _ interpreter.Activation) bool {
+	n, ok := args[0].(types.Int)
+	return ok && n > maxWeight
+}
+
+// squared is the price of comparing all elements with one another.
+func squared(args []ref.Val, _ interpreter.Activation) bool {
+	n := size(args[0])
+	return n*n > maxSteps
+}

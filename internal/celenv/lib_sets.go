@@ -1,0 +1,11 @@
+package celenv
+
+var libSets = &Library{
+	Name: "sets",
+	Doc:  "Lists as sets: whether one contains, equals or meets another.",
+	prices: map[string]price{
+		"sets.contains":   crossed,
+		"sets.equivalent": crossed,
+		"sets.intersects": crossed,
+	},
+}

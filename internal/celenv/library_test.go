@@ -1,0 +1,26 @@
+package celenv
+
+import "testing"
+
+// Every library says what it is, and every function that has a price exists.
+func TestLibraries(t *testing.T) {
+	c := NewCompiler(Declarations{Params: true})
+	if err := c.Mutations(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, l := range Libraries {
+		if l.Name == "" || l.Doc == "" || seen[l.Name] {
+			t.Errorf("incomplete or duplicate library %q", l.Name)
+		}
+		seen[l.Name] = true
+		if l.options == nil && len(l.prices) == 0 {
+			t.Errorf("library %s declares nothing", l.Name)
+		}
+		for name := range l.prices {
+			if !c.env.HasFunction(name) {
+				t.Errorf("library %s: there is no function %s", l.Name, name)
+			}
+		}
+	}
+}
