@@ -30,7 +30,7 @@ rules:
 `
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Setup: func(ctx context.Context) error {
+	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Audited: true, Setup: func(ctx context.Context) error {
 		for _, name := range crds.Names() {
 			if strings.HasPrefix(name, "openreports.io_") {
 				if _, err := cluster.Kubectl(ctx, crds.File(name), "apply", "--server-side", "-f", "-"); err != nil {
