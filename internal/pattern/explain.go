@@ -12,22 +12,29 @@ import (
 // fault says why and where something does not fit. Faults, paths and texts are made only by a walk that explains; the
 // first walk passes nil and "" in their place.
 type fault struct {
-	cause trace.Cause
 	key   string // for Missing: of the map at path
 	text  string
 	path  string
-	node  string // the part of the pattern that decided, and what it says
-	want  any
+	part  *node // the part of the pattern that decided
+	cause trace.Cause
 }
 
 // by remembers the part of the pattern that decided; the innermost one is listed first.
 func (f *fault) by(n *node) {
-	if f != nil && f.node == "" {
-		f.node = n.field
-		if n.kind == scalarNode {
-			f.want = n.scalar.raw
-		}
+	if f != nil && f.part == nil {
+		f.part = n
 	}
+}
+
+// decided is the field of the part of the pattern that decided, and what a scalar there says.
+func (f *fault) decided() (field string, want any) {
+	if f.part == nil {
+		return "", nil
+	}
+	if f.part.kind == scalarNode {
+		want = f.part.scalar.raw
+	}
+	return f.part.field, want
 }
 
 // fail makes a fault, charging its text to the budget.

@@ -113,8 +113,9 @@ func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdic
 	}
 	v := w.verdict(out, f)
 	if f != nil && env != nil && env.Trace != nil {
+		field, want := f.decided()
 		env.Trace.Pattern(trace.Pattern{
-			Path: p.path, Status: v.Status.String(), Node: f.node, Want: f.want, At: f.path, Cause: f.cause, Key: f.key, Message: f.text,
+			Path: p.path, Status: v.Status.String(), Node: field, Want: want, At: f.path, Cause: f.cause, Key: f.key, Message: f.text,
 		})
 	}
 	return v, nil

@@ -66,18 +66,31 @@ type Pattern struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Cause says in what way a part of a resource does not fit a part of a pattern.
-type Cause string
+// Cause says in what way a part of a resource does not fit a part of a pattern. It is written by its name; zero is no cause.
+type Cause uint8
 
 // Missing: there is no value, or null. Present: there is a key that must not be there. NoElement: no element of a list fits. Value: a
 // scalar has another value. Shape: a value is no map, no list, or a list of another length.
 const (
-	Missing   Cause = "missing"
-	Present   Cause = "present"
-	NoElement Cause = "no-element"
-	Value     Cause = "value"
-	Shape     Cause = "shape"
+	Missing Cause = 1 + iota
+	Present
+	NoElement
+	Value
+	Shape
 )
+
+var causes = [...]string{Missing: "missing", Present: "present", NoElement: "no-element", Value: "value", Shape: "shape"}
+
+// String returns the name of the cause; empty for none.
+func (c Cause) String() string {
+	if int(c) >= len(causes) {
+		return ""
+	}
+	return causes[c]
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // Field is a field of the resource that a control of the Pod Security Standards blames.
 type Field struct {
