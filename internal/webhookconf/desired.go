@@ -2,6 +2,7 @@ package webhookconf
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -135,15 +136,16 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 			b.mutating(VerifyMutating, b.verify()),
 		},
 	}
-	for name, hooks := range b.resource(&b.val) {
-		for i, part := range parts(hooks) {
+	validating, mutating := b.resource(&b.val), b.resource(&b.mut)
+	for _, name := range slices.Sorted(maps.Keys(validating)) {
+		for i, part := range parts(validating[name]) {
 			c := b.validating(partName(name, i), part)
 			b.mark(&c.ObjectMeta)
 			out.Validating = append(out.Validating, c)
 		}
 	}
-	for name, hooks := range b.resource(&b.mut) {
-		for i, part := range parts(hooks) {
+	for _, name := range slices.Sorted(maps.Keys(mutating)) {
+		for i, part := range parts(mutating[name]) {
 			c := b.mutating(partName(name, i), part)
 			b.mark(&c.ObjectMeta)
 			out.Mutating = append(out.Mutating, c)

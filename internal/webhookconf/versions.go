@@ -1,6 +1,8 @@
 package webhookconf
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -113,8 +115,10 @@ func meet(a, b operations) bool {
 // versions are the webhooks for what setApart took out of a shared webhook.
 func (b *builder) versions(s *side, h *hook) []webhook {
 	out := b.wildcards(s, h)
-	for namespace, space := range h.spaces {
-		for key, rules := range space.exact {
+	for _, namespace := range slices.Sorted(maps.Keys(h.spaces)) {
+		exact := h.spaces[namespace].exact
+		for _, key := range slices.Sorted(maps.Keys(exact)) {
+			rules := exact[key]
 			own := &hook{
 				name: h.name + "-finegrained-" + strings.ReplaceAll(key, "/", "-"), path: h.path + "/finegrained/" + key,
 				failurePolicy: h.failurePolicy, timeout: h.timeout, fine: true, namespace: namespace,
@@ -132,7 +136,8 @@ func (b *builder) versions(s *side, h *hook) []webhook {
 func (b *builder) wildcards(s *side, h *hook) []webhook {
 	all := ruleSet{}
 	var spaces []space
-	for namespace, own := range h.spaces {
+	for _, namespace := range slices.Sorted(maps.Keys(h.spaces)) {
+		own := h.spaces[namespace]
 		text := textOf(united(own.apart).rules())
 		if text == "" {
 			continue

@@ -94,9 +94,9 @@ func TestT4VersionsOfClusterPolicies(t *testing.T) {
 		{"what else the wildcard brings", "*/v1/HorizontalPodAutoscaler", "*/*/*", "CREATE", "services", "/v1", shared("/v1"), nil},
 		{"further operations", "*/v1/HorizontalPodAutoscaler@CREATE", "*/*/*@DELETE,CREATE", "DELETE", "horizontalpodautoscalers", "autoscaling/v2", shared("autoscaling/v2"), nil},
 		{"another version", "*/v1/HorizontalPodAutoscaler", "*/v2/HorizontalPodAutoscaler", "CREATE", "horizontalpodautoscalers", "autoscaling/v2",
-			append(shared("autoscaling/v1"), question{own, "autoscaling/v2"}), shared("autoscaling/v1")},
+			append([]question{{own, "autoscaling/v2"}}, shared("autoscaling/v1")...), shared("autoscaling/v1")},
 		{"another version, sent in the first", "*/v1/HorizontalPodAutoscaler", "*/v2/HorizontalPodAutoscaler", "CREATE", "horizontalpodautoscalers", "autoscaling/v1",
-			append(shared("autoscaling/v1"), question{own, "autoscaling/v2"}), shared("autoscaling/v1")},
+			append([]question{{own, "autoscaling/v2"}}, shared("autoscaling/v1")...), shared("autoscaling/v1")},
 		{"another group", "/v1/Event", "*/*/Event", "CREATE", "events", "events.k8s.io/v1", shared("/v1"), shared("/v1")},
 		{"the cluster-wide policy names no version", "*/*/HorizontalPodAutoscaler", "*/*/*", "CREATE", "horizontalpodautoscalers", "autoscaling/v2", shared("autoscaling/v2"), shared("autoscaling/v2")},
 	} {
