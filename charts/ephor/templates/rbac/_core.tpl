@@ -116,7 +116,7 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
   verbs: [get, list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  verbs: [create, get, list, update, watch]
+  verbs: [create, delete, get, list, update, watch]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch]
