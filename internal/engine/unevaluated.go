@@ -8,7 +8,7 @@ import (
 )
 
 // unevaluated groups the rules of one policy that are left when its budget is used up. Rules with the same consequences get one
-// result: a policy of hundreds of rules would else cost more in results, events and metrics than its budget allows.
+// result: a policy of hundreds of rules would otherwise cost more in results, events and metrics than its budget allows.
 type unevaluated struct {
 	groups [maxGroups]group
 	used   int
