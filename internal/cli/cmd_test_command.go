@@ -31,6 +31,7 @@ type testOptions struct {
 	registry         bool
 	images           world.Images // of registry
 	git              source.Git
+	clones           []source.Clone // of the paths that are URLs
 }
 
 func newTest() *cobra.Command {
@@ -112,6 +113,7 @@ func (o *testOptions) clone(cmd *cobra.Command) (remove func(), err error) {
 		}
 		folders = append(folders, done)
 		o.paths[i] = repository.Folder
+		o.clones = append(o.clones, repository)
 	}
 	return remove, nil
 }
@@ -129,7 +131,7 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 	defer out.Flush()
 	filter, mistakes := parseTestFilter(o.selector)
 	printFilterMistakes(out, mistakes)
-	cases, broken, err := loadTests(o.paths, o.fileName)
+	cases, broken, err := loadTests(o.paths, o.fileName, o.clones)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// apply and test read git repositories from a server on loopback.
-func TestGitURL(t *testing.T) {
+// TestT12GitURL: apply and test read git repositories from a server on loopback, and tests of a repository name its own
+// files only.
+func TestT12GitURL(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
 		t.Skip("git is not installed")
@@ -24,6 +25,10 @@ func TestGitURL(t *testing.T) {
 		"deploy/pod.yaml":   "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n",
 		"deploy/values.yml": "replicas: 1\n",
 		"tests/kyverno-test.yaml": "apiVersion: x\nkind: Test\npolicies: [../policies/p.yaml]\nresources: [../deploy/pod.yaml]\n" +
+			"results: [{policy: need-label, rule: check, resources: [web], result: fail}]\n",
+		"tests/outside.yaml": "apiVersion: x\nkind: Test\npolicies: [../policies/p.yaml]\nresources: [../../gone/pod.yaml, " + filepath.Join(work, "deploy", "pod.yaml") + "]\n" +
+			"results: [{policy: need-label, rule: check, resources: [web], result: fail}]\n",
+		"tests/values.yaml": "apiVersion: x\nkind: Test\npolicies: [../policies/p.yaml]\nresources: [../deploy/pod.yaml]\nvariables: ../.git/config\n" +
 			"results: [{policy: need-label, rule: check, resources: [web], result: fail}]\n",
 	} {
 		path := filepath.Join(work, name)
@@ -55,6 +60,9 @@ func TestGitURL(t *testing.T) {
 		{[]string{"apply", url + "/gone", "-r", pod}, 1, "failed to clone the branch gone"},
 		{[]string{"test", url}, 0, "Test Summary: 1 tests passed and 0 tests failed"},
 		{[]string{"test", url + "/tests", "--git-branch", "main"}, 0, "Test Summary: 1 tests passed and 0 tests failed"},
+		{[]string{"test", url, "-f", "outside.yaml"}, 1, "gone/pod.yaml: this path leads out of the repository"},
+		{[]string{"test", url, "-f", "outside.yaml"}, 1, filepath.Join(work, "deploy", "pod.yaml") + ": this path leads out of the repository"},
+		{[]string{"test", url, "-f", "values.yaml"}, 1, "this is git's own folder"},
 		{[]string{"test", url + "/gone"}, 1, "failed to clone the branch gone"},
 	} {
 		var out bytes.Buffer

@@ -34,8 +34,9 @@ type testMistake struct {
 	diags diag.List
 }
 
-// loadTests reads all test files below the paths; a path may also be a test file itself, whatever its name.
-func loadTests(paths []string, fileName string) ([]testCase, []testMistake, error) {
+// loadTests reads all test files below the paths; a path may also be a test file itself, whatever its name. What tests of a
+// clone name has to be in the same clone.
+func loadTests(paths []string, fileName string, clones []source.Clone) ([]testCase, []testMistake, error) {
 	files, err := findTests(paths, fileName)
 	if err != nil {
 		return nil, nil, err
@@ -44,6 +45,7 @@ func loadTests(paths []string, fileName string) ([]testCase, []testMistake, erro
 	var mistakes []testMistake
 	for _, f := range files {
 		found, diags := readTests(f)
+		diags.Add(outside(found, f, clones)...)
 		if diags.HasErrors() {
 			mistakes = append(mistakes, testMistake{f, diags.Errors()})
 			continue
@@ -51,6 +53,24 @@ func loadTests(paths []string, fileName string) ([]testCase, []testMistake, erro
 		cases = append(cases, found...)
 	}
 	return cases, mistakes, nil
+}
+
+// outside lists the paths of tests that lead out of the clone that holds the test file: others wrote it, and what it
+// names is printed when it differs.
+func outside(cases []testCase, file string, clones []source.Clone) (diags diag.List) {
+	for i := range clones {
+		if clones[i].Holds(file) != nil {
+			continue
+		}
+		for _, c := range cases {
+			for _, path := range c.files() {
+				if err := clones[i].Holds(path); err != nil {
+					diags.Add(diag.Diagnostic{Pos: diag.Position{File: file}, Summary: fmt.Sprintf("%s: %v", path, err)})
+				}
+			}
+		}
+	}
+	return diags
 }
 
 // findTests lists the test files, hidden folders included, sorted within each path.
@@ -132,7 +152,7 @@ func (c *testCase) within(paths ...string) []string {
 func (c *testCase) files() []string {
 	lists := [][]string{
 		{c.path}, c.within(c.Policies...), c.within(c.Resources...), c.within(c.TargetResources...), c.within(c.PolicyExceptions...),
-		c.within(c.ClusterResources...), c.within(c.Variables, c.UserInfo, c.Context),
+		c.within(c.ParamResources...), c.within(c.ClusterResources...), c.within(c.Variables, c.UserInfo, c.Context),
 	}
 	for _, g := range c.GlobalContextEntries {
 		lists = append(lists, c.within(g.ResourceFiles...))

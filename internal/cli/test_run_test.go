@@ -61,7 +61,7 @@ func TestOrderOfTests(t *testing.T) {
 func BenchmarkTest(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			cases, mistakes, err := loadTests([]string{testFolder(b, n)}, "kyverno-test.yaml")
+			cases, mistakes, err := loadTests([]string{testFolder(b, n)}, "kyverno-test.yaml", nil)
 			if err != nil || len(mistakes) > 0 {
 				b.Fatal(err, mistakes)
 			}

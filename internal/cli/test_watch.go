@@ -67,7 +67,7 @@ func (o *testOptions) fingerprint() uint64 {
 	for _, p := range o.paths {
 		filepath.WalkDir(p, look)
 	}
-	cases, _, err := loadTests(o.paths, o.fileName)
+	cases, _, err := loadTests(o.paths, o.fileName, o.clones)
 	if err != nil {
 		fmt.Fprintln(h, err)
 	}

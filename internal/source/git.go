@@ -216,12 +216,26 @@ func (c *Clone) inside(path string) (string, error) {
 	}
 	within, err := filepath.Rel(c.root, real)
 	if err != nil || !filepath.IsLocal(within) {
-		return "", errors.New("this link leads out of the repository")
+		return "", errors.New("this path leads out of the repository")
 	}
 	if first, _, _ := strings.Cut(filepath.ToSlash(within), "/"); strings.EqualFold(first, ".git") {
 		return "", errors.New("this is git's own folder")
 	}
 	return real, nil
+}
+
+// Holds returns an error when the path leads out of the repository, or into git's own folder. A path that does not exist is inside
+// when its text is.
+func (c *Clone) Holds(path string) error {
+	_, err := c.inside(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	within, err := filepath.Rel(c.root, filepath.Clean(path))
+	if err != nil || !filepath.IsLocal(within) {
+		return errors.New("this path leads out of the repository")
+	}
+	return nil
 }
 
 // measure ends a clone that takes more than most bytes on the disk. What is returned gives, once ctx is done, whether it did.
