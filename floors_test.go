@@ -45,8 +45,8 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/source", "internal/given", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
-		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/keepalive", "internal/share",
+		"internal/source", "internal/clivalues", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
+		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/share",
 	}},
 	{"5 state", []string{
 		"internal/catalog",
@@ -55,7 +55,7 @@ var floors = []struct {
 		"internal/report", "internal/compliance", "internal/rollout", "internal/event", "internal/observe", "internal/ephemeral",
 	}},
 	{"7 servers", []string{
-		"internal/status", "internal/webhookconf", "internal/unlock", "internal/deadman", "internal/certs", "internal/vapgen", "internal/admission",
+		"internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/admission",
 		"internal/scan", "internal/reports", "internal/updaterequest", "internal/cleanup", "internal/ttl",
 	}},
 	{"8 products", []string{

@@ -24,7 +24,7 @@ var parts = []struct{ name, test string }{
 	{"clock", "TestClockPassesRenewal"},
 	{"certificates", "TestCertificateStorm"},
 	{"lease", "TestLeaseStolenAgainAndAgain"},
-	{"deadman", "TestDeadMan"},
+	{"failopen", "TestFailOpen"},
 	{"uninstall", "TestUninstallInEveryOrder"},
 	{"malformed", "TestMalformedReviews"},
 	{"slow", "TestSlowConnections"},

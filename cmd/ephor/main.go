@@ -11,5 +11,5 @@ import (
 
 func main() {
 	root := cli.NewRoot(app.NewControllerCommand(cli.Version()))
-	os.Exit(cli.Main(slices.Concat(os.Args[:1], app.TwoDashes(root, os.Args[1:])), root))
+	os.Exit(cli.Main(slices.Concat(os.Args[:1], app.DoubleDashes(root, os.Args[1:])), root))
 }

@@ -198,7 +198,7 @@ func TestAlgorithmChanges(t *testing.T) {
 
 // Whatever happens to the Secrets, with two replicas and continuous requests: they are restored within a minute,
 // a line of the log says so, and no request fails.
-func TestSecretsAreMended(t *testing.T) {
+func TestSecretsAreRestored(t *testing.T) {
 	replicas := cluster.StartEnforcing(t, 2)
 	r := leader(t, "kyverno", replicas)
 	settled(t)
@@ -335,7 +335,7 @@ func startUnready(t *testing.T) (*devcluster.Replica, error) {
 
 // With --disableCertManagerController nothing is made and nothing renewed; the Secrets may come later, be of any type,
 // hold other forms of keys and a chain, as cert-manager writes them; and both may be exchanged under load.
-func TestSomebodyElseManages(t *testing.T) {
+func TestSecretsOfAnotherManager(t *testing.T) {
 	for _, algorithm := range []x509.PublicKeyAlgorithm{x509.RSA, x509.ECDSA} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			deleteSecrets(t, caName, pairName)

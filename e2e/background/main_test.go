@@ -203,8 +203,8 @@ func settled(t *testing.T, policies ...string) {
 	})
 }
 
-// told waits for an event.
-func told(t *testing.T, reason, note string) {
+// awaitEvent waits for an event.
+func awaitEvent(t *testing.T, reason, note string) {
 	t.Helper()
 	suite.Until(t, "an event says "+note, func() error {
 		text := cluster.Must(t, "", "get", "events.events.k8s.io", "-A", "-o", `jsonpath={range .items[?(@.reason=="`+reason+`")]}{.reportingController} {.note}{"\n"}{end}`)

@@ -141,7 +141,7 @@ func TestMutateExistingWritesChangesOnly(t *testing.T) {
 	create(t, configMap("repeating", "a", nil, nil))
 	create(t, configMap("repeating", "t", nil, map[string]string{"v": "1"}))
 	has(t, "repeating", "a", "by", "1")
-	told(t, "PolicyApplied", "kyverno-mutate resource mutated")
+	awaitEvent(t, "PolicyApplied", "kyverno-mutate resource mutated")
 	drained(t)
 	version := func() string {
 		return cluster.Must(t, "", "get", "configmap", "a", "-n", "repeating", "-o", "jsonpath={.metadata.resourceVersion}")
@@ -170,7 +170,7 @@ func TestMutateExistingWritesChangesOnly(t *testing.T) {
 		}
 		return fmt.Errorf("no UpdateRequest says that the target may not be changed")
 	})
-	told(t, "PolicyError", "kyverno-mutate policy repeating/refused error: update v1/ConfigMap/repeating/fixed: ")
+	awaitEvent(t, "PolicyError", "kyverno-mutate policy repeating/refused error: update v1/ConfigMap/repeating/fixed: ")
 }
 
 const scaled = `

@@ -21,7 +21,7 @@ spec:
 
 // What was made for the objects of one requester goes away with them, by whatever client: the garbage collector
 // is never one whom a rule generates for.
-func TestChangedBySomebodyElse(t *testing.T) {
+func TestTriggerDeletedByAnotherClient(t *testing.T) {
 	start(t)
 	namespaces(t, "asked", "asked-made")
 	apply(t, requesterPolicy)

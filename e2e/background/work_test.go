@@ -36,7 +36,7 @@ func TestFailure(t *testing.T) {
 	if u.Status.State != kyvernov2.Pending || u.Status.RetryCount < 1 || u.Labels["generate.kyverno.io/policy-name"] != "failing" {
 		t.Errorf("%+v, labels %v", u.Status, u.Labels)
 	}
-	told(t, "PolicyError", "kyverno-generate policy failing/copy error: "+reason)
+	awaitEvent(t, "PolicyError", "kyverno-generate policy failing/copy error: "+reason)
 
 	// The last of its retries comes: nine of them would take minutes.
 	suite.Eventually(t, func() error {
@@ -88,7 +88,7 @@ func TestLoop(t *testing.T) {
 	if u.Status.State != kyvernov2.Failed {
 		t.Errorf("%+v", u.Status)
 	}
-	told(t, "PolicyError", "policy loop/again error: rule again of policy loop was triggered by 10 writes")
+	awaitEvent(t, "PolicyError", "policy loop/again error: rule again of policy loop was triggered by 10 writes")
 	made := strings.Fields(cluster.Must(t, "", "get", "configmaps", "-n", "loop", "-o", "jsonpath={.items[?(@.data.k=='v')].metadata.name}"))
 	if len(made) != 11 { // that of the trigger, and ten more
 		t.Errorf("%d objects were made: %q", len(made), made)
@@ -128,7 +128,7 @@ func TestExistingAndThreshold(t *testing.T) {
 	}
 	threshold("1")
 	apply(t, existingPolicy)
-	told(t, "PolicyError", "kyverno-generate policy existing/make error: its work is delayed: as many UpdateRequests as updateRequestThreshold allows (1) wait to be carried out")
+	awaitEvent(t, "PolicyError", "kyverno-generate policy existing/make error: its work is delayed: as many UpdateRequests as updateRequestThreshold allows (1) wait to be carried out")
 	if got := state(t, "existing", "t-0-made", "k"); got != gone {
 		t.Errorf("made beyond the threshold: %q", got)
 	}
@@ -187,7 +187,7 @@ spec:
 
 // Policies that are deleted while no background controller runs take along what they made, as they would have otherwise;
 // also of kinds that stand in variables.
-func TestPolicyGoneWhileNobodyRuns(t *testing.T) {
+func TestPolicyDeletedDuringDowntime(t *testing.T) {
 	r := start(t)
 	namespaces(t, "absent")
 	apply(t, absentPolicies)

@@ -145,7 +145,7 @@ func tokenFor(audience string, seconds int64) *authenticationv1.TokenRequest {
 }
 
 // What is asked for goes on where it ended, without gaps and repeats, while reports come and go.
-func TestResultsGoOn(t *testing.T) {
+func TestResultsContinue(t *testing.T) {
 	namespaces(t, "many")
 	var objects []any
 	for i := range 60 {

@@ -267,7 +267,7 @@ func TestT1PathsOfKyverno(t *testing.T) {
 }
 
 // The keys appear in nothing that we tell.
-func TestT1NothingIsTold(t *testing.T) {
+func TestT1KeysAreNotPublished(t *testing.T) {
 	t1Start(t)
 	path := secretPath(t, "/validate/fail")
 	segment := strings.TrimSuffix(path, "/validate/fail")[1:]

@@ -10,7 +10,7 @@ import (
 
 // A replica that ends because its Deployment was scaled to zero, or deleted, removes the configurations: no replica would
 // answer. One that is replaced leaves them, and so does one without a Deployment.
-func TestNobodyIsLeft(t *testing.T) {
+func TestConfigurationsAfterTheLastReplica(t *testing.T) {
 	cluster.Apply(t, refusing("gone", "ConfigMap", "", ""))
 	deployment := func(replicas int) {
 		cluster.Apply(t, fmt.Sprintf(`

@@ -119,7 +119,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 }
 
 // A change by another client is reverted, and the log says what changed.
-func TestMended(t *testing.T) {
+func TestConfigurationIsRestored(t *testing.T) {
 	r := start(t)
 	cluster.Apply(t, refusing("mended", "ConfigMap", ", namespaces: [default]", ""))
 	ready(t, "clusterpolicy", "mended")
@@ -164,7 +164,7 @@ func TestEveryVersion(t *testing.T) {
 
 // The API server does not even ask where no policy can apply: without a replica to answer, and with every policy failing closed,
 // only what policies are for is refused. Wildcards do not bring what nodes and Ephor itself need to come back.
-func TestNobodyAnswers(t *testing.T) {
+func TestRequestsWithoutReplicas(t *testing.T) {
 	r := start(t)
 	cluster.Must(t, "", "create", "namespace", "judged")
 	t.Cleanup(func() { cluster.Kubectl(context.Background(), nil, "delete", "namespace", "judged", "--wait=false") })

@@ -160,8 +160,8 @@ func (n tally) String() string {
 // tooManyAlone reports whether more than 2 % of the expected tests passed only when run alone.
 func (n tally) tooManyAlone() bool { return n.alone*50 > n.expected && n.alone > 1 }
 
-// told lists the results of the exempt tests, one line each.
-func told(tests []*test) string {
+// exemptResults lists the results of the exempt tests, one line each.
+func exemptResults(tests []*test) string {
 	var b strings.Builder
 	for _, t := range tests {
 		if t.exempt != "" {

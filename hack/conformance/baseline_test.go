@@ -90,8 +90,8 @@ func TestExemptions(t *testing.T) {
 		for _, x := range tests {
 			x.result = passed
 		}
-		if got := told(tests); got != c.want {
-			t.Errorf("%q: told %q, want %q", c.table, got, c.want)
+		if got := exemptResults(tests); got != c.want {
+			t.Errorf("%q: printed %q, want %q", c.table, got, c.want)
 		}
 		if n := count(tests); len(tests) != 2 || n.expected != 2-strings.Count(c.want, "exempt:") || n.extra != 0 {
 			t.Errorf("%q: %d tests run, counted as %+v", c.table, len(tests), n)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/ephor-dev/ephor/internal/keepalive"
+	"github.com/ephor-dev/ephor/internal/http1"
 )
 
 // Clients says whom the server answers.
@@ -118,7 +118,7 @@ const (
 
 // allow takes one request from the bucket of the source.
 func (l *limiter) allow(address string, qps float64, burst int) bool {
-	now, from := time.Now(), keepalive.Source(address)
+	now, from := time.Now(), http1.Source(address)
 	l.mu.Lock()
 	s := l.sources[from]
 	if s == nil {

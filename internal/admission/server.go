@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/keepalive"
+	"github.com/ephor-dev/ephor/internal/http1"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/secretpath"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -149,13 +149,13 @@ func (s *Server) AuditsDropped() uint64 { return s.audits.dropped.Load() }
 // Run serves TLS on l until ctx is done. Then it reports itself unready, goes on for the drain delay with each answer the
 // last one on its connection, finishes the requests in flight and the audit queue, and returns.
 func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) error {
-	handler := &keepalive.Handler{
+	handler := &http1.Handler{
 		Handler: s.proved(s.Observer.HTTP(s)),
 		Idle:    5 * time.Minute,
 		Read:    30 * time.Second,
 		Write:   10 * time.Second,
 	}
-	server := keepalive.Harden(&http.Server{
+	server := http1.Harden(&http.Server{
 		Handler:      handler,
 		TLSConfig:    s.Clients.serverTLS(getCertificate),
 		ReadTimeout:  30 * time.Second,
@@ -166,7 +166,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 	})
 	s.audits.start()
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(keepalive.Bound(keepalive.Listener(l), keepalive.Limits{}), "", "") }()
+	go func() { served <- server.ServeTLS(http1.Bound(http1.Listener(l), http1.Limits{}), "", "") }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("admission server: %w", err)
@@ -227,7 +227,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	keepalive.Proved(r)
+	http1.Proved(r)
 	ctx := withTimeout(r.Context(), timeLeft(r.URL.RawQuery, s.Timeout))
 	defer func() {
 		if ctx.Err() != nil {

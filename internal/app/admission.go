@@ -52,7 +52,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			p.observing.observeChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 			p.every(ctx, beside)
-			down := p.standDown()
+			down := p.removeOnShutdown()
 			down.begin(ctx)
 			defer down.end(ctx)
 			return lead(ctx, b.cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), p.log)
@@ -141,7 +141,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 		Paths:      p.paths.paths(), Failed: p.paths.failed,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
-		Tell:           p.sending.besides(tellResults(p.events, p.catalog.Snapshot)),
+		Tell:           p.sending.afterReporting(tellResults(p.events, p.catalog.Snapshot)),
 		ReviewWebhooks: func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
 		Accounts:       admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{

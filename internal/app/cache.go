@@ -80,9 +80,9 @@ type cached struct {
 }
 
 // newManager returns a controller's manager. Its cache holds only what the controller needs, reduced on arrival.
-func newManager(b *base, f *commonFlags, e env, besides cached) (manager.Manager, error) {
+func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range append(besides.schemes, corev1.AddToScheme) {
+	for _, add := range append(own.schemes, corev1.AddToScheme) {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -95,14 +95,14 @@ func newManager(b *base, f *commonFlags, e env, besides cached) (manager.Manager
 		},
 		namespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
 	}
-	maps.Copy(objects, besides.objects)
+	maps.Copy(objects, own.objects)
 	m, err := manager.New(b.cfg, manager.Options{
 		Scheme:                  scheme,
 		LeaderElection:          false,
 		Metrics:                 server.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
 		GracefulShutdownTimeout: &noDrain,
-		Cache:                   cache.Options{SyncPeriod: &f.resyncPeriod, DefaultTransform: besides.transform, ByObject: objects},
+		Cache:                   cache.Options{SyncPeriod: &f.resyncPeriod, DefaultTransform: own.transform, ByObject: objects},
 		Client:                  client.Options{Cache: &client.CacheOptions{Unstructured: false}},
 	})
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
-	"github.com/ephor-dev/ephor/internal/deadman"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/failopen"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/ring"
@@ -144,7 +144,7 @@ func (c *cleanup) shared() []task {
 func (c *cleanup) leaderTasks() []task {
 	tasks := append(c.certs.leaderTasks(), c.paths.term(), task{name: "cleanup-webhooks", wake: c.webhooks.wake, once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {
-		watch := &deadman.Watch{
+		watch := &failopen.Watch{
 			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
 			Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
 			Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/deadman"
+	"github.com/ephor-dev/ephor/internal/failopen"
 )
 
 // cleanupFlags are the flags of the cleanup controller.
@@ -54,12 +54,12 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "cleanupServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "cleanupServerPort", 9443, "port to listen on")
 	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when no replica has answered reviews for so many seconds, at least %.0f, "+
-		"webhooks of resources that fail closed fail open until one does; 0 for never", deadman.MinGrace.Seconds()))
+		"webhooks of resources that fail closed fail open until one does; 0 for never", failopen.MinGrace.Seconds()))
 	f.events.register(fs)
 	f.calls.register(fs, otherResponse)
 	f.globals.register(fs)
 	f.deletion.register(fs)
-	registerToggle(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
+	registerSwitch(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
 	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
 	registerKnown(fs, knownFlags, "C")
 	registerKnown(fs, cleanupKnownFlags, "C")
@@ -68,10 +68,10 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 // complete checks what cannot be seen flag by flag.
 func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{
-		readToggles(fs, lookup), f.commonFlags.complete(fs), f.certificateFlags.complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
+		readSwitches(fs, lookup), f.commonFlags.complete(fs), f.certificateFlags.complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
 	}
-	if f.deadManSeconds != 0 && f.grace() < deadman.MinGrace {
-		errs = append(errs, fmt.Errorf("--deadManSeconds: %d is less than %.0f, within which another replica takes over", f.deadManSeconds, deadman.MinGrace.Seconds()))
+	if f.deadManSeconds != 0 && f.grace() < failopen.MinGrace {
+		errs = append(errs, fmt.Errorf("--deadManSeconds: %d is less than %.0f, within which another replica takes over", f.deadManSeconds, failopen.MinGrace.Seconds()))
 	}
 	return errors.Join(errs...)
 }

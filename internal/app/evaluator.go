@@ -76,13 +76,13 @@ type evaluator struct {
 }
 
 // newEvaluator makes what does not need the cache; nothing runs yet.
-func newEvaluator(f *evaluatorFlags, e env, b *base, besides cached) (*evaluator, error) {
-	besides.transform = f.exceptions.transform
-	if besides.objects == nil {
-		besides.objects = map[client.Object]cache.ByObject{}
+func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, error) {
+	own.transform = f.exceptions.transform
+	if own.objects == nil {
+		own.objects = map[client.Object]cache.ByObject{}
 	}
-	besides.objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
-	m, err := newManager(b, &f.commonFlags, e, besides)
+	own.objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
+	m, err := newManager(b, &f.commonFlags, e, own)
 	if err != nil {
 		return nil, err
 	}

@@ -26,13 +26,13 @@ type exceeded struct {
 	news     trigger
 
 	mu sync.Mutex
-	// waiting are the policies whose status is to be written, told the time of the last write of each by this replica, both by
+	// waiting are the policies whose status is to be written, written the time of the last write of each by this replica, both by
 	// webhookconf.ProgramKey. Policies that are gone are forgotten.
 	waiting map[string]*kyvernov1.BudgetStatus
-	told    map[string]toldOf
+	written map[string]lastWrite
 }
 
-type toldOf struct {
+type lastWrite struct {
 	generation int64
 	at         time.Time
 }
@@ -40,7 +40,7 @@ type toldOf struct {
 func newExceeded(p *policies, c client.Client, log *slog.Logger) *exceeded {
 	return &exceeded{
 		policies: p, writer: &status.Writer{Client: c}, log: log, now: time.Now, news: newTrigger(),
-		waiting: map[string]*kyvernov1.BudgetStatus{}, told: map[string]toldOf{},
+		waiting: map[string]*kyvernov1.BudgetStatus{}, written: map[string]lastWrite{},
 	}
 }
 
@@ -54,7 +54,7 @@ func (e *exceeded) note(list []policy.Exceeded) {
 	defer e.mu.Unlock()
 	for _, x := range list {
 		key := webhookconf.ProgramKey(x.Program)
-		if t, ok := e.told[key]; ok && t.generation == x.Program.Generation && now.Sub(t.at) < status.BudgetEvery {
+		if t, ok := e.written[key]; ok && t.generation == x.Program.Generation && now.Sub(t.at) < status.BudgetEvery {
 			continue
 		}
 		if w := e.waiting[key]; w != nil && w.ObservedGeneration >= x.Program.Generation {
@@ -106,16 +106,16 @@ func (e *exceeded) once(ctx context.Context) (time.Duration, error) {
 		}
 		e.mu.Lock()
 		if err == nil {
-			e.told[key] = toldOf{want.ObservedGeneration, want.ExceededAt.Time}
+			e.written[key] = lastWrite{want.ObservedGeneration, want.ExceededAt.Time}
 		} else if e.waiting[key] == nil {
 			e.waiting[key] = want
 		}
 		e.mu.Unlock()
 	}
 	e.mu.Lock()
-	for key := range e.told {
+	for key := range e.written {
 		if objects[key] == nil {
-			delete(e.told, key)
+			delete(e.written, key)
 		}
 	}
 	e.mu.Unlock()

@@ -86,7 +86,7 @@ func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	now = now.Add(status.BudgetEvery)
 	note(&next)
 	round("the policy is gone", 0, 0, false)
-	if len(e.told) != 0 || len(e.waiting) != 0 {
-		t.Errorf("a policy that is gone is remembered: %v, %v", e.told, e.waiting)
+	if len(e.written) != 0 || len(e.waiting) != 0 {
+		t.Errorf("a policy that is gone is remembered: %v, %v", e.written, e.waiting)
 	}
 }

@@ -25,7 +25,7 @@ type admissionFlags struct {
 	webhooks         webhookFlags
 }
 
-// The toggles' forms in the environment.
+// The switches' forms in the environment.
 const (
 	envForceIgnore    = "FLAG_FORCE_FAILURE_POLICY_IGNORE"
 	envGenerateNative = "FLAG_GENERATE_VALIDATING_ADMISSION_POLICY"
@@ -37,12 +37,12 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
-	registerToggle(fs, &f.generateNative, "generateValidatingAdmissionPolicy", envGenerateNative, true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate; false takes them away again")
+	registerSwitch(fs, &f.generateNative, "generateValidatingAdmissionPolicy", envGenerateNative, true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate; false takes them away again")
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "send results to the reports controller that its scans do not find; a side effect that the webhooks declare")
 	fs.IntVar(&f.maxReports, "maxAdmissionReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that evaluate audit rules after the answer")
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests whose audit rules may wait for evaluation")
-	registerToggle(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
+	registerSwitch(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.serving.register(fs)
 	f.webhooks.register(fs)
@@ -57,7 +57,7 @@ func (f *admissionFlags) secretPaths() bool {
 
 // complete checks what cannot be seen flag by flag.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{readToggles(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.certificateFlags.complete()}
+	errs := []error{readSwitches(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.certificateFlags.complete()}
 	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {
 		errs = append(errs, fmt.Errorf("--webhookTimeout: %d is not within 1 and 30 seconds", f.webhookTimeout))
 	}

@@ -79,7 +79,7 @@ func TestReferenceFlags(t *testing.T) {
 }
 
 // What has no meaning is accepted and reported in one line; it does not show in the help.
-func TestKnownFlagsAreTold(t *testing.T) {
+func TestFlagsWithoutMeaningAreReported(t *testing.T) {
 	_, fs := admissionSet()
 	if err := fs.Parse([]string{"--imageVerifyCacheMaxSize=7", "--enableCosignLogging", "--alsologtostderr=false", "--enableTuf", "--v=2"}); err != nil {
 		t.Fatal(err)

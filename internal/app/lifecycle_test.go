@@ -75,9 +75,9 @@ func TestLifecycleEndsInOrder(t *testing.T) {
 	})
 }
 
-// TestLifecycleDoesNotWorkUnfilled: a controller that is stopped while its caches fill may not evaluate with what
+// TestLifecycleWaitsForCaches: a controller that is stopped while its caches fill may not evaluate with what
 // it has, which would admit everything during the drain.
-func TestLifecycleDoesNotWorkUnfilled(t *testing.T) {
+func TestLifecycleWaitsForCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s steps
 		l := s.lifecycle()

@@ -26,7 +26,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
-	"github.com/ephor-dev/ephor/internal/keepalive"
+	"github.com/ephor-dev/ephor/internal/http1"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -148,10 +148,10 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", o.metrics.Handler())
-	server := keepalive.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)})
+	server := http1.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)})
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	o.log.Info("metrics are served", "address", listener.Addr().String())
-	answer := func() error { return server.Serve(keepalive.Bound(listener, keepalive.Limits{})) }
+	answer := func() error { return server.Serve(http1.Bound(listener, http1.Limits{})) }
 	if o.flags.tls.on() {
 		keeper := &certs.Keeper{}
 		t, err := o.flags.tls.task(cfg, o, keeper)
@@ -162,7 +162,7 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 		t = o.counted(t)
 		go t.run(ctx, o.log)
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
-		answer = func() error { return server.ServeTLS(keepalive.Bound(listener, keepalive.Limits{}), "", "") }
+		answer = func() error { return server.ServeTLS(http1.Bound(listener, http1.Limits{}), "", "") }
 	}
 	go func() {
 		if err := answer(); !errors.Is(err, http.ErrServerClosed) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/keepalive"
+	"github.com/ephor-dev/ephor/internal/http1"
 )
 
 // probeFlags say where a controller without webhooks answers the kubelet.
@@ -60,9 +60,9 @@ func (p probes) serve(ctx context.Context) error {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	s := keepalive.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)})
+	s := http1.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug)})
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
-	if err := s.Serve(keepalive.Bound(p.listener, keepalive.Limits{})); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.Serve(http1.Bound(p.listener, http1.Limits{})); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the probes: %w", err)
 	}
 	return nil

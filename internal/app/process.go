@@ -153,9 +153,9 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	}
 }
 
-// standDown is what is done when no replica is to be left.
-func (p *process) standDown() *standDown {
-	s := &standDown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
+// removeOnShutdown is what is done when no replica is to be left.
+func (p *process) removeOnShutdown() *removeOnShutdown {
+	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
 	if p.flags.serverIP == "" {
 		s.deployment = client.ObjectKey{Namespace: p.env.namespace, Name: p.env.deployment}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/ephor-dev/ephor/internal/keepalive"
+	"github.com/ephor-dev/ephor/internal/http1"
 )
 
 // profileFlags say whether Go's profiles are served, and where.
@@ -43,11 +43,11 @@ func (f *profileFlags) serve(ctx context.Context, log *slog.Logger) error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	server := keepalive.Harden(&http.Server{Handler: mux})
+	server := http1.Harden(&http.Server{Handler: mux})
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	log.Info("profiles are served", "address", listener.Addr().String())
 	go func() {
-		if err := server.Serve(keepalive.Bound(listener, keepalive.Limits{})); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(http1.Bound(listener, http1.Limits{})); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("profiles are no longer served", "error", err)
 		}
 	}()

@@ -90,7 +90,7 @@ func (c *reporting) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var sink scan.Sink = told{}
+	var sink scan.Sink = eventsOnly{}
 	if c.flags.write {
 		c.writer = reports.New(reports.Options{
 			Client: writer, Metadata: listed, Form: c.form(), Allowed: allowed, Log: c.log, Now: time.Now,
@@ -111,7 +111,7 @@ func (c *reporting) build(ctx context.Context) error {
 	o := scan.Options{
 		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Told: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
+		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -159,11 +159,13 @@ func (c *reporting) kindsDefined() error {
 	return nil
 }
 
-// told is where results go besides storage: events and metrics.
-type told struct{}
+// eventsOnly is the sink without reports: results become events and metrics only.
+type eventsOnly struct{}
 
-func (told) Put(context.Context, policy.Outcome, report.Evaluated) (bool, error) { return true, nil }
-func (told) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules, func(schema.GroupKind, string) bool) error {
+func (eventsOnly) Put(context.Context, policy.Outcome, report.Evaluated) (bool, error) {
+	return true, nil
+}
+func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules, func(schema.GroupKind, string) bool) error {
 	return nil
 }
 

@@ -98,8 +98,8 @@ func (s *sending) run(ctx context.Context) {
 	}
 }
 
-// besides reports results, and sends those of requests that were let through.
-func (s *sending) besides(tell func(*policy.Request, []policy.Result, bool)) func(*policy.Request, []policy.Result, bool) {
+// afterReporting reports results, and sends those of requests that were let through.
+func (s *sending) afterReporting(tell func(*policy.Request, []policy.Result, bool)) func(*policy.Request, []policy.Result, bool) {
 	if s == nil {
 		return tell
 	}

@@ -116,7 +116,7 @@ func (f *follow) write(ctx context.Context, path func(string) string) (written b
 			ready[key] = errNoOwner
 		}
 	} else {
-		if err := f.keepOpen(ctx, want); err != nil {
+		if err := f.keepFailOpen(ctx, want); err != nil {
 			return false, 0, err
 		}
 		switch _, err := f.apply.Apply(ctx, want); {

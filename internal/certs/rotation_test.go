@@ -222,7 +222,7 @@ func allOf(list []*x509.Certificate, f func(*x509.Certificate) bool) bool {
 
 // The bundles may never take the new authority over, because their writer does not run: then the certificate is
 // issued after half a minute all the same.
-func TestPatienceWithTheBundlesEnds(t *testing.T) {
+func TestIssueWithoutBundles(t *testing.T) {
 	w := newRotation(t, 1)
 	w.hear()
 	delete(w.store.fakeSecrets, "ca")

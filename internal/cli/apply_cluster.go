@@ -90,7 +90,7 @@ func (o *applyOptions) printMissing(w io.Writer, seen map[string]bool) error {
 			continue
 		}
 		if !o.report {
-			fmt.Fprintf(w, "%s\nresource %s not found in cluster\n%s\n", dashes, name, dashes)
+			fmt.Fprintf(w, "%s\nresource %s not found in cluster\n%s\n", ruleLine, name, ruleLine)
 		}
 		errs = append(errs, fmt.Errorf("%s not found in cluster", name))
 	}

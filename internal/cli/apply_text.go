@@ -13,7 +13,7 @@ import (
 // shown reports whether the text output shows results of that status; the others are only counted.
 func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.StatusWarn }
 
-var dashes = strings.Repeat("-", 70)
+var ruleLine = strings.Repeat("-", 70)
 
 // printText prints the banner, what was refused, the failures by policy and resource, and the counters.
 func (o *applyOptions) printText(out io.Writer, set policySet, exceptions int, result evaluated) {
@@ -62,11 +62,11 @@ func printRefused(w io.Writer, refused []refusal) {
 		if len(list.policies) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "%s\n%s\n", dashes, list.title)
+		fmt.Fprintf(w, "%s\n%s\n", ruleLine, list.title)
 		for i, r := range list.policies {
 			fmt.Fprintf(w, "%d. %s: %s\n", i+1, r.name, r.reason())
 		}
-		fmt.Fprintln(w, dashes)
+		fmt.Fprintln(w, ruleLine)
 	}
 }
 

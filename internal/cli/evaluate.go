@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -29,7 +29,7 @@ type evaluator struct {
 	snapshot *catalog.Snapshot // of all policies
 	stages   []policy.Stage    // the groups that some policy has rules of
 	root     world.Root
-	given    *given.Set
+	given    *clivalues.Set
 	cluster  *cluster   // that the objects are from; nil for files
 	kind     servedKind // of the objects, from a cluster
 }
@@ -49,7 +49,7 @@ type single struct {
 	root     world.Root // nil for that of all policies
 }
 
-func newEvaluator(programs []*policy.Program, root world.Root, set *given.Set) *evaluator {
+func newEvaluator(programs []*policy.Program, root world.Root, set *clivalues.Set) *evaluator {
 	e := &evaluator{snapshot: catalog.NewStatic(programs), root: root, given: set}
 	var all policy.Stage
 	for _, p := range programs {
@@ -226,7 +226,7 @@ func (e *evaluator) requestFor(o map[string]any) *policy.Request {
 
 // requestFor makes the request by which the command line evaluates an object: its creation, by the user who was given, else
 // without a user.
-func requestFor(o map[string]any, set *given.Set) *policy.Request {
+func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 	apiVersion, _ := o["apiVersion"].(string)
 	kind, _ := o["kind"].(string)
 	meta, _ := o["metadata"].(map[string]any)

@@ -10,8 +10,8 @@ import (
 	"sort"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
@@ -120,8 +120,8 @@ func readTests(path string) ([]testCase, diag.List) {
 	var all diag.List
 	for _, doc := range source.Split(path, string(b)) {
 		c := testCase{path: path, dir: filepath.Dir(path), pos: doc.Positions()}
-		diags, err := given.DecodeDocument(doc, &c.Test)
-		c.deprecated = errors.Is(err, given.ErrDeprecated) || c.Name != ""
+		diags, err := clivalues.DecodeDocument(doc, &c.Test)
+		c.deprecated = errors.Is(err, clivalues.ErrDeprecated) || c.Name != ""
 		if !c.deprecated {
 			all.Add(diags...)
 			c.warnings = diags.Warnings()

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/given"
+	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
@@ -15,13 +15,13 @@ import (
 // labels. What it does not describe is not there.
 type testWorld struct {
 	values fixed.Values
-	calls  *given.Calls // nil when the Test has none
+	calls  *clivalues.Calls // nil when the Test has none
 	// objects are those of the cluster; sources, by policy, those that only the policy's generate rules find.
 	objects []map[string]any
 	sources map[string][]map[string]any
 }
 
-func (r *testRun) loadWorld(set *given.Set) (*testWorld, error) {
+func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	w := &testWorld{
 		values:  fixed.Values{Now: Now, NamespaceLabels: set.Namespaces(), Images: r.images},
 		objects: slices.Clone(set.Objects()),
@@ -48,14 +48,14 @@ func (r *testRun) loadWorld(set *given.Set) (*testWorld, error) {
 	}
 	var err error
 	if len(r.GlobalContextEntries) > 0 {
-		if w.values.Globals, err = given.NewGlobals(r.GlobalContextEntries, r.dir); err != nil {
+		if w.values.Globals, err = clivalues.NewGlobals(r.GlobalContextEntries, r.dir); err != nil {
 			return nil, err
 		}
 	} else {
 		w.values.Globals = noGlobals // entries among the resources describe a real cluster
 	}
 	if len(r.APICallResponses) > 0 {
-		if w.calls, err = given.NewCalls(r.APICallResponses); err != nil {
+		if w.calls, err = clivalues.NewCalls(r.APICallResponses); err != nil {
 			return nil, err
 		}
 		w.values.Services = w.calls.Services()
@@ -85,7 +85,7 @@ func (w *testWorld) root(policy string) world.Root {
 func (r *testRun) loadDefinitions() error {
 	var files []string
 	for _, path := range r.within(r.ClusterResources...) {
-		cluster, diags := given.ReadClusterResource(path)
+		cluster, diags := clivalues.ReadClusterResource(path)
 		if diags.HasErrors() {
 			return mistaken("failed to load the cluster resources", diags)
 		}

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/native"
-	"github.com/ephor-dev/ephor/internal/given"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -186,24 +186,24 @@ func count(n int, one, many string) string {
 }
 
 // loadGiven reads the values and the user.
-func (r *testRun) loadGiven() (*given.Set, error) {
+func (r *testRun) loadGiven() (*clivalues.Set, error) {
 	r.say("  Loading values/variables ...")
 	var spec *v1alpha1.ValuesSpec
 	switch {
 	case r.Values != nil:
 		spec = r.Values
 	case r.Variables != "":
-		values, diags := given.ReadValues(r.within(r.Variables)[0])
+		values, diags := clivalues.ReadValues(r.within(r.Variables)[0])
 		if diags.HasErrors() {
 			return nil, mistaken("failed to load the values", diags)
 		}
 		r.diags.Add(diags...)
 		spec = values
 	}
-	set := given.New(spec, nil)
+	set := clivalues.New(spec, nil)
 	if r.UserInfo != "" {
 		r.say("  Loading user infos ...")
-		user, diags := given.ReadUserInfo(r.within(r.UserInfo)[0], false)
+		user, diags := clivalues.ReadUserInfo(r.within(r.UserInfo)[0], false)
 		if diags.HasErrors() {
 			return nil, mistaken("failed to load the user info", diags)
 		}

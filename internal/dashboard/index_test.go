@@ -55,7 +55,7 @@ func TestIndexSeveralResources(t *testing.T) {
 }
 
 // What is found comes in order, and going on from any place gives the rest of it.
-func TestFindGoesOn(t *testing.T) {
+func TestFindContinues(t *testing.T) {
 	x := newIndex()
 	for i := range 50 {
 		ns, name := fmt.Sprint("ns", i%3), fmt.Sprintf("pod%02d", (i*7)%50)

@@ -90,7 +90,7 @@ func TestWriterGathers(t *testing.T) {
 }
 
 // What was found before the object had its UID goes with what is found after that.
-func TestWriterBorn(t *testing.T) {
+func TestWriterBeforeTheUID(t *testing.T) {
 	d := newDesk(func(*Options) {})
 	d.Put(podRequest("", policy.Create), []policy.Result{found("mutate", policy.StatusPass)})
 	d.Put(podRequest("a", policy.Create), []policy.Result{found("validate", policy.StatusFail)})

@@ -159,7 +159,7 @@ func TestServiceAndPanic(t *testing.T) {
 }
 
 // Until the first answer an entry is an error, and Settle waits for it.
-func TestNotYet(t *testing.T) {
+func TestEntryBeforeItsFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		s := New(ctx, Options{

@@ -112,7 +112,7 @@ func TestKilled(t *testing.T) {
 }
 
 // A member that ends in order is missed at its next list, not when its Lease has run out.
-func TestLeaving(t *testing.T) {
+func TestMemberEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		a, b := s.join(t, "a"), s.join(t, "b")

@@ -57,9 +57,9 @@ type Options struct {
 
 	// Observer counts; nil for none.
 	Observer Observer
-	// Evaluated is called for every evaluation, Told for those whose report changed; nil for none.
+	// Evaluated is called for every evaluation, Reported for those whose report changed; nil for none.
 	Evaluated func(*policy.Outcome)
-	Told      func(*policy.Outcome)
+	Reported  func(*policy.Outcome)
 	// Unlistable is called for a kind that cannot be scanned, with the policies that name it; nil for none.
 	Unlistable func(programs []*policy.Program, kind schema.GroupVersionKind, err error)
 	// Omitted is called when Omissions may have changed; nil for none.

@@ -62,7 +62,7 @@ func TestFiltered(t *testing.T) {
 }
 
 // What cleanup policies leave alone.
-func TestSpared(t *testing.T) {
+func TestExcludedFromCleanup(t *testing.T) {
 	s, diags := Parse(map[string]string{"resourceFilters": `[*/*,kyverno,*] [Event,*,*] [Node,*,*] [Node/?*,*,*] [Pod/binding,*,*]
 	  [ReplicaSet,*,*] [ReplicaSet/?*,*,*] [ClusterRole,,kyverno:*] [Secret,prod,*]`})
 	if len(diags) > 0 {

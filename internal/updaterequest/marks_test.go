@@ -397,7 +397,7 @@ func moved(o *corev1.ConfigMap) *corev1.ConfigMap {
 }
 
 // A change of a generated object is undone once the API server has stored it: before that there is nothing to undo.
-func TestDisturbanceIsAwaited(t *testing.T) {
+func TestUndoAfterTheWrite(t *testing.T) {
 	trigger := triggerSpec("n", "there", "u1")
 	made := markedAs(t, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false)
 	made.Data = map[string]string{"k": "v"}

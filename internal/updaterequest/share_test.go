@@ -52,7 +52,7 @@ func TestKeyOfWork(t *testing.T) {
 }
 
 // Work without a request says so: deletions are found out anew, and the label is that of what it says.
-func TestUnasked(t *testing.T) {
+func TestWorkWithoutRequest(t *testing.T) {
 	w := NewWorker(WorkerOptions{Namespace: "kyverno"})
 	a, b := triggerOf("a", "x"), triggerOf("b", "y")
 	one := w.unasked("p", kyvernov2.Generate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a, DeleteDownstream: true, Synchronize: true}}, "1")

@@ -120,7 +120,7 @@ func TestOutdatedSources(t *testing.T) {
 }
 
 // A look at a source is shared by those who come before it begins, and not by those who come later.
-func TestSharedLooks(t *testing.T) {
+func TestSharedReads(t *testing.T) {
 	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
 	cluster.set("1")
 	s := newSources(cluster, time.Now)

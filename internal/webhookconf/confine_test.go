@@ -446,8 +446,8 @@ func TestT13Resize(t *testing.T) {
 				t.Errorf("%s: in %s asked by %q, want %q", c.name, namespace, names, want)
 			}
 		}
-		if besides := validatingOf(got, BesidesValidating); besides != nil && *besides.Webhooks[0].FailurePolicy != admissionv1.Fail {
-			t.Errorf("%s: %v", c.name, besides.Webhooks[0])
+		if extra := validatingOf(got, ExtraValidating); extra != nil && *extra.Webhooks[0].FailurePolicy != admissionv1.Fail {
+			t.Errorf("%s: %v", c.name, extra.Webhooks[0])
 		}
 	}
 }

@@ -31,13 +31,13 @@ const (
 	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
 
 	// The resource webhooks that Kyverno does not have; they exist where something is asked for.
-	BesidesValidating = "ephor-resource-validating-webhook-cfg"
-	BesidesMutating   = "ephor-resource-mutating-webhook-cfg"
+	ExtraValidating = "ephor-resource-validating-webhook-cfg"
+	ExtraMutating   = "ephor-resource-mutating-webhook-cfg"
 )
 
 // IsResource reports whether the configuration of that name holds webhooks for the resources that policies are for.
 func IsResource(name string) bool {
-	for _, base := range []string{ResourceValidating, ResourceMutating, BesidesValidating, BesidesMutating} {
+	for _, base := range []string{ResourceValidating, ResourceMutating, ExtraValidating, ExtraMutating} {
 		if strings.HasPrefix(name, base) {
 			return true
 		}

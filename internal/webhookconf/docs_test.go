@@ -26,7 +26,7 @@ func TestPageListsReservedResources(t *testing.T) {
 		}
 	}
 	for _, name := range append(append([]string{}, ownObjects.roles...), DerivedCondition, ReservedCondition, ConfinedCondition, NamelessCondition, bootstrapCondition,
-		BesidesValidating, BesidesMutating) {
+		ExtraValidating, ExtraMutating) {
 		if !strings.Contains(string(page), name) {
 			t.Errorf("the page does not name %s", name)
 		}

@@ -25,8 +25,8 @@ type Reconciler struct {
 	Static bool
 	// Own: configurations that are not wanted are another process's, and left alone.
 	Own bool
-	// Mended is called for each configuration that another client had changed or deleted; nil for none.
-	Mended func(name, what string)
+	// Restored is called for each configuration that another client had changed or deleted; nil for none.
+	Restored func(name, what string)
 	// Hold is asked before a configuration is made; its error keeps it from being made. nil for none.
 	Hold func(ctx context.Context) error
 	Log  *slog.Logger
@@ -144,7 +144,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 		err = r.Client.Create(ctx, created)
 		if err == nil {
 			if before != nil {
-				r.mended(name, "it was deleted")
+				r.restored(name, "it was deleted")
 			} else {
 				r.Log.Info("created webhook configuration", "name", name)
 			}
@@ -178,7 +178,7 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 		return 0, fmt.Errorf("update webhook configuration %s: %w", name, err)
 	}
 	if what := strings.Join(difference, ", "); foreign {
-		r.mended(name, "another client changed "+what)
+		r.restored(name, "another client changed "+what)
 	} else {
 		r.Log.Info("updated webhook configuration", "name", name, "changed", what)
 	}
@@ -186,10 +186,10 @@ func (r *Reconciler) one(ctx context.Context, want client.Object, path func(stri
 	return 1, nil
 }
 
-func (r *Reconciler) mended(name, what string) {
+func (r *Reconciler) restored(name, what string) {
 	r.Log.Warn("restored webhook configuration", "name", name, "found", what)
-	if r.Mended != nil {
-		r.Mended(name, what)
+	if r.Restored != nil {
+		r.Restored(name, what)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // resource gives the resource webhooks of one side by the configuration that they belong to, each list by name. A webhook
 // whose rules name nothing is left out, and so is our own configuration when it is empty.
 func (b *builder) resource(s *side) map[string][]webhook {
-	shared, besides := []webhook{}, []webhook{}
+	shared, extra := []webhook{}, []webhook{}
 	for _, h := range s.hooks {
 		h.keepAll(b.Stored, configurationOf(s))
 		h.setApart()
@@ -28,14 +28,14 @@ func (b *builder) resource(s *side) map[string][]webhook {
 			shared = append(shared, w)
 		}
 		if s == &b.mut {
-			besides = append(besides, b.nameless(s, h)...)
+			extra = append(extra, b.nameless(s, h)...)
 		}
-		besides = append(besides, b.resizing(s, h)...)
-		besides = append(besides, b.versions(s, h)...)
+		extra = append(extra, b.resizing(s, h)...)
+		extra = append(extra, b.versions(s, h)...)
 	}
 	out := map[string][]webhook{configurationOf(s): shared}
-	if len(besides) > 0 {
-		out[besidesOf(s)] = besides
+	if len(extra) > 0 {
+		out[extraOf(s)] = extra
 	}
 	for _, hooks := range out {
 		distinguish(hooks)
@@ -107,11 +107,11 @@ func configurationOf(s *side) string {
 	return ResourceValidating
 }
 
-func besidesOf(s *side) string {
+func extraOf(s *side) string {
 	if s.base == "mutate" {
-		return BesidesMutating
+		return ExtraMutating
 	}
-	return BesidesValidating
+	return ExtraValidating
 }
 
 // keepAll unites the rules of shares of which not all is known with those that are stored. Where only namespaced policies

@@ -109,7 +109,7 @@ func TestNamespaceSelector(t *testing.T) {
 }
 
 // Names and conditions that the API server would refuse are corrected: it would refuse all other webhooks with them.
-func TestWhatWouldBeRefusedIsMended(t *testing.T) {
+func TestInvalidNamesAndConditionsAreCorrected(t *testing.T) {
 	fine := func(namespace, name string, conditions ...policy.MatchCondition) *policy.Program {
 		return program(name, func(p *policy.Program) {
 			p.Namespace, p.Settings.MatchConditions = namespace, append(conditions, policy.MatchCondition{Name: "ok", Expression: "true"})
@@ -195,7 +195,7 @@ func TestGeneratedKinds(t *testing.T) {
 }
 
 // Rules only shrink when everything is known: while a group cannot be listed, what a webhook had stays.
-func TestNothingIsGivenUpInTheDark(t *testing.T) {
+func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	input := in(program("known", nil, "Pod@CREATE"), program("unknown", nil, "PodMetrics"))
 	input.Resources = NewDiscovery(brokenDiscovery{cluster}, time.Now)
 	scope := admissionv1.NamespacedScope

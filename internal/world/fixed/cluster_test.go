@@ -34,7 +34,7 @@ func madeUp(t *testing.T) (root world.Root, reads *int) {
 	}}), reads
 }
 
-func TestMadeUpCluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	root, reads := madeUp(t)
 	w := root.For(world.Cluster())
 	if *reads != 0 {
@@ -86,7 +86,7 @@ func TestMadeUpCluster(t *testing.T) {
 }
 
 // Global data come from the other resources, for cluster-scoped policies only.
-func TestMadeUpGlobals(t *testing.T) {
+func TestClusterGlobals(t *testing.T) {
 	root, _ := madeUp(t)
 	w := root.For(world.Cluster())
 	for name, want := range map[string]string{
@@ -113,7 +113,7 @@ func TestMadeUpGlobals(t *testing.T) {
 	}
 }
 
-func TestMadeUpReach(t *testing.T) {
+func TestClusterReach(t *testing.T) {
 	root, _ := madeUp(t)
 	w := root.For(world.InNamespace("a"))
 	if _, err := w.Objects.Get(t.Context(), "v1", "Pod", "b", "y"); !errors.Is(err, errReach) {

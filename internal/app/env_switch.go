@@ -1,0 +1,61 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/pflag"
+)
+
+// envSwitch is a boolean flag with an environment variable. The flag wins over the variable; an empty value sets neither.
+type envSwitch struct {
+	on    *bool
+	env   string
+	given bool
+}
+
+// registerSwitch registers an envSwitch; value is its default.
+func registerSwitch(fs *pflag.FlagSet, on *bool, name, env string, value bool, usage string) {
+	*on = value
+	fs.VarPF(&envSwitch{on: on, env: env}, name, "", usage+" (environment: "+env+")").NoOptDefVal = "true"
+}
+
+// readSwitches reads the variables of the switches that no flag set.
+func readSwitches(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var errs []error
+	fs.VisitAll(func(f *pflag.Flag) {
+		t, ok := f.Value.(*envSwitch)
+		if !ok || t.given {
+			return
+		}
+		if text, ok := lookup(t.env); ok {
+			if err := t.Set(text); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", t.env, err))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func (t *envSwitch) String() string {
+	if t.on == nil {
+		return ""
+	}
+	return strconv.FormatBool(*t.on)
+}
+
+func (t *envSwitch) Type() string { return "bool" }
+
+// Set reads what strconv.ParseBool takes.
+func (t *envSwitch) Set(text string) error {
+	if text == "" {
+		return nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return fmt.Errorf("%q is neither true nor false", text)
+	}
+	*t.on, t.given = on, true
+	return nil
+}

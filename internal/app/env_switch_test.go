@@ -1,0 +1,46 @@
+package app
+
+import "testing"
+
+// Switches: the flag wins, then the environment; an empty text says nothing, neither here nor there.
+func TestEnvSwitches(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		env  map[string]string
+		want [3]bool // forceFailurePolicyIgnore, protectManagedResources, generateValidatingAdmissionPolicy
+		fail string
+	}{
+		{want: [3]bool{false, false, true}},
+		{args: []string{"--forceFailurePolicyIgnore", "--protectManagedResources=1"}, want: [3]bool{true, true, true}},
+		{args: []string{"--forceFailurePolicyIgnore=", "--protectManagedResources=", "--generateValidatingAdmissionPolicy="}, want: [3]bool{false, false, true}},
+		{env: map[string]string{envForceIgnore: "true", envProtect: "T", envGenerateNative: "false"}, want: [3]bool{true, true, false}},
+		{env: map[string]string{envForceIgnore: "", envProtect: "", envGenerateNative: ""}, want: [3]bool{false, false, true}},
+		{
+			args: []string{"--forceFailurePolicyIgnore=false", "--protectManagedResources=", "--generateValidatingAdmissionPolicy=true"},
+			env:  map[string]string{envForceIgnore: "true", envProtect: "true", envGenerateNative: "false"}, want: [3]bool{false, true, true},
+		},
+		{env: map[string]string{envForceIgnore: "maybe"}, fail: envForceIgnore + `: "maybe" is neither true nor false`},
+	} {
+		f, fs := admissionSet()
+		if err := fs.Parse(append([]string{"--caSecretName=a", "--tlsSecretName=b"}, c.args...)); err != nil {
+			t.Fatal(err)
+		}
+		err := f.complete(fs, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		if c.fail != "" {
+			if err == nil || err.Error() != c.fail {
+				t.Errorf("%+v: %v", c, err)
+			}
+			continue
+		}
+		if got := [3]bool{f.forceIgnore, f.serving.protectManaged, f.generateNative}; err != nil || got != c.want {
+			t.Errorf("%+v: %v, %v", c, got, err)
+		}
+	}
+	if _, fs := admissionSet(); fs.Parse([]string{"--forceFailurePolicyIgnore=maybe"}) == nil {
+		t.Error("a switch takes any word")
+	}
+	cleanup, fs := cleanupSet()
+	if err := cleanup.complete(fs, func(name string) (string, bool) { return "true", name == envProtect }); err == nil || !cleanup.deletion.protectManaged {
+		t.Errorf("the cleanup controller's: %v, %v", cleanup.deletion.protectManaged, err)
+	}
+}

@@ -1,0 +1,39 @@
+package app
+
+import (
+	"context"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/failopen"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// keepFailOpen preserves failurePolicy Ignore in configurations that the cleanup controller made fail open (--deadManSeconds),
+// until this process knows that reviews are answered. After that the configurations are written as planned: they fail closed.
+func (f *follow) keepFailOpen(ctx context.Context, want webhookconf.Configurations) error {
+	if f.heartbeat.Healthy() {
+		return nil
+	}
+	for _, c := range want.Validating {
+		if err := f.keepOneFailOpen(ctx, c, &admissionv1.ValidatingWebhookConfiguration{}); err != nil {
+			return err
+		}
+	}
+	for _, c := range want.Mutating {
+		if err := f.keepOneFailOpen(ctx, c, &admissionv1.MutatingWebhookConfiguration{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *follow) keepOneFailOpen(ctx context.Context, want, stored client.Object) error {
+	err := f.reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	failopen.Preserve(stored, want)
+	return nil
+}

@@ -1,0 +1,89 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// removeOnShutdown removes the webhook configurations when a process ends because its Deployment was scaled to zero or
+// deleted: no replica would answer any more. The next replica to start writes them again. A rolling change, or a Pod that is
+// evicted, leaves them.
+//
+// Every replica does it, after its own tasks have ended: one that still led when another was done may have written them
+// again.
+type removeOnShutdown struct {
+	live   client.Reader // past the cache
+	client client.Writer
+	// deployment is what the process belongs to; without a name it stands alone, and so it does behind --serverIP.
+	deployment client.ObjectKey
+	log        *slog.Logger
+
+	existed bool
+}
+
+// removalTimeout bounds what is done at the end.
+const removalTimeout = 5 * time.Second
+
+// begin notes whether the Deployment is there, so that at the end its absence differs from a process that never had
+// one.
+func (s *removeOnShutdown) begin(ctx context.Context) {
+	if s.deployment.Name == "" {
+		return
+	}
+	_, err := s.get(ctx)
+	s.existed = err == nil
+}
+
+// end looks at the Deployment; ctx is the one that was cancelled.
+func (s *removeOnShutdown) end(ctx context.Context) {
+	if s.deployment.Name == "" || ctx.Err() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
+	defer cancel()
+	why, err := s.reason(ctx)
+	if err == nil && why != "" {
+		s.log.Warn("webhook configurations are removed: no replica will answer", "deployment", s.deployment.Name, "reason", why)
+		err = webhookconf.Remove(ctx, s.client)
+	}
+	if err != nil {
+		s.log.Error("webhook configurations without a server may be left behind", "error", err)
+	}
+}
+
+// reason says why no Pod will come after this one; empty when one will.
+func (s *removeOnShutdown) reason(ctx context.Context) (string, error) {
+	d, err := s.get(ctx)
+	switch {
+	case apierrors.IsNotFound(err) && s.existed:
+		return "it was deleted", nil
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", err
+	case d.GetDeletionTimestamp() != nil:
+		return "it is being deleted", nil
+	}
+	if replicas, found, _ := unstructured.NestedInt64(d.Object, "spec", "replicas"); found && replicas == 0 {
+		return "it has no replicas", nil
+	}
+	return "", nil
+}
+
+func (s *removeOnShutdown) get(ctx context.Context) (*unstructured.Unstructured, error) {
+	d := &unstructured.Unstructured{}
+	d.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
+	if err := s.live.Get(ctx, s.deployment, d); err != nil {
+		return nil, fmt.Errorf("read the Deployment %s: %w", s.deployment.Name, err)
+	}
+	return d, nil
+}

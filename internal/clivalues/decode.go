@@ -1,0 +1,101 @@
+package clivalues
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// ErrDeprecated is wrapped by the error for a file of the schema before cli.kyverno.io/v1alpha1, which has neither
+// apiVersion nor kind.
+var ErrDeprecated = errors.New("deprecated schema")
+
+// DecodeDocument fills out, a pointer to one of the types of api/cli, from one document of a file. Every field that the
+// type does not have is an error with its line. A document without apiVersion or kind gives ErrDeprecated, and out holds
+// what could be read of it.
+func DecodeDocument(doc source.Document, out any) (diag.List, error) {
+	v, diags := doc.Value(source.Floats)
+	if diags.HasErrors() {
+		return diags, nil
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		diags.Add(diag.Diagnostic{Pos: diag.Position{File: doc.File, Line: doc.Line}, Summary: "this document is not an object",
+			Hint: "begin it with apiVersion and kind"})
+		return diags, nil
+	}
+	found := strict.DecodeFold(m, out)
+	position := doc.Positions()
+	for i := range found {
+		found[i].Pos = position(found[i].Path)
+	}
+	diags = append(diags, found...)
+	apiVersion, _ := m["apiVersion"].(string)
+	kind, _ := m["kind"].(string)
+	if apiVersion == "" || kind == "" {
+		return diags, ErrDeprecated
+	}
+	return diags, nil
+}
+
+// file reads the only document of a file into out.
+func file(path, what string, out any) (diag.List, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			err = pe.Err
+		}
+		return diag.List{{Pos: diag.Position{File: path}, Summary: "cannot read the " + what + " file: " + err.Error(),
+			Hint: "check the path"}}, nil
+	}
+	docs := source.Split(path, string(b))
+	if len(docs) != 1 {
+		return diag.List{{Pos: diag.Position{File: path}, Summary: fmt.Sprintf("a %s file holds one document, and this one %d", what, len(docs))}}, nil
+	}
+	return DecodeDocument(docs[0], out)
+}
+
+// ReadValues reads a file of kind Values.
+func ReadValues(path string) (*v1alpha1.ValuesSpec, diag.List) {
+	var v v1alpha1.Values
+	diags, err := file(path, "values", &v)
+	if err != nil {
+		diags = diag.List{{Pos: diag.Position{File: path}, Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: Values`",
+			Summary: fmt.Sprintf("failed to decode yaml (values file %s uses a deprecated schema — please migrate to the latest format)", path)}}
+	}
+	return &v.ValuesSpec, diags
+}
+
+// ReadUserInfo reads a file of kind UserInfo. One of the schema before it, which differs in nothing but apiVersion and
+// kind, is an error, or only a warning where old files are taken.
+func ReadUserInfo(path string, takeOld bool) (*v1alpha1.UserInfo, diag.List) {
+	var u v1alpha1.UserInfo
+	diags, err := file(path, "user info", &u)
+	if err != nil {
+		d := diag.Diagnostic{Pos: diag.Position{File: path}, Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: UserInfo`",
+			Summary: fmt.Sprintf("failed to decode yaml (userinfo file %s uses a deprecated schema — please migrate to the latest format)", path)}
+		if takeOld {
+			d.Severity = diag.Warning
+		}
+		diags.Add(d)
+	}
+	return &u, diags
+}
+
+// ReadClusterResource reads a file of kind ClusterResource.
+func ReadClusterResource(path string) (*v1alpha1.ClusterResource, diag.List) {
+	var c v1alpha1.ClusterResource
+	diags, err := file(path, "cluster resource", &c)
+	if err != nil {
+		diags.Add(diag.Diagnostic{Pos: diag.Position{File: path}, Summary: "Object 'Kind' is missing",
+			Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: ClusterResource`"})
+	}
+	return &c, diags
+}

@@ -1,0 +1,88 @@
+package clivalues
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// tree makes nested maps of values whose keys are variable names: {"cm.data.a": 1} becomes {"cm": {"data": {"a": 1}}}.
+// Keys that lead into each other are merged; of two for the same place the longer key counts.
+func tree(values map[string]any) map[string]any {
+	keys := make([]string, 0, len(values))
+	for k := range values {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, j int) bool {
+		if len(keys[i]) != len(keys[j]) {
+			return len(keys[i]) < len(keys[j])
+		}
+		return keys[i] < keys[j]
+	})
+	var out any = map[string]any{}
+	for _, k := range keys {
+		v := values[k]
+		path := split(k)
+		for i := len(path) - 1; i >= 0; i-- {
+			v = map[string]any{path[i]: v}
+		}
+		out = policy.Merge(out, v)
+	}
+	return out.(map[string]any)
+}
+
+// split cuts a variable name at its dots; a part in double quotes may hold dots itself.
+func split(key string) []string {
+	var out []string
+	var part strings.Builder
+	quoted := false
+	for _, r := range key {
+		switch {
+		case r == '"':
+			quoted = !quoted
+		case r == '.' && !quoted:
+			out = append(out, part.String())
+			part.Reset()
+		default:
+			part.WriteRune(r)
+		}
+	}
+	return append(out, part.String())
+}
+
+// ParseAssignments reads the values of --set: k=v, several separated by commas. What is not such a pair, has an empty
+// key or value, would change the object, or names a key again is passed over, as Kyverno does, with a warning.
+func ParseAssignments(list []string) (map[string]any, diag.List) {
+	out := map[string]any{}
+	var diags diag.List
+	pass := func(pair, why string) {
+		diags.Add(diag.Diagnostic{Severity: diag.Warning, Summary: fmt.Sprintf("--set: %q %s", strings.TrimSpace(pair), why), Hint: "it is passed over"})
+	}
+	for _, text := range list {
+		for _, pair := range strings.Split(text, ",") {
+			parts := strings.Split(strings.TrimSpace(pair), "=")
+			if strings.TrimSpace(pair) == "" {
+				continue
+			}
+			if len(parts) != 2 {
+				pass(pair, "is not name=value")
+				continue
+			}
+			k, v := strings.TrimSpace(parts[0]), strings.TrimSpace(parts[1])
+			switch _, again := out[k]; {
+			case k == "" || v == "":
+				pass(pair, "is not name=value")
+			case again:
+				pass(pair, "names a variable again")
+			case strings.Contains(k, "request.object."):
+				pass(pair, "would change the object")
+			default:
+				out[k] = v
+			}
+		}
+	}
+	return out, diags
+}

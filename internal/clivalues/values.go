@@ -1,0 +1,109 @@
+package clivalues
+
+import (
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Values are those of one policy and one resource.
+type Values struct {
+	// Operation is the value of request.operation; empty when none was given.
+	Operation policy.Operation
+	// Object and OldObject are merged into the object and the old object; nil when there is nothing to merge.
+	Object, OldObject map[string]any
+
+	names map[string]any // tree
+	rules map[string]*ruleValues
+}
+
+// For returns the values of a policy and a resource, both by name alone. An operation that does not exist is an error.
+func (s *Set) For(policyName, resourceName string) (Values, error) {
+	if s == nil {
+		return Values{}, nil
+	}
+	var v Values
+	var names any = s.global
+	if p := s.policies[policyName]; p != nil {
+		if r, ok := p.resources[resourceName]; ok {
+			names = policy.Merge(orEmpty(names), r)
+		}
+		v.rules = p.rules
+	}
+	v.names, _ = policy.Merge(orEmpty(names), s.assigned).(map[string]any)
+	return v, v.takeRequest()
+}
+
+func orEmpty(v any) any {
+	if m, ok := v.(map[string]any); ok && m != nil {
+		return m
+	}
+	return map[string]any{}
+}
+
+// takeRequest moves what concerns the objects and the operation out of the names.
+func (v *Values) takeRequest() error {
+	request, ok := v.names["request"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	rest := make(map[string]any, len(request))
+	for k, x := range request {
+		switch k {
+		case "object":
+			v.Object, _ = x.(map[string]any)
+		case "oldObject":
+			v.OldObject, _ = x.(map[string]any)
+		case "operation":
+			operation, _ := x.(string)
+			switch op := policy.Operation(operation); op {
+			case policy.Create, policy.Update, policy.Delete, policy.Connect:
+				v.Operation = op
+			case "":
+			default:
+				return fmt.Errorf("invalid request.operation value %q, must be one of CREATE, UPDATE, DELETE, CONNECT", operation)
+			}
+		default:
+			rest[k] = x
+		}
+	}
+	names := make(map[string]any, len(v.names))
+	for k, x := range v.names {
+		names[k] = x
+	}
+	delete(names, "request")
+	if len(rest) > 0 {
+		names["request"] = rest
+	}
+	v.names = names
+	return nil
+}
+
+// Rule is what stands in for variables of the rule; nil when nothing does. It fits policy.Request.Given.
+func (v *Values) Rule(_ *policy.Program, r *policy.Rule) *policy.Given {
+	rule := v.rules[r.Name]
+	if rule == nil && r.Origin.Parent != "" {
+		rule = v.rules[r.Origin.Parent]
+	}
+	if rule == nil {
+		if len(v.names) == 0 {
+			return nil
+		}
+		return &policy.Given{Names: v.names}
+	}
+	names, _ := policy.Merge(orEmpty(v.names), rule.names).(map[string]any)
+	g := &policy.Given{Names: names}
+	if len(rule.elements) > 0 || len(rule.element) > 0 {
+		g.Elements = rule.at
+	}
+	return g
+}
+
+// at are the values for one element.
+func (r *ruleValues) at(index int) map[string]any {
+	if index >= len(r.elements) {
+		return r.element
+	}
+	out, _ := policy.Merge(r.element, r.elements[index]).(map[string]any)
+	return out
+}

@@ -1,0 +1,14 @@
+// Package failopen lets webhooks that fail closed fail open while no replica answers them, and makes them fail closed again.
+//
+//	watch := &failopen.Watch{Client: c, Lease: key, Annotation: "kyverno.io/last-request-time", Grace: time.Minute, Log: log}
+//	next, err := watch.Once(ctx)                 // one replica of another process than the one that answers
+//	failopen.Preserve(stored, want)              // what the owner of the configurations does while reviews do not arrive
+//
+// The lease is stamped by every answered heartbeat. When the stamp has not changed for the
+// grace period, failurePolicy Fail of the resource webhooks becomes Ignore, and an annotation says which ones they were;
+// when the stamp moves again they become Fail. The age is measured by this process alone, while it reaches the API server:
+// neither clocks that differ nor an outage of the API server count as silence.
+//
+// It is off unless the operator sets --deadManSeconds, to let the cluster go on without its policies.
+// Floor 7: imports event and webhookconf.
+package failopen

@@ -1,0 +1,127 @@
+package failopen
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// Annotation is on the configurations whose webhooks fail open for the time being; its value is a note in JSON.
+const Annotation = "ephor.dev/failing-open"
+
+// note says what is to be undone.
+type note struct {
+	Since    time.Time `json:"since"`
+	Webhooks []string  `json:"webhooks"`
+}
+
+// concerns reports whether a configuration can lock the cluster: those of the resources can. Reviews of policies and
+// exceptions go on failing closed, since nothing but an edit of them waits for it.
+func concerns(o client.Object) bool {
+	return webhookconf.IsResource(o.GetName())
+}
+
+// policies are the failure policies of the webhooks by name, to be changed in place.
+func policies(o client.Object) (names []string, at []**admissionv1.FailurePolicyType) {
+	switch o := o.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			names, at = append(names, o.Webhooks[i].Name), append(at, &o.Webhooks[i].FailurePolicy)
+		}
+	case *admissionv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			names, at = append(names, o.Webhooks[i].Name), append(at, &o.Webhooks[i].FailurePolicy)
+		}
+	}
+	return names, at
+}
+
+// failOpen makes every webhook that fails closed fail open, and reports whether there was one.
+func failOpen(o client.Object, since time.Time) bool {
+	n, _ := read(o)
+	if n.Since.IsZero() {
+		n.Since = since.UTC().Truncate(time.Second)
+	}
+	changed := false
+	names, at := policies(o)
+	for i, p := range at {
+		if *p != nil && **p == admissionv1.Ignore {
+			continue
+		}
+		ignore := admissionv1.Ignore
+		*p = &ignore
+		changed = true
+		if !slices.Contains(n.Webhooks, names[i]) {
+			n.Webhooks = append(n.Webhooks, names[i])
+		}
+	}
+	if changed {
+		write(o, n)
+	}
+	return changed
+}
+
+// failClosed undoes what open did, and reports whether there was anything.
+func failClosed(o client.Object) bool {
+	n, noted := read(o)
+	if !noted {
+		return false
+	}
+	names, at := policies(o)
+	for i, p := range at {
+		if slices.Contains(n.Webhooks, names[i]) {
+			fail := admissionv1.Fail
+			*p = &fail
+		}
+	}
+	annotations := o.GetAnnotations()
+	delete(annotations, Annotation)
+	o.SetAnnotations(annotations)
+	return true
+}
+
+// Preserve makes want, which is about to replace stored, fail open as stored does. The owner of the configurations calls it
+// while it does not know that reviews arrive; once it knows, it writes want as it is, and so shuts the webhooks.
+func Preserve(stored, want client.Object) {
+	n, noted := read(stored)
+	if !noted || !concerns(want) {
+		return
+	}
+	if failOpen(want, n.Since) {
+		return
+	}
+	write(want, n) // nothing of it fails closed any more; the note stays until reviews arrive
+}
+
+// IsOpen reports whether a configuration fails open for the time being.
+func IsOpen(o client.Object) bool {
+	_, noted := read(o)
+	return noted
+}
+
+func read(o client.Object) (n note, noted bool) {
+	text, ok := o.GetAnnotations()[Annotation]
+	if !ok {
+		return note{}, false
+	}
+	_ = json.Unmarshal([]byte(text), &n) // a damaged note names no webhook; the owner of the configuration restores them
+	return n, true
+}
+
+func write(o client.Object, n note) {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return // a time and some strings
+	}
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[Annotation] = string(text)
+	o.SetAnnotations(annotations)
+}

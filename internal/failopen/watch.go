@@ -1,0 +1,155 @@
+package failopen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// MinGrace is the shortest grace period: the next leader takes 14 s to take over, and sends a heartbeat every 10 s.
+const MinGrace = 30 * time.Second
+
+// Watch looks at the heartbeat. One Watch at a time may run in a cluster; it keeps what it saw between the rounds.
+type Watch struct {
+	Client client.Client
+	// Live reads past any cache.
+	Live client.Reader
+	// Lease is the heartbeat lease and Annotation the stamp on it.
+	Lease      client.ObjectKey
+	Annotation string
+	// Grace is how long the stamp may stay the same.
+	Grace time.Duration
+	// Now is the clock; differences of its times have to be right whatever happens to the time of day.
+	Now    func() time.Time
+	Log    *slog.Logger
+	Events event.Recorder // nil for none
+
+	stamp   string
+	since   time.Time // when the stamp was first seen
+	looked  time.Time // when it was last looked at
+	moved   bool      // it changed since the first read: a replica answers
+	silence bool      // what was last logged
+}
+
+// period is how often the lease is looked at.
+func (w *Watch) period() time.Duration {
+	return max(min(w.Grace/6, 5*time.Second), 100*time.Millisecond)
+}
+
+// Once looks at the lease and opens or shuts the webhooks. It returns when to look again.
+func (w *Watch) Once(ctx context.Context) (time.Duration, error) {
+	var lease coordinationv1.Lease
+	err := w.Live.Get(ctx, w.Lease, &lease)
+	if client.IgnoreNotFound(err) != nil {
+		w.since = time.Time{} // who could not look does not know
+		return 0, fmt.Errorf("read the lease %s: %w", w.Lease, err)
+	}
+	switch verdict, age := w.look(lease.Annotations[w.Annotation], w.Now()); verdict {
+	case silent:
+		return w.period(), w.silent(ctx, age)
+	case answered:
+		return w.period(), w.answered(ctx)
+	}
+	return w.period(), nil
+}
+
+// verdict is what the stamps tell.
+type verdict string
+
+const (
+	unknown  verdict = "unknown" // too early to tell
+	answered verdict = "answered"
+	silent   verdict = "silent"
+)
+
+// look takes note of the stamp as it is at now.
+func (w *Watch) look(stamp string, now time.Time) (verdict, time.Duration) {
+	switch {
+	case w.since.IsZero() || now.Sub(w.looked) > 3*w.period():
+		// The first look, or the first one after a pause of ours: what went before does not count.
+		w.stamp, w.since, w.moved = stamp, now, false
+	case stamp != w.stamp:
+		w.stamp, w.since, w.moved = stamp, now, true
+	}
+	w.looked = now
+	switch age := now.Sub(w.since); {
+	case age >= w.Grace:
+		return silent, age
+	case w.moved:
+		return answered, age
+	default:
+		return unknown, age
+	}
+}
+
+// silent opens the webhooks.
+func (w *Watch) silent(ctx context.Context, age time.Duration) error {
+	if !w.silence {
+		w.silence = true
+		w.Log.Warn("no replica answers reviews: webhooks that fail closed are made to fail open", "silence", age.Round(time.Second), "lease", w.Lease.String())
+	}
+	return w.each(ctx, func(o client.Object) bool { return failOpen(o, w.Now()) },
+		"WebhooksFailOpen", fmt.Sprintf("no replica has answered reviews for %s: failurePolicy Fail is now Ignore, until one does", age.Round(time.Second)))
+}
+
+// answered shuts them.
+func (w *Watch) answered(ctx context.Context) error {
+	if w.silence {
+		w.silence = false
+		w.Log.Info("reviews are answered again: the webhooks fail closed as before")
+	}
+	return w.each(ctx, failClosed, "WebhooksFailClosed", "reviews are answered again: failurePolicy is Fail as before")
+}
+
+// each changes the configurations of resources. A conflict is no error: the next round looks again.
+func (w *Watch) each(ctx context.Context, change func(client.Object) bool, reason, text string) error {
+	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := errors.Join(w.Client.List(ctx, &validating, ours), w.Client.List(ctx, &mutating, ours)); err != nil {
+		return fmt.Errorf("list the webhook configurations: %w", err)
+	}
+	var objects []client.Object
+	for i := range validating.Items {
+		objects = append(objects, &validating.Items[i])
+	}
+	for i := range mutating.Items {
+		objects = append(objects, &mutating.Items[i])
+	}
+	var errs []error
+	for _, o := range objects {
+		if !concerns(o) || !change(o) {
+			continue
+		}
+		err := w.Client.Update(ctx, o)
+		switch {
+		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			errs = append(errs, fmt.Errorf("update the webhook configuration %s: %w", o.GetName(), err))
+			continue
+		}
+		kind := "ValidatingWebhookConfiguration"
+		if _, ok := o.(*admissionv1.MutatingWebhookConfiguration); ok {
+			kind = "MutatingWebhookConfiguration"
+		}
+		w.Log.Warn("changed the failure policies", "kind", kind, "name", o.GetName(), "open", IsOpen(o))
+		if w.Events != nil {
+			w.Events.Record(event.Event{
+				Regarding: event.Reference{APIVersion: "admissionregistration.k8s.io/v1", Kind: kind, Name: o.GetName(), UID: string(o.GetUID())},
+				Type:      event.Warning, Reason: reason, Action: event.None, Note: text, Controller: event.CleanupController,
+			})
+		}
+	}
+	return errors.Join(errs...)
+}

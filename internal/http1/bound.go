@@ -1,0 +1,257 @@
+package http1
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MaxHeader bounds the bytes of a request's first line and header. What an API server sends has less than 1 KiB.
+const MaxHeader = 16 << 10
+
+// slop is what net/http adds to its own limit.
+const slop = 4096
+
+// ArrivalTimeout is how long a handshake may take, and how long the header of a request.
+const ArrivalTimeout = 5 * time.Second
+
+// Limits bound the connections that have not been proved. The zero fields have the defaults.
+type Limits struct {
+	// Connections is how many there may be.
+	Connections int
+	// Bytes is what all of them together may hold in memory.
+	Bytes int64
+}
+
+// Defaults of Limits. perConnection is what a connection holds besides what was read from it: the buffers of TLS and of
+// HTTP, and the stack of its goroutine.
+const (
+	DefaultConnections = 256
+	DefaultBytes       = 16 << 20
+	perConnection      = 32 << 10
+)
+
+// Bound accepts the connections of l and ends some of them where there are too many. It refuses none: an honest client would
+// be refused with the others. A connection that was proved (see Proved) has no bound and is never ended for another. Of the
+// others the oldest one of the source that holds the most makes room, so that a source which opens many connections
+// displaces its own. A source is an IPv4 address or a /64 network of IPv6.
+//
+// The connections belong to an http.Server that Harden has prepared.
+func Bound(l net.Listener, limits Limits) net.Listener {
+	if limits.Connections <= 0 {
+		limits.Connections = DefaultConnections
+	}
+	if limits.Bytes <= 0 {
+		limits.Bytes = DefaultBytes
+	}
+	return &boundListener{Listener: l, limits: limits, sources: map[netip.Prefix]*source{}}
+}
+
+// Harden lets a server read headers of at most MaxHeader bytes, wait for handshakes and headers for at most ArrivalTimeout,
+// and know which of the connections of Bound a request came on.
+func Harden(s *http.Server) *http.Server {
+	s.MaxHeaderBytes, s.ReadHeaderTimeout = MaxHeader-slop, ArrivalTimeout
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		if over, ok := conn.(*tls.Conn); ok {
+			conn = over.NetConn()
+		}
+		if b, ok := conn.(*bounded); ok {
+			return context.WithValue(ctx, boundedKey{}, b)
+		}
+		return ctx
+	}
+	return s
+}
+
+type boundedKey struct{}
+
+// Proved notes that the connection of r belongs to a client that may send reviews. A handler calls it for a request of which
+// it knows that, and before it reads the body. It does nothing for other connections than those of Bound.
+func Proved(r *http.Request) {
+	if b, ok := r.Context().Value(boundedKey{}).(*bounded); ok && !b.free.Load() {
+		b.release()
+	}
+}
+
+// Source is the source of an address (host:port): an IPv4 address, or the network of an IPv6 one, since a host may have as
+// many addresses in it as it likes. What cannot be read is the zero Prefix.
+func Source(address string) netip.Prefix {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip = ip.Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
+
+type boundListener struct {
+	net.Listener
+	limits Limits
+
+	mu      sync.Mutex
+	sources map[netip.Prefix]*source // those with connections that are not proved
+	count   int                      // of such connections
+	bytes   int64                    // that they hold
+	age     uint64                   // of the connection that was accepted last
+}
+
+// source is where connections come from that are not proved.
+type source struct {
+	connections list.List // *bounded, the oldest first
+	bytes       int64
+}
+
+// Accept implements net.Listener.
+func (l *boundListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	b := &bounded{Conn: conn, listener: l, from: Source(conn.RemoteAddr().String())}
+	l.mu.Lock()
+	s := l.sources[b.from]
+	if s == nil {
+		s = &source{}
+		l.sources[b.from] = s
+	}
+	l.age++
+	b.age, b.place = l.age, s.connections.PushBack(b)
+	l.count++
+	l.mu.Unlock()
+	l.hold(b, perConnection)
+	return b, nil
+}
+
+// hold counts n more bytes for a connection that is not proved, and ends connections until the rest is within the limits.
+func (l *boundListener) hold(b *bounded, n int64) {
+	var ended []*bounded
+	l.mu.Lock()
+	if b.place != nil {
+		b.bytes += n
+		l.bytes += n
+		l.sources[b.from].bytes += n
+	}
+	for l.count > l.limits.Connections || l.bytes > l.limits.Bytes {
+		victim := l.oldest()
+		l.drop(victim)
+		ended = append(ended, victim)
+	}
+	l.mu.Unlock()
+	for _, victim := range ended {
+		_ = victim.Conn.Close() // its reader and its writer get an error, and clean up
+	}
+}
+
+// oldest is the oldest connection of the source that holds the most; of equal sources that with the oldest connection.
+func (l *boundListener) oldest() *bounded {
+	var most *source
+	var first *bounded
+	for _, s := range l.sources {
+		oldest := s.connections.Front().Value.(*bounded)
+		if most == nil || s.bytes > most.bytes || s.bytes == most.bytes && oldest.age < first.age {
+			most, first = s, oldest
+		}
+	}
+	return first
+}
+
+// drop forgets a connection.
+func (l *boundListener) drop(b *bounded) {
+	if b.place == nil {
+		return
+	}
+	s := l.sources[b.from]
+	s.connections.Remove(b.place)
+	s.bytes -= b.bytes
+	l.bytes -= b.bytes
+	l.count--
+	b.place, b.bytes = nil, 0
+	if s.connections.Len() == 0 {
+		delete(l.sources, b.from)
+	}
+}
+
+// bounded is a connection of Bound.
+type bounded struct {
+	net.Conn
+	listener *boundListener
+	from     netip.Prefix
+	free     atomic.Bool // proved, or closed: nothing is counted any more
+
+	// Guarded by listener.mu.
+	age   uint64
+	place *list.Element // nil: nothing is counted
+	bytes int64
+}
+
+// Read implements net.Conn. What was read counts as held until something is written: an answer, or the next step of the
+// handshake.
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if n > 0 && !b.free.Load() {
+		b.listener.hold(b, int64(n))
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (b *bounded) Write(p []byte) (int, error) {
+	n, err := b.Conn.Write(p)
+	if !b.free.Load() {
+		b.listener.forget(b)
+	}
+	return n, err
+}
+
+// forget no longer counts what was read.
+func (l *boundListener) forget(b *bounded) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.place == nil {
+		return
+	}
+	read := b.bytes - perConnection
+	b.bytes -= read
+	l.bytes -= read
+	l.sources[b.from].bytes -= read
+}
+
+// Close implements net.Conn.
+func (b *bounded) Close() error {
+	b.release()
+	return b.Conn.Close()
+}
+
+// CloseWrite ends what the other side reads, where the connection can do that.
+func (b *bounded) CloseWrite() error {
+	if half, ok := b.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+func (b *bounded) release() {
+	b.free.Store(true)
+	b.listener.mu.Lock()
+	b.listener.drop(b)
+	b.listener.mu.Unlock()
+}

@@ -1,0 +1,122 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Handler is an http.Handler for an http.Server that takes over the connections on which requests are posted. Its fields
+// must not change while it is used.
+type Handler struct {
+	// Handler answers the requests. The http.ResponseWriter that it gets knows nothing but the three methods.
+	Handler http.Handler
+	// Idle is how long a connection may wait for its next request, Read how long a request may take to arrive
+	// (its header at most ArrivalTimeout), and Write
+	// how long its response may take to leave. All must be positive.
+	Idle, Read, Write time.Duration
+
+	mu      sync.Mutex
+	taken   map[*connection]struct{}
+	closing bool
+	empty   chan struct{} // closed with the last connection after closing
+}
+
+// ServeHTTP implements http.Handler. It returns when the connection has ended, if it takes it over.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.ContentLength <= 0 || r.Header.Get("Expect") != "" || r.Close {
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	// Before it is taken: what net/http has given away its own Shutdown no longer waits for.
+	c := &connection{handler: h}
+	if !h.enter(c) {
+		w.Header().Set("Connection", "close")
+		h.Handler.ServeHTTP(w, r)
+		return
+	}
+	defer h.leave(c)
+	conn, rw, err := hijacker.Hijack()
+	if err != nil {
+		http.Error(w, "the connection cannot be kept: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer conn.Close()
+	c.take(conn, rw.Reader, r)
+	c.serve(r)
+}
+
+// Shutdown closes the connections that wait for a request, lets the others finish the one they have, and returns when
+// all have ended. When ctx ends first it closes the rest and returns an error. It is called after http.Server.Shutdown,
+// when no new connection can come.
+func (h *Handler) Shutdown(ctx context.Context) error {
+	h.mu.Lock()
+	if !h.closing {
+		h.closing, h.empty = true, make(chan struct{})
+		if len(h.taken) == 0 {
+			close(h.empty)
+		}
+	}
+	for c := range h.taken {
+		if c.idle {
+			_ = c.conn.SetReadDeadline(past) // it closes itself: TLS says goodbye, and a client need not listen
+		}
+	}
+	h.mu.Unlock()
+	select {
+	case <-h.empty:
+		return nil
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.taken) == 0 {
+		return nil
+	}
+	for c := range h.taken {
+		if c.conn != nil {
+			go c.conn.Close()
+		}
+	}
+	return errors.Join(errors.New("keep-alive connections were still in use"), ctx.Err())
+}
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+func (h *Handler) enter(c *connection) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return false
+	}
+	if h.taken == nil {
+		h.taken = map[*connection]struct{}{}
+	}
+	h.taken[c] = struct{}{}
+	return true
+}
+
+func (h *Handler) leave(c *connection) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.taken, c)
+	if h.closing && len(h.taken) == 0 {
+		close(h.empty)
+	}
+}
+
+// mark says whether c waits for a request from now on; more is false when no other request is to be begun.
+func (h *Handler) mark(c *connection, idle bool) (more bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c.idle = idle
+	return !h.closing
+}

@@ -1,0 +1,66 @@
+package http1
+
+import (
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Listener accepts connections on l that read and write without notifying Go's scheduler, which needs to know only of
+// calls that may block: the sockets do not block, and package net does the waiting. Notified of every read, the
+// scheduler would wake
+// its monitor thread with each review that a quiet process gets, which costs as much as decoding the object. It is for
+// Linux; elsewhere connections are as l accepts them.
+func Listener(l net.Listener) net.Listener {
+	out := &listener{Listener: l, closed: make(chan struct{})}
+	go out.beat()
+	return out
+}
+
+type listener struct {
+	net.Listener
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	s, ok := conn.(syscall.Conn)
+	if !ok {
+		return conn, nil
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return conn, nil
+	}
+	return quiet(conn, raw), nil
+}
+
+// Close implements net.Listener.
+func (l *listener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// beats is how long handlers that neither wait nor make a system call may keep others waiting, when there are as many of
+// them as processors.
+const beats = 100 * time.Millisecond
+
+// beat wakes the monitor from time to time, since it shares the processors out among those who take long, and no other thread may
+// be there to wake it: it sleeps while nothing runs, until the next timer at the latest.
+func (l *listener) beat() {
+	tick := time.NewTicker(beats)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.closed:
+			return
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package http1
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// socket is a connection of package net whose system calls are raw.
+type socket struct {
+	net.Conn
+	raw         syscall.RawConn
+	read, write transfer
+}
+
+// transfer is one reading or writing under way. There is one of each at a time, in package net too, so that its state is
+// kept here and costs no allocation.
+type transfer struct {
+	mu   sync.Mutex
+	step func(fd uintptr) (done bool)
+	b    []byte
+	n    int
+	err  error
+}
+
+func quiet(conn net.Conn, raw syscall.RawConn) net.Conn {
+	s := &socket{Conn: conn, raw: raw}
+	s.read.step, s.write.step = s.read.receive, s.write.send
+	return s
+}
+
+// Read implements net.Conn.
+func (s *socket) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := s.read.run(b, s.raw.Read)
+	if n == 0 && err == nil {
+		return 0, io.EOF
+	}
+	return n, s.wrap("read", err)
+}
+
+// Write implements net.Conn.
+func (s *socket) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := s.write.run(b, s.raw.Write)
+	return n, s.wrap("write", err)
+}
+
+// CloseWrite ends what the other side reads, where the connection can do that (TCP, for one).
+func (s *socket) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// run does b when the socket is ready; wait calls the step, again each time when it may be.
+func (t *transfer) run(b []byte, wait func(func(uintptr) bool) error) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b, t.n, t.err = b, 0, nil
+	err := wait(t.step)
+	if err == nil {
+		err = t.err
+	}
+	t.b = nil
+	return t.n, err
+}
+
+// receive takes what is there.
+func (t *transfer) receive(fd uintptr) bool {
+	for {
+		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&t.b[0])), uintptr(len(t.b)))
+		switch errno {
+		case 0:
+			t.n = int(n)
+			return true
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			t.err = os.NewSyscallError("read", errno)
+			return true
+		}
+	}
+}
+
+// send hands over as much as there is room for, until all is sent.
+func (t *transfer) send(fd uintptr) bool {
+	for t.n < len(t.b) {
+		n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&t.b[t.n])), uintptr(len(t.b)-t.n))
+		switch errno {
+		case 0:
+			t.n += int(n)
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return false
+		default:
+			t.err = os.NewSyscallError("write", errno)
+			return true
+		}
+	}
+	return true
+}
+
+// wrap gives an error the form of package net.
+func (s *socket) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if wrapped, ok := err.(*net.OpError); ok {
+		err = wrapped.Err // it speaks of a raw read
+	}
+	return &net.OpError{Op: op, Net: s.LocalAddr().Network(), Source: s.LocalAddr(), Addr: s.RemoteAddr(), Err: err}
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package http1
+
+import (
+	"net"
+	"syscall"
+)
+
+// quiet is for Linux, where the controllers run.
+func quiet(conn net.Conn, _ syscall.RawConn) net.Conn { return conn }

@@ -1,0 +1,136 @@
+package webhookconf
+
+import (
+	"errors"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// The webhooks of our own configurations (ExtraValidating, ExtraMutating) ask for what the rules and selectors of
+// Kyverno's names cannot: they lead to the same paths, and are never asked about a request that the others are asked about.
+
+// namespaces is where Namespaces are written.
+var namespaces = place{group: "", version: "v1", resource: "namespaces", scope: string(admissionv1.AllScopes)}
+
+// NamelessCondition is the name of the match condition that selects Namespaces whose label does not say their name.
+const NamelessCondition = "ephor.dev/nameless-namespaces"
+
+// nameless is the webhook for Namespaces that a namespaceSelector misreads: while a Namespace is created with
+// generateName, the label with its name holds what its author likes. By the time it is validated the API server has given
+// it its name and the label, so only mutating webhooks need this. It is asked when the other webhook is not because of
+// the label, and the name of the request, or that there is none, does not justify it.
+func (b *builder) nameless(s *side, h *hook) []webhook {
+	w := b.resourceWebhook(s, h)
+	labels, names, rest := onName(w.NamespaceSelector)
+	if !h.rules.asks(namespaces)[policy.Create] || len(labels) == 0 {
+		return nil
+	}
+	w.Name, w.NamespaceSelector = "namespaces."+h.name, rest
+	rules := ruleSet{}
+	rules.put(namespaces, operations{policy.Create: true})
+	w.Rules = rules.rules()
+	mine := "[object].map(o, " + labelsOf + ").exists(labels, !(" + strings.Join(labels, " && ") + "))"
+	names = append(names, "!(has(request.name) && "+isIn("request.name", []string{metav1.NamespaceSystem, b.Options.Namespace})+")")
+	w.MatchConditions = withCondition(b.givenConditions(h), NamelessCondition, strings.Join(append(names, mine), " && "))
+	w.MatchConditions = b.withDerived(w.MatchConditions, h, operations{policy.Create: true})
+	return []webhook{w}
+}
+
+// onName takes a selector apart: what it says of the label with the name of a namespace, as expressions on labels and on
+// the name of the request, and the rest of it.
+func onName(sel *metav1.LabelSelector) (labels, names []string, rest *metav1.LabelSelector) {
+	rest = &metav1.LabelSelector{}
+	add := func(operator metav1.LabelSelectorOperator, values []string) {
+		labels = append(labels, labelIs(policy.LabelRequirement{Key: namespaceName, Operator: string(operator), Values: values}))
+		switch operator {
+		case metav1.LabelSelectorOpIn:
+			names = append(names, "has(request.name) && "+isIn("request.name", values))
+		case metav1.LabelSelectorOpNotIn:
+			names = append(names, "!(has(request.name) && "+isIn("request.name", values)+")")
+		case metav1.LabelSelectorOpDoesNotExist:
+			names = append(names, "false") // each has the label
+		}
+	}
+	for key, value := range sel.MatchLabels {
+		if key == namespaceName {
+			add(metav1.LabelSelectorOpIn, []string{value})
+			continue
+		}
+		if rest.MatchLabels == nil {
+			rest.MatchLabels = map[string]string{}
+		}
+		rest.MatchLabels[key] = value
+	}
+	for _, e := range sel.MatchExpressions {
+		if e.Key == namespaceName {
+			add(e.Operator, e.Values)
+			continue
+		}
+		rest.MatchExpressions = append(rest.MatchExpressions, e)
+	}
+	return labels, names, rest
+}
+
+// podResize is where the resources of a running Pod are changed. The object of the request is the Pod.
+var podResize = place{group: "", version: "v1", resource: "pods", sub: "resize", scope: string(admissionv1.NamespacedScope)}
+
+// isPod reports whether a selector is the kind Pod, which covers the resize of a Pod as it covers its ephemeral containers.
+func isPod(t policy.Target) bool { return t.Kind == "Pod" && t.Subresource == "" }
+
+// addResize adds what a selector of Pods asks for of pods/resize, where the API server serves that.
+func addResize(to ruleSet, t policy.Target, ops operations, known Resources) error {
+	if !isPod(t) || !ops[policy.Update] {
+		return nil
+	}
+	found, err := known.Find(t.Group, t.Version, t.Kind, "*") // an answer without any is looked up again and again
+	var group *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &group) {
+		return err // what another group serves is not needed for this
+	}
+	for _, r := range found {
+		if placeOf(r) == podResize {
+			to.put(podResize, operations{policy.Update: true}) // nothing else is served
+		}
+	}
+	return nil
+}
+
+// resizing is the webhook for pods/resize, where the rules of Kyverno's names do not ask for it.
+func (b *builder) resizing(s *side, h *hook) []webhook {
+	const update = policy.Update
+	if h.rules.asks(podResize)[update] {
+		return nil
+	}
+	asks := h.resize[update]
+	var wanted, given []space // the namespaces whose policies ask for it here, and by the other webhook
+	for namespace, s := range h.spaces {
+		switch {
+		case s.rules.asks(podResize)[update]:
+			given = append(given, space{namespace: namespace})
+		case s.resize[update]:
+			wanted = append(wanted, space{namespace: namespace})
+		}
+	}
+	if !asks && len(wanted) == 0 {
+		return nil
+	}
+	w := b.resourceWebhook(s, h)
+	w.Name = "resize." + h.name
+	rules := ruleSet{}
+	rules.put(podResize, operations{update: true})
+	w.Rules = rules.rules()
+	w.MatchConditions = b.givenConditions(h)
+	switch {
+	case !asks:
+		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, h.confine(wanted))
+	case len(given) > 0:
+		w.MatchConditions = withCondition(w.MatchConditions, ConfinedCondition, "!("+h.confine(given)+")")
+	}
+	w.MatchConditions = b.withDerived(w.MatchConditions, h, operations{update: true})
+	return []webhook{w}
+}
