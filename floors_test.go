@@ -30,12 +30,12 @@ var floors = []struct {
 		"api/...", "config/crds", "charts", "charts/rights",
 	}},
 	{"0 leaves", []string{
-		"internal/value", "internal/seal", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kinds", "internal/policykind", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
+		"internal/value", "internal/seal", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kinds", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
 		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
 	{"1 waist", []string{
-		"internal/policy",
+		"internal/policy", "internal/family",
 	}},
 	{"2 language", []string{
 		"internal/match", "internal/loader", "internal/autogen", "internal/pss", "internal/exception", "internal/globalentry", "internal/celrule", "internal/rule",

@@ -77,12 +77,7 @@ func inspect(paths []string) (policies map[string][]string, missing needs) {
 	objects, _ := source.Load(paths, source.Options{Recursive: true})
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
-		isPolicy, isBinding := compile.Native(apiVersion, o.Kind())
-		switch {
-		case isPolicy:
-			policies[o.Name()] = []string{o.Name()}
-			continue
-		case isBinding:
+		if compile.CompanionOf(apiVersion, o.Kind()) != nil {
 			continue
 		}
 		policies[o.Name()] = nil

@@ -9,9 +9,9 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -158,7 +158,7 @@ func fieldBelow(path, rule string) string {
 func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, author *policy.User) {
 	var missing []string
 	for _, g := range r.Grants {
-		if kind := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind); !g.Source && policykind.Delegates(kind.GroupKind()) {
+		if kind := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind); !g.Source && compile.Kinds.Delegates(kind.GroupKind()) {
 			diags.Errorf(g.Path, textDelegates, kind.Kind)
 			diags.Hint("it would be written by the background controller, whose rights are not those of %s; use a ClusterPolicy", author.Username)
 			continue

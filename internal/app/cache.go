@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -34,8 +34,8 @@ var namespaceGVK = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
 // watchPolicies returns what follows the policies of a family. They are read as data: the compiler wants every field that was
 // written, known or not.
-func watchPolicies(f policykind.Family, handler toolscache.ResourceEventHandler) (all []watched) {
-	for k := range policykind.InFamily(f) {
+func watchPolicies(f *family.Family, handler toolscache.ResourceEventHandler) (all []watched) {
+	for _, k := range f.Kinds {
 		all = append(all, watched{policyObject(k.GVK()), handler})
 	}
 	return all

@@ -23,8 +23,8 @@ import (
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/failopen"
+	familycleanup "github.com/ephor-dev/ephor/internal/family/cleanup"
 	"github.com/ephor-dev/ephor/internal/keystore"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
@@ -111,7 +111,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 		watched{&corev1.Secret{}, c.certs.handler(ctx)}, watched{&corev1.Secret{}, c.paths.handler()},
 		watched{namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
 	)
-	optional := append(watchPolicies(policykind.Cleanup, c.policyHandler()),
+	optional := append(watchPolicies(familycleanup.Family, c.policyHandler()),
 		watched{policyObject(globalEntryGVK), c.observing.taken(globalsName, c.globals.handler())})
 	if err := c.optional.watch(ctx, optional); err != nil {
 		return err

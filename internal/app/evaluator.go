@@ -19,8 +19,8 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -150,7 +150,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	all := append([]watched{
 		{&corev1.ConfigMap{}, config}, {namespaceObject(), namespaces},
 	}, more...)
-	all = append(all, watchPolicies(policykind.Classic, v.policies.handler())...)
+	all = append(all, watchPolicies(classic.Family, v.policies.handler())...)
 	if err := v.optional.watch(ctx, besides(v.globals, v.flags.exceptions, v.catalog, v.base.observing)); err != nil {
 		return err
 	}

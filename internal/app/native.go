@@ -21,6 +21,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
@@ -124,28 +125,27 @@ func (n *natives) compile(of *unstructured.Unstructured) {
 		n.catalog.Delete(id)
 		return
 	}
-	var bindings []compile.Object
+	var bindings compile.Companions
 	for _, at := range slices.SortedFunc(maps.Keys(n.bindings), func(a, b nativeKey) int { return strings.Compare(a.name, b.name) }) {
 		b := n.bindings[at]
 		_, off := b.GetLabels()[nativeDisabledLabel]
 		if !off && boundPolicy(b) == key.name && at.kind == key.kind+bindingSuffix {
-			bindings = append(bindings, compile.Object{Value: b.Object})
+			for _, d := range bindings.Add(compile.Object{Value: b.Object}).Errors() {
+				n.log.Warn("policy has a mistake", "policy", key.kind+"/"+key.name, "path", d.Path, "mistake", d.Summary)
+			}
 		}
 	}
-	var types managedfields.TypeConverter
-	if key.kind == report.SourceMutating {
-		types = n.types()
-	}
-	programs, diags := compile.NativeReports([]compile.Object{{Value: object.Object}}, bindings, types)
-	for _, d := range append(diags.Errors(), programs[0].Diags.Errors()...) {
+	attached := bindings.Of(id)
+	program, diags := compile.With(compile.Object{Value: object.Object}, attached, family.Options{Types: n.types, Existing: true})
+	for _, d := range diags.Errors() {
 		n.log.Warn("policy has a mistake", "policy", key.kind+"/"+key.name, "path", d.Path, "mistake", d.Summary)
 	}
-	if programs[0].Diags.HasErrors() {
+	if diags.HasErrors() {
 		n.catalog.Delete(id)
 		return
 	}
-	n.catalog.Set(programs[0])
-	n.log.Info("policy reported", "policy", key.kind+"/"+key.name, "bindings", len(bindings))
+	n.catalog.Set(program)
+	n.log.Info("policy reported", "policy", key.kind+"/"+key.name, "bindings", len(attached))
 }
 
 // nativeKinds are the kinds to follow by the flags, each in the version that the API server serves. A kind that is asked for in

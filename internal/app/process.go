@@ -16,7 +16,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/policykind"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
@@ -92,7 +92,7 @@ func (p *process) watch(ctx context.Context) error {
 		{&admissionv1.ValidatingWebhookConfiguration{}, p.paths.configurations(drift)},
 		{&admissionv1.MutatingWebhookConfiguration{}, p.paths.configurations(drift)},
 	}
-	all = append(all, watchPolicies(policykind.Classic, taken)...)
+	all = append(all, watchPolicies(classic.Family, taken)...)
 	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.observing)); err != nil {
 		return err
 	}

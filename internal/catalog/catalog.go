@@ -9,15 +9,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// ID identifies a policy. Kinds are distinct across the API groups of policies.
-type ID struct {
-	Kind      string
-	Namespace string // empty for cluster-scoped policies
-	Name      string
-}
+// ID identifies a policy.
+type ID = policy.ID
 
 // IDOf is the ID of a Program.
-func IDOf(p *policy.Program) ID { return ID{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name} }
+func IDOf(p *policy.Program) ID { return p.Identity() }
 
 // Catalog is the changing set of Programs. All methods are safe for all goroutines; Snapshot never waits.
 type Catalog struct {

@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	marks "github.com/ephor-dev/ephor/internal/mark"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/seal"
 )
 
@@ -243,7 +243,7 @@ func (a *adoption) mark(ctx context.Context, o *labelled) error {
 // hasRule is an error unless the policy has a generate rule of that name.
 func (a *adoption) hasRule(ctx context.Context, o *labelled) error {
 	ns := o.label("policy-namespace")
-	kind := policykind.ForWork(string(kyvernov2.Generate), ns != "")
+	kind := compile.Kinds.ForWork(string(kyvernov2.Generate), ns != "")
 	p, err := a.objects.Resource(kind.GVR()).Namespace(ns).Get(ctx, o.label("policy-name"), metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("its policy cannot be read: %w", err)

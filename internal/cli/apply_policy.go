@@ -2,14 +2,16 @@ package cli
 
 import (
 	"io"
-	"slices"
 	"strings"
+	"sync"
 
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -69,62 +71,39 @@ func loadPoliciesFrom(paths []string, o source.Options) policySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
 	set := policySet{diags: diags}
-	var natives, bindings []compile.Object
-	var places []int // of the natives among the programs
+	var companions compile.Companions
+	var policies []compile.Object
+	var ids []policy.ID
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
-		kind := o.Kind()
-		if isPolicy, isBinding := compile.Native(apiVersion, kind); isPolicy || isBinding {
-			object := compile.Object{Value: o.Value, Pos: o.Pos}
-			if isBinding {
-				bindings = append(bindings, object)
-				continue
-			}
-			natives = append(natives, object)
-			places = append(places, len(set.programs))
-			continue
-		}
-		if isException(o) {
+		kind, object := o.Kind(), compile.Object{Value: o.Value, Pos: o.Pos}
+		switch {
+		case compile.CompanionOf(apiVersion, kind) != nil:
+			set.diags.Add(companions.Add(object)...)
+		case isException(o):
 			set.within = append(set.within, o)
-			continue
-		}
-		if !compile.Owns(apiVersion, kind) {
-			if o.Repository {
-				continue // whatever else lies there
-			}
+		case compile.Owns(apiVersion, kind):
+			policies, ids = append(policies, object), append(ids, compile.IDOf(object))
+		case !o.Repository: // else it is whatever else lies there
 			set.diags.Add(foreign(o, apiVersion, kind))
-			continue
 		}
-		program, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+	}
+	set.diags.Add(companions.Unattached(ids)...)
+	types := family.Options{Types: knownTypes}
+	for i, o := range policies {
+		program, found := compile.With(o, companions.Of(ids[i]), types)
 		set.diags.Add(found...)
 		if found.HasErrors() {
-			set.refused = append(set.refused, refusal{o.Name(), found.Errors()})
+			set.refused = append(set.refused, refusal{program.Name, found.Errors()})
 			continue
 		}
 		set.programs = append(set.programs, program)
 	}
-	set.addNatives(natives, bindings, places)
 	return set
 }
 
-// addNatives compiles the policies of the API server itself with their bindings, and puts them where they were.
-func (s *policySet) addNatives(policies, bindings []compile.Object, places []int) {
-	if len(policies) == 0 && len(bindings) == 0 {
-		return
-	}
-	programs, diags := compile.NativePolicies(policies, bindings, applyconfigurations.NewTypeConverter(scheme.Scheme))
-	s.diags.Add(diags...)
-	before := 0
-	for i, program := range programs {
-		s.diags.Add(program.Diags...)
-		if program.Diags.HasErrors() {
-			s.refused = append(s.refused, refusal{program.Name, program.Diags.Errors()})
-			continue
-		}
-		s.programs = slices.Insert(s.programs, places[i]+before, program)
-		before++
-	}
-}
+// knownTypes are the types of all kinds of Kubernetes. They are large, and made when a policy that mutates first asks for them.
+var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
 // ruleless reports whether the rule is the only one of a policy that has no rules of its own: it is named as the policy is.
 func ruleless(r *policy.Rule) bool {
@@ -139,9 +118,8 @@ func foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 	if !named {
 		group = ""
 	}
-	isPolicy, isBinding := compile.Native(apiVersion, kind)
 	switch {
-	case isPolicy, isBinding:
+	case compile.Owns(apiVersion, kind), compile.CompanionOf(apiVersion, kind) != nil:
 		d.Severity = diag.Warning
 		d.Summary = "policies of kind " + kind + " are applied and tested, but neither explained nor checked for likely mistakes"
 		d.Code, d.Name = diag.NotSupported, kind

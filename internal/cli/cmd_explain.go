@@ -174,7 +174,7 @@ func loadLocated(paths []string, stdin io.Reader) ([]located, diag.List) {
 	var out []located
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
-		if !compile.Owns(apiVersion, o.Kind()) {
+		if !compile.Evaluates(apiVersion, o.Kind()) {
 			diags.Add(foreign(o, apiVersion, o.Kind()))
 			continue
 		}

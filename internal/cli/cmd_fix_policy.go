@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ephor-dev/ephor/internal/policykind"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 )
 
 func newFixPolicy() *cobra.Command {
@@ -53,8 +53,7 @@ func newFixPolicy() *cobra.Command {
 }
 
 func isClassic(doc *yaml.Node) bool {
-	k := policykind.Owner(valueOf(getNode(doc, "apiVersion")), valueOf(getNode(doc, "kind")))
-	return k != nil && k.Family == policykind.Classic
+	return classic.Owns(valueOf(getNode(doc, "apiVersion")), valueOf(getNode(doc, "kind")))
 }
 
 func (f *fixedFile) policy(doc *yaml.Node) {

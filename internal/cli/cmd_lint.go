@@ -67,7 +67,7 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {
-		case compile.Owns(apiVersion, object.Kind()):
+		case compile.Evaluates(apiVersion, object.Kind()):
 			policies++
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
 		case compile.OwnsException(apiVersion, object.Kind()):

@@ -16,8 +16,8 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/rollout"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -49,7 +49,7 @@ func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
 	if !found {
 		namespace, name = "", o.policy
 	}
-	at.object, err = c.dynamic.Resource(policykind.Scoped(policykind.Classic, found).GVR()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	at.object, err = c.dynamic.Resource(classic.Family.Kinds.Scoped(found).GVR()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !found {
 		return nil, fmt.Errorf("%w; NAMESPACE/NAME finds a Policy", err)
 	}

@@ -3,8 +3,7 @@ package compile
 import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/exception"
-	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/family/cleanup"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -15,82 +14,48 @@ type Object struct {
 	Pos func(path string) diag.Position
 }
 
-// Family is one family of policies: a small compiler.
-type Family struct {
-	Name string
-	Doc  string
-	// Owns reports whether objects of the kind belong to the family, whatever their version.
-	Owns func(apiVersion, kind string) bool
-	// Compile decodes, checks and compiles one object. It always returns a Program; its Diags are complete.
-	Compile func(object map[string]any) *policy.Program
-	// CheckUpdate, when set, finds what the update of a stored object may not change.
-	CheckUpdate func(old, updated map[string]any) diag.List
-}
-
-// Families is the explicit list of policy families.
-var Families = []Family{
-	{
-		Name: "classic", Doc: "ClusterPolicy and Policy of kyverno.io", Owns: classic.Owns,
-		Compile: func(object map[string]any) *policy.Program {
-			p, diags := classic.Decode(object)
-			diags.Add(classic.Check(p)...)
-			program := classic.Compile(p)
-			diags.Add(program.Diags...)
-			program.Diags = diags
-			return program
-		},
-		CheckUpdate: func(old, updated map[string]any) diag.List {
-			before, _ := classic.Decode(old)
-			after, _ := classic.Decode(updated)
-			return classic.CheckUpdate(before, after)
-		},
-	},
-	{
-		Name: "cleanup", Doc: "ClusterCleanupPolicy and CleanupPolicy of kyverno.io", Owns: cleanup.Owns,
-		Compile: func(object map[string]any) *policy.Program {
-			p, diags := cleanup.Decode(object)
-			diags.Add(cleanup.Check(p)...)
-			program := cleanup.Compile(p)
-			diags.Add(program.Diags...)
-			program.Diags = diags
-			return program
-		},
-	},
-}
-
-// Owns reports whether some family compiles objects of the kind.
-func Owns(apiVersion, kind string) bool { return familyOf(apiVersion, kind) != nil }
-
-func familyOf(apiVersion, kind string) *Family {
-	for i := range Families {
-		if Families[i].Owns(apiVersion, kind) {
-			return &Families[i]
-		}
-	}
-	return nil
-}
-
 // One compiles one policy. The Program is nil when the object belongs to no family; then the diagnostics say so.
 // Otherwise the diagnostics are Program.Diags, with positions.
-func One(o Object) (*policy.Program, diag.List) {
-	apiVersion, _ := o.Value["apiVersion"].(string)
-	kind, _ := o.Value["kind"].(string)
-	family := familyOf(apiVersion, kind)
-	if family == nil {
-		var diags diag.List
-		diags.Errorf("kind", "policy type not supported: %s %s", apiVersion, kind)
-		diags.Code(diag.NotAPolicy, kind)
-		locate(diags, o)
-		return nil, diags
+func One(o Object) (*policy.Program, diag.List) { return With(o, nil, family.Options{}) }
+
+// With compiles one policy as One does, with the contents of its companions (Companions.Of).
+func With(o Object, companions []any, options family.Options) (*policy.Program, diag.List) {
+	f := FamilyOf(typeOf(o))
+	if f == nil {
+		return nil, notAPolicy(o)
 	}
 	if pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths {
-		program := tooLarge(family, o.Value)
+		program := tooLarge(f, o.Value)
 		locate(program.Diags, o)
 		return program, program.Diags
 	}
-	program := family.Compile(o.Value)
+	program := f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
 	locate(program.Diags, o)
 	return program, program.Diags
+}
+
+// IDOf is the ID of the policy that an object is.
+func IDOf(o Object) policy.ID {
+	meta, _ := o.Value["metadata"].(map[string]any)
+	var id policy.ID
+	id.Kind, _ = o.Value["kind"].(string)
+	id.Namespace, _ = meta["namespace"].(string)
+	id.Name, _ = meta["name"].(string)
+	return id
+}
+
+func typeOf(o Object) (apiVersion, kind string) {
+	apiVersion, _ = o.Value["apiVersion"].(string)
+	kind, _ = o.Value["kind"].(string)
+	return apiVersion, kind
+}
+
+func notAPolicy(o Object) (diags diag.List) {
+	apiVersion, kind := typeOf(o)
+	diags.Errorf("kind", "policy type not supported: %s %s", apiVersion, kind)
+	diags.Code(diag.NotAPolicy, kind)
+	locate(diags, o)
+	return diags
 }
 
 // OwnsException reports whether objects of the kind are exceptions that OneException compiles.
@@ -100,19 +65,22 @@ func OwnsException(apiVersion, kind string) bool { return exception.Owns(apiVers
 // among them must not be used.
 func OneException(o Object) (*policy.Exception, diag.List) {
 	e, diags := exception.Compile(o.Value)
+	for _, k := range Kinds {
+		if k.Excepted {
+			e.Kinds = append(e.Kinds, k.Kind)
+		}
+	}
 	locate(diags, o)
 	return e, diags
 }
 
 // CheckUpdate finds what the update of a stored policy may not change. Neither object is checked by itself.
 func CheckUpdate(old, updated map[string]any) diag.List {
-	apiVersion, _ := updated["apiVersion"].(string)
-	kind, _ := updated["kind"].(string)
-	family := familyOf(apiVersion, kind)
-	if family == nil || family.CheckUpdate == nil {
+	f := FamilyOf(typeOf(Object{Value: updated}))
+	if f == nil || f.CheckUpdate == nil {
 		return nil
 	}
-	return family.CheckUpdate(old, updated)
+	return f.CheckUpdate(old, updated)
 }
 
 // Compile compiles all objects. Every object of a family gives a Program, also one with mistakes: whether it may run is

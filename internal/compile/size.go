@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -32,10 +33,10 @@ func pathBytes(v any, at, limit int) int {
 }
 
 // tooLarge is the Program of a policy that is not compiled because of its size: it has a name and a mistake, and no rules.
-func tooLarge(family *Family, object map[string]any) *policy.Program {
+func tooLarge(f *family.Family, object map[string]any) *policy.Program {
 	bare := maps.Clone(object)
 	bare["spec"] = map[string]any{}
-	program := family.Compile(bare)
+	program := f.Compile(family.Source{Object: bare})
 	program.Diags = diag.List{}
 	program.Diags.Errorf("spec", "the policy is too large: the paths of its fields have more than %d bytes together", maxPaths)
 	return program

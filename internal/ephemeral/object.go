@@ -12,7 +12,7 @@ import (
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
-	"github.com/ephor-dev/ephor/internal/policykind"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -142,7 +142,7 @@ func label(labels map[string]string, e *report.Entry) {
 			labels[prefix+name] = version
 		}
 	}
-	if k := policykind.Named(e.Program.Kind); k != nil {
+	if k := compile.Kinds.Named(e.Program.Kind); k != nil {
 		set(k.LabelPrefix, e.Program.Name, e.Program.ResourceVersion)
 	}
 	for _, key := range e.Exceptions {

@@ -10,7 +10,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/pss"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -23,7 +22,6 @@ func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	out := &policy.Exception{
 		Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
 		Background: e.Spec.Background == nil || *e.Spec.Background,
-		Kinds:      excepted(),
 		Object:     object,
 	}
 	for _, x := range e.Spec.Exceptions {
@@ -96,14 +94,4 @@ func conditionList(in []kyvernov2beta1.Condition) []any {
 		out[i] = m
 	}
 	return out
-}
-
-// excepted are the kinds of policies that exceptions may name.
-func excepted() (kinds []string) {
-	for k := range policykind.All() {
-		if k.Excepted {
-			kinds = append(kinds, k.Kind)
-		}
-	}
-	return kinds
 }

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/policykind"
+	"github.com/ephor-dev/ephor/internal/compile"
 )
 
 // ClientType says what a client of the API server is for; it is the value of client_type where the requested group does
@@ -143,7 +143,7 @@ var kinds = withPolicies(map[string]string{
 
 // withPolicies adds the kinds of policies to the table.
 func withPolicies(table map[string]string) map[string]string {
-	for k := range policykind.All() {
+	for _, k := range compile.Kinds {
 		table[k.Resource] = k.Kind
 	}
 	return table

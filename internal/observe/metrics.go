@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
@@ -194,7 +194,7 @@ func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, to
 		return
 	}
 	gvk := req.RequestGVK
-	if k := policykind.Of(gvk.Group, gvk.Kind); k != nil && k.Superseded {
+	if k := compile.Kinds.Of(gvk.Group, gvk.Kind); k != nil && k.Superseded {
 		m.deprecated.with(gvk.Group, gvk.Version, gvk.Kind, "").add(1)
 	}
 }

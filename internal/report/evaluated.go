@@ -1,8 +1,8 @@
 package report
 
 import (
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 )
 
 // ID names a policy as results do.
@@ -29,7 +29,7 @@ const (
 
 // SourceOf is what results of the policy name as their source.
 func SourceOf(p *policy.Program) string {
-	if k := policykind.Named(p.Kind); k != nil {
+	if k := compile.Kinds.Named(p.Kind); k != nil {
 		return k.Source
 	}
 	return SourceKyverno

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -29,7 +29,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	if !t.program.Reach().Allows(planned.GetNamespace()) {
 		return fmt.Errorf("%s is out of reach: the policy generates only in the namespace %s", text, t.program.Reach().Namespace())
 	}
-	if t.program.Namespace != "" && policykind.Delegates(planned.GroupVersionKind().GroupKind()) {
+	if t.program.Namespace != "" && compile.Kinds.Delegates(planned.GroupVersionKind().GroupKind()) {
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	generation := t.rule.Generation

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -68,7 +68,7 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	if !t.program.Reach().Allows(before.GetNamespace()) {
 		return fmt.Errorf("%s is out of reach: the policy changes only the namespace %s", text, t.program.Reach().Namespace())
 	}
-	if t.program.Namespace != "" && policykind.Delegates(before.GroupVersionKind().GroupKind()) {
+	if t.program.Namespace != "" && compile.Kinds.Delegates(before.GroupVersionKind().GroupKind()) {
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	after := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(m.After)}

@@ -29,6 +29,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/seal"
@@ -106,7 +107,7 @@ func newMarked(t *testing.T, objects ...client.Object) (*Worker, *toldEvents) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := compile.Families[0].Compile(v.(map[string]any))
+	program := compile.Families[0].Compile(family.Source{Object: v.(map[string]any)})
 	if program.Diags.HasErrors() {
 		t.Fatal(program.Diags)
 	}

@@ -16,8 +16,8 @@ import (
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -43,7 +43,7 @@ func splitKey(key string) (namespace, name string) {
 // that is not known.
 func policyID(requestType kyvernov2.RequestType, key string) catalog.ID {
 	namespace, name := splitKey(key)
-	k := policykind.ForWork(string(requestType), namespace != "")
+	k := compile.Kinds.ForWork(string(requestType), namespace != "")
 	if k == nil {
 		return catalog.ID{}
 	}

@@ -4,7 +4,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ephor-dev/ephor/internal/policykind"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 )
 
 // webhook holds what validating and mutating webhooks have in common, with the defaults of the API server filled in.
@@ -95,10 +96,10 @@ var (
 )
 
 // policyRule selects the policies of a family, in every version.
-func policyRule(f policykind.Family) admissionv1.RuleWithOperations {
+func policyRule(f *family.Family) admissionv1.RuleWithOperations {
 	var group string
 	var versions, resources []string
-	for k := range policykind.InFamily(f) {
+	for _, k := range f.Kinds {
 		group, versions = k.Group, k.Versions
 		resources = append(resources, k.Resource)
 	}
@@ -108,7 +109,7 @@ func policyRule(f policykind.Family) admissionv1.RuleWithOperations {
 // policyValidating is the review of the policies themselves, in Kyverno's order.
 func (b *builder) policyValidating() []webhook {
 	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
-	w.Rules = []admissionv1.RuleWithOperations{policyRule(policykind.Classic)}
+	w.Rules = []admissionv1.RuleWithOperations{policyRule(classic.Family)}
 	for _, kind := range []string{"validatingpolicies", "imagevalidatingpolicies", "generatingpolicies", "mutatingpolicies", "deletingpolicies"} {
 		w.Rules = append(w.Rules, rule("policies.kyverno.io", celAll, writes, kind))
 		if kind != "deletingpolicies" { // the namespaced form of it is not reviewed
@@ -144,7 +145,7 @@ func (b *builder) review(path string, r admissionv1.RuleWithOperations) []webhoo
 func (b *builder) policyMutating() []webhook {
 	w := b.webhook("mutate-policy.kyverno.svc", "/policymutate")
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
-	w.Rules = []admissionv1.RuleWithOperations{policyRule(policykind.Classic)}
+	w.Rules = []admissionv1.RuleWithOperations{policyRule(classic.Family)}
 	return []webhook{w}
 }
 

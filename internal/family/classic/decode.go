@@ -6,7 +6,6 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
@@ -21,8 +20,7 @@ const (
 
 // Owns reports whether the object belongs to the family, whatever its version.
 func Owns(apiVersion, kind string) bool {
-	k := policykind.Owner(apiVersion, kind)
-	return k != nil && k.Family == policykind.Classic
+	return familyKinds.Owner(apiVersion, kind) != nil
 }
 
 // Decode reads a ClusterPolicy or Policy of any served version into the hub type; its Kind tells which it is. Both
@@ -38,7 +36,7 @@ func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
 		diags = strict.Decode(object, &kyvernov2beta1.ClusterPolicy{})
 	default:
 		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, p.Kind, Group)
-		diags.Hint("served versions are %s", strings.Join(policykind.Of(Group, Policy).Versions, " and "))
+		diags.Hint("served versions are %s", strings.Join(versions, " and "))
 	}
 	out := diags[:0]
 	for _, d := range diags {

@@ -6,7 +6,6 @@ import (
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policykind"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
@@ -21,8 +20,7 @@ const (
 
 // Owns reports whether the object belongs to the family, whatever its version.
 func Owns(apiVersion, kind string) bool {
-	k := policykind.Owner(apiVersion, kind)
-	return k != nil && k.Family == policykind.Cleanup
+	return familyKinds.Owner(apiVersion, kind) != nil
 }
 
 // Decode reads a policy of any served version; its Kind tells which it is, both have the same fields. Unknown fields
@@ -37,7 +35,6 @@ func Decode(object map[string]any) (*kyvernov2.ClusterCleanupPolicy, diag.List) 
 			diags.Add(d)
 		}
 	}
-	versions := policykind.Of(Group, CleanupPolicy).Versions
 	if _, version, _ := strings.Cut(p.APIVersion, "/"); !slices.Contains(versions, version) {
 		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, p.Kind, Group)
 		diags.Hint("served versions are %s", strings.Join(versions, " and "))

@@ -2,7 +2,6 @@ package native
 
 import (
 	"slices"
-	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -28,21 +27,6 @@ const (
 	ValidatingRuleKind policy.RuleKind = "validatingAdmissionPolicy"
 )
 
-// OwnsPolicy reports whether objects of the kind are policies of this family.
-func OwnsPolicy(apiVersion, kind string) bool {
-	return owns(apiVersion) && (kind == MutatingPolicy || kind == ValidatingPolicy)
-}
-
-// OwnsBinding is OwnsPolicy for bindings.
-func OwnsBinding(apiVersion, kind string) bool {
-	return owns(apiVersion) && (kind == MutatingBinding || kind == ValidatingBinding)
-}
-
-func owns(apiVersion string) bool {
-	group, version, _ := strings.Cut(apiVersion, "/")
-	return group == Group && slices.Contains([]string{"v1", "v1beta1", "v1alpha1"}, version)
-}
-
 // Source is a policy with its bindings. Without any the policy applies wherever its constraints match, with no parameters.
 type Source struct {
 	Policy   map[string]any
@@ -56,9 +40,6 @@ type Binding struct {
 	params       *celrule.Params // nil for none
 	denies       bool            // what a validating policy refuses
 }
-
-// PolicyName is the policy that it binds.
-func (b *Binding) PolicyName() string { return b.policy }
 
 // CompileBinding decodes and checks a binding of either kind. With an error among the diagnostics it must not be used.
 func CompileBinding(object map[string]any) (*Binding, diag.List) {

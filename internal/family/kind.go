@@ -1,30 +1,21 @@
-package policykind
+package family
 
 import (
-	"iter"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Family names a family of policies. Each has a compiler in internal/compile.
-type Family string
-
-// The families.
-const (
-	Classic Family = "classic"
-	Cleanup Family = "cleanup"
-	Native  Family = "native"
-)
+// SourceKyverno is the source of results that most kinds share.
+const SourceKyverno = "kyverno"
 
 // Kind describes one kind of policy. Its values are shared and must not be changed.
 type Kind struct {
-	Family Family
-	Group  string
-	Kind   string
-	// Resource is the name of the kind in URLs.
-	Resource string
+	Group string
+	Kind  string
+	// Resource is the name of the kind in URLs, Short its abbreviation; empty for none.
+	Resource, Short string
 	// Versions are the served versions; the first is the one that is stored, read and written.
 	Versions   []string
 	Namespaced bool
@@ -51,81 +42,49 @@ func (k *Kind) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Versions[0], Resource: k.Resource}
 }
 
-// All returns the kinds of all families, in the order of the table.
-func All() iter.Seq[*Kind] {
-	return func(yield func(*Kind) bool) {
-		for i := range table {
-			if !yield(&table[i]) {
-				return
-			}
-		}
-	}
+// Kinds are kinds of policies: those of one family, or of all.
+type Kinds []*Kind
+
+// Of returns the kind of a group; nil when it is not among them.
+func (all Kinds) Of(group, kind string) *Kind {
+	return all.first(func(k *Kind) bool { return k.Group == group && k.Kind == kind })
 }
 
-// InFamily returns the kinds of one family.
-func InFamily(f Family) iter.Seq[*Kind] {
-	return func(yield func(*Kind) bool) {
-		for k := range All() {
-			if k.Family == f && !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// Of returns the kind of a group; nil when it is none of a policy.
-func Of(group, kind string) *Kind {
-	for k := range All() {
-		if k.Group == group && k.Kind == kind {
-			return k
-		}
-	}
-	return nil
-}
-
-// Owner returns the kind of an object by its API version, whether that is served or not; nil when it is none of a policy.
-func Owner(apiVersion, kind string) *Kind {
+// Owner returns the kind of an object by its API version, whether that is served or not; nil when it is not among them.
+func (all Kinds) Owner(apiVersion, kind string) *Kind {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	if !ok {
 		return nil
 	}
-	return Of(group, kind)
+	return all.Of(group, kind)
 }
 
-// Scoped returns the first kind of a family that lives in namespaces, or that does not.
-func Scoped(f Family, namespaced bool) *Kind {
-	for k := range InFamily(f) {
-		if k.Namespaced == namespaced {
-			return k
-		}
-	}
-	return nil
+// Scoped returns the first kind that lives in namespaces, or that does not.
+func (all Kinds) Scoped(namespaced bool) *Kind {
+	return all.first(func(k *Kind) bool { return k.Namespaced == namespaced })
 }
 
-// Named returns the kind of that name, for what does not know the group; nil when there is none.
-func Named(kind string) *Kind {
-	for k := range All() {
-		if k.Kind == kind {
-			return k
-		}
-	}
-	return nil
+// Named returns the kind of that name, for callers that do not know the group; nil when there is none.
+func (all Kinds) Named(kind string) *Kind {
+	return all.first(func(k *Kind) bool { return k.Kind == kind })
 }
 
 // ForWork returns the kind whose policies an UpdateRequest of the type names; nil for an unknown type.
-func ForWork(requestType string, namespaced bool) *Kind {
-	for k := range All() {
-		if k.Namespaced == namespaced && slices.Contains(k.Work, requestType) {
-			return k
-		}
-	}
-	return nil
+func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
+	return all.first(func(k *Kind) bool { return k.Namespaced == namespaced && slices.Contains(k.Work, requestType) })
 }
 
 // Delegates reports whether objects of the kind get work done with the rights of another account. That holds for every policy that
 // lives in a namespace: its author is asked for his own rights when it is written. No namespaced policy may write one, for its
 // author would then be the background controller, who may do more than the author of the first (S7 in docs/threat-model.md).
-func Delegates(kind schema.GroupKind) bool {
-	k := Of(kind.Group, kind.Kind)
+func (all Kinds) Delegates(kind schema.GroupKind) bool {
+	k := all.Of(kind.Group, kind.Kind)
 	return k != nil && k.Namespaced
+}
+
+func (all Kinds) first(is func(*Kind) bool) *Kind {
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i]
+	}
+	return nil
 }

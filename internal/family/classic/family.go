@@ -1,0 +1,38 @@
+package classic
+
+import (
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Family describes the family.
+var Family = &family.Family{
+	Name: "classic", Doc: "ClusterPolicy and Policy of kyverno.io", Kinds: familyKinds,
+	Compile: func(in family.Source) *policy.Program {
+		p, diags := Decode(in.Object)
+		diags.Add(Check(p)...)
+		program := Compile(p)
+		diags.Add(program.Diags...)
+		program.Diags = diags
+		return program
+	},
+	CheckUpdate: func(old, updated map[string]any) diag.List {
+		before, _ := Decode(old)
+		after, _ := Decode(updated)
+		return CheckUpdate(before, after)
+	},
+}
+
+var familyKinds = family.Kinds{
+	{
+		Group: Group, Kind: ClusterPolicy, Resource: "clusterpolicies", Short: "cpol", Versions: versions,
+		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Work: []string{"mutate", "generate"}, Superseded: true, Excepted: true,
+	},
+	{
+		Group: Group, Kind: Policy, Resource: "policies", Short: "pol", Versions: versions, Namespaced: true,
+		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Work: []string{"mutate", "generate"}, Superseded: true, Excepted: true,
+	},
+}
+
+var versions = []string{"v1", "v2beta1"}

@@ -1,0 +1,32 @@
+package cleanup
+
+import (
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Family describes the family.
+var Family = &family.Family{
+	Name: "cleanup", Doc: "ClusterCleanupPolicy and CleanupPolicy of kyverno.io", Kinds: familyKinds,
+	Compile: func(in family.Source) *policy.Program {
+		p, diags := Decode(in.Object)
+		diags.Add(Check(p)...)
+		program := Compile(p)
+		diags.Add(program.Diags...)
+		program.Diags = diags
+		return program
+	},
+}
+
+var familyKinds = family.Kinds{
+	{
+		Group: Group, Kind: ClusterCleanupPolicy, Resource: "clustercleanuppolicies", Short: "ccleanpol", Versions: versions,
+		Source: family.SourceKyverno, Superseded: true,
+	},
+	{
+		Group: Group, Kind: CleanupPolicy, Resource: "cleanuppolicies", Short: "cleanpol", Versions: versions, Namespaced: true,
+		Source: family.SourceKyverno, Superseded: true,
+	},
+}
+
+var versions = []string{"v2", "v2beta1"}

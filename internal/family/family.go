@@ -1,0 +1,67 @@
+package family
+
+import (
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Family describes one family of policies. Its values are shared and must not be changed.
+type Family struct {
+	Name string
+	Doc  string
+	// Kinds are the kinds of its policies. A kind that lives in namespaces stands after its cluster-wide sibling.
+	Kinds Kinds
+	// Companions are the kinds of objects that its policies are compiled with, such as bindings.
+	Companions []Companion
+	// Foreign reports that the API server evaluates the policies of the family itself. The command line applies them, and
+	// reports cover those that ask for it.
+	Foreign bool
+	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
+	Compile func(Source) *policy.Program
+	// CheckUpdate, when set, finds what the update of a stored policy may not change.
+	CheckUpdate func(old, updated map[string]any) diag.List
+}
+
+// Source is what a Program is compiled of.
+type Source struct {
+	Object map[string]any
+	// Companions are the contents of the companions that belong to the policy (Attached.Content).
+	Companions []any
+	Options
+}
+
+// Options say what Programs are for.
+type Options struct {
+	// Types gives the types of known kinds, by which lists are merged; nil for none. It may take a while, and is called only for
+	// policies that need it.
+	Types func() managedfields.TypeConverter
+	// Existing asks for Programs that say what policies mean for objects that exist, in reports, and not for requests.
+	Existing bool
+}
+
+// Companion describes a kind of objects that belong to policies of a family.
+type Companion struct {
+	Group, Kind string
+	Versions    []string
+	// Compile decodes and checks one such object. With an error among the diagnostics, the result must not be used.
+	Compile func(object map[string]any) (Attached, diag.List)
+}
+
+// Attached is a compiled companion with the policy that it belongs to.
+type Attached struct {
+	Policy policy.ID
+	// Content is for the compiler of the policy.
+	Content any
+}
+
+// Companion returns the kind of companions that an object is of; nil when the family has no such kind.
+func (f *Family) Companion(group, kind string) *Companion {
+	for i := range f.Companions {
+		if c := &f.Companions[i]; c.Group == group && c.Kind == kind {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package native
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Family describes the family.
+var Family = &family.Family{
+	Name: "native", Doc: "ValidatingAdmissionPolicy and MutatingAdmissionPolicy of admissionregistration.k8s.io", Kinds: familyKinds,
+	Companions: []family.Companion{
+		{Group: Group, Kind: ValidatingBinding, Versions: versions, Compile: attach(ValidatingPolicy)},
+		{Group: Group, Kind: MutatingBinding, Versions: versions, Compile: attach(MutatingPolicy)},
+	},
+	Foreign: true,
+	Compile: func(in family.Source) *policy.Program {
+		from := Source{Policy: in.Object}
+		for _, c := range in.Companions {
+			from.Bindings = append(from.Bindings, c.(*Binding))
+		}
+		var o Options
+		if in.Types != nil && in.Object["kind"] == MutatingPolicy {
+			o.Types = in.Types()
+		}
+		compile := Compile
+		if in.Existing {
+			compile = CompileReport
+		}
+		program := compile(from, o)
+		program.Diags.Add(checkVersion(in.Object)...)
+		return program
+	},
+}
+
+var familyKinds = family.Kinds{
+	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy},
+	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy},
+}
+
+var versions = []string{"v1", "v1beta1", "v1alpha1"}
+
+// attach compiles bindings of policies of a kind.
+func attach(kind string) func(map[string]any) (family.Attached, diag.List) {
+	return func(object map[string]any) (family.Attached, diag.List) {
+		b, diags := CompileBinding(object)
+		diags.Add(checkVersion(object)...)
+		return family.Attached{Policy: policy.ID{Kind: kind, Name: b.policy}, Content: b}, diags
+	}
+}
+
+// checkVersion finds a version that the API never had.
+func checkVersion(object map[string]any) (diags diag.List) {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	if _, version, _ := strings.Cut(apiVersion, "/"); !slices.Contains(versions, version) {
+		diags.Errorf("apiVersion", "no version %q of %s in group %s", version, kind, Group)
+		diags.Hint("versions are %s", strings.Join(versions, ", "))
+	}
+	return diags
+}
