@@ -56,7 +56,7 @@ var floors = []struct {
 	}},
 	{"7 servers", []string{
 		"internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/admission",
-		"internal/scan", "internal/reports", "internal/updaterequest", "internal/cleanup", "internal/ttl",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl",
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/app", "internal/cli",

@@ -21,6 +21,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
+	"github.com/ephor-dev/ephor/internal/updaterequest/follow"
 )
 
 // backgroundLease is the name of the background controller's lease.
@@ -30,8 +32,8 @@ const backgroundLease = "kyverno-background-controller"
 type background struct {
 	*evaluator
 	flags    *backgroundFlags
-	worker   *updaterequest.Worker
-	follower *updaterequest.Follower
+	worker   *execute.Worker
+	follower *follow.Follower
 	ring     *ring.Ring
 	sending  *sending
 	changed  trigger // the policies
@@ -71,7 +73,7 @@ func (c *background) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.ring, err = newRing(c.base, c.env, updaterequest.WorkerName); err != nil {
+	if c.ring, err = newRing(c.base, c.env, execute.WorkerName); err != nil {
 		return err
 	}
 	c.sending, err = newSending(c.base, c.env.namespace, ephemeral.Background, c.flags.maxReports, &c.flags.reporting)
@@ -83,16 +85,16 @@ func (c *background) build(ctx context.Context) error {
 	if _, err := marks.get(ctx, true); err != nil {
 		return err // better now than with the first work
 	}
-	c.worker = updaterequest.NewWorker(updaterequest.WorkerOptions{
+	c.worker = execute.NewWorker(execute.WorkerOptions{
 		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
 		Events: c.events, Observer: observe.Work{Metrics: observing.metrics}, Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
-	c.follower = &updaterequest.Follower{
+	c.follower = &follow.Follower{
 		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
 		Threshold: func() int { return c.settings.Load().UpdateRequestThreshold },
 	}
-	observing.metrics.Controller(updaterequest.WorkerName)
+	observing.metrics.Controller(execute.WorkerName)
 	return nil
 }
 
@@ -170,7 +172,7 @@ func (c *background) shared() []task {
 	return []task{
 		endless("ring", c.ring.Run),
 		endless("reports-controller", c.sending.follow),
-		{name: updaterequest.WorkerName, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		{name: execute.WorkerName, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},
 	}

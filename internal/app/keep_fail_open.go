@@ -12,7 +12,7 @@ import (
 
 // keepFailOpen preserves failurePolicy Ignore in configurations that the cleanup controller made fail open (--deadManSeconds),
 // until this process knows that reviews are answered. After that the configurations are written as planned: they fail closed.
-func (f *follow) keepFailOpen(ctx context.Context, want webhookconf.Configurations) error {
+func (f *webhookReconciler) keepFailOpen(ctx context.Context, want webhookconf.Configurations) error {
 	if f.heartbeat.Healthy() {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (f *follow) keepFailOpen(ctx context.Context, want webhookconf.Configuratio
 	return nil
 }
 
-func (f *follow) keepOneFailOpen(ctx context.Context, want, stored client.Object) error {
+func (f *webhookReconciler) keepOneFailOpen(ctx context.Context, want, stored client.Object) error {
 	err := f.reader.Get(ctx, client.ObjectKeyFromObject(want), stored)
 	if err != nil {
 		return client.IgnoreNotFound(err)

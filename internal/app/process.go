@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
-	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/enqueue"
 	"github.com/ephor-dev/ephor/internal/vapgen"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -37,7 +37,7 @@ type process struct {
 	unlocked  unlocked
 	heartbeat *heartbeat
 	events    *event.Queue
-	work      *updaterequest.Writer
+	work      *enqueue.Writer
 	sending   *sending // of results; nil where none are sent
 	// installation is what the webhook configurations go away with.
 	installation *installation
@@ -187,7 +187,7 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 // leaderTasks are the controllers that only one replica runs.
 func (p *process) leaderTasks() []task {
 	f, e, m := p.flags, p.env, p.manager
-	follow := &follow{
+	follow := &webhookReconciler{
 		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, reader: m.GetCache(),
 		certs: p.certs, paths: p.paths, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{

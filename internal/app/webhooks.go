@@ -18,8 +18,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// follow makes the webhook configurations and then the policies' status follow the catalog.
-type follow struct {
+// webhookReconciler makes the webhook configurations and then the policies' status follow the catalog.
+type webhookReconciler struct {
 	catalog   *catalog.Catalog
 	policies  *policies
 	settings  *settings.Store
@@ -59,7 +59,7 @@ const (
 )
 
 // warnUnconfined logs which webhooks are asked about all namespaces on behalf of namespaced policies, when that changes.
-func (f *follow) warnUnconfined(webhooks []string) {
+func (f *webhookReconciler) warnUnconfined(webhooks []string) {
 	if slices.Equal(webhooks, f.unconfined) {
 		return
 	}
@@ -72,13 +72,13 @@ func (f *follow) warnUnconfined(webhooks []string) {
 }
 
 // once is one round: the webhook configurations, with the paths that are in force, and then the status.
-func (f *follow) once(ctx context.Context) (time.Duration, error) {
+func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 	return f.paths.round(ctx, f.unlocked, f.write)
 }
 
 // write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the snapshot, so that a status is never written for a policy whose
 // Program is older than the object.
-func (f *follow) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
+func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	objects, broken := f.policies.all()
 	programs := f.catalog.Snapshot().Programs()
 	bundle, err := f.certs.bundle(ctx)

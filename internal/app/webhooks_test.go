@@ -10,7 +10,7 @@ import (
 // A webhook that is asked about all namespaces is logged when that begins and when it ends, not in each round.
 func TestT4UnconfinedWebhooksAreLogged(t *testing.T) {
 	var out bytes.Buffer
-	f := &follow{log: slog.New(slog.NewTextHandler(&out, nil))}
+	f := &webhookReconciler{log: slog.New(slog.NewTextHandler(&out, nil))}
 	for _, c := range []struct {
 		webhooks []string
 		want     string // empty for no line

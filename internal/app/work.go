@@ -13,11 +13,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/enqueue"
 )
 
 // newWork returns the writer of UpdateRequests. It has a client of its own: requests wait for what it writes, so that it
 // must not wait behind others. updateRequestThreshold bounds how much it writes.
-func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event.Recorder, o updaterequest.Observer, log *slog.Logger) (*updaterequest.Writer, error) {
+func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event.Recorder, o enqueue.Observer, log *slog.Logger) (*enqueue.Writer, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = -1, 0
 	scheme := runtime.NewScheme()
@@ -28,7 +29,7 @@ func newWork(cfg *rest.Config, namespace string, s *settings.Store, events event
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for UpdateRequests: %w", err)
 	}
-	return updaterequest.New(updaterequest.Options{
+	return enqueue.New(enqueue.Options{
 		API: updaterequest.NewAPI(c), Namespace: namespace, Threshold: func() int { return s.Load().UpdateRequestThreshold },
 		Events: events, Observer: o, Log: log, Now: time.Now,
 	}), nil

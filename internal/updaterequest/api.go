@@ -9,27 +9,36 @@ import (
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
+// API is what the Writer needs of the API server. Errors are those of the API machinery.
+type API interface {
+	Create(ctx context.Context, u *kyvernov2.UpdateRequest) error
+	Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error)
+	Update(ctx context.Context, u *kyvernov2.UpdateRequest) error
+	// Count is the number of UpdateRequests in the namespace.
+	Count(ctx context.Context, namespace string) (int, error)
+}
+
 // NewAPI is the API server behind a client that reads without a cache and whose scheme knows kyverno.io/v2. The client
 // should not be throttled: requests wait for it.
-func NewAPI(c client.Client) API { return cluster{c} }
+func NewAPI(c client.Client) API { return apiServer{c} }
 
-type cluster struct{ client client.Client }
+type apiServer struct{ client client.Client }
 
-func (c cluster) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+func (c apiServer) Create(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 	return c.client.Create(ctx, u.DeepCopy()) // the answer is written into what is given
 }
 
-func (c cluster) Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error) {
+func (c apiServer) Get(ctx context.Context, namespace, name string) (*kyvernov2.UpdateRequest, error) {
 	u := &kyvernov2.UpdateRequest{}
 	return u, c.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, u)
 }
 
-func (c cluster) Update(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+func (c apiServer) Update(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 	return c.client.Update(ctx, u)
 }
 
 // Count asks for a list of one: the API server says how many it has left out.
-func (c cluster) Count(ctx context.Context, namespace string) (int, error) {
+func (c apiServer) Count(ctx context.Context, namespace string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))
 	if err := c.client.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {

@@ -1,14 +1,16 @@
 package updaterequest
 
-import "maps"
+import (
+	"maps"
+)
 
 // lastApplied is where kubectl keeps the whole object once more.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// withoutSecrets is the object without the content of a Secret: an UpdateRequest is read by more people than a Secret.
+// WithoutSecrets is the object without the content of a Secret: an UpdateRequest is read by more people than a Secret.
 // The worker reads the trigger again. Other objects are returned as they are.
-func withoutSecrets(object map[string]any) map[string]any {
-	if !isSecret(object) {
+func WithoutSecrets(object map[string]any) map[string]any {
+	if !IsSecret(object) {
 		return object
 	}
 	out := maps.Clone(object)
@@ -24,12 +26,13 @@ func withoutSecrets(object map[string]any) map[string]any {
 	return out
 }
 
-func isSecret(object map[string]any) bool {
+// IsSecret reports whether the object is a Secret.
+func IsSecret(object map[string]any) bool {
 	return object["kind"] == "Secret" && object["apiVersion"] == "v1"
 }
 
-// withoutManagedFields is the object without the bookkeeping of field ownership, often its largest part.
-func withoutManagedFields(object map[string]any) map[string]any {
+// WithoutManagedFields is the object without the bookkeeping of field ownership, often its largest part.
+func WithoutManagedFields(object map[string]any) map[string]any {
 	metadata, _ := object["metadata"].(map[string]any)
 	if metadata["managedFields"] == nil {
 		return object

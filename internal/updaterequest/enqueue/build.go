@@ -1,0 +1,228 @@
+package enqueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// maxContent is the length of the objects of a request that are copied into an UpdateRequest. The API server takes
+// objects of 1.5 MB. A trigger that is there is read again in any case.
+const maxContent = 1 << 20
+
+// plan is one UpdateRequest to write.
+type plan struct {
+	object  *kyvernov2.UpdateRequest
+	program *policy.Program
+}
+
+// plans makes the UpdateRequests for the work of one request, one for each policy, trigger and type, in order of the
+// work. roles are the requester's, where a rule asks for them.
+func plans(req *policy.Request, work []policy.Work, namespace string, roles policy.Roles) ([]plan, error) {
+	var out []plan
+	index := map[string]int{}
+	for i := range work {
+		w := &work[i]
+		trigger := kyvernov2.ResourceSpec{}
+		if w.Trigger != nil {
+			trigger = kyvernov2.ResourceSpec{
+				APIVersion: w.Trigger.APIVersion, Kind: w.Trigger.Kind, Namespace: w.Trigger.Namespace, Name: w.Trigger.Name, UID: types.UID(w.Trigger.UID),
+			}
+		} else {
+			var err error
+			if trigger, err = subjectOf(req); err != nil {
+				return nil, err
+			}
+		}
+		kind := kyvernov2.Generate
+		if w.Kind == policy.WorkMutateExisting {
+			kind = kyvernov2.Mutate
+		}
+		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
+		if causeOf(w) == ofDownstream {
+			// One for each object that was made: its request is the proof that the labels on it are true.
+			about, err := subjectOf(req)
+			if err != nil {
+				return nil, err
+			}
+			name = updaterequest.Name(name, updaterequest.Text(about))
+		}
+		at, seen := index[name]
+		if !seen {
+			object, err := build(req, w, kind, trigger, roles)
+			if err != nil {
+				return nil, err
+			}
+			object.Name, object.Namespace = name, namespace
+			object.Labels[updaterequest.LabelKey] = updaterequest.Key(w.Program.Key(), trigger)
+			at = len(out)
+			index[name] = at
+			out = append(out, plan{object: object, program: w.Program})
+		}
+		spec := &out[at].object.Spec
+		rule := kyvernov2.RuleContext{
+			Rule: w.Rule.Name, Trigger: trigger, Synchronize: w.Synchronize, DeleteDownstream: w.Kind == policy.WorkDeleteDownstream,
+		}
+		if w.OfSource {
+			rule.Trigger = kyvernov2.ResourceSpec{} // the triggers are those of the copies
+		}
+		addRule(spec, rule)
+	}
+	return out, nil
+}
+
+// addRule adds a rule, or puts it in the place of the one with the same name: what was asked last counts.
+func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
+	i := slices.IndexFunc(spec.RuleContext, func(r kyvernov2.RuleContext) bool { return r.Rule == rule.Rule })
+	if i < 0 {
+		spec.RuleContext = append(spec.RuleContext, rule)
+	} else {
+		spec.RuleContext[i] = rule
+	}
+	if spec.RequestType == kyvernov2.Mutate {
+		spec.Rule = spec.RuleContext[0].Rule
+	}
+}
+
+// cause is how the request of an UpdateRequest came to ask for the work. Work of different causes is not one: the request
+// that is kept with it is about another object.
+type cause string
+
+const (
+	ofTrigger    cause = "trigger"    // the request is about the trigger
+	ofSource     cause = "source"     // about an object that is copied: spec.resource, and the label LabelSource
+	ofDownstream cause = "downstream" // about an object that was made for the trigger
+)
+
+func causeOf(w *policy.Work) cause {
+	switch {
+	case w.OfSource:
+		return ofSource
+	case w.Trigger != nil:
+		return ofDownstream
+	}
+	return ofTrigger
+}
+
+// nameOf is the name of the UpdateRequest for the key: type, policy, cause and trigger, which is known by its UID as
+// soon as it has one.
+func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, why cause) string {
+	return updaterequest.Name(string(kind), policyKey, updaterequest.TriggerID(trigger), string(why))
+}
+
+// subjectOf names the object of the request.
+func subjectOf(req *policy.Request) (kyvernov2.ResourceSpec, error) {
+	object, err := req.Subject()
+	if err != nil {
+		return kyvernov2.ResourceSpec{}, fmt.Errorf("read the object: %w", err)
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	text := func(field string) string { v, _ := metadata[field].(string); return v }
+	apiVersion, kind := req.GVK.ToAPIVersionAndKind()
+	return kyvernov2.ResourceSpec{
+		APIVersion: apiVersion, Kind: kind,
+		Namespace: cmp.Or(req.Namespace, text("namespace")), Name: cmp.Or(req.Name, text("name")), UID: types.UID(text("uid")),
+	}, nil
+}
+
+// build makes the UpdateRequest without its rules.
+func build(req *policy.Request, w *policy.Work, kind kyvernov2.RequestType, trigger kyvernov2.ResourceSpec, roles policy.Roles) (*kyvernov2.UpdateRequest, error) {
+	admission, err := admissionOf(req)
+	if err != nil {
+		return nil, err
+	}
+	u := &kyvernov2.UpdateRequest{
+		ObjectMeta: metav1.ObjectMeta{Labels: labelsOf(w, kind, trigger)},
+		Spec: kyvernov2.UpdateRequestSpec{
+			RequestType: kind, Policy: w.Program.Key(), Resource: trigger,
+			Context: kyvernov2.UpdateRequestContext{
+				UserInfo:             kyvernov2.RequestInfo{Roles: roles.Roles, ClusterRoles: roles.ClusterRoles, UserInfo: admission.UserInfo},
+				AdmissionRequestInfo: kyvernov2.AdmissionRequestInfo{AdmissionRequest: admission, Operation: admission.Operation},
+			},
+		},
+	}
+	return u, nil
+}
+
+// admissionOf is the request as it is kept.
+func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
+	dryRun := req.DryRun
+	out := &kyvernov2.AdmissionRequest{
+		UID: types.UID(req.UID), Kind: gvk(req.RequestGVK), Resource: metav1.GroupVersionResource(req.GVR), SubResource: req.Subresource,
+		Name: req.Name, Namespace: req.Namespace, Operation: admissionv1.Operation(req.Operation), DryRun: &dryRun,
+	}
+	if asked := req.Asked; asked != (policy.Asked{}) {
+		kind, resource := gvk(asked.GVK), metav1.GroupVersionResource(asked.GVR)
+		out.RequestKind, out.RequestResource, out.RequestSubResource = &kind, &resource, asked.Subresource
+	}
+	if u := req.User; u != nil {
+		out.UserInfo = authenticationv1.UserInfo{Username: u.Username, UID: u.UID, Groups: u.Groups}
+		for k, v := range u.Extra {
+			if out.UserInfo.Extra == nil {
+				out.UserInfo.Extra = map[string]authenticationv1.ExtraValue{}
+			}
+			out.UserInfo.Extra[k] = v
+		}
+	}
+	object, err := content(req.Object.Whole())
+	if err != nil {
+		return nil, fmt.Errorf("read the object: %w", err)
+	}
+	old, err := content(req.OldObject)
+	if err != nil {
+		return nil, fmt.Errorf("read the old object: %w", err)
+	}
+	// What was there before is needed most: it can be read nowhere else.
+	if len(old) <= maxContent {
+		out.OldObject.Raw = old
+	}
+	if len(object)+len(out.OldObject.Raw) <= maxContent {
+		out.Object.Raw = object
+	}
+	if req.Options != nil {
+		out.Options = runtime.RawExtension{Raw: value.AppendJSON(nil, req.Options)}
+	}
+	return out, nil
+}
+
+func gvk(g schema.GroupVersionKind) metav1.GroupVersionKind { return metav1.GroupVersionKind(g) }
+
+// content is an object as it is kept: without what Secrets hold, and without the bookkeeping of field ownership.
+func content(d *value.Doc) ([]byte, error) {
+	object, err := d.Map()
+	if err != nil || object == nil {
+		return nil, err
+	}
+	return value.AppendJSON(nil, updaterequest.WithoutManagedFields(updaterequest.WithoutSecrets(object))), nil
+}
+
+// labelsOf are the labels by which the UpdateRequest is found. What is too long for a label is cut.
+func labelsOf(w *policy.Work, kind kyvernov2.RequestType, trigger kyvernov2.ResourceSpec) map[string]string {
+	if kind == kyvernov2.Generate {
+		labels := map[string]string{updaterequest.LabelGeneratePolicy: updaterequest.LabelValue(w.Program.Name)}
+		if w.OfSource {
+			labels[updaterequest.LabelSource] = ""
+		}
+		return labels
+	}
+	return map[string]string{
+		updaterequest.LabelMutatePolicy:                  updaterequest.LabelValue(w.Program.Name),
+		updaterequest.LabelMutate + "trigger-name":       updaterequest.LabelValue(trigger.Name),
+		updaterequest.LabelMutate + "trigger-namespace":  updaterequest.LabelValue(trigger.Namespace),
+		updaterequest.LabelMutate + "trigger-kind":       updaterequest.LabelValue(trigger.Kind),
+		updaterequest.LabelMutate + "trigger-apiversion": updaterequest.LabelValue(strings.ReplaceAll(trigger.APIVersion, "/", "-")),
+	}
+}

@@ -1,0 +1,150 @@
+package enqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// Waiting is the number of UpdateRequests that could not be written yet.
+func (w *Writer) Waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting)
+}
+
+// take removes what waits under the name; nil when nothing does.
+func (w *Writer) take(name string) *plan {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x := w.waiting[name]
+	if x == nil {
+		return nil
+	}
+	delete(w.waiting, name)
+	w.bytes -= x.bytes
+	return &x.plan
+}
+
+// putBack makes the plan wait. It reports false when there is no room.
+func (w *Writer) putBack(p plan) bool {
+	x := &waiting{plan: p, bytes: 1 << 10}
+	if r := p.object.Spec.Context.AdmissionRequestInfo.AdmissionRequest; r != nil {
+		x.bytes += len(r.Object.Raw) + len(r.OldObject.Raw)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.waiting) >= maxWaiting || w.bytes+x.bytes > maxWaitingBytes {
+		return false
+	}
+	w.waiting[p.object.Name] = x
+	w.bytes += x.bytes
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// names are the names of what waits, sorted.
+func (w *Writer) names() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]string, 0, len(w.waiting))
+	for name := range w.waiting {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Run writes what waits until ctx is done, then once more for a few seconds: another process cannot do it.
+func (w *Writer) Run(ctx context.Context) {
+	recount := time.NewTicker(recountEvery)
+	defer recount.Stop()
+	w.recount(ctx) // the metric is there from the start
+	pause := firstPause
+	var timer <-chan time.Time
+	for {
+		wake := w.wake
+		if timer == nil && w.Waiting() > 0 {
+			timer = time.After(pause)
+		}
+		if timer != nil {
+			wake = nil // a failure is not retried faster because there are more
+		}
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			defer cancel()
+			w.flush(last)
+			if n := w.Waiting(); n > 0 {
+				w.Log.Error("stopped with work that was not written down", "updateRequests", n)
+			}
+			return
+		case <-wake:
+		case <-recount.C:
+			w.recount(ctx)
+		case <-timer:
+			timer, pause = nil, min(2*pause, longestPause)
+			if w.flush(ctx) {
+				pause = firstPause
+			}
+		}
+	}
+}
+
+// flush tries to write all that waits, and reports whether nothing is left. It ends with the first failure, since the
+// others would fail in the same way; what the API server refuses for good is given up.
+func (w *Writer) flush(ctx context.Context) (done bool) {
+	written, lost := 0, 0
+	defer func() {
+		left := w.Waiting()
+		if left == 0 {
+			w.failures.Store(0)
+		}
+		if w.Observer != nil {
+			w.Observer.UpdateRequestsWaiting(left)
+		}
+		if written+lost > 0 {
+			w.Log.Info("UpdateRequests that had waited are written", "number", written, "refused", lost, "left", left)
+		}
+	}()
+	for _, name := range w.names() {
+		switch err := w.retry(ctx, name); {
+		case err == nil:
+			written++
+		case refused(err):
+			lost++
+			w.Log.Error("an UpdateRequest is refused: its work is lost", "name", name, "error", err)
+		default:
+			w.Log.Warn("UpdateRequests still wait", "number", w.Waiting(), "error", err)
+			return false
+		}
+	}
+	return true
+}
+
+// retry writes one that waits. It is not there while it is being written, so that a request for the same work waits
+// for the key and not for us.
+func (w *Writer) retry(ctx context.Context, name string) error {
+	key := w.key(name)
+	key.Lock()
+	defer key.Unlock()
+	p := w.take(name)
+	if p == nil {
+		return nil // a request took it along
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	err := w.write(ctx, p.object)
+	switch {
+	case refused(err):
+		w.tell(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost: "+err.Error())
+	case err != nil:
+		w.putBack(*p)
+	}
+	return err
+}

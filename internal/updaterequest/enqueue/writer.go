@@ -1,0 +1,326 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// Observer counts; nil for none.
+type Observer interface {
+	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
+	UpdateRequests(n int)
+	// UpdateRequestFailed is called for each UpdateRequest that could not be written before the answer, with the number of
+	// those that wait.
+	UpdateRequestFailed(waiting int)
+	// UpdateRequestsWaiting is called with the number of those that wait, whenever it falls.
+	UpdateRequestsWaiting(n int)
+}
+
+// Options are the limits and names of a Writer.
+type Options struct {
+	API updaterequest.API
+	// Namespace is where UpdateRequests are written.
+	Namespace string
+	// Threshold is the number of UpdateRequests from which on no more are added; 0 or less for none.
+	Threshold func() int
+	// Events report what could not be written in time; nil for none.
+	Events   event.Recorder
+	Observer Observer
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+const (
+	// writeTime bounds the writing before an answer, whatever the request has left.
+	writeTime = 3 * time.Second
+	// maxWaiting bounds what waits to be written, maxWaitingBytes its size.
+	maxWaiting      = 10_000
+	maxWaitingBytes = 64 << 20
+	// countFor is how long a count of UpdateRequests is good for.
+	countFor = time.Second
+	// fullFor is the same when there are too many.
+	fullFor = countFor / 10
+	// recountEvery is how often they are counted without anything to write, for the metric.
+	recountEvery = 30 * time.Second
+	// firstPause and longestPause are between two attempts to write what waits.
+	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
+	// farewell is the time to write what waits when the process stops.
+	farewell = 5 * time.Second
+)
+
+// refused reports whether the API server will never take the object.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// Writer writes UpdateRequests. All methods are safe for all goroutines.
+type Writer struct {
+	Options
+	wake chan struct{}
+	keys [64]sync.Mutex // one write for a name at a time
+	seed maphash.Seed
+	// failures counts since the last time that nothing waited.
+	failures atomic.Uint64
+
+	mu      sync.Mutex
+	waiting map[string]*waiting
+	bytes   int
+	known   count
+}
+
+// waiting is an UpdateRequest that could not be written yet.
+type waiting struct {
+	plan
+	bytes int
+}
+
+// count is the number of UpdateRequests as it was last found out, with those that were added since.
+type count struct {
+	n  int
+	at time.Time
+}
+
+// New returns a Writer. Run has to run for what could not be written at once.
+func New(o Options) *Writer {
+	if o.Events == nil {
+		o.Events = event.Discard
+	}
+	return &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
+}
+
+// Keep writes the work of a request down, before its answer. It returns soon after ctx is done; what is not written by
+// then waits, and the warnings tell.
+func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string) {
+	roles, err := rolesFor(ctx, req, work)
+	var todo []plan
+	if err == nil {
+		todo, err = plans(req, work, w.Namespace, roles)
+	}
+	if err != nil {
+		// Without the roles or the object the work could not be executed as intended.
+		w.Log.Error("work could not be written down", "uid", req.UID, "error", err)
+		for i := range work {
+			w.tell(work[i].Program, event.Reference{}, "its work is lost: "+err.Error())
+		}
+		return []string{"the work that policies ask for is lost: " + err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	errs := make([]error, len(todo))
+	var running sync.WaitGroup
+	for i := 1; i < len(todo); i++ {
+		running.Go(func() { errs[i] = w.keep(ctx, todo[i]) })
+	}
+	if len(todo) > 0 {
+		errs[0] = w.keep(ctx, todo[0])
+	}
+	running.Wait()
+	for i, err := range errs {
+		if err != nil {
+			warnings = append(warnings, fmt.Sprintf("policy %s: %s", todo[i].program.Key(), err))
+		}
+	}
+	return warnings
+}
+
+// rolesFor resolves the requester's roles when a rule with work asks for them.
+func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (policy.Roles, error) {
+	if slices.ContainsFunc(work, func(x policy.Work) bool { return x.Rule.Needs.Roles }) {
+		return req.Roles(ctx)
+	}
+	return policy.Roles{}, nil
+}
+
+// keep writes one UpdateRequest, or makes it wait; the error says which of it the requester should know.
+func (w *Writer) keep(ctx context.Context, p plan) error {
+	key := w.key(p.object.Name)
+	key.Lock()
+	defer key.Unlock()
+	if earlier := w.take(p.object.Name); earlier != nil {
+		join(&earlier.object.Spec, &p.object.Spec)
+	}
+	err := w.write(ctx, p.object)
+	if err == nil {
+		if w.Observer != nil && w.Waiting() == 0 {
+			w.Observer.UpdateRequestsWaiting(0)
+		}
+		return nil
+	}
+	final := refused(err)
+	kept := !final && w.putBack(p)
+	if n := w.failures.Add(1); n&(n-1) == 0 || !kept { // the 1st, 2nd, 4th, 8th …: enough to be seen
+		w.Log.Error("UpdateRequests could not be written before the answer", "failures", n, "policy", p.program.Key(), "name", p.object.Name, "waits", kept, "error", err)
+	}
+	if w.Observer != nil {
+		w.Observer.UpdateRequestFailed(w.Waiting())
+	}
+	text := "its work is delayed: "
+	switch {
+	case final:
+		text = "its work is lost: "
+	case !kept:
+		text = "its work is lost, since too much waits already: "
+	}
+	text += err.Error()
+	w.tell(p.program, updaterequest.Reference(p.object.Spec.Resource), text)
+	return errors.New(text)
+}
+
+func (w *Writer) key(name string) *sync.Mutex {
+	return &w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))]
+}
+
+// write brings the UpdateRequest about: a new one, or the one that is there with what is asked now.
+func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
+	full := w.full(ctx)
+	var err error
+	for range updaterequest.Attempts {
+		if full == nil {
+			if err = w.API.Create(ctx, u); err == nil {
+				w.added()
+				return nil
+			}
+			if !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)
+			}
+		}
+		there, getErr := w.API.Get(ctx, u.Namespace, u.Name)
+		switch {
+		case apierrors.IsNotFound(getErr) && full != nil:
+			return full
+		case apierrors.IsNotFound(getErr):
+			continue // it was carried out meanwhile
+		case getErr != nil:
+			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, getErr)
+		}
+		if !mergeable(&there.Spec, &u.Spec) {
+			// Its rules have to be carried out with the request that they matched, and ours with ours.
+			u = u.DeepCopy()
+			u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
+			continue
+		}
+		next := there.DeepCopy()
+		next.Labels, next.Spec = u.Labels, *u.Spec.DeepCopy()
+		join(&there.Spec, &next.Spec)
+		if err = w.API.Update(ctx, next); err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("raise UpdateRequest %s: %w", u.Name, err)
+		}
+	}
+	return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)
+}
+
+// mergeable reports whether nothing is lost when the later work takes the place of the earlier one: they come from the
+// same operation, or all rules of the earlier one are asked for again.
+func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
+	if earlier.Context.AdmissionRequestInfo.Operation == later.Context.AdmissionRequestInfo.Operation {
+		return true
+	}
+	for _, r := range earlier.RuleContext {
+		if !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
+			return false
+		}
+	}
+	return true
+}
+
+// join adds the rules of the earlier work that the later one does not ask for.
+func join(earlier, later *kyvernov2.UpdateRequestSpec) {
+	for _, r := range earlier.RuleContext {
+		if !slices.ContainsFunc(later.RuleContext, func(x kyvernov2.RuleContext) bool { return x.Rule == r.Rule }) {
+			addRule(later, r)
+		}
+	}
+}
+
+// full is why no UpdateRequest may be added; nil when it may. What cannot be counted is not full: the write will tell.
+func (w *Writer) full(ctx context.Context) error {
+	limit := w.Threshold()
+	if limit <= 0 {
+		return nil
+	}
+	w.mu.Lock()
+	known := w.known
+	w.mu.Unlock()
+	goodFor := countFor
+	if known.n >= limit {
+		goodFor = fullFor // those that were added since may have been carried out since
+	}
+	if w.Now().Sub(known.at) >= goodFor {
+		var err error
+		if known.n, err = w.count(ctx); err != nil {
+			w.Log.Warn("UpdateRequests could not be counted", "error", err)
+			return nil
+		}
+	}
+	if known.n >= limit {
+		return updaterequest.ThresholdError{Limit: limit}
+	}
+	return nil
+}
+
+// count finds out how many UpdateRequests there are.
+func (w *Writer) count(ctx context.Context) (int, error) {
+	now := w.Now()
+	n, err := w.API.Count(ctx, w.Namespace)
+	if err != nil {
+		return 0, err
+	}
+	w.mu.Lock()
+	w.known = count{n: n, at: now}
+	w.mu.Unlock()
+	if w.Observer != nil {
+		w.Observer.UpdateRequests(n)
+	}
+	return n, nil
+}
+
+// recount follows the work of others, as long as there was some or before the first look.
+func (w *Writer) recount(ctx context.Context) {
+	w.mu.Lock()
+	known := w.known
+	w.mu.Unlock()
+	if known.n == 0 && !known.at.IsZero() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	if _, err := w.count(ctx); err != nil {
+		w.Log.Debug("UpdateRequests could not be counted", "error", err)
+	}
+}
+
+func (w *Writer) added() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known.n++
+}
+
+// tell makes an event of what happened to the work of a policy.
+func (w *Writer) tell(p *policy.Program, trigger event.Reference, text string) {
+	controller := event.GenerateController
+	if slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Stage.Has(policy.StageMutateExisting) }) {
+		controller = event.MutateController
+	}
+	w.Events.Record(event.Event{
+		Regarding: event.PolicyReference(p), Related: trigger, Reason: event.PolicyError, Action: event.None,
+		Note: strings.TrimSpace(fmt.Sprintf("policy %s error: %s", p.Key(), text)), Controller: controller,
+	})
+}

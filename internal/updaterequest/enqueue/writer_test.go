@@ -1,0 +1,486 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var resource = schema.GroupResource{Group: "kyverno.io", Resource: "updaterequests"}
+
+// store is what the Writer sees of an API server: names are unique, generations rise, and it can be down.
+type store struct {
+	mu      sync.Mutex
+	objects map[string]*kyvernov2.UpdateRequest
+	down    error
+	created int
+	// before is called before an update, as a faster writer.
+	before func()
+}
+
+func (s *store) Create(_ context.Context, u *kyvernov2.UpdateRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return s.down
+	}
+	if s.objects[u.Name] != nil {
+		return apierrors.NewAlreadyExists(resource, u.Name)
+	}
+	if s.objects == nil {
+		s.objects = map[string]*kyvernov2.UpdateRequest{}
+	}
+	s.created++
+	s.objects[u.Name] = u.DeepCopy()
+	s.objects[u.Name].Generation, s.objects[u.Name].ResourceVersion = 1, "1"
+	return nil
+}
+
+func (s *store) Get(_ context.Context, _, name string) (*kyvernov2.UpdateRequest, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down != nil {
+		return nil, s.down
+	}
+	if s.objects[name] == nil {
+		return nil, apierrors.NewNotFound(resource, name)
+	}
+	return s.objects[name].DeepCopy(), nil
+}
+
+func (s *store) Update(_ context.Context, u *kyvernov2.UpdateRequest) error {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := s.objects[u.Name]
+	switch {
+	case s.down != nil:
+		return s.down
+	case there == nil:
+		return apierrors.NewNotFound(resource, u.Name)
+	case there.ResourceVersion != u.ResourceVersion:
+		return apierrors.NewConflict(resource, u.Name, errors.New("changed"))
+	}
+	next := u.DeepCopy()
+	next.Generation, next.ResourceVersion = there.Generation+1, fmt.Sprint(there.Generation+1)
+	s.objects[u.Name] = next
+	return nil
+}
+
+func (s *store) Count(context.Context, string) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.objects), s.down
+}
+
+func (s *store) delete(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.objects, name)
+}
+
+func (s *store) only(t *testing.T) *kyvernov2.UpdateRequest {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.objects) != 1 {
+		t.Fatalf("%d UpdateRequests, want 1: %v", len(s.objects), s.objects)
+	}
+	for _, u := range s.objects {
+		return u
+	}
+	return nil
+}
+
+type told struct {
+	mu     sync.Mutex
+	events []event.Event
+}
+
+func (e *told) Record(x event.Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.events = append(e.events, x)
+}
+
+// counted is read when nothing writes any more.
+type counted struct {
+	mu                        sync.Mutex
+	failed, waiting, existing int
+}
+
+func (c *counted) UpdateRequests(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.existing = n
+}
+
+func (c *counted) UpdateRequestFailed(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed++
+	c.waiting = n
+}
+
+func (c *counted) UpdateRequestsWaiting(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting = n
+}
+
+func writer(s *store, threshold int) (*Writer, *told, *counted) {
+	events, counts := &told{}, &counted{}
+	var steps atomic.Int64
+	return New(Options{
+		API: s, Namespace: "kyverno", Threshold: func() int { return threshold }, Events: events, Observer: counts,
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(0, 0).Add(time.Duration(steps.Add(1)) * 2 * countFor) },
+	}), events, counts
+}
+
+// program is a policy with two generate rules and a mutate-existing rule.
+var program = func() *policy.Program {
+	p := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "quota"}
+	for _, name := range []string{"a", "b"} {
+		p.Rules = append(p.Rules, &policy.Rule{Name: name, Stage: policy.StageGenerate})
+	}
+	p.Rules = append(p.Rules, &policy.Rule{Name: "m", Stage: policy.StageMutateExisting, Needs: policy.Needs{Roles: true}})
+	return p
+}()
+
+func generate(rules ...int) []policy.Work {
+	var out []policy.Work
+	for _, i := range rules {
+		out = append(out, policy.Work{Program: program, Rule: program.Rules[i], Kind: policy.WorkGenerate, Synchronize: true})
+	}
+	return out
+}
+
+func request(op policy.Operation, uid string) *policy.Request {
+	object := func(label string) *value.Doc {
+		return value.FromJSON(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","uid":"` + uid + `","labels":{"n":"` + label + `"},"managedFields":[{"manager":"x"}]}}`)
+	}
+	r := &policy.Request{
+		UID: "review-" + string(op), Operation: op, GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
+		RequestGVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, GVR: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"},
+		Name: "shop", User: &policy.User{Username: "jane", Groups: []string{"dev"}, Extra: map[string][]string{"k": {"v"}}},
+		Options: map[string]any{"kind": "CreateOptions"},
+		ResolveRoles: func(context.Context) (policy.Roles, error) {
+			return policy.Roles{Roles: []string{"ns:r"}, ClusterRoles: []string{"admin"}}, nil
+		},
+	}
+	if op != policy.Delete {
+		r.Object = object("new")
+	}
+	if op != policy.Create {
+		r.OldObject = object("old")
+	}
+	return r
+}
+
+// What the worker needs to evaluate the rules again.
+func TestContent(t *testing.T) {
+	s := &store{}
+	w, _, counts := writer(s, 1000)
+	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0, 1)); len(warnings) > 0 {
+		t.Fatal(warnings)
+	}
+	u := s.only(t)
+	got, err := json.Marshal(map[string]any{"namespace": u.Namespace, "labels": u.Labels, "spec": u.Spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ref = `{"apiVersion":"v1","kind":"Namespace","name":"shop","uid":"u1"}`
+	want := `{"labels":{"ephor.dev/work-key":"523df9b4226fea7f2967","generate.kyverno.io/policy-name":"quota"},"namespace":"kyverno","spec":{"requestType":"generate","policy":"quota","rule":"","deleteDownstream":false,"resource":` + ref + `,` +
+		`"ruleContext":[{"rule":"a","deleteDownstream":false,"synchronize":true,"trigger":` + ref + `},{"rule":"b","deleteDownstream":false,"synchronize":true,"trigger":` + ref + `}],` +
+		`"context":{"userInfo":{"roles":null,"clusterRoles":null,"userInfo":{"username":"jane","groups":["dev"],"extra":{"k":["v"]}}},` +
+		`"admissionRequestInfo":{"admissionRequest":{"uid":"review-CREATE","kind":{"group":"","version":"v1","kind":"Namespace"},"resource":{"group":"","version":"v1","resource":"namespaces"},` +
+		`"name":"shop","operation":"CREATE","userInfo":{"username":"jane","groups":["dev"],"extra":{"k":["v"]}},` +
+		`"object":{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{"n":"new"},"name":"shop","uid":"u1"}},"oldObject":null,"dryRun":false,"options":{"kind":"CreateOptions"}},"operation":"CREATE"}}}}`
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if !strings.HasPrefix(u.Name, "ur-") || len(u.Name) != 23 || counts.existing != 0 {
+		t.Errorf("name %q, %+v", u.Name, counts)
+	}
+}
+
+// A mutate rule: its labels, its type, and the roles since it asks for them.
+func TestMutateExisting(t *testing.T) {
+	s := &store{}
+	w, _, _ := writer(s, 1000)
+	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
+	u := s.only(t)
+	if u.Spec.RequestType != kyvernov2.Mutate || u.Spec.Rule != "m" || u.Spec.Context.UserInfo.ClusterRoles[0] != "admin" || u.Spec.Context.UserInfo.Roles[0] != "ns:r" {
+		t.Errorf("%+v", u.Spec)
+	}
+	for k, v := range map[string]string{"policy-name": "quota", "trigger-name": "shop", "trigger-namespace": "", "trigger-kind": "Namespace", "trigger-apiversion": "v1"} {
+		if got, ok := u.Labels["mutate.updaterequest.kyverno.io/"+k]; !ok || got != v {
+			t.Errorf("label %s: %q", k, got)
+		}
+	}
+	if len(u.Spec.Context.AdmissionRequestInfo.AdmissionRequest.OldObject.Raw) == 0 {
+		t.Error("the old object is not kept")
+	}
+}
+
+// One UpdateRequest for each policy and trigger: what asks again raises its generation and adds its rules.
+func TestRepeat(t *testing.T) {
+	s := &store{}
+	w, _, _ := writer(s, 1000)
+	w.Keep(t.Context(), request(policy.Update, "u1"), generate(0))
+	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
+	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream, Synchronize: true}})
+	u := s.only(t)
+	if u.Generation != 3 || s.created != 1 || len(u.Spec.RuleContext) != 2 {
+		t.Fatalf("generation %d, %+v", u.Generation, u.Spec.RuleContext)
+	}
+	for _, r := range u.Spec.RuleContext {
+		if r.DeleteDownstream != (r.Rule == "a") {
+			t.Errorf("%+v: what was asked last counts", r)
+		}
+	}
+	// Another replica changes it between reading and writing, then executes it.
+	s.before = func() { u := s.objects[u.Name]; u.ResourceVersion = "other" }
+	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
+	s.before = func() { s.delete(u.Name) }
+	if warnings := w.Keep(t.Context(), request(policy.Update, "u1"), generate(1)); len(warnings) > 0 || s.created != 2 {
+		t.Errorf("%v, created %d", warnings, s.created)
+	}
+	// Another trigger, another policy, another type.
+	before := s.created
+	w.Keep(t.Context(), request(policy.Update, "u2"), generate(1))
+	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
+	other := &policy.Program{Name: "quota", Namespace: "shop", Rules: program.Rules}
+	w.Keep(t.Context(), request(policy.Update, "u1"), []policy.Work{{Program: other, Rule: program.Rules[1], Kind: policy.WorkGenerate}})
+	if s.created != before+3 {
+		t.Errorf("%d were created, want %d", s.created-before, 3)
+	}
+}
+
+// Rules that matched a creation are carried out for the creation, though an update asks for others meanwhile.
+func TestOperationsDoNotMix(t *testing.T) {
+	s := &store{}
+	w, _, _ := writer(s, 1000)
+	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
+	w.Keep(t.Context(), request(policy.Update, "u1"), generate(1))
+	if len(s.objects) != 2 {
+		t.Fatalf("%d UpdateRequests", len(s.objects))
+	}
+	for _, u := range s.objects {
+		rule, op := u.Spec.RuleContext[0].Rule, u.Spec.Context.AdmissionRequestInfo.Operation
+		if len(u.Spec.RuleContext) != 1 || (rule == "a") != (op == "CREATE") {
+			t.Errorf("%s %+v", op, u.Spec.RuleContext)
+		}
+	}
+	// Nothing is lost when all rules are asked for again.
+	s.objects = nil
+	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	w.Keep(t.Context(), request(policy.Delete, "u1"), []policy.Work{{Program: program, Rule: program.Rules[0], Kind: policy.WorkDeleteDownstream}})
+	if u := s.only(t); u.Spec.Context.AdmissionRequestInfo.Operation != "DELETE" || !u.Spec.RuleContext[0].DeleteDownstream {
+		t.Errorf("%+v", u.Spec)
+	}
+}
+
+// A write that fails changes no answer: it warns, is reported and counted, and is done later.
+func TestFailureWaits(t *testing.T) {
+	s := &store{down: errors.New("etcd has no leader")}
+	w, events, counts := writer(s, 1000)
+	warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	want := "policy quota: its work is delayed: write UpdateRequest "
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) || !strings.HasSuffix(warnings[0], "etcd has no leader") {
+		t.Errorf("%q", warnings)
+	}
+	if w.Waiting() != 1 || counts.failed != 1 || counts.waiting != 1 || len(events.events) != 1 {
+		t.Fatalf("waiting %d, %+v, %+v", w.Waiting(), counts, events.events)
+	}
+	if e := events.events[0]; e.Regarding.Name != "quota" || e.Related.Name != "shop" || e.Reason != event.PolicyError || !strings.Contains(e.Note, "its work is delayed") {
+		t.Errorf("%+v", e)
+	}
+	if w.flush(t.Context()) {
+		t.Error("written though the API server is down")
+	}
+	s.down = nil
+	// A request for the same policy and trigger takes what waits along.
+	w.Keep(t.Context(), request(policy.Create, "u1"), generate(1))
+	if u := s.only(t); len(u.Spec.RuleContext) != 2 || w.Waiting() != 0 {
+		t.Errorf("%+v, %d wait", u.Spec.RuleContext, w.Waiting())
+	}
+	s.down = errors.New("again")
+	w.Keep(t.Context(), request(policy.Create, "u2"), generate(1))
+	s.down = nil
+	if !w.flush(t.Context()) || len(s.objects) != 2 || counts.waiting != 0 {
+		t.Errorf("%d objects, %+v", len(s.objects), counts)
+	}
+}
+
+// What the API server will never take does not wait for ever.
+func TestRefused(t *testing.T) {
+	s := &store{down: apierrors.NewRequestEntityTooLargeError("limit is 3145728")}
+	w, events, _ := writer(s, 1000)
+	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "its work is lost: ") || w.Waiting() != 0 || len(events.events) != 1 {
+		t.Errorf("%q, %d wait, %+v", warnings, w.Waiting(), events.events)
+	}
+	s.down = errors.New("down")
+	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	s.down = apierrors.NewBadRequest("no")
+	if w.flush(t.Context()); w.Waiting() != 0 || len(events.events) != 3 {
+		t.Errorf("%d wait, %+v", w.Waiting(), events.events)
+	}
+}
+
+// The threshold is back-pressure: new work waits, what is asked again is not new, and nothing is passed over.
+func TestThreshold(t *testing.T) {
+	s := &store{}
+	w, events, counts := writer(s, 2)
+	for i := range 4 {
+		warnings := w.Keep(t.Context(), request(policy.Create, fmt.Sprint("u", i)), generate(0))
+		if full := i >= 2; full != (len(warnings) == 1) || full && !strings.Contains(warnings[0], "its work is delayed: as many UpdateRequests as updateRequestThreshold allows (2) wait") {
+			t.Errorf("%d: %q", i, warnings)
+		}
+	}
+	if w.Waiting() != 2 || counts.failed != 2 || counts.existing != 2 || len(events.events) != 2 || len(s.objects) != 2 {
+		t.Fatalf("%d wait, %+v, %d events, %d objects", w.Waiting(), counts, len(events.events), len(s.objects))
+	}
+	if warnings := w.Keep(t.Context(), request(policy.Create, "u0"), generate(1)); len(warnings) > 0 {
+		t.Errorf("asked again: %q", warnings)
+	}
+	if w.flush(t.Context()) || len(s.objects) != 2 {
+		t.Error("more than the threshold")
+	}
+	for name := range s.objects {
+		s.delete(name)
+	}
+	if !w.flush(t.Context()) || len(s.objects) != 2 || w.Waiting() != 0 {
+		t.Errorf("%d objects, %d wait", len(s.objects), w.Waiting())
+	}
+	none, _, _ := writer(s, 0)
+	if warnings := none.Keep(t.Context(), request(policy.Create, "u9"), generate(0)); len(warnings) > 0 {
+		t.Errorf("no threshold: %q", warnings)
+	}
+}
+
+// What waits is bounded, and what finds no room is reported.
+func TestNoRoom(t *testing.T) {
+	s := &store{down: errors.New("down")}
+	w, _, _ := writer(s, 0)
+	w.bytes = maxWaitingBytes
+	if warnings := w.Keep(t.Context(), request(policy.Create, "u1"), generate(0)); len(warnings) != 1 || !strings.Contains(warnings[0], "lost, since too much waits already") {
+		t.Errorf("%q", warnings)
+	}
+}
+
+// When the process stops, what waits is written in the time that is left.
+func TestRunWritesAtTheEnd(t *testing.T) {
+	s := &store{down: errors.New("down")}
+	w, _, _ := writer(s, 0)
+	w.Keep(t.Context(), request(policy.Create, "u1"), generate(0))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.down = nil
+	w.Run(ctx)
+	s.only(t)
+}
+
+// Roles that cannot be resolved are no roles that could be written down.
+func TestNoRoles(t *testing.T) {
+	s := &store{}
+	w, events, _ := writer(s, 0)
+	r := request(policy.Create, "u1")
+	r.ResolveRoles = func(context.Context) (policy.Roles, error) {
+		return policy.Roles{}, errors.New("bindings are not cached")
+	}
+	warnings := w.Keep(t.Context(), r, []policy.Work{{Program: program, Rule: program.Rules[2], Kind: policy.WorkMutateExisting}})
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "bindings are not cached") || len(events.events) != 1 || len(s.objects) != 0 {
+		t.Errorf("%q %+v", warnings, events.events)
+	}
+}
+
+func TestSecretsAreNotCopied(t *testing.T) {
+	const secret = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s","annotations":{"a":"b","kubectl.kubernetes.io/last-applied-configuration":"hush"}},"data":{"k":"aHVzaA=="},"stringData":{"l":"hush"},"type":"Opaque"}`
+	r := request(policy.Update, "u1")
+	r.Object, r.OldObject = value.FromJSON(secret), value.FromJSON(secret)
+	s := &store{}
+	w, _, _ := writer(s, 0)
+	w.Keep(t.Context(), r, generate(0))
+	b, err := json.Marshal(s.only(t))
+	if err != nil || strings.Contains(string(b), "hush") || strings.Contains(string(b), "aHVzaA") || !strings.Contains(string(b), `"type":"Opaque"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+	if v, _ := r.Object.Map(); v["data"] == nil {
+		t.Error("the request was changed")
+	}
+}
+
+func TestLargeObjects(t *testing.T) {
+	big := func(n int) *value.Doc {
+		return value.Of(map[string]any{"kind": "ConfigMap", "data": map[string]any{"k": strings.Repeat("x", n)}})
+	}
+	for _, c := range []struct {
+		object, old       int
+		hasObject, hasOld bool
+	}{{100, 100, true, true}, {maxContent / 2, maxContent/2 + 1, false, true}, {100, maxContent, true, false}, {maxContent, maxContent, false, false}} {
+		r := request(policy.Update, "u1")
+		r.Object, r.OldObject = big(c.object), big(c.old)
+		a, err := admissionOf(r)
+		if err != nil || (len(a.Object.Raw) > 0) != c.hasObject || (len(a.OldObject.Raw) > 0) != c.hasOld {
+			t.Errorf("%+v: %d, %d, %v", c, len(a.Object.Raw), len(a.OldObject.Raw), err)
+		}
+	}
+}
+
+func TestLabels(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "plain": "plain", "apps/v1": "apps-v1", "system:node": "system-node", strings.Repeat("x", 62) + ".y": strings.Repeat("x", 62), "-a-": "a",
+	} {
+		if got := updaterequest.LabelValue(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Work of one policy that comes of the trigger, of something that was made for it, and of something that is copied: the
+// request that is kept is about another object each time.
+func TestCauses(t *testing.T) {
+	s := &store{}
+	w, _, _ := writer(s, 0)
+	r := request(policy.Delete, "u1")
+	work := generate(0, 0, 0)
+	work[1].Trigger = &policy.Source{APIVersion: "v1", Kind: "Namespace", UID: "u1"}
+	work[2].OfSource = true
+	w.Keep(t.Context(), r, work)
+	var got []string
+	for _, u := range s.objects {
+		_, source := u.Labels[updaterequest.LabelSource]
+		got = append(got, fmt.Sprintf("%s/%s %v %+v", u.Spec.Resource.Name, u.Spec.Resource.UID, source, u.Spec.RuleContext[0].Trigger))
+	}
+	slices.Sort(got)
+	want := []string{
+		"/u1 false {APIVersion:v1 Kind:Namespace Namespace: Name: UID:u1}",
+		"shop/u1 false {APIVersion:v1 Kind:Namespace Namespace: Name:shop UID:u1}",
+		"shop/u1 true {APIVersion: Kind: Namespace: Name: UID:}",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,250 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// fieldManager owns what is applied on the server's side.
+const fieldManager = "generate"
+
+// apply brings one object about, exactly as it was planned. An object that is there is left alone unless the rule
+// synchronizes.
+func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error {
+	planned := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(g.Object)}
+	text := ObjectText(planned)
+	if !t.program.Reach().Allows(planned.GetNamespace()) {
+		return fmt.Errorf("%s is out of reach: the policy generates only in the namespace %s", text, t.program.Reach().Namespace())
+	}
+	if t.program.Namespace != "" && compile.Kinds.Delegates(planned.GroupVersionKind().GroupKind()) {
+		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
+	}
+	generation := t.rule.Generation
+	if err := w.mark(ctx, t, planned, g.Source); err != nil {
+		return err
+	}
+	if g.Source != nil {
+		planned.SetOwnerReferences(nil) // they are the source's
+		if err := w.markSource(ctx, t, g, planned); err != nil {
+			return err
+		}
+	} else if err := w.leaveForeignOwners(ctx, t, planned); err != nil {
+		return err
+	}
+	if generation.Synchronize && generation.ServerSideApply {
+		return w.applyOnServer(ctx, t, planned)
+	}
+	if !generation.Synchronize || !t.made {
+		there, err := w.create(ctx, t, planned)
+		if err != nil || !there || !generation.Synchronize {
+			return err
+		}
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(planned.GroupVersionKind())
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live)
+	switch {
+	case err == nil:
+		return w.update(ctx, t, live, planned)
+	case !apierrors.IsNotFound(err) || !t.made:
+		return wrap(err, "read "+text)
+	}
+	there, err := w.create(ctx, t, planned)
+	if there {
+		err = meanwhile(text)
+	}
+	return err
+}
+
+// create makes the object, and reports whether there is one already. None is made in a namespace that goes away.
+func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured) (there bool, err error) {
+	err = w.Client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager))
+	switch {
+	case err == nil:
+		w.tellGenerated(t, planned)
+		return false, nil
+	case ending(err):
+		w.Log.Debug("nothing is generated in a namespace that is being deleted", "object", ObjectText(planned))
+		return false, nil
+	case apierrors.IsAlreadyExists(err):
+		return true, nil
+	}
+	return false, wrap(err, "create "+ObjectText(planned))
+}
+
+// update brings the object that is there up to date.
+func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured) error {
+	next := replaced(live, planned)
+	if value.Equal(next.Object, live.Object) {
+		return nil
+	}
+	err := w.Client.Update(ctx, next.DeepCopy(), t.owner(fieldManager))
+	if apierrors.IsInvalid(err) {
+		// Fields that were filled in when the object was made may not be taken away again.
+		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
+			return nil
+		}
+		err = w.Client.Update(ctx, next, t.owner(fieldManager))
+	}
+	if err != nil {
+		return wrap(err, "update "+ObjectText(planned))
+	}
+	w.tellGenerated(t, next)
+	return nil
+}
+
+// applyOnServer has the API server apply what was planned, also when it is new: what was created otherwise could not be taken away
+// again. It is bound to the object as it is now: a late write may not undo what another client applied since.
+func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
+	text := ObjectText(planned)
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(planned.GroupVersionKind())
+	switch err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live); {
+	case err == nil:
+		planned.SetUID(live.GetUID())
+		planned.SetResourceVersion(live.GetResourceVersion())
+	case !apierrors.IsNotFound(err):
+		return wrap(err, "read "+text)
+	}
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(planned), t.owner(fieldManager), client.ForceOwnership)
+	switch {
+	case ending(err):
+		return nil
+	case err != nil:
+		return wrap(err, "apply "+text)
+	}
+	if planned.GetResourceVersion() != live.GetResourceVersion() {
+		w.tellGenerated(t, planned)
+	}
+	return nil
+}
+
+// ending reports whether an object cannot be made because its namespace goes away.
+func ending(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// replaced is the live object with the planned content. What others keep in its metadata stays, and so does its status.
+func replaced(live, planned *unstructured.Unstructured) *unstructured.Unstructured {
+	next := planned.DeepCopy()
+	metadata, _ := runtime.DeepCopyJSONValue(live.Object["metadata"]).(map[string]any)
+	next.Object["metadata"] = metadata
+	next.SetLabels(union(live.GetLabels(), planned.GetLabels()))
+	next.SetAnnotations(union(live.GetAnnotations(), planned.GetAnnotations()))
+	if owners := planned.GetOwnerReferences(); owners != nil {
+		next.SetOwnerReferences(owners)
+	}
+	if finalizers := planned.GetFinalizers(); finalizers != nil {
+		next.SetFinalizers(finalizers)
+	}
+	if status, ok := live.Object["status"]; ok {
+		next.Object["status"] = runtime.DeepCopyJSONValue(status)
+	}
+	return next
+}
+
+func union(a, b map[string]string) map[string]string {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// overlay is live with what planned says. Lists hold what planned does, each element laid over the one of its name: the
+// containers of a Pod keep the volumes that they got when it was made.
+func overlay(live, planned any) any {
+	if list, ok := planned.([]any); ok {
+		have, _ := live.([]any)
+		out := make([]any, len(list))
+		for i, e := range list {
+			out[i] = overlay(named(have, e), e)
+		}
+		return out
+	}
+	l, ok := live.(map[string]any)
+	p, both := planned.(map[string]any)
+	if !ok || !both {
+		return planned
+	}
+	out := maps.Clone(l)
+	for k, v := range p {
+		out[k] = overlay(l[k], v)
+	}
+	return out
+}
+
+// named is the element of the list with the name of e, nil when there is none.
+func named(list []any, e any) any {
+	wanted, _ := e.(map[string]any)
+	name, _ := wanted["name"].(string)
+	if name == "" {
+		return nil
+	}
+	for _, x := range list {
+		if m, ok := x.(map[string]any); ok && m["name"] == name {
+			return x
+		}
+	}
+	return nil
+}
+
+// markSource labels the object that is copied, so that its changes are noticed. The copy does
+// not carry the label along.
+func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, planned *unstructured.Unstructured) error {
+	labels := planned.GetLabels()
+	if _, marked := labels[updaterequest.LabelSource]; marked {
+		delete(labels, updaterequest.LabelSource)
+		planned.SetLabels(labels)
+		return nil
+	}
+	if !t.rule.Generation.Synchronize || !t.reads.unmarked(g.Source.UID) {
+		return nil
+	}
+	source := &unstructured.Unstructured{}
+	source.SetAPIVersion(g.Source.APIVersion)
+	source.SetKind(g.Source.Kind)
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: g.Source.Namespace, Name: g.Source.Name}, source)
+	if err == nil && string(source.GetUID()) == g.Source.UID {
+		labels = union(source.GetLabels(), map[string]string{updaterequest.LabelSource: ""})
+		if len(labels) == len(source.GetLabels()) {
+			t.reads.mark(g.Source.UID)
+			return nil // another writer was faster
+		}
+		before := source.GetResourceVersion()
+		source.SetLabels(labels)
+		if err = w.Client.Update(ctx, source); err == nil {
+			t.sources.written(*g.Source, before, source.GetResourceVersion())
+		}
+	}
+	switch {
+	case err == nil:
+		t.reads.mark(g.Source.UID)
+		return nil
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		w.tellFailure(event.GenerateController, t, event.Reference{
+			APIVersion: g.Source.APIVersion, Kind: g.Source.Kind, Namespace: g.Source.Namespace, Name: g.Source.Name, UID: g.Source.UID,
+		}, fmt.Errorf("changes of the source will not be noticed: %w", err))
+		return nil // the copy is good for now
+	}
+	return wrap(err, "label the source "+g.Source.Namespace+"/"+g.Source.Name)
+}

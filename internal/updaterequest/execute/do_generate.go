@@ -1,0 +1,336 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// eval evaluates the rule of a task once more, and has it plan.
+func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.Outcome {
+	root := w.Root
+	if t.sources != nil {
+		root = t.sources
+	}
+	out := w.Eval(ctx, engine.Input{
+		Selections: []policy.Selection{{Program: t.program, Rules: []*policy.Rule{t.rule}}},
+		Request:    req, Stages: t.rule.Stage, Plan: true, Root: root, Now: w.Now,
+	})
+	w.Observer.Evaluated(&out)
+	return out
+}
+
+// doGenerate makes what a generate rule asks for, for one trigger. What no longer matches has nothing to be made for, and
+// loses what was made when the rule synchronizes.
+func (w *Worker) doGenerate(ctx context.Context, t *task) error {
+	req, err := w.request(ctx, t)
+	if gone := (goneError{}); asGone(err, &gone) {
+		if !t.rule.Generation.Synchronize {
+			return nil
+		}
+		if t.only != nil {
+			w.ReportUnproved(t.program, t.rule, t.only)
+			return nil
+		}
+		// The request that deleted it may not have reached us.
+		return w.removeFor(ctx, t, ceased{deleted: true, before: t.before()})
+	}
+	if err != nil {
+		return err
+	}
+	if object, err := req.Subject(); err == nil && req.Operation != policy.Delete && terminating(object) {
+		return nil
+	}
+	t.made = t.u.Spec.Context.AdmissionRequestInfo.Operation == admissionv1.Update
+	return w.generateFor(ctx, t, req)
+}
+
+func terminating(object map[string]any) bool {
+	metadata, _ := object["metadata"].(map[string]any)
+	return metadata["deletionTimestamp"] != nil
+}
+
+// generateFor makes what the rule asks for, once more when what it depends on changed meanwhile: a handler of such a change
+// looks for what is there already.
+func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) error {
+	if !t.rule.Generation.Synchronize {
+		_, err := w.generateOnce(ctx, t, req)
+		return err
+	}
+	for range updaterequest.Attempts {
+		t.sources = w.newSourceReads(t)
+		copied, err := w.generateOnce(ctx, t, req)
+		if err != nil {
+			return err
+		}
+		changed, err := t.sources.outdated(ctx, copied)
+		switch gone := (sourceGoneError{}); {
+		case errors.As(err, &gone):
+			return w.removeCopies(ctx, t, gone)
+		case err != nil:
+			return err
+		case !changed:
+			return w.sameRule(t)
+		}
+		t.made = true
+	}
+	return meanwhile("the source of rule " + t.rule.Name)
+}
+
+// sameRule is an error when the policy is not what it was when the work began.
+func (w *Worker) sameRule(t *task) error {
+	now, _ := updaterequest.FindRule(w.Snapshot(), catalog.IDOf(t.program), t.Rule)
+	if now != nil && (now.UID != t.program.UID || now.Generation != t.program.Generation) {
+		return meanwhile("policy " + t.u.Spec.Policy)
+	}
+	return nil
+}
+
+// generateOnce makes what the rule asks for now, and tells which sources were copied.
+func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request) (copied []policy.Source, err error) {
+	out := w.eval(ctx, t, req)
+	var errs []error
+	for i := range out.Results {
+		if r := &out.Results[i]; r.Status == policy.StatusError {
+			errs = append(errs, errors.New(r.Message))
+		}
+	}
+	w.tellSkips(req, out.Results)
+	if t.only != nil && len(errs) == 0 && !confine(&out, t.only) {
+		w.ReportUnproved(t.program, t.rule, t.only)
+		return nil, nil
+	}
+	for i := range out.Work {
+		switch x := &out.Work[i]; x.Kind {
+		case policy.WorkGenerate:
+			for j := range x.Generated {
+				if err := w.apply(ctx, t, &x.Generated[j]); err != nil {
+					errs = append(errs, err)
+				}
+				if source := x.Generated[j].Source; source != nil {
+					copied = append(copied, *source)
+				}
+			}
+			errs = append(errs, x.Err)
+		case policy.WorkDeleteDownstream:
+			errs = append(errs, w.removeFor(ctx, t, ceased{before: t.before()}))
+		}
+	}
+	err = errors.Join(errs...)
+	w.report(t, req, &out, err)
+	if err != nil {
+		w.tellFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
+	}
+	return copied, err
+}
+
+// confine leaves of an outcome only what it makes of one object, and reports whether there is anything.
+func confine(out *policy.Outcome, only *unstructured.Unstructured) bool {
+	some := false
+	for i := range out.Work {
+		x := &out.Work[i]
+		g := plannedAs(x.Generated, only)
+		x.Generated = nil
+		if x.Kind == policy.WorkGenerate && g != nil {
+			x.Generated, some = []policy.Generated{*g}, true
+		}
+	}
+	out.Work = slices.DeleteFunc(out.Work, func(x policy.Work) bool { return len(x.Generated) == 0 })
+	return some
+}
+
+// before is the trigger as the request of the task found it: what an update replaced and a deletion removed, or what was to be
+// created; nil when the request is about something else.
+func (t *task) before() map[string]any {
+	r := t.stored()
+	switch {
+	case r == nil || r.SubResource != "":
+		return nil
+	case r.Operation == admissionv1.Create:
+		return decode(r.Object)
+	}
+	return decode(r.OldObject)
+}
+
+// doDelete deletes what was made for a trigger that was deleted or does not match any longer, once that is so: a request
+// may have been refused after it asked for the work.
+func (w *Worker) doDelete(ctx context.Context, t *task) error {
+	stored := t.stored()
+	object, err := t.reads.live(ctx, t.Trigger)
+	deleted := true
+	switch gone := (goneError{}); {
+	case asGone(err, &gone):
+	case err != nil:
+		return err
+	case object.GetDeletionTimestamp() != nil:
+	case stored == nil:
+		w.Log.Info("what was made is not deleted: its trigger is there, and no request says that the rule ceased to apply", "policy", t.u.Spec.Policy, "rule", t.Rule, "trigger", updaterequest.Text(t.Trigger))
+		return nil
+	case stored.Operation == "DELETE":
+		return notYetError{"the trigger is not deleted"}
+	default:
+		out := w.eval(ctx, t, w.admitted(t, stored, object.Object))
+		for i := range out.Work {
+			if out.Work[i].Kind == policy.WorkGenerate {
+				return notYetError{"the trigger still matches"}
+			}
+		}
+		for i := range out.Results {
+			if r := &out.Results[i]; r.Status == policy.StatusError {
+				return errors.New(r.Message) // what cannot be evaluated must not be deleted
+			}
+		}
+		if t.rule.Needs.User && len(out.Work) == 0 {
+			// The rule generates for others than this requester, who asks for nothing while the object matches.
+			return notYetError{"the trigger still matches"}
+		}
+		deleted = false
+	}
+	if err := w.removeFor(ctx, t, ceased{deleted: deleted, before: t.before()}); err != nil {
+		w.tellFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
+		return err
+	}
+	return nil
+}
+
+// doSource follows a change of an object that is copied: its copies are made again for their triggers, or deleted with
+// it.
+func (w *Worker) doSource(ctx context.Context, t *task) error {
+	source := t.u.Spec.Resource
+	object, err := w.live(ctx, source)
+	gone := goneError{}
+	deleted := asGone(err, &gone)
+	stored := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	switch {
+	case deleted:
+	case err != nil:
+		return err
+	case object.GetDeletionTimestamp() != nil:
+		deleted = true
+	case t.DeleteDownstream:
+		return notYetError{"the source is not deleted"}
+	case stored != nil && t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()):
+		return notYetError{"the update of the source is not stored"}
+	}
+	set := LabelsOfRule(t.program, t.rule.Name)
+	set[LabelPrefix+"source-uid"] = string(source.UID)
+	copies, err := w.Downstream(ctx, t.program, t.rule, set)
+	if err != nil {
+		return err
+	}
+	copies.Keep(func(c mark.Claim) bool { return c.Source != "" && c.Source == string(source.UID) })
+	w.ReportUnproved(t.program, t.rule, copies.Unproved...)
+	if deleted {
+		if !t.rule.Generation.Synchronize {
+			return nil
+		}
+		err := w.Remove(ctx, t.program, copies.Proved)
+		if err != nil {
+			w.tellFailure(event.GenerateController, t, updaterequest.Reference(source), err)
+		}
+		return err
+	}
+	copies.Keep(func(c mark.Claim) bool { return c.Asked || !AsksRequester(t.rule) })
+	triggers := TriggersIn(copies.Proved)
+	t.reads, t.follows = w.NewReads(triggers), object
+	errs := make([]error, len(triggers))
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	for i, trigger := range triggers {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = w.again(ctx, t, trigger)
+		})
+	}
+	running.Wait()
+	var others []kyvernov2.ResourceSpec
+	for i, err := range errs {
+		if other := (elsewhereError{}); errors.As(err, &other) {
+			if other.lapsed {
+				t.lapsed = append(t.lapsed, kyvernov2.RuleContext{Rule: t.Rule, Trigger: triggers[i], Synchronize: true})
+			} else {
+				others = append(others, triggers[i])
+			}
+			errs[i] = nil
+		}
+	}
+	return errors.Join(append(errs, w.leave(ctx, t, others))...)
+}
+
+// again makes once more what was made for a trigger. One that is gone is for its own request.
+func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceSpec) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
+		}
+	}()
+	key := updaterequest.Key(t.u.Spec.Policy, trigger)
+	defer w.lock(key)()
+	return w.held(ctx, key, func(ctx context.Context) error {
+		object, err := t.reads.live(ctx, trigger)
+		if gone := (goneError{}); asGone(err, &gone) || err == nil && object.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		one := *t
+		one.Trigger, one.made = trigger, true
+		return w.generateFor(ctx, &one, w.ScanRequest(object))
+	})
+}
+
+// tellGenerated makes the events of one object that was made or changed.
+func (w *Worker) tellGenerated(t *task, u *unstructured.Unstructured) {
+	about := event.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())}
+	w.Events.Record(event.Event{
+		Regarding: event.PolicyReference(t.program), Related: about, Reason: event.PolicyApplied, Action: event.ResourceGenerated,
+		Note: "resource generated", Controller: event.GenerateController,
+	})
+	w.Events.Record(event.Event{
+		Regarding: about, Reason: event.PolicyApplied, Action: event.None, Controller: event.GenerateController,
+		Note: fmt.Sprintf("Created %s %s as a result of applying policy %s/%s", about.Kind, about.Name, t.program.Key(), t.rule.Name),
+	})
+}
+
+// tellFailure makes the event of work that failed; what only has to wait is none.
+func (w *Worker) tellFailure(controller string, t *task, about event.Reference, err error) {
+	if onlyConflicts(err) {
+		return
+	}
+	w.Events.Record(event.Event{
+		Regarding: event.PolicyReference(t.program), Related: about, Reason: event.PolicyError, Action: event.None, Controller: controller,
+		Note: fmt.Sprintf("policy %s/%s error: %v", t.program.Key(), t.rule.Name, err),
+	})
+}
+
+// tellSkips makes the events of exceptions.
+func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
+	for i := range results {
+		if len(results[i].Exceptions) == 0 || results[i].Status != policy.StatusSkip {
+			continue
+		}
+		for _, e := range event.From(req, results[i:i+1], event.Context{Controller: event.GenerateController, ExceptionUID: func(key string) string {
+			if x := w.Snapshot().Exception(key); x != nil {
+				return x.UID
+			}
+			return ""
+		}}) {
+			w.Events.Record(e)
+		}
+	}
+}

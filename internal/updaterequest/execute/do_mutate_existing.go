@@ -1,0 +1,148 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// doMutateExisting changes the targets of a mutate rule, for one trigger.
+func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
+	req, err := w.request(ctx, t)
+	if gone := (goneError{}); asGone(err, &gone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	out := w.eval(ctx, t, req)
+	var errs []error
+	targets := 0
+	for i := range out.Work {
+		x := &out.Work[i]
+		for j := range x.Targets {
+			targets++
+			if err := w.mutate(ctx, t, &x.Targets[j]); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if x.Err != nil {
+			errs = append(errs, x.Err)
+		}
+	}
+	for i := range out.Results {
+		// What concerns the rule as a whole has no target.
+		if r := &out.Results[i]; r.Status == policy.StatusError && targets == 0 && len(errs) == 0 {
+			errs = append(errs, errors.New(r.Message))
+		}
+	}
+	err = errors.Join(errs...)
+	w.report(t, req, &out, err)
+	if err != nil {
+		w.tellFailure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
+		return err
+	}
+	return nil
+}
+
+// mutate writes one target as it was planned, unless another client changed it since.
+func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
+	before := &unstructured.Unstructured{Object: m.Before}
+	text := ObjectText(before)
+	switch m.Status {
+	case policy.StatusFail, policy.StatusError, policy.StatusWarn:
+		return fmt.Errorf("%s: %s", text, m.Message)
+	}
+	if m.After == nil || value.Equal(m.Before, m.After) {
+		return nil
+	}
+	if !t.program.Reach().Allows(before.GetNamespace()) {
+		return fmt.Errorf("%s is out of reach: the policy changes only the namespace %s", text, t.program.Reach().Namespace())
+	}
+	if t.program.Namespace != "" && compile.Kinds.Delegates(before.GroupVersionKind().GroupKind()) {
+		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
+	}
+	after := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(m.After)}
+	// It is written to the object that was read, whatever the patch says.
+	after.SetAPIVersion(before.GetAPIVersion())
+	after.SetKind(before.GetKind())
+	after.SetNamespace(before.GetNamespace())
+	after.SetName(before.GetName())
+	after.SetUID(before.GetUID())
+	after.SetResourceVersion(before.GetResourceVersion())
+	var err error
+	switch m.Subresource {
+	case "":
+		err = w.Client.Update(ctx, after, t.owner(""))
+	case "scale":
+		err = w.scale(ctx, t, before, after)
+	default:
+		err = w.Client.SubResource(m.Subresource).Update(ctx, after, t.owner(""))
+	}
+	if err != nil {
+		if m.Subresource != "" {
+			text += "/" + m.Subresource
+		}
+		return wrap(err, "update "+text)
+	}
+	w.Events.Record(event.Event{
+		Regarding: event.PolicyReference(t.program), Reason: event.PolicyApplied, Action: event.ResourceMutated, Controller: event.MutateController,
+		Related: event.Reference{APIVersion: before.GetAPIVersion(), Kind: before.GetKind(), Namespace: before.GetNamespace(), Name: before.GetName(), UID: string(before.GetUID())},
+		Note:    "resource mutated",
+	})
+	return nil
+}
+
+// scale writes what changed to the sub-resource scale, which is not of the object's kind, as long as the object is as it was read.
+func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured.Unstructured) error {
+	scale := &unstructured.Unstructured{}
+	scale.SetAPIVersion("autoscaling/v1")
+	scale.SetKind("Scale")
+	if err := w.Client.SubResource("scale").Get(ctx, before, scale); err != nil {
+		return err
+	}
+	if scale.GetResourceVersion() != before.GetResourceVersion() {
+		return meanwhile(ObjectText(before))
+	}
+	changes := changedIn(before.Object["spec"], after.Object["spec"])
+	if changes == nil {
+		return nil
+	}
+	scale.Object["spec"] = overlay(scale.Object["spec"], changes)
+	return w.Client.SubResource("scale").Update(ctx, after, t.owner(""), client.WithSubResourceBody(scale))
+}
+
+// changedIn is what after says otherwise than before; nil for nothing.
+func changedIn(before, after any) any {
+	a, ok := after.(map[string]any)
+	if !ok {
+		if value.Equal(before, after) {
+			return nil
+		}
+		return after
+	}
+	b, _ := before.(map[string]any)
+	var out map[string]any
+	for k, v := range a {
+		if changed := changedIn(b[k], v); changed != nil {
+			if out == nil {
+				out = map[string]any{}
+			}
+			out[k] = changed
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return out
+}

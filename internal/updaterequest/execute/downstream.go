@@ -1,0 +1,295 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// The labels of what was generated.
+const (
+	LabelPrefix  = "generate.kyverno.io/"
+	labelManaged = "app.kubernetes.io/managed-by"
+	managedBy    = "kyverno"
+)
+
+// LabelsOfRule selects what a rule made.
+func LabelsOfRule(p *policy.Program, rule string) labels.Set {
+	return labels.Set{
+		labelManaged: managedBy, LabelPrefix + "policy-name": p.Name, LabelPrefix + "policy-namespace": p.Namespace, LabelPrefix + "rule-name": rule,
+	}
+}
+
+// forTrigger selects what a rule made for a trigger.
+func forTrigger(p *policy.Program, rule string, t kyvernov2.ResourceSpec) labels.Set {
+	set := LabelsOfRule(p, rule)
+	gvk := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
+	set[LabelPrefix+"trigger-group"], set[LabelPrefix+"trigger-version"], set[LabelPrefix+"trigger-kind"] = gvk.Group, gvk.Version, gvk.Kind
+	set[LabelPrefix+"trigger-uid"] = string(t.UID)
+	return set
+}
+
+// Found are objects with the labels of a rule.
+type Found struct {
+	Proved   []Object                     // their marks say that the rule made them
+	Unproved []*unstructured.Unstructured // nothing but their labels says so
+}
+
+// Object is an object that a rule made, with what its mark says.
+type Object struct {
+	*unstructured.Unstructured
+	claim mark.Claim
+}
+
+// Keep takes those proved ones away that f is false for.
+func (f *Found) Keep(is func(mark.Claim) bool) {
+	f.Proved = slices.DeleteFunc(f.Proved, func(m Object) bool { return !is(m.claim) })
+}
+
+// Downstream lists what has the labels of a rule: what tells the objects, and no content, since there may be many.
+func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) (out Found, err error) {
+	kinds, err := w.kindsOf(r)
+	if err != nil {
+		return Found{}, err
+	}
+	add := func(u *unstructured.Unstructured) error {
+		switch c, ok, err := w.Claim(ctx, u); {
+		case err != nil:
+			return err
+		case ok && c.Policy == p.Key() && c.Rule == r.Name:
+			out.Proved = append(out.Proved, Object{u, c})
+		default:
+			out.Unproved = append(out.Unproved, u)
+		}
+		return nil
+	}
+	var errs []error
+	for _, k := range kinds {
+		options := &client.ListOptions{Namespace: p.Namespace, LabelSelector: labels.SelectorFromSet(set)}
+		var failed error
+		err := w.eachMetadata(ctx, k.GroupVersionKind, options, func(o *metav1.PartialObjectMetadata) bool {
+			failed = add(identity(k.GroupVersionKind, o))
+			return failed == nil
+		})
+		switch {
+		case failed != nil:
+			return Found{}, failed
+		case err == nil, absent(err):
+		case k.guessed && apierrors.IsForbidden(err):
+			w.Log.Debug("what a rule made is not looked for where we may not list", "policy", p.Key(), "rule", r.Name, "kind", k.Kind)
+		default:
+			errs = append(errs, err)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// identity is an object without its content.
+func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(o.Namespace)
+	u.SetName(o.Name)
+	u.SetUID(o.UID)
+	u.SetResourceVersion(o.ResourceVersion)
+	u.SetDeletionTimestamp(o.DeletionTimestamp)
+	u.SetLabels(o.Labels)
+	if text, marked := o.Annotations[mark.Annotation]; marked {
+		u.SetAnnotations(map[string]string{mark.Annotation: text})
+	}
+	return u
+}
+
+// absent reports whether there is nothing to list: the kind is not served, or has no list.
+func absent(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err)
+}
+
+// outputKind is a kind that a rule makes; guessed when it stands in a variable and is only one of those that it may be.
+type outputKind struct {
+	schema.GroupVersionKind
+	guessed bool
+}
+
+// kindsOf are the kinds that a rule makes. For those that stand in variables they are all that are served and fit.
+func (w *Worker) kindsOf(r *policy.Rule) ([]outputKind, error) {
+	var out []outputKind
+	seen := map[schema.GroupKind]bool{}
+	add := func(k outputKind) {
+		if !seen[k.GroupKind()] {
+			seen[k.GroupKind()] = true
+			out = append(out, k)
+		}
+	}
+	for _, g := range r.Grants {
+		apiVersion, kind := kindPattern(g)
+		switch {
+		case g.Source:
+		case !wildcard.Has(apiVersion + kind):
+			add(outputKind{schema.FromAPIVersionAndKind(apiVersion, kind), false})
+		default:
+			found, err := w.Find(target(apiVersion, kind))
+			if err != nil {
+				return nil, fmt.Errorf("find the kinds that rule %s makes: %w", r.Name, err)
+			}
+			for _, gvk := range found {
+				add(outputKind{gvk, true})
+			}
+		}
+	}
+	return out, nil
+}
+
+// target selects kinds by patterns.
+func target(apiVersion, kind string) policy.Target {
+	group, version, named := strings.Cut(apiVersion, "/")
+	switch {
+	case apiVersion == "*":
+		group, version = "*", "*"
+	case !named:
+		group, version = "", apiVersion
+	}
+	return policy.Target{Group: group, Version: version, Kind: kind}
+}
+
+// Remove deletes what was generated, as it was when it was looked up.
+func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object) error {
+	var errs []error
+	for _, u := range objects {
+		if !p.Reach().Allows(u.GetNamespace()) || u.GetDeletionTimestamp() != nil {
+			continue
+		}
+		uid, version := u.GetUID(), u.GetResourceVersion()
+		err := w.Client.Delete(ctx, u.Unstructured, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, wrap(err, "delete "+ObjectText(u.Unstructured)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ceased says why what was made for a trigger goes.
+type ceased struct {
+	// deleted: the trigger is gone, which is looked up once more for each trigger that a mark names. Else it is there, and the rule
+	// was evaluated for it as the API server knows it.
+	deleted bool
+	// before is the trigger as it was when the rule applied, nil when that is not known. What the rule makes for that and has no mark
+	// was made before there were marks, or has lost it.
+	before map[string]any
+}
+
+// removeFor deletes what a rule made for a trigger. Objects with labels but without proof are left alone and reported.
+func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
+	if t.Trigger.UID == "" {
+		return nil // what was made for this trigger cannot be distinguished from what was made for others
+	}
+	all, err := w.Downstream(ctx, t.program, t.rule, forTrigger(t.program, t.rule.Name, t.Trigger))
+	if err != nil {
+		return err
+	}
+	all.Keep(func(c mark.Claim) bool { return isFor(c, t.program.Key(), t.rule.Name, t.Trigger) })
+	if len(all.Unproved) > 0 {
+		w.identify(ctx, t, why.before, &all)
+	}
+	if why.deleted {
+		there := map[kyvernov2.ResourceSpec]bool{}
+		for _, m := range all.Proved {
+			trigger := triggerIn(m.claim)
+			if _, looked := there[trigger]; looked {
+				continue
+			}
+			live, err := w.live(ctx, trigger)
+			if gone := (goneError{}); err != nil && !asGone(err, &gone) {
+				return err
+			}
+			there[trigger] = err == nil && live.GetDeletionTimestamp() == nil
+		}
+		all.Keep(func(c mark.Claim) bool { return !there[triggerIn(c)] })
+	}
+	w.ReportUnproved(t.program, t.rule, all.Unproved...)
+	return w.Remove(ctx, t.program, all.Proved)
+}
+
+// identify counts those among the proved ones that the rule makes for the trigger as it was.
+func (w *Worker) identify(ctx context.Context, t *task, before map[string]any, all *Found) {
+	u := &unstructured.Unstructured{Object: before}
+	if before == nil || u.GetUID() != t.Trigger.UID {
+		return
+	}
+	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind))
+	made := w.makes(ctx, t.program, t.rule, u)
+	all.Unproved = slices.DeleteFunc(all.Unproved, func(x *unstructured.Unstructured) bool {
+		if plannedAs(made, x) == nil {
+			return false
+		}
+		all.Proved = append(all.Proved, Object{x, mark.Claim{
+			Policy: t.program.Key(), Rule: t.rule.Name,
+			Trigger: mark.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())},
+		}})
+		return true
+	})
+}
+
+// TriggersIn are the distinct triggers that objects were made for.
+func TriggersIn(objects []Object) []kyvernov2.ResourceSpec {
+	var out []kyvernov2.ResourceSpec
+	seen := map[kyvernov2.ResourceSpec]bool{}
+	for _, m := range objects {
+		if t := triggerIn(m.claim); !seen[t] {
+			seen[t] = true
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// TriggersOf are the distinct triggers that objects were made for, as their labels tell, which proves nothing.
+func TriggersOf(objects []*unstructured.Unstructured) []kyvernov2.ResourceSpec {
+	var out []kyvernov2.ResourceSpec
+	seen := map[kyvernov2.ResourceSpec]bool{}
+	for _, u := range objects {
+		l := u.GetLabels()
+		get := func(name string) string { return l[LabelPrefix+name] }
+		t := kyvernov2.ResourceSpec{
+			APIVersion: schema.GroupVersion{Group: get("trigger-group"), Version: get("trigger-version")}.String(), Kind: get("trigger-kind"),
+			Namespace: get("trigger-namespace"), Name: get("trigger-name"), UID: types.UID(get("trigger-uid")),
+		}
+		if t.Kind != "" && (t.UID != "" || t.Name != "") && !seen[t] {
+			seen[t] = true
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func ObjectText(u *unstructured.Unstructured) string {
+	return updaterequest.Text(kyvernov2.ResourceSpec{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()})
+}
+
+// wrapped is an error with what was attempted; those who look for conflicts see through it.
+type wrapped struct {
+	error
+	attempt string
+}
+
+func (w wrapped) Error() string { return w.attempt + ": " + w.error.Error() }
+func (w wrapped) Unwrap() error { return w.error }
+
+func wrap(err error, attempt string) error { return wrapped{err, attempt} }

@@ -1,0 +1,148 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// finish removes an UpdateRequest that is carried out, unless more was asked meanwhile.
+func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
+	err := w.Client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		w.forget(u.Name)
+		return 0
+	case apierrors.IsConflict(err):
+		return firstLook
+	}
+	w.Log.Warn("an UpdateRequest that is carried out could not be removed", "name", u.Name, "error", err)
+	w.Observer.Requeued(WorkerName, 1)
+	return firstRetry
+}
+
+// failed notes why the work failed, and when it is tried again. A conflict with another writer is no failure.
+func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
+	retries := u.Status.RetryCount
+	if u.Status.ObservedGeneration != u.Generation {
+		retries = 0 // it was asked for anew
+	}
+	if retries < maxRetries && onlyConflicts(why) {
+		return firstLook
+	}
+	message := value.Message(strings.ToValidUTF8(why.Error(), ""))
+	next := u.DeepCopy()
+	next.Status.State, next.Status.Message = kyvernov2.Pending, message
+	next.Status.ObservedGeneration, next.Status.RetryCount = u.Generation, retries+1
+	if retries >= maxRetries || all(why, isHop) {
+		next.Status.State = kyvernov2.Failed
+	}
+	if err := w.Client.Status().Update(ctx, next); err != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			w.forget(u.Name)
+			return 0
+		case apierrors.IsConflict(err):
+			return firstLook
+		}
+		w.Log.Warn("the status of an UpdateRequest could not be written", "name", u.Name, "error", err)
+		return longestLook
+	}
+	if next.Status.State == kyvernov2.Failed {
+		w.forget(u.Name)
+		w.thin(ctx, u.Name)
+		w.Observer.Dropped(WorkerName)
+		w.Log.Error("work failed for good", "name", u.Name, "policy", u.Spec.Policy, "error", why)
+		return 0
+	}
+	w.Observer.Requeued(WorkerName, retries+1)
+	w.Log.Warn("work failed, will be tried again", "name", u.Name, "policy", u.Spec.Policy, "retries", retries, "error", why)
+	return min(firstRetry<<min(retries, 10), longestRetry)
+}
+
+// thin notes an UpdateRequest that failed for good, and removes the oldest of them when there are more than maxFailed.
+func (w *Worker) thin(ctx context.Context, name string) {
+	w.mu.Lock()
+	w.lost = append(slices.DeleteFunc(w.lost, func(n string) bool { return n == name }), name)
+	var oldest []string
+	if n := len(w.lost) - maxFailed; n > 0 {
+		oldest = slices.Clone(w.lost[:n])
+		w.lost = slices.Delete(w.lost, 0, n)
+	}
+	w.mu.Unlock()
+	for _, name := range oldest {
+		u := &kyvernov2.UpdateRequest{}
+		err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
+		if err == nil && u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
+			w.finish(ctx, u)
+		}
+	}
+}
+
+// onlyConflicts reports whether conflicts with other writers are the only errors.
+func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
+
+// meanwhile is a conflict that we noticed ourselves: what is named was changed, or made, while we worked with what was before.
+func meanwhile(what string) error {
+	return apierrors.NewConflict(schema.GroupResource{}, what, errors.New("it was changed meanwhile"))
+}
+
+// all reports whether f is true of every error that was joined.
+func all(err error, f func(error) bool) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !all(e, f) {
+				return false
+			}
+		}
+		return true
+	}
+	return f(err)
+}
+
+// sweep puts all UpdateRequests that exist into the queue, and removes those that failed long ago or whose policy is gone.
+func (w *Worker) sweep(ctx context.Context) error {
+	list := &kyvernov2.UpdateRequestList{}
+	options := &client.ListOptions{Namespace: w.Namespace, Limit: 100}
+	var failed []*kyvernov2.UpdateRequest
+	defer func() {
+		slices.SortFunc(failed, func(a, b *kyvernov2.UpdateRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		for _, u := range failed {
+			w.thin(ctx, u.Name)
+		}
+	}()
+	for {
+		if err := w.Client.List(ctx, list, options); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			u := &list.Items[i]
+			if u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation {
+				if !w.ours(u) {
+					continue
+				}
+				if program := w.Snapshot().Get(updaterequest.PolicyID(u.Spec.RequestType, u.Spec.Policy)); program == nil || w.Now().Sub(u.CreationTimestamp.Time) > keepFailed {
+					w.finish(ctx, u)
+				} else {
+					failed = append(failed, u)
+				}
+				continue
+			}
+			w.Add(u.Name, updaterequest.KeyOfRules(u))
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return nil
+		}
+		list = &kyvernov2.UpdateRequestList{}
+	}
+}

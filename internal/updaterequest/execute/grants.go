@@ -1,0 +1,46 @@
+package execute
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// kindPattern is the kind of a grant with wildcards in the place of variables.
+func kindPattern(g policy.Grant) (apiVersion, kind string) {
+	apiVersion, kind = asPattern(g.APIVersion), asPattern(g.Kind)
+	if g.APIVersion != g.Kind {
+		return apiVersion, kind
+	}
+	// An entry of cloneList.kinds that is not version/Kind as it stands.
+	if i := strings.LastIndexByte(kind, '/'); i >= 0 {
+		return kind[:i], kind[i+1:]
+	}
+	return "*", "*"
+}
+
+// Fits reports whether the object may be one that the rule makes: in what its patterns say without variables.
+func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(r.Grants, func(g policy.Grant) bool {
+		apiVersion, kind := kindPattern(g)
+		return !g.Source && wildcard.Match(apiVersion, u.GetAPIVersion()) && wildcard.Match(kind, u.GetKind()) &&
+			(g.Namespace == "" || wildcard.Match(asPattern(g.Namespace), u.GetNamespace())) &&
+			(g.Name == "" || wildcard.Match(asPattern(g.Name), u.GetName()))
+	})
+}
+
+var variables = regexp.MustCompile(`\{\{.*\}\}`)
+
+// asPattern puts a wildcard in the place of variables. What stands between two of them is left out, too: variables may be
+// nested.
+func asPattern(template string) string {
+	if !strings.Contains(template, "{{") {
+		return template
+	}
+	return variables.ReplaceAllString(template, "*")
+}

@@ -1,0 +1,292 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/seal"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// Labels select what rules made, and marks prove it: every user who may write an object may write its labels. What a label says
+// is carried out only when a mark (package mark) says the same, or when the rule, evaluated for a trigger that the API server
+// knows, makes exactly the object with the label.
+
+// Keys gives the keys of marks. fresh: those that another replica made a moment ago are wanted, too.
+type Keys func(ctx context.Context, fresh bool) (*seal.Keyring, error)
+
+// Keyring are the keys of marks.
+func (w *Worker) Keyring(ctx context.Context, fresh bool) (*seal.Keyring, error) {
+	if w.Keys == nil {
+		return nil, errors.New("there are no keys for the marks of generated objects")
+	}
+	ring, err := w.Keys(ctx, fresh)
+	if err != nil {
+		return nil, fmt.Errorf("the marks of generated objects cannot be checked: %w", err)
+	}
+	return ring, nil
+}
+
+// Claim reads the mark of an object. ok is false when there is none that proves anything of this object; err is for keys that
+// cannot be read, which says nothing about the object.
+func (w *Worker) Claim(ctx context.Context, u *unstructured.Unstructured) (c mark.Claim, ok bool, err error) {
+	text, of := u.GetAnnotations()[mark.Annotation], objectOf(u)
+	if text == "" {
+		return c, false, nil
+	}
+	for _, fresh := range []bool{false, true} {
+		ring, err := w.Keyring(ctx, fresh)
+		if err != nil {
+			return c, false, err
+		}
+		c, err = mark.Read(ring, text, of)
+		if !errors.Is(err, seal.ErrUnknownKey) {
+			return c, err == nil, nil
+		}
+	}
+	return c, false, nil
+}
+
+// objectOf is the identity of an object as marks hold it.
+func objectOf(u *unstructured.Unstructured) mark.Object {
+	return mark.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// triggerIn is the trigger of a claim.
+func triggerIn(c mark.Claim) kyvernov2.ResourceSpec {
+	t := c.Trigger
+	return kyvernov2.ResourceSpec{APIVersion: t.APIVersion, Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: types.UID(t.UID)}
+}
+
+// isFor reports whether the claim is about what the rule made for the trigger. A trigger without a name is known by its UID.
+func isFor(c mark.Claim, policyKey, rule string, t kyvernov2.ResourceSpec) bool {
+	a, b := schema.FromAPIVersionAndKind(c.Trigger.APIVersion, c.Trigger.Kind), schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
+	return c.Policy == policyKey && c.Rule == rule && c.Trigger.UID != "" && c.Trigger.UID == string(t.UID) && a.GroupKind() == b.GroupKind() &&
+		(t.Name == "" || t.Name == c.Trigger.Name && t.Namespace == c.Trigger.Namespace)
+}
+
+// AsksRequester reports whether the rule says anything about who makes the request.
+func AsksRequester(r *policy.Rule) bool { return r.Needs.User || r.Needs.Roles }
+
+// mark puts the mark of the task's work on an object that is about to be written.
+func (w *Worker) mark(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) error {
+	ring, err := w.Keyring(ctx, false)
+	if err != nil {
+		return err
+	}
+	c := mark.Claim{
+		Policy: t.program.Key(), Rule: t.rule.Name,
+		Trigger: mark.Object{APIVersion: t.Trigger.APIVersion, Kind: t.Trigger.Kind, Namespace: t.Trigger.Namespace, Name: t.Trigger.Name, UID: string(t.Trigger.UID)},
+		Asked:   AsksRequester(t.rule),
+	}
+	if source != nil {
+		c.Source = source.UID
+	}
+	setMark(planned, mark.Make(ring, c, objectOf(planned)))
+	return nil
+}
+
+func setMark(u *unstructured.Unstructured, text string) {
+	u.SetAnnotations(union(u.GetAnnotations(), map[string]string{mark.Annotation: text}))
+}
+
+// entitle finds out whether the task may be carried out for its trigger, whom labels or a scan may have named. It leaves in the
+// task what the work is bound to: the trigger as a mark names it, or the one object that the rule may make.
+//
+//   - A request about the trigger itself may: the trigger is read before anything is done.
+//   - A request about an object whose labels name the trigger: when the mark of that object proves it. Without a proof nothing but
+//     this object is brought about, where the rule makes exactly that for the trigger; for a rule that asks for the requester not
+//     even that, since no one knows who it was.
+//   - A trigger that we found ourselves: for a rule that asks for the requester only when something was made for the trigger before,
+//     for a requester who met the conditions.
+func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
+	if t.stored() != nil {
+		return true, nil
+	}
+	if asked(t.u) {
+		object := t.disturbed()
+		if err := w.disturbanceStored(ctx, t, object); err != nil {
+			return false, err
+		}
+		c, proved, err := w.Claim(ctx, object)
+		switch {
+		case err != nil:
+			return false, err
+		case proved && isFor(c, t.u.Spec.Policy, t.Rule, t.Trigger) && (c.Asked || !AsksRequester(t.rule)):
+			t.Trigger = triggerIn(c)
+			return true, nil
+		case t.rule.Generation == nil || AsksRequester(t.rule):
+			w.ReportUnproved(t.program, t.rule, object)
+			return false, nil
+		}
+		t.only = object
+		return true, nil
+	}
+	if !AsksRequester(t.rule) {
+		return true, nil
+	}
+	if t.rule.Generation != nil {
+		found, err := w.Downstream(ctx, t.program, t.rule, forTrigger(t.program, t.Rule, t.Trigger))
+		if err != nil {
+			return false, err
+		}
+		for _, m := range found.Proved {
+			if m.claim.Asked && isFor(m.claim, t.program.Key(), t.Rule, t.Trigger) {
+				t.Trigger = triggerIn(m.claim)
+				return true, nil
+			}
+		}
+	}
+	w.Log.Info("a rule that asks for the requester is not executed for an object without a request", "policy", t.program.Key(), "rule", t.Rule, "trigger", updaterequest.Text(t.Trigger))
+	return false, nil
+}
+
+// disturbed is the object that the request of the task is about, as it was before. It has its identity of the request, not of
+// its content.
+func (t *task) disturbed() *unstructured.Unstructured {
+	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	u := &unstructured.Unstructured{Object: decode(r.OldObject)}
+	if u.Object == nil {
+		u.Object = map[string]any{}
+	}
+	if u.GetName() == "" || r.Name != "" {
+		u.SetName(r.Name)
+	}
+	u.SetNamespace(r.Namespace)
+	u.SetGroupVersionKind(schema.GroupVersionKind(r.Kind))
+	if r.Kind.Group == "" && r.Kind.Kind == "Namespace" {
+		u.SetNamespace("") // its requests name it as their namespace, too
+	}
+	return u
+}
+
+// sameObject reports whether two objects have the same group, kind, namespace and name.
+func sameObject(a, b *unstructured.Unstructured) bool {
+	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
+}
+
+// makes are the objects that the rule makes for an object as a trigger, for any requester; nil when that is not known, or when it
+// depends on the requester.
+func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, trigger *unstructured.Unstructured) []policy.Generated {
+	if AsksRequester(r) {
+		return nil
+	}
+	out := w.Eval(ctx, engine.Input{
+		Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{r}}},
+		Request:    w.ScanRequest(trigger), Stages: r.Stage, Plan: true, Root: w.Root, Now: w.Now,
+	})
+	var made []policy.Generated
+	for i := range out.Work {
+		if x := &out.Work[i]; x.Kind == policy.WorkGenerate {
+			made = append(made, x.Generated...)
+		}
+	}
+	return made
+}
+
+// plannedAs is the one of the objects that is u; nil when none is.
+func plannedAs(made []policy.Generated, u *unstructured.Unstructured) *policy.Generated {
+	for i := range made {
+		if sameObject(&unstructured.Unstructured{Object: made[i].Object}, u) {
+			return &made[i]
+		}
+	}
+	return nil
+}
+
+// Adopt marks an object that carries the labels of a rule without a mark, when what the labels say is true: there is the trigger
+// with that UID, and the rule makes exactly this object for it. What cannot be proved is left alone; adopted is false then.
+func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured, reads *reads) (adopted bool, err error) {
+	triggers := TriggersOf([]*unstructured.Unstructured{u})
+	if len(triggers) == 0 || AsksRequester(r) || !p.Reach().Allows(u.GetNamespace()) {
+		return false, nil
+	}
+	trigger, err := reads.live(ctx, triggers[0])
+	if gone := (goneError{}); asGone(err, &gone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	g := plannedAs(w.makes(ctx, p, r, trigger), u)
+	if g == nil {
+		return false, nil
+	}
+	t := &task{u: &kyvernov2.UpdateRequest{}, program: p, rule: r}
+	t.Trigger = SpecOf(trigger)
+	live, err := w.reread(ctx, u)
+	if live == nil {
+		return err == nil, err
+	}
+	if err := w.mark(ctx, t, live, g.Source); err != nil {
+		return false, err
+	}
+	return true, wrapUnlessNil(w.Client.Update(ctx, live), "mark "+ObjectText(u))
+}
+
+// Remark writes the mark of an object with the current key.
+func (w *Worker) Remark(ctx context.Context, m Object) error {
+	live, err := w.reread(ctx, m.Unstructured)
+	if live == nil {
+		return err
+	}
+	ring, err := w.Keyring(ctx, false)
+	if err != nil {
+		return err
+	}
+	setMark(live, mark.Make(ring, m.claim, objectOf(live)))
+	return wrapUnlessNil(w.Client.Update(ctx, live), "mark "+ObjectText(live))
+}
+
+// reread reads an object with its content; nil when it is not the one that was found any more.
+func (w *Worker) reread(ctx context.Context, found *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(found.GroupVersionKind())
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(found), live)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, wrap(err, "read "+ObjectText(found))
+	case err != nil, live.GetUID() != found.GetUID(), live.GetDeletionTimestamp() != nil:
+		return nil, nil
+	}
+	return live, nil
+}
+
+func SpecOf(u *unstructured.Unstructured) kyvernov2.ResourceSpec {
+	return kyvernov2.ResourceSpec{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID()}
+}
+
+func wrapUnlessNil(err error, attempt string) error {
+	if err == nil {
+		return nil
+	}
+	return wrap(err, attempt)
+}
+
+// maxReported bounds the events about unproved objects of one rule, at a time: any user can make more of them.
+const maxReported = 20
+
+// ReportUnproved makes the events of objects that carry the labels of a rule without a proof.
+func (w *Worker) ReportUnproved(p *policy.Program, r *policy.Rule, objects ...*unstructured.Unstructured) {
+	if len(objects) == 0 {
+		return
+	}
+	w.Log.Warn("objects are left alone: their labels say that a rule made them, and nothing proves that", "policy", p.Key(), "rule", r.Name, "objects", len(objects), "first", ObjectText(objects[0]))
+	for _, u := range objects[:min(len(objects), maxReported)] {
+		w.Events.Record(event.Event{
+			Regarding: event.PolicyReference(p), Related: updaterequest.Reference(SpecOf(u)), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(r),
+			Note: fmt.Sprintf("policy %s/%s error: %s is left alone: its labels say that the rule made it, and nothing proves that; see `ephor adopt`", p.Key(), r.Name, ObjectText(u)),
+		})
+	}
+}

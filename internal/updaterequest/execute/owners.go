@@ -1,0 +1,72 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// leaveForeignOwners takes the ownerReferences away that do not name an object beside the planned one: in its
+// namespace, or without one. The garbage collector would look for the others in vain and delete what refers to them
+// (S10 in docs/threat-model.md).
+func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
+	owners := planned.GetOwnerReferences()
+	if len(owners) == 0 {
+		return nil
+	}
+	kept := make([]metav1.OwnerReference, 0, len(owners))
+	for _, o := range owners {
+		ok, err := w.beside(ctx, t, planned.GetNamespace(), o)
+		if err != nil {
+			return fmt.Errorf("look for the owner %s %s of %s: %w", o.Kind, o.Name, ObjectText(planned), err)
+		}
+		if ok {
+			kept = append(kept, o)
+			continue
+		}
+		w.tellFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger),
+			fmt.Errorf("the owner %s %s (%s) of %s is left out: it is not in the same namespace", o.Kind, o.Name, o.UID, ObjectText(planned)))
+	}
+	if len(kept) < len(owners) {
+		planned.SetOwnerReferences(slices.Clip(kept))
+		if len(kept) == 0 {
+			planned.SetOwnerReferences(nil)
+		}
+	}
+	return nil
+}
+
+// beside reports whether the owner is in the namespace, or in none.
+func (w *Worker) beside(ctx context.Context, t *task, namespace string, o metav1.OwnerReference) (bool, error) {
+	if o.UID == t.Trigger.UID && (t.Trigger.Namespace == namespace || t.Trigger.Namespace == "") {
+		return true, nil
+	}
+	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+	mapping, err := w.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch {
+	case meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
+		namespace = ""
+	case namespace == "":
+		return false, nil // what is in no namespace has no owner in one
+	}
+	owner := &metav1.PartialObjectMetadata{}
+	owner.SetGroupVersionKind(gvk)
+	err = w.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.Name}, owner)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && owner.UID == o.UID, err
+}

@@ -1,0 +1,169 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// metadataPage is the number of objects whose metadata are listed at once.
+const metadataPage = 500
+
+// reads are what is read to carry out one UpdateRequest, so that its rules and triggers do not ask for the same again: the
+// trigger that several rules have in common, and the names of triggers of which only the UIDs are known. They last for one pass.
+type reads struct {
+	w      *Worker
+	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
+	wanted map[kindIn]map[types.UID]bool          // triggers without names
+
+	mu     sync.Mutex
+	names  map[kindIn]*sharedNames
+	marked map[string]bool // UIDs of sources that have their label
+}
+
+// kindIn is a kind in a namespace; in all of them, or in none, when that is empty.
+type kindIn struct {
+	gvk       schema.GroupVersionKind
+	namespace string
+}
+
+// sharedRead is an object that is read once.
+type sharedRead struct {
+	once   sync.Once
+	object *unstructured.Unstructured
+	err    error
+}
+
+// sharedNames are the names of objects by UID, that are listed once.
+type sharedNames struct {
+	once sync.Once
+	of   map[types.UID]client.ObjectKey
+	err  error
+}
+
+// NewReads are the reads for triggers.
+func (w *Worker) NewReads(triggers []kyvernov2.ResourceSpec) *reads {
+	r := &reads{
+		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
+	}
+	seen := map[kyvernov2.ResourceSpec]bool{}
+	for _, t := range triggers {
+		if seen[t] && r.shared[t] == nil {
+			r.shared[t] = &sharedRead{}
+		}
+		seen[t] = true
+		if t.Name == "" && t.UID != "" {
+			in := kindOf(t)
+			if r.wanted[in] == nil {
+				r.wanted[in] = map[types.UID]bool{}
+			}
+			r.wanted[in][t.UID] = true
+		}
+	}
+	return r
+}
+
+func kindOf(r kyvernov2.ResourceSpec) kindIn {
+	return kindIn{schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), r.Namespace}
+}
+
+// live reads a trigger from the API server, as Worker.live does, but not again for another rule. The caller may not
+// change it.
+func (r *reads) live(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
+	s := r.shared[t]
+	if s == nil {
+		return r.read(ctx, t)
+	}
+	s.once.Do(func() { s.object, s.err = r.read(ctx, t) })
+	return s.object, s.err
+}
+
+func (r *reads) read(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
+	if t.Name == "" {
+		if t.UID == "" {
+			return nil, fmt.Errorf("read trigger %s: it has neither a name nor a UID", updaterequest.Text(t))
+		}
+		key, err := r.name(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		t.Namespace, t.Name = key.Namespace, key.Name
+	}
+	return r.w.live(ctx, t)
+}
+
+// name finds out what an object is called of which only the UID is known.
+func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.ObjectKey, error) {
+	in := kindOf(t)
+	r.mu.Lock()
+	names := r.names[in]
+	if names == nil {
+		names = &sharedNames{}
+		r.names[in] = names
+	}
+	r.mu.Unlock()
+	names.once.Do(func() { names.of, names.err = r.w.namesOf(ctx, in, r.wanted[in]) })
+	if names.err != nil {
+		return client.ObjectKey{}, names.err
+	}
+	key, ok := names.of[t.UID]
+	if !ok {
+		return key, goneError{t}
+	}
+	return key, nil
+}
+
+// unmarked reports whether a source may still have to be labelled.
+func (r *reads) unmarked(uid string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.marked[uid]
+}
+
+func (r *reads) mark(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.marked[uid] = true
+}
+
+// namesOf lists a kind until all UIDs are found.
+func (w *Worker) namesOf(ctx context.Context, in kindIn, wanted map[types.UID]bool) (map[types.UID]client.ObjectKey, error) {
+	out := map[types.UID]client.ObjectKey{}
+	err := w.eachMetadata(ctx, in.gvk, &client.ListOptions{Namespace: in.namespace}, func(o *metav1.PartialObjectMetadata) bool {
+		if wanted[o.UID] {
+			out[o.UID] = client.ObjectKeyFromObject(o)
+		}
+		return len(out) < len(wanted)
+	})
+	return out, err
+}
+
+// eachMetadata lists the metadata of objects page by page until f returns false.
+func (w *Worker) eachMetadata(ctx context.Context, gvk schema.GroupVersionKind, options *client.ListOptions, f func(*metav1.PartialObjectMetadata) bool) error {
+	options.Limit = metadataPage
+	list := gvk.GroupVersion().WithKind(gvk.Kind + "List")
+	for {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(list)
+		if err := w.Client.List(ctx, page, options); err != nil {
+			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), gvk.Kind, err)
+		}
+		for i := range page.Items {
+			if !f(&page.Items[i]) {
+				return nil
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package execute
+
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Reporter takes the results of what was carried out, for the reports about the triggers. It never waits; nil for none.
+type Reporter interface {
+	Put(req *policy.Request, results []policy.Result)
+}
+
+// grave orders statuses: of the results about several targets the worst is reported.
+var grave = map[policy.Status]int{
+	policy.StatusSkip: 1, policy.StatusPass: 2, policy.StatusWarn: 3, policy.StatusFail: 4, policy.StatusError: 5,
+}
+
+// report tells what became of a rule for one trigger: the result of its evaluation, or why what it asked for could not be
+// done. Reports hold one result of a rule for an object, so that those about several targets are one.
+func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err error) {
+	if w.Reports == nil || err != nil && onlyConflicts(err) {
+		return
+	}
+	result := policy.Result{Program: t.program, Rule: t.rule}
+	for i := range out.Results {
+		if r := &out.Results[i]; grave[r.Status] > grave[result.Status] {
+			result = *r
+		}
+	}
+	if err != nil {
+		result.Status, result.Message, result.Path = policy.StatusError, value.Message(err.Error()), ""
+	}
+	if result.Status == policy.StatusNone {
+		return
+	}
+	if result.Status == policy.StatusPass {
+		result.Properties = withDone(result.Properties, out.Work)
+	}
+	result.Object, result.Work, result.Also = nil, nil, nil // they may be large, and are not needed any more
+	if req.GVR.Resource == "" {
+		// There was no request, so there is no requester.
+		m, err := w.Client.RESTMapper().RESTMapping(req.GVK.GroupKind(), req.GVK.Version)
+		if err != nil {
+			w.Log.Warn("a result is not reported, since the resource of its trigger's kind is not known", "kind", req.GVK.String(), "policy", t.program.Key(), "error", err)
+			return
+		}
+		req.GVR = m.Resource
+	}
+	w.Reports.Put(req, []policy.Result{result})
+}
+
+// The properties of a result that name what was carried out.
+const (
+	generatedProperty = "generated-resources"
+	patchedProperty   = "patched-target"
+)
+
+// withDone adds to the properties of a result what was made and what was patched. What a rule found done already is named, too:
+// the result says what there is.
+func withDone(properties map[string]string, work []policy.Work) map[string]string {
+	var generated, patched []map[string]any
+	for i := range work {
+		for j := range work[i].Generated {
+			generated = append(generated, work[i].Generated[j].Object)
+		}
+		for j := range work[i].Targets {
+			if m := &work[i].Targets[j]; m.Status == policy.StatusPass {
+				patched = append(patched, m.Before)
+			}
+		}
+	}
+	if len(generated)+len(patched) == 0 {
+		return properties
+	}
+	out := maps.Clone(properties) // they may be shared
+	if out == nil {
+		out = map[string]string{}
+	}
+	for key, objects := range map[string][]map[string]any{generatedProperty: generated, patchedProperty: patched} {
+		if len(objects) > 0 {
+			out[key] = objectList(objects)
+		}
+	}
+	return out
+}
+
+// maxListed bounds a list of objects in a property, in bytes.
+const maxListed = 8 << 10
+
+// objectList names objects in the form of reports: group/version, Kind=kind Name=name Namespace=namespace.
+func objectList(objects []map[string]any) string {
+	var b strings.Builder
+	for _, o := range objects {
+		u := unstructured.Unstructured{Object: o}
+		text := u.GroupVersionKind().String() + " Name=" + u.GetName()
+		if ns := u.GetNamespace(); ns != "" {
+			text += " Namespace=" + ns
+		}
+		switch {
+		case b.Len() == 0:
+		case b.Len()+len(text) > maxListed:
+			b.WriteString("; ...")
+			return b.String()
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(text)
+	}
+	return b.String()
+}

@@ -1,0 +1,187 @@
+package execute
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// Share tells which keys this replica works for. Two replicas may work for the same one nevertheless, when one of them was stopped for a
+// while: all that is written is harmless when it is late or repeated.
+type Share interface {
+	// Holds reports whether work for the key may begin here, now.
+	Holds(key string) bool
+	// Hold begins it; ok is false when it may not begin. ctx is cancelled when it has to end before its time. release ends it.
+	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
+	// Lapsed reports whether the time of what Hold began is over.
+	Lapsed(held context.Context) bool
+	// Changed is closed when more, or less, is held than at the time of the call.
+	Changed() <-chan struct{}
+}
+
+// ours reports whether this replica decides about an UpdateRequest as a whole.
+func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
+	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
+}
+
+// elsewhereError says that the work is another replica's, or that it became another's before it was done.
+type elsewhereError struct{ lapsed bool }
+
+func (e elsewhereError) Error() string { return "another replica works for this key" }
+
+// held does something for a key that this replica holds.
+func (w *Worker) held(ctx context.Context, key string, do func(context.Context) error) error {
+	held, release, ok := w.Share.Hold(ctx, key)
+	if !ok {
+		return elsewhereError{}
+	}
+	defer release()
+	err := do(held)
+	if ctx.Err() == nil && w.Share.Lapsed(held) {
+		return elsewhereError{lapsed: true}
+	}
+	return err
+}
+
+// look puts all UpdateRequests of which something may be ours into the queue.
+func (w *Worker) look(ctx context.Context) error {
+	options := &client.ListOptions{Namespace: w.Namespace, Limit: metadataPage}
+	for {
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(kyvernov2.GroupVersion.WithKind("UpdateRequestList"))
+		if err := w.Client.List(ctx, page, options); err != nil {
+			return err
+		}
+		for i := range page.Items {
+			w.Add(page.Items[i].Name, updaterequest.KeyOf(&page.Items[i]))
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// divide takes what is carried out here out of an UpdateRequest that others have a share in, and removes it when nothing is left. The
+// work of what is left is theirs: news of the change brings it to them, and the change of the ring when one of them is gone.
+func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (again time.Duration) {
+	for range updaterequest.Attempts {
+		left := slices.DeleteFunc(updaterequest.Rules(&u.Spec), func(r kyvernov2.RuleContext) bool { return p.done[r] })
+		if len(left) == 0 {
+			return w.finish(ctx, u)
+		}
+		if len(left) == len(updaterequest.Rules(&u.Spec)) {
+			return 0
+		}
+		next := u.DeepCopy()
+		next.Spec.RuleContext = left
+		err := w.Client.Update(ctx, next)
+		switch {
+		case err == nil:
+			return 0
+		case apierrors.IsNotFound(err):
+			w.forget(u.Name)
+			return 0
+		case !apierrors.IsConflict(err):
+			w.Log.Warn("what is carried out of an UpdateRequest could not be noted", "name", u.Name, "error", err)
+			w.Observer.Requeued(WorkerName, 1)
+			return firstRetry
+		}
+		if asked(u) {
+			return firstLook // it may have been asked for anew
+		}
+		fresh := &kyvernov2.UpdateRequest{}
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
+			return firstLook
+		}
+		u = fresh
+	}
+	return firstRetry
+}
+
+// asked reports whether a request asked for the work, which may come again and be about something else then.
+func asked(u *kyvernov2.UpdateRequest) bool {
+	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
+}
+
+// lookAgain requests another check of the triggers for which something was generated when the authority ended, unless that is still
+// to be done: what was created last may have come after others had done the work, and had, say, deleted what was made for a trigger
+// that is gone. Updates and deletions are bound to what was read.
+func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
+	lapsed = slices.DeleteFunc(lapsed, func(r kyvernov2.RuleContext) bool { return r.DeleteDownstream })
+	if u.Spec.RequestType != kyvernov2.Generate || len(lapsed) == 0 {
+		return
+	}
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), &kyvernov2.UpdateRequest{}); err == nil {
+		return // the holder of the key does it
+	}
+	var there, away []kyvernov2.RuleContext
+	for _, r := range lapsed {
+		if _, err := w.NewReads([]kyvernov2.ResourceSpec{r.Trigger}).live(ctx, r.Trigger); asGone(err, &goneError{}) {
+			away = append(away, r)
+		} else {
+			there = append(there, r)
+		}
+	}
+	for why, rules := range map[string][]kyvernov2.RuleContext{"there": there, "gone": away} {
+		if len(rules) == 0 {
+			continue
+		}
+		next := w.NewWork(u.Spec.Policy, kyvernov2.Generate, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
+		if why == "there" {
+			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is evaluated by the same request
+		}
+		if err := w.Client.Create(ctx, next); err != nil && !apierrors.IsAlreadyExists(err) && ctx.Err() == nil {
+			w.Log.Warn("what was under way when the authority to work ended could not be noted", "name", u.Name, "error", err)
+		}
+	}
+}
+
+// NewWork makes an UpdateRequest for triggers that no request is about. What is to be deleted is found out anew.
+func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLabel string, rules []kyvernov2.RuleContext, name ...string) *kyvernov2.UpdateRequest {
+	u := &kyvernov2.UpdateRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.Namespace, Name: updaterequest.Name(append([]string{string(kind), policyKey}, name...)...),
+			Labels: map[string]string{updaterequest.LabelGeneratePolicy: policyLabel},
+		},
+		Spec: kyvernov2.UpdateRequestSpec{RequestType: kind, Policy: policyKey, Rule: rules[0].Rule, Resource: rules[0].Trigger},
+	}
+	if kind == kyvernov2.Mutate {
+		u.Labels = map[string]string{updaterequest.LabelMutatePolicy: policyLabel}
+	}
+	for _, r := range rules {
+		u.Spec.RuleContext = append(u.Spec.RuleContext, kyvernov2.RuleContext{Rule: r.Rule, Trigger: r.Trigger, Synchronize: r.Synchronize})
+	}
+	if key := updaterequest.KeyOfRules(u); key != "" {
+		u.Labels[updaterequest.LabelKey] = key
+	}
+	return u
+}
+
+// leave gives the triggers of a source that other replicas hold to them, as UpdateRequests of their own.
+func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.ResourceSpec) error {
+	var errs []error
+	for n := 0; len(triggers) > 0; n++ {
+		some := triggers[:min(len(triggers), updaterequest.Batch)]
+		triggers = triggers[len(some):]
+		rules := make([]kyvernov2.RuleContext, len(some))
+		for i, trigger := range some {
+			rules[i] = kyvernov2.RuleContext{Rule: t.Rule, Trigger: trigger, Synchronize: true}
+		}
+		u := w.NewWork(t.u.Spec.Policy, kyvernov2.Generate, t.u.Labels[updaterequest.LabelGeneratePolicy], rules,
+			t.u.Name, string(t.u.UID), fmt.Sprint(t.u.Generation, " ", n))
+		if err := w.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+			errs = append(errs, fmt.Errorf("write UpdateRequest: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,98 @@
+package execute
+
+import (
+	"context"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+func triggerOf(uid, name string) kyvernov2.ResourceSpec {
+	return kyvernov2.ResourceSpec{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: name, UID: types.UID(uid)}
+}
+
+// The rules of a policy for a trigger are one key, in whatever UpdateRequest they stand; what is about several triggers has none.
+func TestKeyOfWork(t *testing.T) {
+	rule := func(name string, trigger kyvernov2.ResourceSpec) kyvernov2.RuleContext {
+		return kyvernov2.RuleContext{Rule: name, Trigger: trigger}
+	}
+	work := func(policy string, resource kyvernov2.ResourceSpec, rules ...kyvernov2.RuleContext) *kyvernov2.UpdateRequest {
+		return &kyvernov2.UpdateRequest{Spec: kyvernov2.UpdateRequestSpec{Policy: policy, Resource: resource, RuleContext: rules}}
+	}
+	a, b := triggerOf("a", "x"), triggerOf("b", "y")
+	want := updaterequest.Key("p", a)
+	older := work("p", a)
+	older.Spec.Rule = "r"
+	for name, c := range map[string]struct {
+		work *kyvernov2.UpdateRequest
+		want string
+	}{
+		"one rule":                         {work("p", a, rule("r", a)), want},
+		"two rules":                        {work("p", a, rule("r", a), rule("s", a)), want},
+		"its trigger is its resource":      {work("p", a, rule("r", kyvernov2.ResourceSpec{})), want},
+		"of the older form":                {older, want},
+		"about another object":             {work("p", b, rule("r", a)), want},
+		"known under another name":         {work("p", a, rule("r", triggerOf("a", "renamed"))), want},
+		"two triggers":                     {work("p", a, rule("r", a), rule("r", b)), ""},
+		"another policy":                   {work("q", a, rule("r", a)), updaterequest.Key("q", a)},
+		"a trigger that has no UID":        {work("p", triggerOf("", "x"), rule("r", triggerOf("", "x"))), updaterequest.Key("p", triggerOf("", "x"))},
+		"another trigger that has no UID":  {work("p", triggerOf("", "y"), rule("r", triggerOf("", "y"))), updaterequest.Key("p", triggerOf("", "y"))},
+		"nothing":                          {work("p", a), ""},
+		"a namespaced policy of that name": {work("n/p", a, rule("r", a)), updaterequest.Key("n/p", a)},
+	} {
+		if got := updaterequest.KeyOfRules(c.work); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	if updaterequest.Key("p", triggerOf("", "x")) == updaterequest.Key("p", triggerOf("", "y")) || want == updaterequest.Key("q", a) || len(want) > 63 {
+		t.Errorf("keys: %q", want)
+	}
+}
+
+// Work without a request says so: deletions are found out anew, and the label is that of what it says.
+func TestWorkWithoutRequest(t *testing.T) {
+	w := NewWorker(WorkerOptions{Namespace: "kyverno"})
+	a, b := triggerOf("a", "x"), triggerOf("b", "y")
+	one := w.NewWork("p", kyvernov2.Generate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a, DeleteDownstream: true, Synchronize: true}}, "1")
+	two := w.NewWork("p", kyvernov2.Mutate, "p", []kyvernov2.RuleContext{{Rule: "r", Trigger: a}, {Rule: "r", Trigger: b}}, "1")
+	if r := one.Spec.RuleContext[0]; r.DeleteDownstream || !r.Synchronize || r.Trigger != a || asked(one) || updaterequest.KeyOf(one) != updaterequest.Key("p", a) || one.Labels[updaterequest.LabelGeneratePolicy] != "p" {
+		t.Errorf("%+v", one)
+	}
+	if updaterequest.KeyOf(two) != "" || two.Labels[updaterequest.LabelMutatePolicy] != "p" || len(two.Spec.RuleContext) != 2 || one.Name == two.Name {
+		t.Errorf("%+v", two)
+	}
+}
+
+// part is a share of some keys, whose time may be over.
+type part struct {
+	Share
+	keys   map[string]bool
+	lapsed bool
+}
+
+func (p *part) Holds(key string) bool { return p.keys[key] }
+func (p *part) Hold(ctx context.Context, key string) (context.Context, func(), bool) {
+	return ctx, func() {}, p.keys[key]
+}
+func (p *part) Lapsed(context.Context) bool { return p.lapsed }
+
+// What is another replica's is not even begun, and what was under way when the time was over does not count as done.
+func TestHeld(t *testing.T) {
+	p := &part{keys: map[string]bool{"ours": true}}
+	w := NewWorker(WorkerOptions{Share: p})
+	did := 0
+	do := func(context.Context) error { did++; return nil }
+	if err := w.held(t.Context(), "theirs", do); err != (elsewhereError{}) || did != 0 {
+		t.Errorf("%v, done %d times", err, did)
+	}
+	if err := w.held(t.Context(), "ours", do); err != nil || did != 1 {
+		t.Errorf("%v, done %d times", err, did)
+	}
+	p.lapsed = true
+	if err := w.held(t.Context(), "ours", do); err != (elsewhereError{lapsed: true}) || did != 2 {
+		t.Errorf("%v, done %d times", err, did)
+	}
+}

@@ -1,0 +1,298 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// A copy that is written while its source changes is missed by the handler of the change, since it is not there yet, and would
+// stay as it is. So the source is looked at once more when the copy is there (sourceReads.outdated), and what is copied may be
+// some seconds old, since that look finds out. Where many copies are made, both cost next to nothing for each of them.
+
+const (
+	// sourceFor is how long a source is good for further copies.
+	sourceFor = 2 * time.Second
+	// maxSources bounds those that are kept.
+	maxSources = 16
+	// versionTime bounds the look at a source that was copied.
+	versionTime = 10 * time.Second
+)
+
+// sources are the objects that synchronized rules copy. All methods are safe for all goroutines.
+type sources struct {
+	client client.Reader
+	now    func() time.Time
+
+	mu    sync.Mutex
+	known map[policy.Source]*knownSource // without UIDs
+	looks map[policy.Source]*looks
+}
+
+// knownSource is a source as it was read. object is nil as long as it is only known that it is a source.
+type knownSource struct {
+	object map[string]any
+	until  time.Time
+}
+
+// looks are those at one source, one at a time: who comes while one is under way shares the next one.
+type looks struct {
+	turn sync.Mutex
+	next *look
+	left int // how many have not ended
+}
+
+// look is one look at a source.
+type look struct {
+	done    chan struct{}
+	version string
+	err     error
+}
+
+func newSources(c client.Reader, now func() time.Time) *sources {
+	return &sources{client: c, now: now, known: map[policy.Source]*knownSource{}, looks: map[policy.Source]*looks{}}
+}
+
+// get is a source that was read a moment ago.
+func (s *sources) get(key policy.Source) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.known[key]; k != nil && s.now().Before(k.until) {
+		return k.object
+	}
+	return nil
+}
+
+// keep keeps what was read of a source.
+func (s *sources) keep(key policy.Source, object map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[key] == nil && len(s.known) >= maxSources {
+		clear(s.known)
+	}
+	s.known[key] = &knownSource{object, s.now().Add(sourceFor)}
+}
+
+func (s *sources) forget(key policy.Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.known, key)
+}
+
+// version is the resourceVersion of a source, asked for after the call began.
+func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
+	mine := s.join(key)
+	select {
+	case <-mine.done:
+		return mine.version, mine.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// join is the next look at a source, which begins as soon as there is none under way.
+func (s *sources) join(key policy.Source) *look {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.looks[key]
+	if l == nil {
+		l = &looks{}
+		s.looks[key] = l
+	}
+	if l.next == nil {
+		l.next = &look{done: make(chan struct{})}
+		l.left++
+		go s.look(key, l, l.next)
+	}
+	return l.next
+}
+
+func (s *sources) look(key policy.Source, l *looks, mine *look) {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	s.mu.Lock()
+	l.next = nil // who comes from now on has to wait for the next one
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
+	defer cancel()
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(key.APIVersion, key.Kind))
+	mine.err = s.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, o)
+	mine.version = o.ResourceVersion
+	close(mine.done)
+	s.mu.Lock()
+	if l.left--; l.left == 0 {
+		delete(s.looks, key)
+	}
+	s.mu.Unlock()
+}
+
+// sourceReads is what one evaluation of a synchronized rule sees: a world.Root that takes note of what is read.
+type sourceReads struct {
+	root    world.Root
+	sources *sources
+	older   bool // what was read a moment ago is good enough
+	// followed is the source whose change is followed, as it was read for that: when it changes again all copies that are there
+	// follow again. Without UID.
+	followed policy.Source
+	content  map[string]any
+
+	mu   sync.Mutex
+	read map[policy.Source]map[string]any // what was read; without content where it was listed
+}
+
+// newSourceReads are the reads of a task. A rule that makes something else than copies may read sources for other reasons, too,
+// and reads them as they are now.
+func (w *Worker) newSourceReads(t *task) *sourceReads {
+	r := &sourceReads{root: w.Root, sources: w.sources, older: CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
+	if o := t.follows; o != nil {
+		r.followed = policy.Source{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+		r.content = o.Object
+	}
+	return r
+}
+
+// For implements world.Root.
+func (r *sourceReads) For(reach world.Reach) world.World {
+	out := r.root.For(reach)
+	if out.Objects != nil {
+		out.Objects = sourceObjects{out.Objects, r, reach}
+	}
+	if out.Lists != nil {
+		out.Lists = sourceLists{out.Lists, r}
+	}
+	return out
+}
+
+func (r *sourceReads) note(key policy.Source, object map[string]any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read[key] = object
+}
+
+type sourceObjects struct {
+	world.Objects
+	reads *sourceReads
+	reach world.Reach
+}
+
+// Get implements world.Objects. Only what was copied before is kept: what else a rule reads is as it is now.
+func (o sourceObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	key := policy.Source{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
+	if o.reads.content != nil && key == o.reads.followed && o.reach.Allows(namespace) {
+		return o.reads.content, nil
+	}
+	if o.reads.older && o.reach.Allows(namespace) {
+		if object := o.reads.sources.get(key); object != nil {
+			o.reads.note(key, object)
+			return object, nil
+		}
+	}
+	object, err := o.Objects.Get(ctx, apiVersion, kind, namespace, name)
+	if err == nil {
+		o.reads.note(key, object)
+	}
+	return object, err
+}
+
+type sourceLists struct {
+	world.Lists
+	reads *sourceReads
+}
+
+// List implements world.Lists.
+func (l sourceLists) List(ctx context.Context, q world.Query) ([]map[string]any, error) {
+	objects, err := l.Lists.List(ctx, q)
+	for _, o := range objects {
+		metadata, _ := o["metadata"].(map[string]any)
+		text := func(field string) string { v, _ := metadata[field].(string); return v }
+		key := policy.Source{APIVersion: q.APIVersion, Kind: q.Kind, Namespace: text("namespace"), Name: text("name")}
+		l.reads.note(key, map[string]any{"metadata": map[string]any{"resourceVersion": text("resourceVersion")}})
+	}
+	return objects, err
+}
+
+// version is that of a source as it was read; empty when it was not.
+func (r *sourceReads) version(key policy.Source) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	metadata, _ := r.read[key]["metadata"].(map[string]any)
+	version, _ := metadata["resourceVersion"].(string)
+	return version
+}
+
+// written takes note of our own change of a source, which its copies do not follow.
+func (r *sourceReads) written(source policy.Source, before, after string) {
+	source.UID = ""
+	if r != nil && r.version(source) == before {
+		r.note(source, map[string]any{"metadata": map[string]any{"resourceVersion": after}})
+	}
+}
+
+// sourceGoneError says that a source was deleted while it was copied.
+type sourceGoneError struct{ source policy.Source }
+
+func (e sourceGoneError) Error() string {
+	return fmt.Sprintf("the source %s %s/%s with uid %s is deleted", e.source.Kind, e.source.Namespace, e.source.Name, e.source.UID)
+}
+
+// removeCopies deletes what was copied of a source for the trigger.
+func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError) error {
+	set := forTrigger(t.program, t.rule.Name, t.Trigger)
+	set[LabelPrefix+"source-uid"] = gone.source.UID
+	copies, err := w.Downstream(ctx, t.program, t.rule, set)
+	if err != nil {
+		return err
+	}
+	copies.Keep(func(c mark.Claim) bool {
+		return isFor(c, t.program.Key(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == gone.source.UID
+	})
+	return w.Remove(ctx, t.program, copies.Proved)
+}
+
+// outdated reports whether a source has changed since it was read. err is a sourceGoneError when there is none any more.
+func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (changed bool, err error) {
+	for _, from := range copied {
+		source := from
+		source.UID = ""
+		before := r.version(source)
+		if before == "" || source == r.followed {
+			continue // it was not read here, or its next change is followed
+		}
+		now, err := r.sources.version(ctx, source)
+		switch {
+		case apierrors.IsNotFound(err):
+			r.sources.forget(source)
+			return false, sourceGoneError{from}
+		case err != nil:
+			return false, wrap(err, "look at the source "+source.Namespace+"/"+source.Name)
+		case now != before:
+			r.sources.forget(source)
+			changed = true
+			continue
+		}
+		r.mu.Lock()
+		object := r.read[source]
+		r.mu.Unlock()
+		if object["kind"] != nil { // with its content
+			r.sources.keep(source, object)
+		}
+	}
+	return changed, nil
+}
+
+// CopiesAll reports whether the rule makes nothing but copies, which do not change with the policy.
+func CopiesAll(r *policy.Rule) bool {
+	return !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
+}

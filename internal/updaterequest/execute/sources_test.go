@@ -1,0 +1,144 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// oneObject is a cluster with one object, of which only the version is known.
+type oneObject struct {
+	client.Reader
+	version atomic.Pointer[string] // nil when it is deleted
+	began   chan struct{}          // nil, or what Get sends to when it begins
+	goOn    chan struct{}          // and what it then waits for
+}
+
+func (o *oneObject) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if o.began != nil {
+		o.began <- struct{}{}
+		<-o.goOn
+	}
+	v := o.version.Load()
+	if v == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "source")
+	}
+	into.(*metav1.PartialObjectMetadata).ResourceVersion = *v
+	return nil
+}
+
+func (o *oneObject) set(version string) { o.version.Store(&version) }
+
+// objectAt implements world.Objects: the object at some version.
+type objectAt struct {
+	version string
+	reads   int
+}
+
+func (o *objectAt) Get(context.Context, string, string, string, string) (map[string]any, error) {
+	o.reads++
+	return map[string]any{"kind": "ConfigMap", "metadata": map[string]any{"resourceVersion": o.version}}, nil
+}
+
+var source = policy.Source{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "source", UID: "u"}
+
+// After a copy the worker finds out that the source changed, or was deleted, since it was read; copies of all rules share what is known of one
+// that did not.
+func TestOutdatedSources(t *testing.T) {
+	cluster, now := &oneObject{}, time.Unix(0, 0)
+	cluster.set("1")
+	at := &objectAt{version: "1"}
+	w := NewWorker(WorkerOptions{
+		Root: world.RootFunc(func(world.Reach) world.World { return world.World{Objects: at} }),
+		Now:  func() time.Time { return now },
+	})
+	w.sources.client = cluster
+	copies := &policy.Rule{Outputs: []policy.Output{{Copy: true}}}
+	read := func(r *policy.Rule) *sourceReads {
+		t.Helper()
+		reads := w.newSourceReads(&task{rule: r})
+		if _, err := reads.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source"); err != nil {
+			t.Fatal(err)
+		}
+		return reads
+	}
+	check := func(reads *sourceReads, want bool) {
+		t.Helper()
+		if changed, err := reads.outdated(t.Context(), []policy.Source{source}); err != nil || changed != want {
+			t.Errorf("changed: %v, %v, want %v", changed, err, want)
+		}
+	}
+	check(read(copies), false)
+	check(read(copies), false)
+	if at.reads != 1 {
+		t.Errorf("%d reads, want one for two copies", at.reads)
+	}
+	read(&policy.Rule{Outputs: []policy.Output{{}}})
+	if at.reads != 2 {
+		t.Error("a rule that does not only copy reads what is old")
+	}
+	if reads := w.newSourceReads(&task{rule: copies}); true {
+		_, _ = reads.For(world.InNamespace("team")).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
+		if at.reads != 3 {
+			t.Error("what the whole cluster may read is handed to a namespace")
+		}
+	}
+
+	cluster.set("2")
+	check(read(copies), true) // it is the one that is kept
+	at.version = "2"
+	check(read(copies), false) // and is kept no longer
+	reads := read(copies)
+	reads.written(source, "2", "3") // we labelled it
+	cluster.set("3")
+	check(reads, false)
+
+	// Who follows a change reads the source once; the next change is followed anew.
+	follower := w.newSourceReads(&task{rule: copies, follows: object(t, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"source","resourceVersion":"7"}}`)})
+	got, err := follower.For(world.Cluster()).Objects.Get(t.Context(), "v1", "ConfigMap", "default", "source")
+	if err != nil || follower.content == nil || value.JSON(got) != value.JSON(follower.content) {
+		t.Errorf("the followed source is %v, %v", got, err)
+	}
+	check(follower, false)
+
+	cluster.version.Store(nil)
+	_, err = read(copies).outdated(t.Context(), []policy.Source{source})
+	if gone := (sourceGoneError{}); !errors.As(err, &gone) || gone.source != source {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
+// A look at a source is shared by those who come before it begins, and not by those who come later.
+func TestSharedReads(t *testing.T) {
+	cluster := &oneObject{began: make(chan struct{}), goOn: make(chan struct{})}
+	cluster.set("1")
+	s := newSources(cluster, time.Now)
+	first := s.join(source)
+	<-cluster.began // it is under way
+	second := s.join(source)
+	for range 50 {
+		if s.join(source) != second || second == first {
+			t.Fatal("a look is not shared, or one that began before")
+		}
+	}
+	cluster.goOn <- struct{}{}
+	<-cluster.began
+	cluster.set("2")
+	cluster.goOn <- struct{}{}
+	<-first.done
+	<-second.done
+	if first.version != "1" || second.version != "2" {
+		t.Errorf("%q and %q, want 1 and 2", first.version, second.version)
+	}
+}

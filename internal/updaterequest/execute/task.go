@@ -1,0 +1,112 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// task is one rule of an UpdateRequest with one trigger.
+type task struct {
+	kyvernov2.RuleContext
+	u       *kyvernov2.UpdateRequest
+	program *policy.Program
+	rule    *policy.Rule
+	waited  time.Duration // since the UpdateRequest was first seen
+	hops    int           // how many writes of ours in a row led here
+	reads   *reads
+	sources *sourceReads               // what a synchronized rule reads
+	follows *unstructured.Unstructured // the source whose change is followed
+	made    bool                       // what is generated is most likely there already
+	only    *unstructured.Unstructured // nothing but this is brought about: the trigger stands in its labels, which prove nothing
+	lapsed  []kyvernov2.RuleContext    // what was under way when the authority to work for it ended
+}
+
+// notYetError says what has to be waited for.
+type notYetError struct{ reason string }
+
+func (e notYetError) Error() string { return e.reason }
+
+// one carries out one task.
+func (w *Worker) one(ctx context.Context, t *task) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.Log.Error("the work of a rule panicked", "policy", t.u.Spec.Policy, "rule", t.Rule, "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("rule %s panicked: %v", t.Rule, v)
+		}
+	}()
+	key := updaterequest.Key(t.u.Spec.Policy, t.Trigger)
+	if _, source := t.u.Labels[updaterequest.LabelSource]; source {
+		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
+	}
+	defer w.lock(key)() // of a source each trigger is locked
+	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
+	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
+		t.lapsed = append(t.lapsed, t.RuleContext)
+	}
+	return err
+}
+
+// do carries out one task whose key is ours.
+func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
+	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
+		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
+	}
+	t.program, t.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy), t.Rule)
+	if t.rule == nil {
+		if t.waited < policyPatience {
+			return notYetError{"the policy is not there"}
+		}
+		w.Log.Info("the work is over, since its rule is gone", "policy", t.u.Spec.Policy, "rule", t.Rule)
+		return nil
+	}
+	if t.hops > policy.MaxHops {
+		err := hopError{t.u.Spec.Policy, t.Rule}
+		w.tellFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
+		return err
+	}
+	err := w.entitled(ctx, t, execute)
+	if later := (notYetError{}); errors.As(err, &later) && t.waited > patience {
+		w.Log.Info("the work is over: what was to come did not come", "policy", t.u.Spec.Policy, "rule", t.Rule, "reason", later.reason)
+		return nil
+	}
+	return err
+}
+
+// entitled carries a task out that may be carried out.
+func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
+	if _, source := t.u.Labels[updaterequest.LabelSource]; !source {
+		if ok, err := w.entitle(ctx, t); !ok {
+			return err
+		}
+	}
+	return execute(ctx, t)
+}
+
+// doTrigger carries out the work for one trigger.
+func (w *Worker) doTrigger(ctx context.Context, t *task) error {
+	switch {
+	case t.u.Spec.RequestType == kyvernov2.Mutate:
+		return w.doMutateExisting(ctx, t)
+	case t.DeleteDownstream:
+		return w.doDelete(ctx, t)
+	}
+	return w.doGenerate(ctx, t)
+}
+
+// lock keeps others of this process from working for the key: what is made for a trigger and what is deleted with it must not overtake
+// each other.
+func (w *Worker) lock(key string) (unlock func()) {
+	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
+	m.Lock()
+	return m.Unlock
+}

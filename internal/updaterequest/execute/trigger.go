@@ -1,0 +1,287 @@
+package execute
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// goneError says that the trigger of work does not exist any more, which ends the work.
+type goneError struct{ trigger kyvernov2.ResourceSpec }
+
+func (e goneError) Error() string {
+	return fmt.Sprintf("trigger %s with uid %s is not in the cluster; the API server may have rejected the request", updaterequest.Text(e.trigger), e.trigger.UID)
+}
+
+// live reads the object from the API server. One of the same name with another UID is not it.
+func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
+	if r.Name == "" {
+		return nil, fmt.Errorf("read trigger %s: it has no name, so it is unknown whether it is gone", updaterequest.Text(r))
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, u)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && r.UID != "" && u.GetUID() != r.UID:
+		return nil, goneError{r}
+	case err != nil:
+		return nil, fmt.Errorf("read trigger %s: %w", updaterequest.Text(r), err)
+	}
+	return u, nil
+}
+
+// Each lists objects page by page until f returns false.
+func (w *Worker) Each(ctx context.Context, gvk schema.GroupVersionKind, options *client.ListOptions, f func(*unstructured.Unstructured) bool) error {
+	options.Limit = 250
+	gvk.Kind += "List"
+	for {
+		page := &unstructured.UnstructuredList{}
+		page.SetGroupVersionKind(gvk)
+		if err := w.Client.List(ctx, page, options); err != nil {
+			return fmt.Errorf("list %s %s: %w", gvk.GroupVersion(), strings.TrimSuffix(gvk.Kind, "List"), err)
+		}
+		for i := range page.Items {
+			if !f(&page.Items[i]) {
+				return nil
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// stored is the admission request of the UpdateRequest when it is about the trigger itself; nil when it is about another
+// object, or when there is none.
+func (t *task) stored() *kyvernov2.AdmissionRequest {
+	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	if r == nil || r.Operation == "" {
+		return nil
+	}
+	if r.SubResource != "" {
+		return r
+	}
+	if r.Kind.Group != schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind).Group || r.Kind.Kind != t.Trigger.Kind {
+		return nil // whatever UID the labels of an object say, it is of another kind
+	}
+	for _, raw := range []runtime.RawExtension{r.Object, r.OldObject} {
+		metadata, _ := decode(raw)["metadata"].(map[string]any)
+		if metadata == nil {
+			continue
+		}
+		if uid, _ := metadata["uid"].(string); uid != "" && t.Trigger.UID != "" {
+			if uid == string(t.Trigger.UID) {
+				return r
+			}
+			continue
+		}
+		namespace, _ := metadata["namespace"].(string)
+		if name, _ := metadata["name"].(string); name != "" && name == t.Trigger.Name &&
+			(namespace == t.Trigger.Namespace || namespace == "" && r.Namespace == t.Trigger.Namespace) {
+			return r
+		}
+	}
+	if len(r.Object.Raw) == 0 && len(r.OldObject.Raw) == 0 && r.Name != "" && r.Name == t.Trigger.Name && t.Trigger == updaterequest.Canonical(t.u.Spec.Resource) &&
+		(r.Namespace == t.Trigger.Namespace || t.Trigger.Namespace == "") {
+		return r // they were too large to be kept
+	}
+	return nil
+}
+
+func decode(raw runtime.RawExtension) map[string]any {
+	if len(raw.Raw) == 0 {
+		return nil
+	}
+	v, err := value.DecodeJSON(raw.Raw)
+	if err != nil {
+		return nil
+	}
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// request is the request that the rule is evaluated with: the one that asked for the work, with the trigger as it is
+// now. Without a request it is the creation of the trigger, as in a scan.
+func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) {
+	stored := t.stored()
+	switch {
+	case stored == nil:
+		object, err := t.reads.live(ctx, t.Trigger)
+		if err != nil {
+			return nil, err
+		}
+		t.Trigger = SpecOf(object)
+		return w.ScanRequest(object), nil
+	case stored.SubResource != "":
+		if err := w.parent(ctx, t, stored); err != nil {
+			return nil, err
+		}
+		return w.admitted(t, stored, decode(stored.Object)), nil
+	case stored.Operation == "DELETE":
+		object, err := t.reads.live(ctx, t.Trigger)
+		switch gone := (goneError{}); {
+		case asGone(err, &gone):
+		case err != nil:
+			return nil, err
+		case object.GetDeletionTimestamp() == nil:
+			return nil, notYetError{"the trigger is not deleted"}
+		}
+		return w.admitted(t, stored, nil), nil
+	}
+	object, err := t.reads.live(ctx, t.Trigger)
+	if err != nil {
+		if gone := (goneError{}); asGone(err, &gone) && stored.Operation == "CREATE" {
+			return nil, notYetError{err.Error()}
+		}
+		return nil, err
+	}
+	if t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()) {
+		return nil, notYetError{"the update of the trigger is not stored"}
+	}
+	if t.Trigger.UID == "" {
+		t.Trigger.UID = object.GetUID()
+	}
+	return w.admitted(t, stored, object.Object), nil
+}
+
+// parent reads the object whose sub-resource the request of the task is about: what is sent to a sub-resource is stored nowhere.
+// An evicted Pod may be gone by then; anything else has to be there, with the UID that the request says.
+func (w *Worker) parent(ctx context.Context, t *task, r *kyvernov2.AdmissionRequest) error {
+	gvk, err := w.Client.RESTMapper().KindFor(schema.GroupVersionResource(r.Resource))
+	if err != nil {
+		return fmt.Errorf("find the kind of %s: %w", r.Resource.Resource, err)
+	}
+	spec := kyvernov2.ResourceSpec{Namespace: r.Namespace, Name: r.Name, UID: t.Trigger.UID}
+	spec.APIVersion, spec.Kind = gvk.ToAPIVersionAndKind()
+	_, err = w.live(ctx, updaterequest.Canonical(spec))
+	if gone := (goneError{}); asGone(err, &gone) && r.Resource.Resource == "pods" && r.SubResource == "eviction" {
+		return nil
+	}
+	return err
+}
+
+func asGone(err error, gone *goneError) bool {
+	g, ok := err.(goneError)
+	if ok {
+		*gone = g
+	}
+	return ok
+}
+
+// unsettled reports whether the API server has not stored the update yet: the live object still has the version that was to be
+// replaced. An update that changes nothing is never stored. The content of Secrets is not kept (updaterequest.WithoutSecrets), so that an
+// update of one may look as if it changed nothing.
+func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
+	if r.Operation != "UPDATE" {
+		return false
+	}
+	old, object := decode(r.OldObject), decode(r.Object)
+	metadata, _ := old["metadata"].(map[string]any)
+	if object == nil || metadata == nil || metadata["resourceVersion"] != liveVersion {
+		return false
+	}
+	return updaterequest.IsSecret(object) || !value.Equal(old, object)
+}
+
+// patienceFor is how long the work of a request waits until its update is stored. Whether an update of a Secret changes anything
+// is not known, so it gets a few seconds only.
+func patienceFor(r *kyvernov2.AdmissionRequest) time.Duration {
+	if updaterequest.IsSecret(decode(r.Object)) {
+		return secretPatience
+	}
+	return patience
+}
+
+// disturbanceStored returns a notYetError while the request that changed or deleted a generated object is not stored. Without the
+// wait the worker could find the object unchanged, write nothing, and leave the change that is stored afterwards.
+func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstructured.Unstructured) error {
+	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
+	if r.SubResource != "" || r.Operation == "CREATE" || t.waited >= patienceFor(r) {
+		return nil
+	}
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(object.GroupVersionKind())
+	err := w.Client.Get(ctx, client.ObjectKeyFromObject(object), live)
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", ObjectText(object), err)
+	case r.Operation == "DELETE" && live.UID == object.GetUID():
+		return notYetError{"the generated object is not deleted"}
+	case unsettled(r, live.ResourceVersion):
+		return notYetError{"the update of the generated object is not stored"}
+	}
+	return nil
+}
+
+// ScanRequest is the request of an object that exists, without a request.
+func (w *Worker) ScanRequest(object *unstructured.Unstructured) *policy.Request {
+	gvk := object.GroupVersionKind()
+	r := &policy.Request{
+		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
+		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: w.Conf(),
+	}
+	return w.attach(r)
+}
+
+// admitted is the stored request with the object as it is.
+func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[string]any) *policy.Request {
+	info := t.u.Spec.Context.UserInfo
+	r := &policy.Request{
+		Origin: policy.FromAdmission, UID: string(a.UID), Operation: policy.Operation(a.Operation),
+		GVK: schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind), RequestGVK: schema.GroupVersionKind(a.Kind),
+		GVR: schema.GroupVersionResource(a.Resource), Subresource: a.SubResource,
+		Namespace: a.Namespace, Name: a.Name, Conf: w.Conf(),
+		User: &policy.User{Username: a.UserInfo.Username, UID: a.UserInfo.UID, Groups: a.UserInfo.Groups},
+		ResolveRoles: func(context.Context) (policy.Roles, error) {
+			return policy.Roles{Roles: info.Roles, ClusterRoles: info.ClusterRoles}, nil
+		},
+	}
+	for k, v := range a.UserInfo.Extra {
+		if r.User.Extra == nil {
+			r.User.Extra = map[string][]string{}
+		}
+		r.User.Extra[k] = v
+	}
+	if a.RequestKind != nil {
+		r.Asked.GVK = schema.GroupVersionKind(*a.RequestKind)
+	}
+	if a.RequestResource != nil {
+		r.Asked.GVR, r.Asked.Subresource = schema.GroupVersionResource(*a.RequestResource), a.RequestSubResource
+	}
+	if object != nil {
+		r.Object = value.Of(object)
+	}
+	if old := decode(a.OldObject); old != nil && r.Operation != policy.Create {
+		r.OldObject = value.Of(old)
+	}
+	if options := decode(a.Options); options != nil {
+		r.Options = options
+	}
+	return w.attach(r)
+}
+
+// attach gives the request the means to find out what it does not say.
+func (w *Worker) attach(r *policy.Request) *policy.Request {
+	if r.GVK.Group == "" && r.GVK.Kind == "Namespace" {
+		r.ResolveNamespace = func(context.Context) (map[string]string, error) { return nil, nil }
+		return r
+	}
+	r.ResolveNamespace = func(ctx context.Context) (map[string]string, error) { return w.Labels(ctx, r.Namespace) }
+	return r
+}

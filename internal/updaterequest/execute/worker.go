@@ -1,0 +1,314 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/ring"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// WorkerName is the controller's name in metrics.
+const WorkerName = "background-controller"
+
+// WorkerObserver counts; nil for none.
+type WorkerObserver interface {
+	// Evaluated is called with the outcome of each evaluation.
+	Evaluated(*policy.Outcome)
+	// Reconciled is called after each pass, Requeued after one that failed (with how many failed in a row), Dropped when
+	// no further one is made.
+	Reconciled(controller string)
+	Requeued(controller string, failures int)
+	Dropped(controller string)
+}
+
+// WorkerOptions are what a Worker works with.
+type WorkerOptions struct {
+	// Client reads without a cache; its scheme knows kyverno.io/v2.
+	Client client.Client
+	// Keys are those of the marks by which generated objects are recognised.
+	Keys Keys
+	// Namespace is where UpdateRequests are.
+	Namespace string
+	// Account is the user name that the API server knows us by; empty when it is not known.
+	Account  string
+	Snapshot func() *catalog.Snapshot
+	// Root is what policies see, Conf what the settings let them see.
+	Root world.Root
+	Conf func() policy.Conf
+	// Find are the kinds that a kind selector means, each in one version.
+	Find func(policy.Target) ([]schema.GroupVersionKind, error)
+	// Labels are those of a namespace.
+	Labels func(ctx context.Context, namespace string) (map[string]string, error)
+	// Eval evaluates; nil for engine.Eval.
+	Eval     func(context.Context, engine.Input) policy.Outcome
+	Events   event.Recorder
+	Observer WorkerObserver
+	Reports  Reporter
+	// Share tells which part of the work is ours; nil for all of it.
+	Share Share
+	// Workers is how many UpdateRequests are carried out at once.
+	Workers int
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+const (
+	// patience is how long after it was written the work waits for what its request was to bring about: UpdateRequests
+	// are written before the API server stores, or refuses, the object.
+	patience = 30 * time.Second
+	// secretPatience is the same for updates of Secrets, whose content is not kept.
+	secretPatience = 3 * time.Second
+	// policyPatience is how long a policy is waited for that another replica already knows.
+	policyPatience = 5 * time.Second
+	// firstRetry and longestRetry are between two attempts to carry out what failed, maxRetries how many there are.
+	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
+	// firstLook and longestLook are between two looks for what is waited for.
+	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
+	// keepFailed is how long what failed for good is kept for people to see; it counts for the threshold.
+	keepFailed = time.Hour
+	// maxFailed is how many of them are kept at most: what failed must not take the room of what is to be done.
+	maxFailed  = 100
+	sweepEvery = 10 * time.Minute
+	// parallel is how many rules or triggers of one UpdateRequest are worked on at once.
+	parallel = 4
+)
+
+// Worker carries UpdateRequests out. All methods are safe for all goroutines.
+type Worker struct {
+	WorkerOptions
+	seed maphash.Seed
+	keys [256]sync.Mutex // one at a time for a policy and trigger
+
+	sources *sources
+
+	mu       sync.Mutex
+	queue    workqueue.TypedDelayingInterface[string] // nil while it does not run
+	progress map[string]*progress
+	lost     []string // UpdateRequests that failed for good, oldest first
+}
+
+// progress is what is known of an UpdateRequest besides what it says itself.
+type progress struct {
+	uid        string
+	generation int64
+	since      time.Time
+	looks      int
+	done       map[kyvernov2.RuleContext]bool // what is carried out
+}
+
+// NewWorker returns a Worker, which does nothing until it runs.
+func NewWorker(o WorkerOptions) *Worker {
+	if o.Eval == nil {
+		o.Eval = engine.Eval
+	}
+	if o.Events == nil {
+		o.Events = event.Discard
+	}
+	if o.Observer == nil {
+		o.Observer = unobserved{}
+	}
+	if o.Share == nil {
+		o.Share = ring.Alone{}
+	}
+	return &Worker{WorkerOptions: o, seed: maphash.MakeSeed(), progress: map[string]*progress{}, sources: newSources(o.Client, o.Now)}
+}
+
+type unobserved struct{}
+
+func (unobserved) Evaluated(*policy.Outcome) {}
+func (unobserved) Reconciled(string)         {}
+func (unobserved) Requeued(string, int)      {}
+func (unobserved) Dropped(string)            {}
+
+// Add has the UpdateRequest of that name looked at, while the Worker runs, unless its key (KeyOf) is another replica's. It never waits.
+func (w *Worker) Add(name, key string) {
+	if key != "" && !w.Share.Holds(key) {
+		return // all are looked at again when that changes
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue != nil {
+		w.queue.Add(name)
+	}
+}
+
+// Forget drops what is known of an UpdateRequest that is gone.
+func (w *Worker) Forget(name string) { w.forget(name) }
+
+// Run carries out the UpdateRequests that exist, and those of Add, until ctx is done.
+func (w *Worker) Run(ctx context.Context) error {
+	queue := workqueue.NewTypedDelayingQueue[string]()
+	w.mu.Lock()
+	w.queue, w.progress = queue, map[string]*progress{}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		w.queue = nil
+		w.mu.Unlock()
+	}()
+	var running sync.WaitGroup
+	for range max(w.Workers, 1) {
+		running.Go(func() { w.work(ctx, queue) })
+	}
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	changed := w.Share.Changed()
+	err := w.sweep(ctx)
+	var again <-chan time.Time
+	for err == nil && ctx.Err() == nil {
+		look := w.look
+		select {
+		case <-ctx.Done():
+			continue
+		case <-changed:
+			changed = w.Share.Changed()
+		case <-again:
+		case <-sweep.C:
+			look = w.sweep
+		}
+		again = nil
+		if err := look(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Warn("UpdateRequests could not be listed", "error", err)
+			again = time.After(longestLook)
+		}
+	}
+	queue.ShutDown()
+	running.Wait()
+	return err
+}
+
+func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterface[string]) {
+	for {
+		name, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if ctx.Err() == nil {
+			if again := w.pass(ctx, name); again > 0 {
+				queue.AddAfter(name, again)
+			}
+		}
+		queue.Done(name)
+	}
+}
+
+// pass looks at one UpdateRequest once, and says when to look again; 0 for not until there is news.
+func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
+	defer w.Observer.Reconciled(WorkerName)
+	u := &kyvernov2.UpdateRequest{}
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Namespace, Name: name}, u)
+	switch {
+	case apierrors.IsNotFound(err):
+		w.forget(name)
+		return 0
+	case err != nil:
+		w.Log.Warn("an UpdateRequest could not be read", "name", name, "error", err)
+		w.Observer.Requeued(WorkerName, 1)
+		return firstRetry
+	case u.DeletionTimestamp != nil, u.Status.State == kyvernov2.Skip:
+		return 0
+	case updaterequest.KeyOfRules(u) != "" && !w.ours(u):
+		return 0 // another replica works for its key
+	case u.Status.State == kyvernov2.Completed:
+		return w.finish(ctx, u)
+	case u.Status.State == kyvernov2.Failed && u.Status.ObservedGeneration == u.Generation:
+		return 0
+	}
+	p := w.progressOf(u)
+	waiting, elsewhere, failed := w.carryOut(ctx, u, p)
+	switch {
+	case ctx.Err() != nil:
+		return firstRetry // another replica continues
+	case failed != nil:
+		return w.failed(ctx, u, failed)
+	case waiting:
+		p.looks++
+		return min(firstLook<<min(p.looks-1, 10), longestLook)
+	case elsewhere:
+		return w.divide(ctx, u, p)
+	}
+	return w.finish(ctx, u)
+}
+
+// carryOut does what is left to do. The error joins what failed; waiting says that something has to be waited for, elsewhere
+// that other replicas have a share.
+func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
+	todo := updaterequest.Rules(&u.Spec)
+	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	waited, hops := w.Now().Sub(p.since), w.hops(u)
+	triggers := make([]kyvernov2.ResourceSpec, len(todo))
+	for i := range todo {
+		triggers[i] = todo[i].Trigger
+	}
+	reads := w.NewReads(triggers)
+	for i := range todo {
+		if p.done[todo[i]] {
+			continue
+		}
+		tasks[i] = &task{u: u, RuleContext: todo[i], reads: reads, waited: waited, hops: hops}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = w.one(ctx, tasks[i])
+		})
+	}
+	running.Wait()
+	var failures []error
+	var lapsed []kyvernov2.RuleContext
+	for i, err := range errs {
+		var later notYetError
+		var other elsewhereError
+		switch {
+		case err == nil:
+			p.done[todo[i]] = true
+		case errors.As(err, &later):
+			waiting = true
+		case errors.As(err, &other):
+			elsewhere = true
+		default:
+			failures = append(failures, err)
+		}
+		if tasks[i] != nil {
+			lapsed = append(lapsed, tasks[i].lapsed...)
+		}
+	}
+	if ctx.Err() == nil {
+		w.lookAgain(ctx, u, lapsed)
+	}
+	return waiting, elsewhere, errors.Join(failures...)
+}
+
+func (w *Worker) progressOf(u *kyvernov2.UpdateRequest) *progress {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.progress[u.Name]
+	if p == nil || p.uid != string(u.UID) || p.generation != u.Generation && asked(u) {
+		p = &progress{uid: string(u.UID), generation: u.Generation, since: w.Now(), done: map[kyvernov2.RuleContext]bool{}}
+		w.progress[u.Name] = p
+	}
+	return p
+}
+
+func (w *Worker) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.progress, name)
+}

@@ -1,0 +1,144 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// lookForRoom is how often is looked whether more UpdateRequests may be written.
+const lookForRoom = time.Second
+
+// batches collects triggers into UpdateRequests.
+type batches struct {
+	ctx      context.Context
+	f        *Follower
+	program  *policy.Program
+	rule     *policy.Rule
+	why      string // a part of the names
+	triggers []kyvernov2.ResourceSpec
+	seen     map[string]bool
+	written  int
+	delayed  bool
+}
+
+func (b *batches) add(t kyvernov2.ResourceSpec) error {
+	if b.seen == nil {
+		b.seen = map[string]bool{}
+	}
+	key := string(t.UID)
+	if key == "" {
+		key = updaterequest.Text(t)
+	}
+	if b.seen[key] {
+		return nil
+	}
+	b.seen[key] = true
+	b.triggers = append(b.triggers, t)
+	if len(b.triggers) < updaterequest.Batch {
+		return nil
+	}
+	return b.flush()
+}
+
+// flush writes one UpdateRequest, as soon as there is room. One that is still there from an earlier time does the same.
+func (b *batches) flush() error {
+	if len(b.triggers) == 0 {
+		return nil
+	}
+	if err := b.room(); err != nil {
+		return err
+	}
+	kind := kyvernov2.Generate
+	if b.rule.Generation == nil {
+		kind = kyvernov2.Mutate
+	}
+	rules := make([]kyvernov2.RuleContext, len(b.triggers))
+	for i, t := range b.triggers {
+		rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}
+	}
+	u := b.f.Worker.NewWork(b.program.Key(), kind, updaterequest.LabelValue(b.program.Name), rules,
+		b.rule.Name, b.program.UID, strconv.FormatInt(b.program.Generation, 10), b.why, strconv.Itoa(b.written))
+	b.written++
+	b.triggers = nil
+	if err := b.f.Worker.Client.Create(b.ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("write UpdateRequest: %w", err)
+	}
+	return nil
+}
+
+// errSuperseded ends work for a policy that is not the one in force any more.
+var errSuperseded = errors.New("the policy was changed or deleted")
+
+// room waits until there are fewer UpdateRequests than updateRequestThreshold. It says that it waits, and ends when the
+// policy is changed meanwhile.
+func (b *batches) room() error {
+	defer func() {
+		if b.delayed {
+			b.f.observe(0)
+		}
+	}()
+	for {
+		err := b.f.full(b.ctx)
+		late := updaterequest.ThresholdError{}
+		switch {
+		case !errors.As(err, &late):
+			return err
+		case !b.delayed:
+			b.delayed = true
+			b.f.Log.Warn("the work for what exists already is delayed", "policy", b.program.Key(), "rule", b.rule.Name, "reason", late)
+			b.f.Worker.Events.Record(event.Event{
+				Regarding: event.PolicyReference(b.program), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(b.rule),
+				Note: fmt.Sprintf("policy %s/%s error: its work is delayed: %v", b.program.Key(), b.rule.Name, late),
+			})
+		}
+		b.f.observe(1)
+		select {
+		case <-b.ctx.Done():
+			return b.ctx.Err()
+		case <-time.After(lookForRoom):
+		}
+		if b.f.Worker.Snapshot().Get(catalog.IDOf(b.program)) != b.program {
+			return errSuperseded
+		}
+		b.f.settleMeanwhile(b.ctx)
+	}
+}
+
+// full is a ThresholdError while there are as many UpdateRequests as there may be.
+func (f *Follower) full(ctx context.Context) error {
+	limit := 0
+	if f.Threshold != nil {
+		limit = f.Threshold()
+	}
+	if limit <= 0 {
+		return nil
+	}
+	n, err := updaterequest.NewAPI(f.Worker.Client).Count(ctx, f.Worker.Namespace)
+	if err != nil {
+		return fmt.Errorf("count the UpdateRequests: %w", err)
+	}
+	if f.Observer != nil {
+		f.Observer.UpdateRequests(n)
+	}
+	if n >= limit {
+		return updaterequest.ThresholdError{Limit: limit}
+	}
+	return nil
+}
+
+func (f *Follower) observe(waiting int) {
+	if f.Observer != nil {
+		f.Observer.UpdateRequestsWaiting(waiting)
+	}
+}

@@ -1,0 +1,266 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
+)
+
+// Follower turns changes of policies into work: rules for what exists already get an
+// UpdateRequest for their triggers, and what a rule made goes away with it. One replica at a time runs it.
+type Follower struct {
+	Worker *execute.Worker
+	// Every is how often rules are looked at without news.
+	Every time.Duration
+	// Threshold is the number of UpdateRequests from which on no more are added; 0 or less, or nil, for none.
+	Threshold func() int
+	Observer  FollowerObserver
+	Log       *slog.Logger
+
+	// known are the rules that were last noted by this process.
+	known []entry
+	// settled are the policies that settle saw last; settling while it runs.
+	settled  *catalog.Snapshot
+	settling bool
+	// handled are the policies whose rules were turned into work, with the time.
+	handled map[catalog.ID]handled
+	// again are the rules that were undone a moment ago, oldest first.
+	again []undoneAt
+}
+
+// FollowerObserver counts; nil for none.
+type FollowerObserver interface {
+	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
+	UpdateRequests(n int)
+	// UpdateRequestsWaiting is called with the number of those that wait to be written.
+	UpdateRequestsWaiting(n int)
+}
+
+type handled struct {
+	uid        string
+	generation int64
+	at         time.Time
+}
+
+// Once does what the changes since the last time ask for, and says when to come again without news.
+func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
+	err := f.settle(ctx)
+	soon, failed := f.undoAgain(ctx)
+	err = errors.Join(err, failed)
+	s, now := f.Worker.Snapshot(), f.Worker.Now()
+	if f.handled == nil {
+		f.handled = map[catalog.ID]handled{}
+	}
+	maps.DeleteFunc(f.handled, func(id catalog.ID, _ handled) bool { return s.Get(id) == nil })
+	next := f.Every
+	for _, p := range s.Programs() {
+		id := catalog.IDOf(p)
+		if !slices.ContainsFunc(p.Rules, followed) {
+			continue
+		}
+		last, known := f.handled[id]
+		if known && last.uid == p.UID && last.generation == p.Generation && now.Sub(last.at) < f.Every {
+			next = min(next, f.Every-now.Sub(last.at))
+			continue
+		}
+		switch failed := f.policy(ctx, p); {
+		case errors.Is(failed, errSuperseded):
+			return 0, err // the news woke us already
+		case failed != nil:
+			err = errors.Join(err, fmt.Errorf("policy %s: %w", p.Key(), failed))
+			continue
+		}
+		f.handled[id] = handled{p.UID, p.Generation, now}
+	}
+	if len(f.again) > 0 && (soon == 0 || soon > lag) {
+		soon = lag // they came while policies were followed
+	}
+	if soon > 0 && (next <= 0 || soon < next) {
+		next = soon
+	}
+	return next, err
+}
+
+// followed reports whether a change of its policy is work for the rule.
+func followed(r *policy.Rule) bool {
+	return r.OnPolicyChange || r.Generation != nil && (r.Generation.Existing || r.Generation.Synchronize)
+}
+
+// policy writes the UpdateRequests for the rules of a policy that is new, changed, or due.
+func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
+	var errs []error // joined: those who look for errSuperseded see through it
+	for _, r := range p.Rules {
+		if !followed(r) {
+			continue
+		}
+		b := &batches{f: f, program: p, rule: r, ctx: ctx, why: "existing"}
+		var err error
+		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
+			if execute.AsksRequester(r) {
+				f.leaveToRequests(p, r)
+			} else {
+				err = f.existing(ctx, p, r, b)
+			}
+		}
+		if err == nil && r.Generation != nil && r.Generation.Synchronize {
+			var made []execute.Object
+			made, err = f.marked(ctx, p, r)
+			for _, t := range execute.TriggersIn(made) {
+				if err == nil && !execute.CopiesAll(r) {
+					err = b.add(t)
+				}
+			}
+		}
+		if err == nil {
+			err = b.flush()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rule %s: %w", r.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// leaveToRequests says that a rule is not carried out for what exists already: it asks for the requester, and there is none.
+func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
+	f.Log.Warn("a rule that asks for the requester is not carried out for what exists already", "policy", p.Key(), "rule", r.Name)
+	f.Worker.Events.Record(event.Event{
+		Regarding: event.PolicyReference(p), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(r),
+		Note: fmt.Sprintf("policy %s/%s error: the rule is not carried out for what exists already: it asks who makes the request (subjects, roles, clusterRoles or request.userInfo)", p.Key(), r.Name),
+	})
+}
+
+// marked are the objects that a rule made. Marks of older keys are made anew, and objects without a mark are adopted where what
+// their labels say is proved; the others are left alone and reported.
+func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]execute.Object, error) {
+	w := f.Worker
+	all, err := w.Downstream(ctx, p, r, execute.LabelsOfRule(p, r.Name))
+	if err != nil {
+		return nil, err
+	}
+	ring, err := w.Keyring(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	// What fails for one object is tried again in the next round: labels that name a kind that is not there must not keep the rule
+	// from the others.
+	failed := func(u *unstructured.Unstructured, err error) {
+		if ctx.Err() == nil {
+			f.Log.Warn("an object was not marked, will be tried again", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
+		}
+	}
+	superseded := func() bool {
+		f.settleMeanwhile(ctx) // there may be many objects
+		return w.Snapshot().Get(catalog.IDOf(p)) != p
+	}
+	for _, m := range all.Proved {
+		if mark.IsCurrent(ring, m.GetAnnotations()[mark.Annotation]) {
+			continue
+		}
+		if superseded() {
+			return nil, errSuperseded
+		}
+		if err := w.Remark(ctx, m); err != nil {
+			failed(m.Unstructured, err)
+		}
+	}
+	reads, adopted := w.NewReads(execute.TriggersOf(all.Unproved)), 0
+	var left []*unstructured.Unstructured
+	for _, u := range all.Unproved {
+		if u.GetDeletionTimestamp() != nil {
+			continue
+		}
+		if superseded() {
+			return nil, errSuperseded
+		}
+		ok, err := w.Adopt(ctx, p, r, u, reads)
+		if err != nil {
+			failed(u, err)
+		}
+		if ok && err == nil {
+			adopted++
+		} else {
+			left = append(left, u)
+		}
+	}
+	w.ReportUnproved(p, r, left...)
+	if adopted > 0 {
+		f.Log.Info("objects that a rule had made are marked", "policy", p.Key(), "rule", r.Name, "objects", adopted)
+	}
+	return all.Proved, ctx.Err()
+}
+
+// existing finds the triggers of a rule among all objects.
+func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
+	seen := map[schema.GroupKind]bool{}
+	// What the rule itself made is no trigger of it, or there would be more at each look.
+	labelled := labels.SelectorFromSet(execute.LabelsOfRule(p, r.Name))
+	own := func(u *unstructured.Unstructured) (bool, error) {
+		if !labelled.Matches(labels.Set(u.GetLabels())) {
+			return false, nil
+		}
+		if execute.Fits(r, u) {
+			return true, nil
+		}
+		c, ok, err := f.Worker.Claim(ctx, u)
+		return ok && c.Policy == p.Key() && c.Rule == r.Name, err
+	}
+	for _, target := range r.Targets {
+		if target.Subresource != "" {
+			continue
+		}
+		kinds, err := f.Worker.Find(target)
+		if err != nil {
+			return err
+		}
+		for _, gvk := range kinds {
+			if seen[gvk.GroupKind()] {
+				continue
+			}
+			seen[gvk.GroupKind()] = true
+			var failed error
+			err := f.Worker.Each(ctx, gvk, &client.ListOptions{Namespace: p.Namespace}, func(u *unstructured.Unstructured) bool {
+				var mine bool
+				if mine, failed = own(u); failed == nil && !mine && u.GetDeletionTimestamp() == nil && f.applies(ctx, p, r, u) {
+					failed = b.add(execute.SpecOf(u))
+				}
+				return failed == nil && ctx.Err() == nil
+			})
+			if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
+				continue // a kind without a list has no objects that exist
+			}
+			if err := errors.Join(err, failed, ctx.Err()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// applies reports whether the rule asks for work for the object. What is not known is found out, and reported, where the
+// work is carried out.
+func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool {
+	out := f.Worker.Eval(ctx, engine.Input{
+		Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{r}}},
+		Request:    f.Worker.ScanRequest(u), Stages: r.Stage, Root: f.Worker.Root,
+	})
+	return len(out.Work) > 0 || slices.ContainsFunc(out.Results, func(r policy.Result) bool { return r.Status == policy.StatusError })
+}

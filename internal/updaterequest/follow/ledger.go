@@ -1,0 +1,200 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// LedgerName is the ConfigMap in which the generate rules that were last seen stand, and what each makes. What becomes of
+// generated objects when a rule is changed or goes away depends on its last definition, which cannot be read any more by
+// then: the ledger is how it is known, also when policies were deleted while no replica ran.
+const LedgerName = "ephor-generate-rules"
+
+const ledgerKey = "rules"
+
+// maxLedger is the size up to which it is stored; ConfigMaps may have 1 MiB.
+const maxLedger = 900 << 10
+
+// entry is one generate rule, as far as it has to be known when it is gone.
+type entry struct {
+	Kind        string `json:"kind,omitempty"` // of the policy; records of older releases have none
+	Policy      string `json:"policy"`         // its key
+	Rule        string `json:"rule"`
+	Synchronize bool   `json:"synchronize,omitempty"`
+	Orphan      bool   `json:"orphan,omitempty"`
+	Makes       []made `json:"makes"`
+}
+
+// made says what a pattern of a rule makes or, for a source, copies.
+type made struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name,omitempty"`
+	Source     bool   `json:"source,omitempty"`
+	Selector   string `json:"selector,omitempty"` // of the objects that are copied
+}
+
+// entriesOf are the generate rules of all policies, in order.
+func entriesOf(s *catalog.Snapshot) []entry {
+	var out []entry
+	for _, p := range s.Programs() {
+		for _, r := range p.Rules {
+			if r.Generation == nil {
+				continue
+			}
+			e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan}
+			for _, g := range r.Grants {
+				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
+			}
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// id is the ID of the entry's policy.
+func (e *entry) id() catalog.ID {
+	if e.Kind == "" {
+		return updaterequest.PolicyID(kyvernov2.Generate, e.Policy)
+	}
+	namespace, name := updaterequest.SplitKey(e.Policy)
+	return catalog.ID{Kind: e.Kind, Namespace: namespace, Name: name}
+}
+
+// program is the policy with the rule, as far as the entry knows it.
+func (e *entry) program() (*policy.Program, *policy.Rule) {
+	id := e.id()
+	p := &policy.Program{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
+	r := &policy.Rule{Name: e.Rule, Stage: policy.StageGenerate, Generation: &policy.Generation{Synchronize: e.Synchronize, Orphan: e.Orphan}}
+	for _, m := range e.Makes {
+		r.Grants = append(r.Grants, policy.Grant{APIVersion: m.APIVersion, Kind: m.Kind, Namespace: m.Namespace, Name: m.Name, Source: m.Source, Selector: m.Selector})
+	}
+	p.Rules = []*policy.Rule{r}
+	return p, r
+}
+
+// undo is what has to be done about what a rule made.
+type undo struct {
+	entry
+	// release: its labels are taken away and it stays, since the rule makes something else now; else it is deleted.
+	release bool
+	// keepCopies: copies are not deleted, since only the rule is gone and the policy is still there.
+	keepCopies bool
+}
+
+// copiesOnly reports whether everything that the rule makes is a copy: each target has a source then.
+func (e *entry) copiesOnly() bool {
+	sources := 0
+	for _, m := range e.Makes {
+		if m.Source {
+			sources++
+		}
+	}
+	return len(e.Makes) > 0 && 2*sources == len(e.Makes)
+}
+
+// undone is what follows from the difference between the rules that were known and those of today. The function stays
+// reports whether a policy still exists. Copies go with their policy, but not with a rule that is removed from a policy.
+func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
+	type key struct {
+		policy catalog.ID
+		rule   string
+	}
+	now := map[key]*entry{}
+	for i := range today {
+		now[key{today[i].id(), today[i].Rule}] = &today[i]
+	}
+	var out []undo
+	for _, e := range known {
+		switch n := now[key{e.id(), e.Rule}]; {
+		case n == nil && (!e.Synchronize || e.Orphan):
+		case n == nil && !stays(e.id()):
+			out = append(out, undo{entry: e})
+		case n == nil && !e.copiesOnly():
+			out = append(out, undo{entry: e, keepCopies: true})
+		case n != nil && !slices.Equal(e.Makes, n.Makes):
+			out = append(out, undo{entry: e, release: true})
+		}
+	}
+	return out
+}
+
+// ledger is what is stored, and what is known while it cannot be.
+type ledger struct {
+	entries []entry
+	object  *unstructured.Unstructured // as it was read; nil when there is none
+	text    string
+}
+
+// load reads the ledger. While we may not read it, what this process knows has to do.
+func (f *Follower) load(ctx context.Context) (*ledger, error) {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("v1")
+	u.SetKind("ConfigMap")
+	err := f.Worker.Client.Get(ctx, client.ObjectKey{Namespace: f.Worker.Namespace, Name: LedgerName}, u)
+	switch {
+	case apierrors.IsNotFound(err):
+		return &ledger{entries: f.known}, nil
+	case apierrors.IsForbidden(err):
+		f.Log.Warn("the generate rules that were last seen cannot be read: what rules made that are deleted while no replica runs will stay", "configMap", LedgerName, "error", err)
+		return &ledger{entries: f.known}, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the ConfigMap %s: %w", LedgerName, err)
+	}
+	l := &ledger{object: u}
+	l.text, _, _ = unstructured.NestedString(u.Object, "data", ledgerKey)
+	if err := json.Unmarshal([]byte(l.text), &l.entries); err != nil {
+		f.Log.Error("the generate rules that were last seen cannot be read: they are written anew", "configMap", LedgerName, "error", err)
+		l.entries = f.known
+	}
+	return l, nil
+}
+
+// store writes the ledger where it says something else. After a conflict with another writer it reads again.
+func (f *Follower) store(ctx context.Context, l *ledger, entries []entry) error {
+	f.known = entries
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	switch {
+	case string(text) == l.text, l.object == nil && len(entries) == 0:
+		return nil
+	case len(text) > maxLedger:
+		f.Log.Error("there are too many generate rules to note them all: what rules made that are deleted while no replica runs will stay", "bytes", len(text))
+		return nil
+	}
+	u := l.object
+	if u == nil {
+		u = &unstructured.Unstructured{}
+		u.SetAPIVersion("v1")
+		u.SetKind("ConfigMap")
+		u.SetNamespace(f.Worker.Namespace)
+		u.SetName(LedgerName)
+	}
+	u.Object["data"] = map[string]any{ledgerKey: string(text)}
+	if l.object == nil {
+		err = f.Worker.Client.Create(ctx, u)
+	} else {
+		err = f.Worker.Client.Update(ctx, u)
+	}
+	if apierrors.IsForbidden(err) {
+		return nil // reported when it was read
+	}
+	if err != nil {
+		return fmt.Errorf("write the ConfigMap %s: %w", LedgerName, err)
+	}
+	return nil
+}

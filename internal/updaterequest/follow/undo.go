@@ -1,0 +1,120 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
+)
+
+// settle deals with what rules made that are gone, or make something else now, and notes the rules of today. What fails
+// stays noted as it was, and is dealt with the next time.
+func (f *Follower) settle(ctx context.Context) error {
+	f.settling = true
+	defer func() { f.settling = false }()
+	f.settled = f.Worker.Snapshot()
+	today := entriesOf(f.settled)
+	l, err := f.load(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	stays := func(id catalog.ID) bool { return f.settled.Get(id) != nil }
+	for _, x := range undone(l.entries, today, stays) {
+		err := f.undo(ctx, &x)
+		if err == nil {
+			f.remember(x)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
+		today = slices.DeleteFunc(today, func(e entry) bool { return e.id() == x.id() && e.Rule == x.Rule })
+		today = append(today, x.entry)
+	}
+	return errors.Join(append(errs, f.store(ctx, l, today))...)
+}
+
+// settleMeanwhile settles what changed while something else waits for room: deletions need none.
+func (f *Follower) settleMeanwhile(ctx context.Context) {
+	if f.settling || f.settled == f.Worker.Snapshot() {
+		return
+	}
+	if err := f.settle(ctx); err != nil && ctx.Err() == nil {
+		f.Log.Warn("what rules made that are gone is still there", "error", err)
+	}
+}
+
+func (f *Follower) undo(ctx context.Context, x *undo) error {
+	p, r := x.program()
+	all, err := f.Worker.Downstream(ctx, p, r, execute.LabelsOfRule(p, r.Name))
+	if err != nil {
+		return err
+	}
+	if x.keepCopies {
+		all.Keep(func(c mark.Claim) bool { return c.Source == "" })
+	}
+	f.Worker.ReportUnproved(p, r, all.Unproved...)
+	objects := all.Proved
+	if !x.release {
+		if len(objects) > 0 {
+			f.Log.Info("what a rule made goes away with it", "policy", x.Policy, "rule", x.Rule, "objects", len(objects))
+		}
+		return f.Worker.Remove(ctx, p, objects)
+	}
+	now, rule := updaterequest.FindRule(f.Worker.Snapshot(), x.id(), x.Rule)
+	if rule == nil {
+		return nil // news are on the way
+	}
+	// What the rule makes now may be there already, under the same labels.
+	objects = slices.DeleteFunc(objects, func(m execute.Object) bool {
+		return execute.Fits(rule, m.Unstructured) && !execute.Fits(r, m.Unstructured)
+	})
+	if rule.Generation != nil && rule.Generation.Synchronize && !execute.CopiesAll(rule) {
+		// First, since the labels tell the triggers.
+		b := &batches{f: f, program: now, rule: rule, ctx: ctx, why: "released"}
+		for _, t := range execute.TriggersIn(objects) {
+			if err := b.add(t); err != nil {
+				return err
+			}
+		}
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, u := range objects {
+		if !p.Reach().Allows(u.GetNamespace()) {
+			continue
+		}
+		if err := f.release(ctx, u.Unstructured); err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("release %s: %w", execute.ObjectText(u.Unstructured), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// release takes the labels of the rule, and the mark, away from an object, which is read with its content, and written as it was found.
+func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured) error {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(found.GroupVersionKind())
+	if err := f.Worker.Client.Get(ctx, client.ObjectKeyFromObject(found), u); err != nil || u.GetUID() != found.GetUID() {
+		return err
+	}
+	labels := u.GetLabels()
+	for _, name := range []string{"policy-name", "policy-namespace", "rule-name"} {
+		delete(labels, execute.LabelPrefix+name)
+	}
+	u.SetLabels(labels)
+	annotations := u.GetAnnotations()
+	delete(annotations, mark.Annotation)
+	u.SetAnnotations(annotations)
+	return f.Worker.Client.Update(ctx, u)
+}

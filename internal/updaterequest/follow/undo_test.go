@@ -1,0 +1,68 @@
+package follow
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// TestUndone shows what is undone when policies change. The rules that are compared went through the ledger.
+func TestUndone(t *testing.T) {
+	rule := func(name string, g policy.Generation, target string) *policy.Rule {
+		return &policy.Rule{Name: name, Stage: policy.StageGenerate, Generation: &g, Grants: []policy.Grant{{APIVersion: "v1", Kind: "ConfigMap", Name: target, Verbs: []string{"get"}}}}
+	}
+	sync := policy.Generation{Synchronize: true}
+	entries := func(rules ...*policy.Rule) []entry {
+		return entriesOf(catalog.NewStatic([]*policy.Program{{Kind: "ClusterPolicy", Name: "p", Rules: rules}}))
+	}
+	once, orphan := rule("once", policy.Generation{}, "a"), rule("orphan", policy.Generation{Synchronize: true, Orphan: true}, "a")
+	copies := func(selector string) *policy.Rule {
+		r := rule("copies", sync, "")
+		r.Grants = append(r.Grants, policy.Grant{APIVersion: "v1", Kind: "ConfigMap", Source: true, Selector: selector})
+		return r
+	}
+	mixed := copies("a")
+	mixed.Name, mixed.Grants = "mixed", append(mixed.Grants, policy.Grant{APIVersion: "v1", Kind: "Secret", Name: "a"})
+	before := entries(rule("sync", sync, "a"), once, orphan, copies("a"), mixed)
+	text, err := json.Marshal(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored []entry
+	if err := json.Unmarshal(text, &stored); err != nil || !reflect.DeepEqual(stored, before) {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for name, c := range map[string]struct {
+		after []entry
+		gone  bool // the policy
+		want  []string
+	}{
+		"nothing":       {after: before},
+		"policy gone":   {gone: true, want: []string{"delete copies", "delete mixed", "delete sync"}},
+		"rules gone":    {want: []string{"delete all but copies of mixed", "delete all but copies of sync"}},
+		"other targets": {after: entries(rule("sync", sync, "b"), rule("once", policy.Generation{}, "b"), orphan, copies("a"), mixed), want: []string{"release once", "release sync"}},
+		"other sources": {after: entries(rule("sync", sync, "a"), once, orphan, copies("b"), mixed), want: []string{"release copies"}},
+		"no longer":     {after: entries(rule("sync", policy.Generation{}, "a"), once, orphan, copies("a"), mixed)},
+		"copies gone":   {after: entries(rule("sync", sync, "a"), once, orphan), want: []string{"delete all but copies of mixed"}},
+	} {
+		var got []string
+		for _, x := range undone(stored, c.after, func(catalog.ID) bool { return !c.gone }) {
+			what := "delete "
+			switch {
+			case x.release:
+				what = "release "
+			case x.keepCopies:
+				what = "delete all but copies of "
+			}
+			got = append(got, what+x.Rule)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package updaterequest
+
+import (
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Reference names an object of an UpdateRequest in an event.
+func Reference(r kyvernov2.ResourceSpec) event.Reference {
+	return event.Reference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: string(r.UID)}
+}
+
+// Controller is who reports the work of a rule.
+func Controller(r *policy.Rule) string {
+	if r.Generation == nil {
+		return event.MutateController
+	}
+	return event.GenerateController
+}
