@@ -31,14 +31,14 @@ var floors = []struct {
 	}},
 	{"0 leaves", []string{
 		"internal/value", "internal/seal", "internal/mark", "internal/diag", "internal/strict", "internal/budget", "internal/kinds", "internal/trace", "internal/apipath", "internal/world", "internal/wildcard",
-		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/jmespath",
+		"internal/measure", "internal/settings", "internal/imageref", "internal/manifest", "internal/schedule", "internal/evalenv", "internal/jmespath",
 		"internal/template", "internal/pattern", "internal/condition", "internal/patch", "internal/celenv",
 	}},
 	{"1 waist", []string{
 		"internal/policy", "internal/family",
 	}},
 	{"2 language", []string{
-		"internal/match", "internal/loader", "internal/autogen", "internal/pss", "internal/exception", "internal/globalentry", "internal/celrule", "internal/rule",
+		"internal/scope", "internal/match", "internal/loader", "internal/autogen", "internal/pss", "internal/exception", "internal/globalentry", "internal/celrule", "internal/rule",
 		"internal/family/classic", "internal/family/cleanup", "internal/family/celpol", "internal/family/native",
 	}},
 	{"3 run", []string{

@@ -278,8 +278,8 @@ func TestS21NothingPanics(t *testing.T) {
 
 	panics := &policy.Program{Name: "p", Rules: []*policy.Rule{
 		{Name: "a", Stage: policy.StageValidate, Match: func(context.Context, *policy.Request) (bool, error) { panic("match") }},
-		{Name: "b", Stage: policy.StageValidate, Match: always, Eval: func(*policy.Scope) policy.Yield { panic("eval") }},
-		{Name: "c", Stage: policy.StageValidate, Match: always, Eval: func(*policy.Scope) policy.Yield { return policy.Yield{Status: policy.StatusPass} }},
+		{Name: "b", Stage: policy.StageValidate, Match: always, Eval: func(*policy.Call) policy.Yield { panic("eval") }},
+		{Name: "c", Stage: policy.StageValidate, Match: always, Eval: func(*policy.Call) policy.Yield { return policy.Yield{Status: policy.StatusPass} }},
 	}}
 	req := request(policy.Create, value.Of(map[string]any{}))
 	out := engine.Eval(context.Background(), engine.Input{Selections: []policy.Selection{{Program: panics, Rules: panics.Rules}}, Request: req, Stages: policy.StageValidate})

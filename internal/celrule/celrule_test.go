@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -59,7 +59,7 @@ func TestData(t *testing.T) {
 						requests = append(requests, r.(map[string]any))
 					}
 					for _, r := range requests {
-						fmt.Fprintf(&got, "%s: %s\n", r["name"], outcome(t, rule, scope(t, r)))
+						fmt.Fprintf(&got, "%s: %s\n", r["name"], outcome(t, rule, call(t, r)))
 					}
 				case "want":
 					if *update {
@@ -100,12 +100,10 @@ func compile(t testing.TB, text []byte, notes *strings.Builder) *celrule.Rule {
 	if c.Diags.HasErrors() {
 		return nil
 	}
-	var reads policy.Reads
-	c.Reads(&reads)
-	if reads.Needs != (policy.Needs{}) {
-		fmt.Fprintf(notes, "needs: %s\n", strings.Join(needs(reads.Needs), " "))
+	if c.Needs() != (policy.Needs{}) {
+		fmt.Fprintf(notes, "needs: %s\n", strings.Join(needs(c.Needs()), " "))
 	}
-	fmt.Fprintf(notes, "object: %s\n", reads.Object())
+	fmt.Fprintf(notes, "object: %s\n", policy.ObjectReads(c.Object()))
 	return rule
 }
 
@@ -121,20 +119,20 @@ func needs(n policy.Needs) (out []string) {
 	return out
 }
 
-func outcome(t testing.TB, r *celrule.Rule, s *policy.Scope) string {
+func outcome(t testing.TB, r *celrule.Rule, c *policy.Call) string {
 	t.Helper()
-	in, err := celrule.Input(s)
+	in, err := celrule.Input(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ok, err := r.Applies(t.Context(), s.Env.Meter, in)
+	ok, err := r.Applies(t.Context(), c.Meter, in)
 	switch {
 	case err != nil:
 		return "error: " + err.Error()
 	case !ok:
 		return "does not apply"
 	}
-	out, err := r.Check(t.Context(), s.Env.Meter, in)
+	out, err := r.Check(t.Context(), c.Meter, in)
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -151,7 +149,7 @@ func outcome(t testing.TB, r *celrule.Rule, s *policy.Scope) string {
 	return text
 }
 
-func scope(t testing.TB, in map[string]any) *policy.Scope {
+func call(t testing.TB, in map[string]any) *policy.Call {
 	t.Helper()
 	r := &policy.Request{Operation: policy.Create, GVR: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 	if o, ok := in["operation"].(string); ok {
@@ -179,7 +177,7 @@ func scope(t testing.TB, in map[string]any) *policy.Scope {
 		}
 	}
 	r.RequestGVK = r.GVK
-	return policy.NewScope(&jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}, r, &policy.Program{}, &policy.Rule{})
+	return &policy.Call{Env: &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}, Request: r, Program: &policy.Program{}, Rule: &policy.Rule{}}
 }
 
 func decode(t testing.TB, text []byte) any {
@@ -235,17 +233,17 @@ validations:
 - {expression: "variables.containers.all(c, has(c.image) && !c.image.endsWith(':latest'))"}
 - {expression: "!has(object.spec.hostNetwork) || !object.spec.hostNetwork"}
 `), &strings.Builder{})
-	s := scope(b, decode(b, []byte(`{object: {kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: "a:1"}, {image: "b:1"}]}}}`)).(map[string]any))
+	c := call(b, decode(b, []byte(`{object: {kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: "a:1"}, {image: "b:1"}]}}}`)).(map[string]any))
 	b.ReportAllocs()
 	for b.Loop() {
-		in, err := celrule.Input(s)
+		in, err := celrule.Input(c)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if ok, err := rule.Applies(b.Context(), s.Env.Meter, in); !ok || err != nil {
+		if ok, err := rule.Applies(b.Context(), c.Meter, in); !ok || err != nil {
 			b.Fatal(ok, err)
 		}
-		if out, err := rule.Check(b.Context(), s.Env.Meter, in); out.Failed != nil || err != nil {
+		if out, err := rule.Check(b.Context(), c.Meter, in); out.Failed != nil || err != nil {
 			b.Fatal(out, err)
 		}
 	}

@@ -9,7 +9,7 @@
 //	rule.Named = c.Named()
 //	needs, diags := c.Needs(), c.Diags
 //
-//	in, err := celrule.Input(scope)
+//	in, err := celrule.Input(call)
 //	applies, err := rule.Applies(ctx, meter, in)
 //	outcome, err := rule.Check(ctx, meter, in)
 //	object, err := rule.Mutate(ctx, meter, in, mutation, types)

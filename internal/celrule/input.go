@@ -18,22 +18,22 @@ func RequestInput(r *policy.Request) (*celenv.Input, error) {
 	return &celenv.Input{Object: object, OldObject: old, Request: func() (any, error) { return requestOf(r), nil }}, nil
 }
 
-// Input is RequestInput with what the world of the scope knows: the namespace, and the requester's rights. Parameters are
+// Input is RequestInput with what the world of the call knows: the namespace, and the requester's rights. Parameters are
 // for the caller to add.
-func Input(s *policy.Scope) (*celenv.Input, error) {
-	in, err := RequestInput(s.Request)
+func Input(c *policy.Call) (*celenv.Input, error) {
+	in, err := RequestInput(c.Request)
 	if err != nil {
 		return nil, err
 	}
-	in.Trace = s.Env.Trace
-	in.Namespace = func() (any, error) { return namespaceOf(s) }
-	in.Authorizer = authorizerOf(s)
+	in.Trace = c.Trace
+	in.Namespace = func() (any, error) { return namespaceOf(c) }
+	in.Authorizer = authorizerOf(c)
 	return in, nil
 }
 
 // authorizerOf answers for the rights of the requester; nil where they are not known.
-func authorizerOf(s *policy.Scope) *celenv.Authorizer {
-	r, access := s.Request, s.Env.World.Access
+func authorizerOf(c *policy.Call) *celenv.Authorizer {
+	r, access := c.Request, c.World.Access
 	if access == nil || r.User == nil {
 		return nil
 	}

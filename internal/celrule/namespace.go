@@ -9,8 +9,8 @@ import (
 )
 
 // namespaceOf is namespaceObject with its error in Kyverno's words.
-func namespaceOf(s *policy.Scope) (any, error) {
-	ns, err := namespaceObject(s)
+func namespaceOf(c *policy.Call) (any, error) {
+	ns, err := namespaceObject(c)
 	if err != nil {
 		return nil, fmt.Errorf("Error getting the resource's namespace: %w", err) //nolint:staticcheck // Kyverno's words
 	}
@@ -19,20 +19,20 @@ func namespaceOf(s *policy.Scope) (any, error) {
 
 // namespaceObject is the Namespace of the object; null for a Namespace and for cluster-scoped objects. Where Namespaces
 // cannot be read, it has the name and the labels that are known.
-func namespaceObject(s *policy.Scope) (any, error) {
-	r := s.Request
+func namespaceObject(c *policy.Call) (any, error) {
+	r := c.Request
 	if r.Namespace == "" || r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
 		return nil, nil
 	}
-	ctx := s.Env.Meter.Context()
-	if reader, ok := s.Env.World.Namespaces.(world.NamespaceObjects); ok {
+	ctx := c.Context()
+	if reader, ok := c.World.Namespaces.(world.NamespaceObjects); ok {
 		o, err := reader.Namespace(ctx, r.Namespace)
 		if err != nil {
 			return nil, err
 		}
 		return exposed(o), nil
 	}
-	labels, err := namespaceLabels(ctx, s)
+	labels, err := namespaceLabels(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +47,12 @@ func namespaceObject(s *policy.Scope) (any, error) {
 	return map[string]any{"metadata": metadata}, nil
 }
 
-func namespaceLabels(ctx context.Context, s *policy.Scope) (map[string]string, error) {
-	if s.Request.ResolveNamespace != nil {
-		return s.Request.NamespaceLabels(ctx)
+func namespaceLabels(ctx context.Context, c *policy.Call) (map[string]string, error) {
+	if c.Request.ResolveNamespace != nil {
+		return c.Request.NamespaceLabels(ctx)
 	}
-	if n := s.Env.World.Namespaces; n != nil {
-		return n.Labels(ctx, s.Request.Namespace)
+	if n := c.World.Namespaces; n != nil {
+		return n.Labels(ctx, c.Request.Namespace)
 	}
 	return nil, world.ErrUnavailable
 }

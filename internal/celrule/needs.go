@@ -7,14 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reads adds to what a rule reads what the expressions compiled so far read.
-func (c *Compiler) Reads(to *policy.Reads) {
-	all := c.env.Reads()
-	to.Needs.Merge(needs(all))
-	if object := all.Get(plugincel.ObjectVarName); object != nil {
-		to.AddObject(object)
-	}
-}
+// Object is what the expressions compiled so far read of the object; nil when they do not name it.
+func (c *Compiler) Object() *value.Fields { return c.env.Reads().Get(plugincel.ObjectVarName) }
 
 // Needs are what the expressions compiled so far look at besides the object.
 func (c *Compiler) Needs() policy.Needs { return needs(c.env.Reads()) }

@@ -55,12 +55,12 @@ var (
 
 // Find gives the parameters of a kind: one by name, or all that the selector selects. A rule that may do without parameters
 // gets none when there are none. A namespaced kind is looked for in Kyverno's namespace, else in that of the object.
-func (p *Params) Find(s *policy.Scope, kind admissionregistrationv1.ParamKind) ([]map[string]any, error) {
-	w, ctx := s.Env.World, s.Env.Meter.Context()
+func (p *Params) Find(c *policy.Call, kind admissionregistrationv1.ParamKind) ([]map[string]any, error) {
+	w, ctx := c.World, c.Context()
 	if w.Kinds == nil {
 		return nil, errNoObjects
 	}
-	namespace, err := p.namespaceFor(s, kind)
+	namespace, err := p.namespaceFor(c, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +72,11 @@ func (p *Params) Find(s *policy.Scope, kind admissionregistrationv1.ParamKind) (
 }
 
 // namespaceFor is the namespace in which parameters of the kind are looked for.
-func (p *Params) namespaceFor(s *policy.Scope, kind admissionregistrationv1.ParamKind) (string, error) {
+func (p *Params) namespaceFor(c *policy.Call, kind admissionregistrationv1.ParamKind) (string, error) {
 	if p.TakeNamespace && p.namespace != "" {
 		return p.namespace, nil
 	}
-	namespaced, err := s.Env.World.Kinds.Namespaced(s.Env.Meter.Context(), kind.APIVersion, kind.Kind)
+	namespaced, err := c.World.Kinds.Namespaced(c.Context(), kind.APIVersion, kind.Kind)
 	switch {
 	case err != nil:
 		return "", err
@@ -84,10 +84,10 @@ func (p *Params) namespaceFor(s *policy.Scope, kind admissionregistrationv1.Para
 		return "", errNamespaceForbidden
 	case namespaced && p.namespace != "":
 		return p.namespace, nil
-	case namespaced && s.Request.Namespace == "":
+	case namespaced && c.Request.Namespace == "":
 		return "", errNamespaceMissing
 	case namespaced:
-		return s.Request.Namespace, nil
+		return c.Request.Namespace, nil
 	}
 	return "", nil
 }

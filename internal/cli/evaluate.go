@@ -183,12 +183,12 @@ func (e *evaluator) request(p *policy.Program, o map[string]any, operation polic
 		operation = v.Operation
 	}
 	if v.Object != nil {
-		o = policy.Merge(o, v.Object).(map[string]any)
+		o = value.Merge(o, v.Object).(map[string]any)
 		req.Object = value.Of(o)
 	}
 	old := o
 	if v.OldObject != nil {
-		old = policy.Merge(o, v.OldObject).(map[string]any)
+		old = value.Merge(o, v.OldObject).(map[string]any)
 	}
 	switch operation {
 	case policy.Update:

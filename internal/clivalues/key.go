@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // tree makes nested maps of values whose keys are variable names: {"cm.data.a": 1} becomes {"cm": {"data": {"a": 1}}}.
@@ -29,7 +29,7 @@ func tree(values map[string]any) map[string]any {
 		for i := len(path) - 1; i >= 0; i-- {
 			v = map[string]any{path[i]: v}
 		}
-		out = policy.Merge(out, v)
+		out = value.Merge(out, v)
 	}
 	return out.(map[string]any)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Values are those of one policy and one resource.
@@ -26,11 +27,11 @@ func (s *Set) For(policyName, resourceName string) (Values, error) {
 	var names any = s.global
 	if p := s.policies[policyName]; p != nil {
 		if r, ok := p.resources[resourceName]; ok {
-			names = policy.Merge(orEmpty(names), r)
+			names = value.Merge(orEmpty(names), r)
 		}
 		v.rules = p.rules
 	}
-	v.names, _ = policy.Merge(orEmpty(names), s.assigned).(map[string]any)
+	v.names, _ = value.Merge(orEmpty(names), s.assigned).(map[string]any)
 	return v, v.takeRequest()
 }
 
@@ -91,7 +92,7 @@ func (v *Values) Rule(_ *policy.Program, r *policy.Rule) *policy.Given {
 		}
 		return &policy.Given{Names: v.names}
 	}
-	names, _ := policy.Merge(orEmpty(v.names), rule.names).(map[string]any)
+	names, _ := value.Merge(orEmpty(v.names), rule.names).(map[string]any)
 	g := &policy.Given{Names: names}
 	if len(rule.elements) > 0 || len(rule.element) > 0 {
 		g.Elements = rule.at
@@ -104,6 +105,6 @@ func (r *ruleValues) at(index int) map[string]any {
 	if index >= len(r.elements) {
 		return r.element
 	}
-	out, _ := policy.Merge(r.element, r.elements[index]).(map[string]any)
+	out, _ := value.Merge(r.element, r.elements[index]).(map[string]any)
 	return out
 }

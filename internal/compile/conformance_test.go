@@ -15,7 +15,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -183,11 +183,11 @@ func run(t *testing.T, p *policy.Program, object map[string]any) []recorded {
 		if !ok || err != nil {
 			continue
 		}
-		env := &jmespath.Env{
+		env := &evalenv.Env{
 			Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes),
 			World: world.World{Clock: noon{}},
 		}
-		y := r.Eval(policy.NewScope(env, req, p, r))
+		y := r.Eval(&policy.Call{Env: env, Request: req, Program: p, Rule: r})
 		if y.Status == policy.StatusNone {
 			continue
 		}

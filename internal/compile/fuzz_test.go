@@ -6,7 +6,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -44,8 +44,8 @@ func FuzzPolicy(f *testing.F) {
 			if ok, err := r.Match(context.Background(), req); !ok || err != nil {
 				continue
 			}
-			env := &jmespath.Env{Meter: budget.New(context.Background(), 100_000, 1<<20)}
-			if y := r.Eval(policy.NewScope(env, req, program, r)); y.Status == policy.StatusError && y.Message == "" {
+			env := &evalenv.Env{Meter: budget.New(context.Background(), 100_000, 1<<20)}
+			if y := r.Eval(&policy.Call{Env: env, Request: req, Program: program, Rule: r}); y.Status == policy.StatusError && y.Message == "" {
 				t.Errorf("rule %s: an error without words", r.Name)
 			}
 		}

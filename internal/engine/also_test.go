@@ -9,8 +9,8 @@ import (
 )
 
 // several is a rule that gives one result for each status, the first of them with an object.
-func several(statuses ...policy.Status) func(*policy.Scope) policy.Yield {
-	return func(*policy.Scope) policy.Yield {
+func several(statuses ...policy.Status) func(*policy.Call) policy.Yield {
+	return func(*policy.Call) policy.Yield {
 		y := policy.Yield{Status: statuses[0], Message: "0", Object: value.Of(map[string]any{"v": "made"})}
 		for i, s := range statuses[1:] {
 			y.Also = append(y.Also, policy.Yield{Status: s, Message: string(rune('1' + i))})
@@ -66,8 +66,8 @@ func TestStagesOfTheScope(t *testing.T) {
 		policy.StageMutate | policy.StageMutateExisting: 0,
 	} {
 		var got policy.Stage
-		r := rule("a", func(s *policy.Scope) policy.Yield {
-			got = s.With("x", 1.0).Stages
+		r := rule("a", func(c *policy.Call) policy.Yield {
+			got = c.Stages
 			return policy.Yield{}
 		})
 		r.Stage = both
@@ -80,7 +80,7 @@ func TestStagesOfTheScope(t *testing.T) {
 
 // TestWarnOfAResult: a result may ask for a warning by itself, even a skip.
 func TestWarnOfAResult(t *testing.T) {
-	s := program(rule("a", func(*policy.Scope) policy.Yield {
+	s := program(rule("a", func(*policy.Call) policy.Yield {
 		return policy.Yield{Status: policy.StatusSkip, Message: "skipped", Warn: true, Also: []policy.Yield{{Status: policy.StatusSkip, Message: "quiet"}}}
 	}))
 	out := eval(request(policy.Create), s)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -62,7 +62,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	}
 	out.Object = run.req.Object
 	run.ctx, run.in, run.req, run.metered, run.spent, run.account = nil, Input{}, nil, nil, nil, budget.Account{}
-	run.entered, run.world, run.env = false, world.World{}, nil
+	run.entered, run.world, run.call = false, world.World{}, nil
 	return out
 }
 
@@ -84,7 +84,7 @@ type runner struct {
 	entered bool // world is that of reach
 	reach   world.Reach
 	world   world.World
-	env     *jmespath.Env
+	call    *policy.Call
 }
 
 var runs = sync.Pool{New: func() any { return new(runner) }}
@@ -193,19 +193,25 @@ func (r *runner) enter(reach world.Reach) {
 	if r.entered && r.reach == reach {
 		return
 	}
-	r.entered, r.reach, r.world, r.env = true, reach, world.World{}, nil
+	r.entered, r.reach, r.world, r.call = true, reach, world.World{}, nil
 	if r.in.Root != nil {
 		r.world = r.in.Root.For(reach)
 	}
 }
 
-// envOf is the Env for rules on req. It is made anew where another one is asked for, and never used for another evaluation:
-// a Scope that outlived its rule would be found there.
-func (r *runner) envOf(req *policy.Request) *jmespath.Env {
-	if r.env == nil || r.env.Trace != req.Trace || r.env.Images != req.Conf.Images {
-		r.env = &jmespath.Env{Meter: &r.meter, World: r.world, Images: req.Conf.Images, Trace: req.Trace}
+// callOn is a Call of rules on req with what the Program may use. It is made anew where that is something else, and never
+// used for another evaluation: what outlived its rule would be found there.
+func (r *runner) callOn(req *policy.Request) *policy.Call {
+	if r.call == nil || r.call.Trace != req.Trace || r.call.Images != req.Conf.Images {
+		made := &struct {
+			policy.Call
+			env evalenv.Env
+		}{env: evalenv.Env{Meter: &r.meter, World: r.world, Images: req.Conf.Images, Trace: req.Trace}}
+		made.Env = &made.env
+		r.call = &made.Call
 	}
-	return r.env
+	r.call.Request = req
+	return r.call
 }
 
 // now is the current time if times are measured, else the zero time.
@@ -312,10 +318,9 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	if !ok {
 		return policy.Yield{}
 	}
-	scope := policy.NewScope(r.envOf(req), req, p, rule)
-	scope.Plan = r.in.Plan
-	scope.Stages = r.in.Stages & rule.Stage
-	return rule.Eval(scope)
+	c := r.callOn(req)
+	c.Program, c.Rule, c.Plan, c.Stages = p, rule, r.in.Plan, r.in.Stages&rule.Stage
+	return rule.Eval(c)
 }
 
 // errBefore is short, since all rules that are left say it.

@@ -11,17 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 func always(context.Context, *policy.Request) (bool, error) { return true, nil }
 
-func yields(s policy.Status, msg string) func(*policy.Scope) policy.Yield {
-	return func(*policy.Scope) policy.Yield { return policy.Yield{Status: s, Message: msg} }
+func yields(s policy.Status, msg string) func(*policy.Call) policy.Yield {
+	return func(*policy.Call) policy.Yield { return policy.Yield{Status: s, Message: msg} }
 }
 
-func rule(name string, eval func(*policy.Scope) policy.Yield) *policy.Rule {
+func rule(name string, eval func(*policy.Call) policy.Yield) *policy.Rule {
 	return &policy.Rule{Name: name, Stage: policy.StageValidate, Match: always, Eval: eval, Action: policy.ActionPlan{Default: policy.Deny}}
 }
 
@@ -59,7 +60,7 @@ func TestEval(t *testing.T) {
 	noMatch.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
 	lookup := rule("lookup", yields(policy.StatusPass, ""))
 	lookup.Match = func(context.Context, *policy.Request) (bool, error) { return false, errors.New("no namespace") }
-	panics := rule("panics", func(*policy.Scope) policy.Yield { panic("a bug") })
+	panics := rule("panics", func(*policy.Call) policy.Yield { panic("a bug") })
 	onlyMutate := rule("mutate", yields(policy.StatusFail, ""))
 	onlyMutate.Stage = policy.StageMutate
 	skipsDelete := rule("pattern", yields(policy.StatusFail, ""))
@@ -93,7 +94,7 @@ func TestEval(t *testing.T) {
 // What the old object already violated does not block an update.
 func TestPreExistingViolations(t *testing.T) {
 	evaluate := func(old policy.Yield) policy.Outcome {
-		r := rule("r", func(s *policy.Scope) policy.Yield {
+		r := rule("r", func(s *policy.Call) policy.Yield {
 			obj, _ := s.Request.Object.Map()
 			if obj["v"] == "old" {
 				if s.Request.Subresource != "" {
@@ -132,7 +133,7 @@ func TestPreExistingViolations(t *testing.T) {
 // Each rule sees what the rules before it made of the object; a policy with an error changes nothing.
 func TestMutationIsThreaded(t *testing.T) {
 	appends := func(suffix string, status policy.Status) *policy.Rule {
-		return rule(suffix, func(s *policy.Scope) policy.Yield {
+		return rule(suffix, func(s *policy.Call) policy.Yield {
 			obj, _ := s.Request.Object.Map()
 			return policy.Yield{Status: status, Object: value.Of(map[string]any{"v": obj["v"].(string) + suffix})}
 		})
@@ -152,7 +153,7 @@ func TestMutationIsThreaded(t *testing.T) {
 // A patch that failed ends its policy, since there is no object for the next rule; an error before the patch does not.
 func TestMutationErrors(t *testing.T) {
 	mutates := func(name string, y policy.Yield) *policy.Rule {
-		r := rule(name, func(*policy.Scope) policy.Yield { return y })
+		r := rule(name, func(*policy.Call) policy.Yield { return y })
 		r.Stage = policy.StageMutate
 		return r
 	}
@@ -175,7 +176,7 @@ func TestMutationErrors(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	endless := rule("endless", func(s *policy.Scope) policy.Yield {
+	endless := rule("endless", func(s *policy.Call) policy.Yield {
 		for {
 			if err := s.Env.Meter.Step(1); err != nil {
 				return policy.Yield{Status: policy.StatusError, Message: err.Error()}
@@ -312,8 +313,8 @@ func TestWarnings(t *testing.T) {
 
 // One shared Program under many goroutines; run with -race.
 func TestEvalConcurrently(t *testing.T) {
-	s := program(rule("a", func(s *policy.Scope) policy.Yield {
-		if _, ok, err := s.With("x", 1).Field("request"); !ok || err != nil {
+	s := program(rule("a", func(c *policy.Call) policy.Yield {
+		if _, ok, err := scope.New(c).With("x", 1).Field("request"); !ok || err != nil {
 			return policy.Yield{Status: policy.StatusError}
 		}
 		return policy.Yield{Status: policy.StatusPass}
@@ -334,10 +335,10 @@ func TestEvalConcurrently(t *testing.T) {
 // error.
 func TestWork(t *testing.T) {
 	work := policy.Work{Kind: policy.WorkGenerate}
-	silent := rule("undo", func(*policy.Scope) policy.Yield {
+	silent := rule("undo", func(*policy.Call) policy.Yield {
 		return policy.Yield{Work: []policy.Work{{Kind: policy.WorkDeleteDownstream}}}
 	})
-	planned := rule("make", func(s *policy.Scope) policy.Yield {
+	planned := rule("make", func(s *policy.Call) policy.Yield {
 		w := work
 		w.Planned = s.Plan
 		return policy.Yield{Status: policy.StatusPass, Work: []policy.Work{w}}
@@ -368,7 +369,7 @@ func TestWork(t *testing.T) {
 // Elapsed is what the clock says a rule took, for the first result of each; without a clock nothing is measured.
 func TestElapsed(t *testing.T) {
 	two := policy.Yield{Status: policy.StatusPass, Also: []policy.Yield{{Status: policy.StatusPass}}}
-	s := program(rule("a", func(*policy.Scope) policy.Yield { return two }), rule("b", yields(policy.StatusPass, "")))
+	s := program(rule("a", func(*policy.Call) policy.Yield { return two }), rule("b", yields(policy.StatusPass, "")))
 	in := Input{Selections: []policy.Selection{s}, Request: request(policy.Create), Stages: policy.StageValidate}
 	for _, r := range Eval(context.Background(), in).Results {
 		if r.Elapsed != 0 {
@@ -389,11 +390,11 @@ func TestElapsed(t *testing.T) {
 // A watcher sees each rule with its yield, and what it makes of the context is what the rule gets.
 func TestWatch(t *testing.T) {
 	type key struct{}
-	reads := func(s *policy.Scope) policy.Yield {
+	reads := func(s *policy.Call) policy.Yield {
 		name, _ := s.Env.Meter.Context().Value(key{}).(string)
 		return policy.Yield{Status: policy.StatusPass, Message: name}
 	}
-	s := program(rule("a", reads), rule("b", func(*policy.Scope) policy.Yield { panic("b") }), rule("c", reads))
+	s := program(rule("a", reads), rule("b", func(*policy.Call) policy.Yield { panic("b") }), rule("c", reads))
 	s.Rules[2].Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
 	var seen []string
 	in := Input{Selections: []policy.Selection{s}, Request: request(policy.Create), Stages: policy.StageValidate}

@@ -32,7 +32,7 @@ func TestT13MutationOfResources(t *testing.T) {
 		{"a label of the Pod itself", pod("y", "1"), "", true},
 		{"a label with the ephemeral containers", pod("y", "1"), "ephemeralcontainers", true},
 	} {
-		r := rule("r", func(*policy.Scope) policy.Yield {
+		r := rule("r", func(*policy.Call) policy.Yield {
 			return policy.Yield{Status: policy.StatusPass, Object: value.Of(c.after)}
 		})
 		r.Stage = policy.StageMutate

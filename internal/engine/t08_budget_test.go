@@ -12,7 +12,7 @@ import (
 
 // taking is a rule that takes steps, and does not tell when it may not.
 func taking(name string, steps int) *policy.Rule {
-	return rule(name, func(s *policy.Scope) policy.Yield {
+	return rule(name, func(s *policy.Call) policy.Yield {
 		_ = s.Env.Meter.Step(steps)
 		return policy.Yield{Status: policy.StatusPass}
 	})

@@ -8,9 +8,11 @@ import (
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/pss"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -48,7 +50,7 @@ func compileMatch(out *policy.Exception, e *kyvernov2.PolicyException) diag.List
 
 func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions) diag.List {
 	if c == nil || c.AnyConditions == nil && c.AllConditions == nil {
-		out.Reads = new(policy.Reads).Object()
+		out.Reads = policy.ObjectReads(nil)
 		return nil
 	}
 	block := map[string]any{}
@@ -59,15 +61,15 @@ func compileConditions(out *policy.Exception, c *kyvernov2beta1.AnyAllConditions
 		block["all"] = conditionList(c.AllConditions)
 	}
 	set, diags := condition.Compile(block, "spec.conditions")
-	var reads policy.Reads
+	var reads scope.Reads
 	reads.AddNames(set.Roots()...)
 	for _, t := range set.Templates() {
 		reads.Add(t)
 	}
 	out.Needs.Merge(reads.Needs)
 	out.Reads = reads.Object()
-	out.Conditions = func(s *policy.Scope) (bool, error) {
-		verdict, err := set.Eval(s.Env, s)
+	out.Conditions = func(c *policy.Call, variables policy.Variables) (bool, error) {
+		verdict, err := set.Eval((*jmespath.Env)(c.Env), variables)
 		return verdict.OK, err
 	}
 	return diags

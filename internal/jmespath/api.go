@@ -1,11 +1,6 @@
 package jmespath
 
-import (
-	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/trace"
-	"github.com/ephor-dev/ephor/internal/world"
-)
+import "github.com/ephor-dev/ephor/internal/evalenv"
 
 // Root is an input document whose top-level fields are looked up by name, so that they can be loaded lazily.
 type Root interface {
@@ -15,12 +10,5 @@ type Root interface {
 	Value() (any, error)
 }
 
-// Env is what an evaluation may use besides its input. A nil *Env has no limits and no world.
-type Env struct {
-	Meter *budget.Meter
-	World world.World
-	// Images says what an image reference without a registry means.
-	Images imageref.Defaults
-	// Trace takes notes of what is evaluated; nil, as it is but for `ephor explain`, takes none.
-	Trace *trace.Log
-}
+// Env is what a query may use besides its input: an evalenv.Env, to which it converts. A nil *Env has no limits and no world.
+type Env evalenv.Env

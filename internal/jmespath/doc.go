@@ -19,5 +19,5 @@
 // but those of Env.World. Work and memory are counted by Env.Meter. The package does not know the {{ }} syntax, does not load
 // data, and keeps nothing between evaluations but a bounded cache of regular expressions.
 //
-// Floor 0 (leaf): imports budget, imageref, value, wildcard, world.
+// Floor 0 (leaf): imports budget, evalenv, imageref, value, wildcard, world.
 package jmespath

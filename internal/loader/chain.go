@@ -6,23 +6,23 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // Chain is the compiled context of a rule or of a foreach entry. The nil Chain is empty.
 type Chain struct {
 	entries []entry
-	reads   policy.Reads
+	reads   scope.Reads
 }
 
 type entry struct {
 	name string
-	load func(before *policy.Scope) (any, error)
-	made *policy.Made // nil for data
+	load func(before *scope.Scope) (any, error)
+	made *scope.Made // nil for data
 }
 
 // Apply returns a scope in which the entries are registered, in order.
-func (c *Chain) Apply(s *policy.Scope) *policy.Scope {
+func (c *Chain) Apply(s *scope.Scope) *scope.Scope {
 	if c == nil {
 		return s
 	}
@@ -34,9 +34,9 @@ func (c *Chain) Apply(s *policy.Scope) *policy.Scope {
 
 // Reads are the variables that loading the entries may read, with the Needs that follow; an entry that asks the world
 // sets Needs.Lookups.
-func (c *Chain) Reads() policy.Reads {
+func (c *Chain) Reads() scope.Reads {
 	if c == nil {
-		return policy.Reads{}
+		return scope.Reads{}
 	}
 	return c.reads
 }
@@ -61,8 +61,8 @@ type input struct {
 
 // compiled is what a Loader makes of one entry.
 type compiled struct {
-	load  func(before *policy.Scope) (any, error)
-	reads policy.Reads
+	load  func(before *scope.Scope) (any, error)
+	reads scope.Reads
 	diags diag.List
 }
 
@@ -122,8 +122,8 @@ func compileEntry(e *kyvernov1.ContextEntry, policyNamespace, path string) compi
 }
 
 // limited counts what an entry brings from outside.
-func limited(load func(*policy.Scope) (any, error)) func(*policy.Scope) (any, error) {
-	return func(before *policy.Scope) (any, error) {
+func limited(load func(*scope.Scope) (any, error)) func(*scope.Scope) (any, error) {
+	return func(before *scope.Scope) (any, error) {
 		v, err := load(before)
 		if err == nil {
 			err = before.Hold(v)
@@ -138,7 +138,7 @@ func limited(load func(*policy.Scope) (any, error)) func(*policy.Scope) (any, er
 // broken is an entry that cannot be loaded; using it is an error with the first diagnostic's text.
 func broken(diags diag.List) compiled {
 	err := brokenEntry{diags.Errors()[0]}
-	return compiled{diags: diags, load: func(*policy.Scope) (any, error) { return nil, err }}
+	return compiled{diags: diags, load: func(*scope.Scope) (any, error) { return nil, err }}
 }
 
 type brokenEntry struct{ d diag.Diagnostic }

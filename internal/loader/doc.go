@@ -9,5 +9,5 @@
 // One file load_⟨name⟩.go per kind of entry declares the API field that it owns, its documentation, and how to build
 // the thunk. The package talks to nothing itself: what an entry reads comes from the World in the scope.
 //
-// Floor 2: imports policy and leaves.
+// Floor 2: imports scope, policy and leaves.
 package loader

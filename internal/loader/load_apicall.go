@@ -7,7 +7,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/apipath"
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -111,7 +111,7 @@ func (x *call) checkPath(c *compiled, at string) {
 	}
 }
 
-func (x *call) load(before *policy.Scope) (any, error) {
+func (x *call) load(before *scope.Scope) (any, error) {
 	data, err := x.fetch(before)
 	if err == nil {
 		data, err = x.query.apply(before, data)
@@ -126,7 +126,7 @@ func (x *call) load(before *policy.Scope) (any, error) {
 	return v, nil
 }
 
-func (x *call) fetch(before *policy.Scope) (any, error) {
+func (x *call) fetch(before *scope.Scope) (any, error) {
 	body, err := x.body(before)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (x *call) fetch(before *policy.Scope) (any, error) {
 }
 
 // ask parses the path before it sends a request; see package apipath.
-func (x *call) ask(before *policy.Scope, text string, body any) (any, error) {
+func (x *call) ask(before *scope.Scope, text string, body any) (any, error) {
 	p, err := apipath.Parse(text)
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (x *call) ask(before *policy.Scope, text string, body any) (any, error) {
 	return api.Call(before.Env.Meter.Context(), world.APIRequest{Method: x.method, Path: p, Body: body})
 }
 
-func (x *call) body(before *policy.Scope) (any, error) {
+func (x *call) body(before *scope.Scope) (any, error) {
 	if x.method != world.POST {
 		return nil, nil
 	}

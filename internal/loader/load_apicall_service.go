@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -58,7 +58,7 @@ func variableHost(url string) bool {
 	return !ok || !strings.ContainsAny(rest, "/?")
 }
 
-func (x *service) fetch(before *policy.Scope, entry, method string, body any) (any, error) {
+func (x *service) fetch(before *scope.Scope, entry, method string, body any) (any, error) {
 	url, err := substitute(entry, x.url, before)
 	if err != nil {
 		return nil, err

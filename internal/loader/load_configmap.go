@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -47,7 +47,7 @@ func compileConfigMap(e *kyvernov1.ContextEntry, in input) compiled {
 		c.diags.Errorf(in.path+".namespace", "%s", foreignNamespace(entryName, namespace, in.policyNamespace))
 		c.diags.Hint("a namespaced policy reads ConfigMaps of its own namespace only")
 	}
-	c.load = func(before *policy.Scope) (any, error) {
+	c.load = func(before *scope.Scope) (any, error) {
 		name, err := nameText.EvalString(before.Env, before)
 		if err != nil {
 			return nil, fmt.Errorf("failed to substitute variables in context entry %s: %w", entryName, err)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -37,7 +37,7 @@ func compileGlobalReference(e *kyvernov1.ContextEntry, in input) compiled {
 	if c.diags.HasErrors() {
 		return c
 	}
-	c.load = func(before *policy.Scope) (any, error) {
+	c.load = func(before *scope.Scope) (any, error) {
 		key, err := substitute(entry, name, before)
 		if err != nil {
 			return nil, err

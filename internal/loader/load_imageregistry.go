@@ -5,7 +5,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/imageref"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -45,7 +45,7 @@ func compileImageRegistry(e *kyvernov1.ContextEntry, in input) compiled {
 	if c.diags.HasErrors() {
 		return c
 	}
-	c.load = func(before *policy.Scope) (any, error) {
+	c.load = func(before *scope.Scope) (any, error) {
 		r := request
 		var err error
 		if r.Reference, err = substitute(entry, reference, before); err != nil {

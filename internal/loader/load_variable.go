@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -95,7 +95,7 @@ func at(path string, t *template.Template) diag.List {
 	return out
 }
 
-func (x *variableEntry) load(before *policy.Scope) (any, error) {
+func (x *variableEntry) load(before *scope.Scope) (any, error) {
 	var input any
 	if x.value != nil {
 		v, err := x.value.Eval(before.Env, before)
@@ -123,7 +123,7 @@ func (x *variableEntry) load(before *policy.Scope) (any, error) {
 	return x.notNil(result)
 }
 
-func (x *variableEntry) search(before *policy.Scope, input any) (any, error) {
+func (x *variableEntry) search(before *scope.Scope, input any) (any, error) {
 	query, text := x.query, x.source
 	if query == nil {
 		var fault, err error

@@ -11,9 +11,10 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -42,12 +43,12 @@ func compileYAML(t *testing.T, policyNamespace, text string) (*loader.Chain, str
 	return chain, diags.Error()
 }
 
-func scope(env *jmespath.Env) *policy.Scope {
+func newScope(env *evalenv.Env) *scope.Scope {
 	req := &policy.Request{Operation: policy.Create, Namespace: "d", Object: value.Of(map[string]any{
 		"metadata": map[string]any{"name": "web", "labels": map[string]any{"a": "b"}},
 		"spec":     map[string]any{"num": 3.0, "text": "str", "null": nil},
 	})}
-	return policy.NewScope(env, req, &policy.Program{}, &policy.Rule{})
+	return scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{}, Rule: &policy.Rule{}})
 }
 
 // TestVariables are the documented results and errors of `variable` entries; v is what is looked up.
@@ -83,14 +84,14 @@ func TestVariables(t *testing.T) {
 		if diags != "" {
 			t.Errorf("%s: %s", name, diags)
 		}
-		env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
-		if got := lookup(chain.Apply(scope(env)), "v"); got != c.want {
+		env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+		if got := lookup(chain.Apply(newScope(env)), "v"); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
 }
 
-func lookup(s *policy.Scope, name string) string {
+func lookup(s *scope.Scope, name string) string {
 	v, ok, err := s.Field(name)
 	switch {
 	case err != nil:
@@ -107,7 +108,7 @@ func TestConfigMap(t *testing.T) {
 		"default/x": {"data": map[string]any{"json": `["a"]`}, "metadata": map[string]any{"name": "x"}},
 		"d/empty":   {"metadata": map[string]any{"name": "empty"}},
 	}}
-	env := &jmespath.Env{World: world.World{Objects: cluster}}
+	env := &evalenv.Env{World: world.World{Objects: cluster}}
 	for _, c := range []struct{ policyNamespace, entries, want string }{
 		{"", `[{name: v, configMap: {name: x}}]`, `{"data":{"json":"[\"a\"]"},"metadata":{"name":"x"}}`},
 		{"", `[{name: v, configMap: {name: "{{ request.object.spec.text }}", namespace: "{{ request.namespace }}"}}]`,
@@ -121,7 +122,7 @@ func TestConfigMap(t *testing.T) {
 			t.Error(diags)
 		}
 		cluster.asked = nil
-		s := chain.Apply(scope(env))
+		s := chain.Apply(newScope(env))
 		if len(cluster.asked) > 0 {
 			t.Errorf("%s: read before it was used", c.entries)
 		}
@@ -139,7 +140,7 @@ func TestConfigMap(t *testing.T) {
 // result.
 func TestUnavailable(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, configMap: {name: x}}]`)
-	_, _, err := chain.Apply(scope(&jmespath.Env{})).Field("v")
+	_, _, err := chain.Apply(newScope(&evalenv.Env{})).Field("v")
 	if !errors.Is(err, world.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -152,8 +153,8 @@ func TestUnavailable(t *testing.T) {
 // TestBudgetIsNotHidden: a default stands in for a failed query, not for an evaluation that was stopped.
 func TestBudgetIsNotHidden(t *testing.T) {
 	chain, _ := compileYAML(t, "", `[{name: v, variable: {jmesPath: "request.object.metadata.*.to_string(@)", default: x}}]`)
-	env := &jmespath.Env{Meter: budget.New(context.Background(), 1, budget.DefaultBytes)}
-	if got := lookup(chain.Apply(scope(env)), "v"); !strings.Contains(got, "budget") {
+	env := &evalenv.Env{Meter: budget.New(context.Background(), 1, budget.DefaultBytes)}
+	if got := lookup(chain.Apply(newScope(env)), "v"); !strings.Contains(got, "budget") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
@@ -34,7 +34,7 @@ func (c *compiled) query(entry, source, path string) *query {
 	return q
 }
 
-func (q *query) apply(before *policy.Scope, data any) (any, error) {
+func (q *query) apply(before *scope.Scope, data any) (any, error) {
 	if q == nil {
 		return data, nil
 	}
@@ -63,7 +63,7 @@ func (c *compiled) text(source, path string) *template.Template {
 	return t
 }
 
-func substitute(entry string, t *template.Template, before *policy.Scope) (string, error) {
+func substitute(entry string, t *template.Template, before *scope.Scope) (string, error) {
 	s, err := t.EvalString(before.Env, before)
 	if err != nil {
 		return "", fmt.Errorf("failed to substitute variables in context entry %s: %w", entry, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -97,7 +97,7 @@ func TestRemote(t *testing.T) {
 			t.Errorf("%s: %s", c.entry, diags)
 		}
 		o := &outside{}
-		s := chain.Apply(scope(&jmespath.Env{World: o.world()}))
+		s := chain.Apply(newScope(&evalenv.Env{World: o.world()}))
 		if len(o.asked) > 0 {
 			t.Errorf("%s: asked before it was used", c.entry)
 		}
@@ -158,7 +158,7 @@ func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	for _, e := range entries {
 		chain, _ := compileYAML(t, own, e)
 		o := &outside{}
-		got := lookup(chain.Apply(scope(&jmespath.Env{World: o.world()})), "v")
+		got := lookup(chain.Apply(newScope(&evalenv.Env{World: o.world()})), "v")
 		if !strings.HasPrefix(got, "error: ") {
 			t.Errorf("%s gives %s", e, got)
 		}
@@ -176,7 +176,7 @@ func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	} {
 		chain, diags := compileYAML(t, own, e)
 		o := &outside{}
-		if got := lookup(chain.Apply(scope(&jmespath.Env{World: o.world()})), "v"); strings.HasPrefix(got, "error: ") || len(o.asked) != 1 || diags != "" {
+		if got := lookup(chain.Apply(newScope(&evalenv.Env{World: o.world()})), "v"); strings.HasPrefix(got, "error: ") || len(o.asked) != 1 || diags != "" {
 			t.Errorf("%s gives %s, %v", e, got, diags)
 		}
 	}
@@ -188,7 +188,7 @@ func TestRemoteUnavailable(t *testing.T) {
 		`apiCall: {urlPath: /api/v1/pods}`, `apiCall: {service: {url: "https://example.com"}}`, `globalReference: {name: x}`, `imageRegistry: {reference: nginx}`,
 	} {
 		chain, _ := compileYAML(t, "", "[{name: v, "+e+"}]")
-		if _, _, err := chain.Apply(scope(&jmespath.Env{})).Field("v"); !errors.Is(err, world.ErrUnavailable) {
+		if _, _, err := chain.Apply(newScope(&evalenv.Env{})).Field("v"); !errors.Is(err, world.ErrUnavailable) {
 			t.Errorf("%s: %v", e, err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestContextSize(t *testing.T) {
 		`[{name: a, apiCall: {urlPath: /version}}, {name: b, variable: {jmesPath: length(a)}}, {name: v, variable: {jmesPath: "[a, a, a]"}}]`: "[",
 	} {
 		chain, _ := compileYAML(t, "", entries)
-		if got := lookup(chain.Apply(scope(&jmespath.Env{World: w})), "v"); !strings.HasPrefix(got, want) {
+		if got := lookup(chain.Apply(newScope(&evalenv.Env{World: w})), "v"); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %.200s, want %s", entries, got, want)
 		}
 	}

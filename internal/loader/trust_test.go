@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // of makes a scope of a request whose object has data.
-func of(t *testing.T, out *outside, data map[string]any, entries string) *policy.Scope {
+func of(t *testing.T, out *outside, data map[string]any, entries string) *scope.Scope {
 	t.Helper()
 	chain, diags := compileYAML(t, "", entries)
 	if diags != "" {
 		t.Fatal(diags)
 	}
-	env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes), World: out.world()}
+	env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes), World: out.world()}
 	req := &policy.Request{Operation: policy.Create, Namespace: "d", Object: value.Of(map[string]any{"data": data})}
-	return chain.Apply(policy.NewScope(env, req, &policy.Program{Name: "p"}, &policy.Rule{}))
+	return chain.Apply(scope.New(&policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: &policy.Rule{}}))
 }
 
 // TestT5URLPath: a variable of a urlPath is one segment or one value of the query; a urlPath that is one variable as a whole

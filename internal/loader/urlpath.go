@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -51,7 +51,7 @@ func (u *urlPath) static() (text string, ok bool) {
 
 // eval is the path with its variables escaped. The error says which value has no place in it: a map, a list, an empty segment,
 // or data that would be the whole path.
-func (u *urlPath) eval(env *jmespath.Env, s *policy.Scope) (string, error) {
+func (u *urlPath) eval(env *jmespath.Env, s *scope.Scope) (string, error) {
 	return u.text.Join(env, s, func(i int, text string, authored bool) (string, error) {
 		switch {
 		case u.whole && authored:

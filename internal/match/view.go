@@ -106,7 +106,7 @@ func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *v
 
 // readsOf is what the rules, and their exceptions, read of the object of a request; nil when that may be anything.
 func readsOf(rules []ref) *value.Fields {
-	out := new(policy.Reads).Object()
+	out := policy.ObjectReads(nil)
 	for _, r := range rules {
 		if r.rule.Object == nil {
 			return nil

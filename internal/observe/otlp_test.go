@@ -201,7 +201,7 @@ func TestTrace(t *testing.T) {
 	client := &http.Client{Transport: tracer.RoundTripper(http.DefaultTransport)}
 	p, evaluate := program("require-labels")
 	evaluate.Match = func(context.Context, *policy.Request) (bool, error) { return true, nil }
-	evaluate.Eval = func(s *policy.Scope) policy.Yield {
+	evaluate.Eval = func(s *policy.Call) policy.Yield {
 		if _, err := s.Env.World.Objects.Get(s.Env.Meter.Context(), "v1", "ConfigMap", "default", "teams"); err != nil {
 			t.Error(err)
 		}

@@ -21,8 +21,8 @@ type Exception struct {
 	Rules []ExceptionRules
 	// Match reports whether the exception is for the object of the request. An error means that it is not known.
 	Match func(ctx context.Context, r *Request) (bool, error)
-	// Conditions reports whether its conditions hold, in the scope of the rule; nil when it has none.
-	Conditions func(s *Scope) (bool, error)
+	// Conditions reports whether its conditions hold, with the variables of the rule; nil when it has none.
+	Conditions func(c *Call, variables Variables) (bool, error)
 	// Needs says what Match and Conditions look at, Reads what of the request's object; nil: anything.
 	Needs Needs
 	Reads *value.Fields

@@ -184,6 +184,13 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 // author, or in data where Conf.Expand allows it. What it reads may be missing from a partial object.
 func (r *Request) Unforeseen() bool { return r.unforeseen.Load() }
 
+// NoteUnforeseen is called before queries are evaluated that arrived inside of values.
+func (r *Request) NoteUnforeseen() {
+	if r.Object.Partial() {
+		r.unforeseen.Store(true)
+	}
+}
+
 // Roles returns the requester's roles, resolved at most once.
 func (r *Request) Roles(ctx context.Context) (Roles, error) {
 	return r.roles.get(func() (Roles, error) {
@@ -270,8 +277,8 @@ func (r *Request) ImageList() ([]imageref.Image, error) {
 	})
 }
 
-// object is request.object: the old object on DELETE.
-func (r *Request) object() (any, error) {
+// ObjectOrOld is the object; on DELETE, which has none, the old object.
+func (r *Request) ObjectOrOld() (any, error) {
 	object, err := r.Object.Value()
 	if err == nil && r.Operation == Delete && object == nil {
 		return r.OldObject.Value()
@@ -280,7 +287,7 @@ func (r *Request) object() (any, error) {
 }
 
 func (r *Request) makeDocument() (map[string]any, error) {
-	object, err := r.object()
+	object, err := r.ObjectOrOld()
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ type Rule struct {
 	// known (a lookup failed); it is never to be read as false.
 	Match func(ctx context.Context, r *Request) (bool, error)
 	// Eval evaluates a request that Match selected.
-	Eval func(s *Scope) Yield
+	Eval func(c *Call) Yield
 }
 
 // Target is one kind selector of a match filter together with the filter's operations and the literal restrictions
@@ -167,4 +167,20 @@ type Generation struct {
 	Synchronize     bool // what is made is kept equal to its source
 	Orphan          bool // what was made stays when the policy is deleted
 	ServerSideApply bool
+}
+
+// ObjectReads says what is read of the object of a request by rules that read those fields of it (nil for none); nil when that may
+// be anything. The metadata, except for managedFields, and the kind are always read.
+func ObjectReads(fields *value.Fields) *value.Fields {
+	if fields != nil && fields.All() {
+		return nil
+	}
+	out := &value.Fields{}
+	out.Member("apiVersion")
+	out.Member("kind")
+	out.Member("metadata").ReadAllBut("managedFields")
+	if fields != nil {
+		out.Merge(fields)
+	}
+	return out
 }

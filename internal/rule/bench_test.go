@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -136,16 +136,17 @@ func BenchmarkEval(b *testing.B) {
 		b.Run(in.name, func(b *testing.B) {
 			r := compileRule(b, []byte("name: rule\nmatch: {any: [{resources: {kinds: [Pod]}}]}\n"+in.rule), nil)
 			req := request(map[string]any{"object": pod})
-			env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+			env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
 			program := &policy.Program{Name: "p"}
-			y := r.Eval(policy.NewScope(env, req, program, r))
+			c := &policy.Call{Env: env, Request: req, Program: program, Rule: r}
+			y := r.Eval(c)
 			if y.Status == policy.StatusError || y.Status == policy.StatusNone {
 				b.Fatal(y)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				env.Meter.Reset(context.Background(), budget.DefaultSteps, budget.DefaultBytes)
-				r.Eval(policy.NewScope(env, req, program, r))
+				r.Eval(c)
 			}
 		})
 	}

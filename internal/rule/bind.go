@@ -6,7 +6,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -15,14 +15,14 @@ import (
 // for every Pod.
 type binder struct {
 	elements, indexes []string
-	made              *policy.Made
+	made              *scope.Made
 }
 
 // newBinder makes the binder of a loop over list, nil when it does not compile.
-func newBinder(reads *policy.Reads, list *jmespath.Expr, depth int) binder {
+func newBinder(reads *scope.Reads, list *jmespath.Expr, depth int) binder {
 	var b binder
 	if list != nil && !slices.Contains(list.Roots(), "*") {
-		b.made = &policy.Made{Of: list.Roots()}
+		b.made = &scope.Made{Of: list.Roots()}
 	}
 	for _, name := range elementNames(depth) {
 		if reads.Has(name) {
@@ -40,7 +40,7 @@ func newBinder(reads *policy.Reads, list *jmespath.Expr, depth int) binder {
 // elementNames are the names of an element within depth loops.
 func elementNames(depth int) []string { return []string{"element", "element" + strconv.Itoa(depth)} }
 
-func (b *binder) apply(s *policy.Scope, element any, index int) *policy.Scope {
+func (b *binder) apply(s *scope.Scope, element any, index int) *scope.Scope {
 	for _, name := range b.elements {
 		s = s.WithMade(name, element, b.made)
 	}

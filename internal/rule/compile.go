@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -103,12 +104,12 @@ type compiler struct {
 	// quotable is the validate block of the rule, whose pattern a message may quote; nil when there is none.
 	quotable *kyvernov1.Validation
 	harmless diag.List // mistakes that the rule can be run with
-	reads    policy.Reads
+	reads    scope.Reads
 	looping  bool    // what is compiled is the body of a foreach
 	relaxed  relaxed // set by a kind whose handler can leave controls out
 	outputs  []policy.Output
 	// bind is set by a kind that defines variables for the whole rule.
-	bind func(*policy.Scope) *policy.Scope
+	bind func(*scope.Scope) *scope.Scope
 }
 
 // kind chooses the handler of the rule and reports rules with none or several.
@@ -162,13 +163,13 @@ func fields(ks []*Kind) string {
 }
 
 // broken is the evaluator of a rule with mistakes: an error with the first of them.
-func (c *compiler) broken() func(*policy.Scope) policy.Yield {
+func (c *compiler) broken() func(*policy.Call) policy.Yield {
 	message := "the rule cannot be evaluated"
 	if errs := c.diags.Errors(); len(errs) > 0 {
 		message = errs[0].Path + ": " + errs[0].Summary
 	}
 	y := policy.Yield{Status: policy.StatusError, Message: message}
-	return func(*policy.Scope) policy.Yield { return y }
+	return func(*policy.Call) policy.Yield { return y }
 }
 
 func (c *compiler) context(entries []kyvernov1.ContextEntry, path string) *loader.Chain {
@@ -214,7 +215,7 @@ func (c *compiler) decode(raw *apiextensionsv1.JSON, path string) (v any, ok boo
 var errNoObject = errors.New("the request carries no object")
 
 // subject is what patterns are checked against.
-func subject(s *policy.Scope) (map[string]any, error) {
+func subject(s *scope.Scope) (map[string]any, error) {
 	obj, err := s.Request.Subject()
 	if err == nil && obj == nil {
 		err = errNoObject

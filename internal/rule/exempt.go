@@ -5,6 +5,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // These texts are Kyverno's, verbatim. The first has no blank before the keys.
@@ -16,7 +17,7 @@ const (
 )
 
 // relaxed evaluates a request like the handler, but without the controls that exceptions name (policy.Exception.Controls).
-type relaxed func(s *policy.Scope, controls []any) policy.Yield
+type relaxed func(s *scope.Scope, controls []any) policy.Yield
 
 // exempt puts the exceptions of a rule between its preconditions and its handler. This is the only place
 // where exceptions are evaluated, for admission, scans and the command line alike; no rule kind knows them.
@@ -24,7 +25,7 @@ type relaxed func(s *policy.Scope, controls []any) policy.Yield
 // Any applicable exception exempts. Only where the handler can be relaxed, and every applicable exception wants no more
 // than that, what remains is evaluated, and its verdict stays when it is a failure.
 func (p prelude) exempt(run handler) handler {
-	return func(s *policy.Scope) policy.Yield {
+	return func(s *scope.Scope) policy.Yield {
 		if s.Rule == nil || len(s.Rule.Exceptions) == 0 {
 			return run(s)
 		}
@@ -57,7 +58,7 @@ func (p prelude) exempt(run handler) handler {
 
 // applicable are the exceptions whose match block and conditions select the request. One that cannot be evaluated is passed
 // over: the rule is evaluated on an object that is not known to be exempt.
-func applicable(s *policy.Scope) []*policy.Exception {
+func applicable(s *scope.Scope) []*policy.Exception {
 	var out []*policy.Exception
 	for _, e := range s.Rule.Exceptions {
 		if s.Request.Origin == policy.FromScan && !e.Background {
@@ -67,7 +68,7 @@ func applicable(s *policy.Scope) []*policy.Exception {
 			continue
 		}
 		if e.Conditions != nil {
-			if ok, err := e.Conditions(s); err != nil || !ok {
+			if ok, err := e.Conditions(s.Call, s); err != nil || !ok {
 				continue
 			}
 		}

@@ -29,7 +29,7 @@ validate:
 		req := request(map[string]any{"object": map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "web"},
 			"spec": map[string]any{"x": "{{ request.object.metadata.name }}"}}})
 		req.Conf = policy.ConfOf(parsed)
-		s := scope(req, r)
+		s := call(req, r)
 		s.Program = &policy.Program{Namespace: c.namespace, Name: c.name}
 		if y := r.Eval(s); y.Message != c.want {
 			t.Errorf("%s/%s: %s", c.namespace, c.name, y.Message)

@@ -5,6 +5,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 var generate = &Kind{
@@ -21,7 +22,7 @@ var generate = &Kind{
 			Kind: policy.WorkGenerate, Synchronize: g.Synchronize,
 			SkipBackground: skipsBackground(r),
 		}
-		return func(s *policy.Scope) policy.Yield {
+		return func(s *scope.Scope) policy.Yield {
 			if s.Request.DryRun {
 				return policy.Yield{Status: policy.StatusPass}
 			}
@@ -41,7 +42,7 @@ func skipsBackground(r *kyvernov1.Rule) bool {
 }
 
 // generator makes the objects of a rule. With an error it returns those made before.
-type generator func(*policy.Scope) ([]policy.Generated, error)
+type generator func(*scope.Scope) ([]policy.Generated, error)
 
 func (c *compiler) generator(g *kyvernov1.Generation, path string) generator {
 	single := hasPattern(&g.GeneratePattern)
@@ -57,7 +58,7 @@ func (c *compiler) generator(g *kyvernov1.Generation, path string) generator {
 	for i := range g.ForEachGeneration {
 		loops[i] = c.generateLoop(&g.ForEachGeneration[i], i, path+".foreach["+strconv.Itoa(i)+"]")
 	}
-	return func(s *policy.Scope) ([]policy.Generated, error) {
+	return func(s *scope.Scope) ([]policy.Generated, error) {
 		var out []policy.Generated
 		for _, loop := range loops {
 			made, err := loop(s)

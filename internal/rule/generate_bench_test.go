@@ -32,7 +32,7 @@ generate:
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s := scope(req, r)
+				s := call(req, r)
 				s.Plan = plan
 				if y := r.Eval(s); len(y.Work) != 1 || y.Work[0].Err != nil {
 					b.Fatalf("%+v", y)

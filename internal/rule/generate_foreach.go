@@ -6,13 +6,14 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // generateLoop compiles one foreach entry, the index-th of its rule: a list, and a pattern for each of its elements.
 func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path string) generator {
 	l := &loop{list: c.list(f.List, path+".list")}
 	outer := c.reads
-	c.reads = policy.Reads{}
+	c.reads = scope.Reads{}
 	l.context = c.context(f.Context, path+".context")
 	if f.AnyAllConditions != nil {
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
@@ -25,7 +26,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 	if l.list == nil || one == nil {
 		return nil
 	}
-	return func(s *policy.Scope) ([]policy.Generated, error) {
+	return func(s *scope.Scope) ([]policy.Generated, error) {
 		elements, err := l.elements(s)
 		if err != nil {
 			return nil, fmt.Errorf("failed to evaluate %d foreach list: JMESPath query failed: %w", index, err)
@@ -48,7 +49,7 @@ func (c *compiler) generateLoop(f *kyvernov1.ForEachGeneration, index int, path 
 	}
 }
 
-func generateElement(s *policy.Scope, preconditions *condition.Set, one generator) ([]policy.Generated, error) {
+func generateElement(s *scope.Scope, preconditions *condition.Set, one generator) ([]policy.Generated, error) {
 	if preconditions != nil {
 		verdict, err := preconditions.Eval(s.Env, s)
 		if err != nil {

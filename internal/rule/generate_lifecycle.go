@@ -29,21 +29,21 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 	undo := policy.Work{Kind: policy.WorkDeleteDownstream, Synchronize: true, SkipBackground: !out.OnBackground}
 
 	// applied reports whether the rule generates for the request; if that is not known nothing is undone.
-	applied := func(s *policy.Scope, req *policy.Request) bool {
-		ok, err := matchObject(s.Env.Meter.Context(), req)
+	applied := func(c *policy.Call, req *policy.Request) bool {
+		ok, err := matchObject(c.Context(), req)
 		if err != nil || !ok {
 			return false
 		}
-		return eval(policy.NewScope(s.Env, req, s.Program, s.Rule)).Status == policy.StatusPass
+		return eval(&policy.Call{Env: c.Env, Request: req, Program: c.Program, Rule: c.Rule}).Status == policy.StatusPass
 	}
-	stopped := func(s *policy.Scope) []policy.Work {
-		if applied(s, before(s.Request)) && !s.Request.DryRun {
+	stopped := func(c *policy.Call) []policy.Work {
+		if applied(c, before(c.Request)) && !c.Request.DryRun {
 			return []policy.Work{undo}
 		}
 		return nil
 	}
-	out.Eval = func(s *policy.Scope) policy.Yield {
-		req := s.Request
+	out.Eval = func(c *policy.Call) policy.Yield {
+		req := c.Request
 		switch {
 		case req.Operation == policy.Delete && !onDelete:
 			// Preconditions do not count: what was made before they failed, or for CREATE only, goes with its trigger, too.
@@ -52,26 +52,26 @@ func newLifecycle(r *kyvernov1.Rule, out *policy.Rule) {
 			}
 			return policy.Yield{}
 		case req.Operation != policy.Update || !sync || req.OldObject == nil:
-			return eval(s)
+			return eval(c)
 		}
-		if ok, err := match(s.Env.Meter.Context(), req); err != nil {
+		if ok, err := match(c.Context(), req); err != nil {
 			return failed("failed to match the resource: ", err)
 		} else if ok {
-			y := eval(s)
+			y := eval(c)
 			if y.Status != policy.StatusSkip {
 				return y
 			}
-			y.Work = stopped(s)
+			y.Work = stopped(c)
 			return y
 		}
 		if personal {
-			if still, err := matchObject(s.Env.Meter.Context(), req); err != nil {
+			if still, err := matchObject(c.Context(), req); err != nil {
 				return failed("failed to match the resource: ", err)
-			} else if still && eval(s).Status != policy.StatusSkip {
+			} else if still && eval(c).Status != policy.StatusSkip {
 				return policy.Yield{} // another requester changed it, and it is still a trigger
 			}
 		}
-		return policy.Yield{Work: stopped(s)}
+		return policy.Yield{Work: stopped(c)}
 	}
 	if !sync {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -24,7 +25,7 @@ func (t target) String() string {
 }
 
 // checkReach keeps a namespaced policy within its namespace: what it generates is evaluated like what it reads.
-func (t target) checkReach(s *policy.Scope) error {
+func (t target) checkReach(s *scope.Scope) error {
 	if s.Program == nil || s.Program.Namespace == "" || t.namespace == s.Program.Namespace {
 		return nil
 	}
@@ -33,7 +34,7 @@ func (t target) checkReach(s *policy.Scope) error {
 
 // object makes the generated object of its content: its identity and labels are those of the target, whatever the
 // content says, and nothing of the source's history comes along.
-func (t target) object(s *policy.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
+func (t target) object(s *scope.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
 	if err := t.checkReach(s); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func asTexts(m map[string]any) map[string]any {
 }
 
 // labels are those of the content with those by which the object is found again.
-func (t target) labels(s *policy.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
+func (t target) labels(s *scope.Scope, content map[string]any, source *policy.Source) (map[string]any, error) {
 	trigger, err := s.Request.Subject()
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kindnames "github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -32,7 +33,7 @@ func (c *compiler) noted(t *template.Template, path string) {
 // texts are fields that are evaluated together.
 type texts []*template.Template
 
-func (ts texts) eval(s *policy.Scope) ([]string, error) {
+func (ts texts) eval(s *scope.Scope) ([]string, error) {
 	out := make([]string, len(ts))
 	for i, t := range ts {
 		v, err := t.EvalString(s.Env, s)
@@ -45,12 +46,12 @@ func (ts texts) eval(s *policy.Scope) ([]string, error) {
 }
 
 // identity compiles apiVersion, kind, namespace and name of the target.
-func (c *compiler) identity(p *kyvernov1.GeneratePattern, path string) func(*policy.Scope) (target, error) {
+func (c *compiler) identity(p *kyvernov1.GeneratePattern, path string) func(*scope.Scope) (target, error) {
 	fields := texts{
 		c.text(p.APIVersion, path+".apiVersion"), c.text(p.Kind, path+".kind"),
 		c.text(p.Namespace, path+".namespace"), c.text(p.Name, path+".name"),
 	}
-	return func(s *policy.Scope) (target, error) {
+	return func(s *scope.Scope) (target, error) {
 		v, err := fields.eval(s)
 		if err != nil {
 			return target{}, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)
@@ -68,7 +69,7 @@ func (c *compiler) generateData(p *kyvernov1.GeneratePattern, path string) gener
 	c.noAnchors(v, path+".data")
 	data := template.Compile(v, template.Options{Path: "/data"})
 	c.noted(data, path+".data")
-	return func(s *policy.Scope) ([]policy.Generated, error) {
+	return func(s *scope.Scope) ([]policy.Generated, error) {
 		t, err := identity(s)
 		if err != nil {
 			return nil, err
@@ -114,7 +115,7 @@ func (c *compiler) generateClone(p *kyvernov1.GeneratePattern, path string) gene
 	identity := c.identity(p, path)
 	from := texts{c.text(p.Clone.Namespace, path+".clone.namespace"), c.text(p.Clone.Name, path+".clone.name")}
 	c.reads.Needs.Lookups = true
-	return func(s *policy.Scope) ([]policy.Generated, error) {
+	return func(s *scope.Scope) ([]policy.Generated, error) {
 		t, err := identity(s)
 		if err != nil {
 			return nil, err
@@ -146,7 +147,7 @@ func (c *compiler) generateClone(p *kyvernov1.GeneratePattern, path string) gene
 	}
 }
 
-func (t target) copyOf(s *policy.Scope, source map[string]any) (policy.Generated, error) {
+func (t target) copyOf(s *scope.Scope, source map[string]any) (policy.Generated, error) {
 	metadata, _ := source["metadata"].(map[string]any)
 	text := func(k string) string { v, _ := metadata[k].(string); return v }
 	from := &policy.Source{APIVersion: t.apiVersion, Kind: t.kind, Namespace: text("namespace"), Name: text("name"), UID: text("uid")}
@@ -163,7 +164,7 @@ func (c *compiler) generateCloneList(p *kyvernov1.GeneratePattern, path string) 
 	}
 	selector := c.selector(l.Selector, path+".cloneList.selector")
 	c.reads.Needs.Lookups = true
-	return func(s *policy.Scope) ([]policy.Generated, error) {
+	return func(s *scope.Scope) ([]policy.Generated, error) {
 		v, err := namespaces.eval(s)
 		if err != nil {
 			return nil, fmt.Errorf("variable substitution failed for rule %s: %w", s.Rule.Name, err)
@@ -193,7 +194,7 @@ func (c *compiler) generateCloneList(p *kyvernov1.GeneratePattern, path string) 
 }
 
 // cloneKind copies all selected objects of one kind.
-func cloneKind(s *policy.Scope, kindText, from, to, selector string) ([]policy.Generated, error) {
+func cloneKind(s *scope.Scope, kindText, from, to, selector string) ([]policy.Generated, error) {
 	apiVersion, kind, ok := splitKind(kindText)
 	if !ok {
 		return nil, fmt.Errorf("%q is not of the form version/Kind or group/version/Kind", kindText)
@@ -229,9 +230,9 @@ func cloneKind(s *policy.Scope, kindText, from, to, selector string) ([]policy.G
 }
 
 // selector compiles a label selector that may hold variables; it gives the selector's text form.
-func (c *compiler) selector(l *metav1.LabelSelector, path string) func(*policy.Scope) (string, error) {
+func (c *compiler) selector(l *metav1.LabelSelector, path string) func(*scope.Scope) (string, error) {
 	if l == nil {
-		return func(*policy.Scope) (string, error) { return "", nil }
+		return func(*scope.Scope) (string, error) { return "", nil }
 	}
 	type requirement struct {
 		key      *template.Template
@@ -249,7 +250,7 @@ func (c *compiler) selector(l *metav1.LabelSelector, path string) func(*policy.S
 		}
 		requirements = append(requirements, r)
 	}
-	return func(s *policy.Scope) (string, error) {
+	return func(s *scope.Scope) (string, error) {
 		var out metav1.LabelSelector
 		for _, r := range requirements {
 			key, err := r.key.EvalString(s.Env, s)

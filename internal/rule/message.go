@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/pattern"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -58,7 +58,7 @@ func (c *compiler) quoted(text string) string {
 func (m *message) empty() bool { return m.dynamic == nil && m.text == "" }
 
 // resolve is the message with its variables substituted.
-func (m *message) resolve(s *policy.Scope) (string, error) {
+func (m *message) resolve(s *scope.Scope) (string, error) {
 	if m.dynamic == nil {
 		return m.text, nil
 	}

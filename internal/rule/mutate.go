@@ -8,6 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -23,7 +24,7 @@ const (
 
 // patcher changes an object. The object is not modified; when there is nothing to change it is returned itself. The
 // error is worded as in Kyverno.
-type patcher func(s *policy.Scope, object any) (any, error)
+type patcher func(s *scope.Scope, object any) (any, error)
 
 // unchanged is the message of a mutation that changed nothing.
 var (
@@ -36,7 +37,7 @@ func onRequest(p patcher, nothing policy.Yield) handler {
 	if p == nil {
 		return nil
 	}
-	return func(s *policy.Scope) policy.Yield {
+	return func(s *scope.Scope) policy.Yield {
 		object, err := subject(s)
 		if err != nil {
 			return failed(textPatchError, err)
@@ -46,7 +47,7 @@ func onRequest(p patcher, nothing policy.Yield) handler {
 }
 
 // mutated patches an object and words the result.
-func mutated(s *policy.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
+func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
 	made, err := p(s, object)
 	if err != nil {
 		return spoilt(failed("", err))
@@ -91,7 +92,7 @@ func mutatedText(object map[string]any) string {
 }
 
 // substitute evaluates the variables of a patch.
-func substitute(t *template.Template, s *policy.Scope) (any, error) {
+func substitute(t *template.Template, s *scope.Scope) (any, error) {
 	v, err := t.Eval(s.Env, s)
 	if err != nil && !errors.Is(err, budget.ErrExhausted) {
 		return nil, patchError{textSubstitution, err}
@@ -133,10 +134,10 @@ func (e patchError) Unwrap() error { return e.err }
 
 // joiner patches an object for one of several merges in a row; what they made may be changed in place (patch.Merges), nil
 // where there is only one.
-type joiner func(in *patch.Merges, s *policy.Scope, object any) (any, error)
+type joiner func(in *patch.Merges, s *scope.Scope, object any) (any, error)
 
 // once is the patcher of a single merge.
-func (j joiner) once(s *policy.Scope, object any) (any, error) { return j(nil, s, object) }
+func (j joiner) once(s *scope.Scope, object any) (any, error) { return j(nil, s, object) }
 
 // strategicMerge compiles a patchStrategicMerge; nil when it is malformed. errorPath is how messages
 // name the place of its variables.
@@ -145,11 +146,11 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 	if static, ok := t.Static(); ok {
 		overlay, diags := patch.CompileOverlay(static, path)
 		c.diags.Add(diags...)
-		return func(in *patch.Merges, s *policy.Scope, object any) (any, error) {
+		return func(in *patch.Merges, s *scope.Scope, object any) (any, error) {
 			return applyOverlay(in, s.Env, overlay, object)
 		}
 	}
-	return func(in *patch.Merges, s *policy.Scope, object any) (any, error) {
+	return func(in *patch.Merges, s *scope.Scope, object any) (any, error) {
 		v, err := substitute(t, s)
 		if err != nil {
 			return nil, err

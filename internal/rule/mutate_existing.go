@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -36,7 +37,7 @@ func (c *compiler) mutation(r *kyvernov1.Rule, p patcher, nothing policy.Yield) 
 		Kind:           policy.WorkMutateExisting,
 		SkipBackground: skipsBackground(r),
 	}
-	return func(s *policy.Scope) policy.Yield {
+	return func(s *scope.Scope) policy.Yield {
 		if !s.Plan {
 			return policy.Yield{Work: []policy.Work{work}}
 		}
@@ -142,7 +143,7 @@ type wantedTarget struct {
 	apiVersion, kind, subresource, namespace, name, uid, selector string
 }
 
-func (t *mutateTarget) resolve(s *policy.Scope) (w wantedTarget, err error) {
+func (t *mutateTarget) resolve(s *scope.Scope) (w wantedTarget, err error) {
 	v, err := substitute(t.fields, s)
 	if err != nil {
 		return w, err
@@ -212,7 +213,7 @@ func selectorText(v any) (string, error) {
 }
 
 // find lists the objects that the target means, and the subresource of them that is to be written.
-func (t *mutateTarget) find(s *policy.Scope) (found []map[string]any, subresource string, err error) {
+func (t *mutateTarget) find(s *scope.Scope) (found []map[string]any, subresource string, err error) {
 	w, err := t.resolve(s)
 	if err != nil {
 		return nil, "", err
@@ -269,7 +270,7 @@ func listTargets(ctx context.Context, lists world.Lists, w wantedTarget) ([]map[
 }
 
 // get reads the one object that is named without wildcards.
-func (w *wantedTarget) get(s *policy.Scope) (map[string]any, error) {
+func (w *wantedTarget) get(s *scope.Scope) (map[string]any, error) {
 	objects := s.Env.World.Objects
 	if objects == nil || w.name == "" || w.selector != "" || wildcard.Has(w.apiVersion+w.kind+w.namespace+w.name) {
 		return nil, world.ErrUnavailable
@@ -295,7 +296,7 @@ func (w *wantedTarget) names(o map[string]any) bool {
 }
 
 // mutate patches one target.
-func (t *mutateTarget) mutate(s *policy.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
+func (t *mutateTarget) mutate(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yield) policy.Yield {
 	s = t.context.Apply(s.With("target", object))
 	if t.preconditions != nil {
 		if y := evaluatePreconditions(t.preconditions, s); y.Status != policy.StatusNone {

@@ -100,11 +100,11 @@ func TestMutateExisting(t *testing.T) {
 			if r.Stage != policy.StageMutateExisting || !r.SkipOnDelete {
 				t.Errorf("stage %v, deletions %v", r.Stage, !r.SkipOnDelete)
 			}
-			s := scope(request(map[string]any{"object": trigger}), r)
+			s := call(request(map[string]any{"object": trigger}), r)
 			if y := r.Eval(s); y.Status != policy.StatusNone || len(y.Work) != 1 || y.Work[0].Planned || !y.Work[0].SkipBackground || y.Work[0].Kind != policy.WorkMutateExisting {
 				t.Errorf("without a plan: %+v", y)
 			}
-			s = scope(request(map[string]any{"object": trigger}), r)
+			s = call(request(map[string]any{"object": trigger}), r)
 			s.Plan, s.Env.World = true, world.World{Lists: lists}
 			y := r.Eval(s)
 			if len(y.Work) != 1 || !y.Work[0].Planned || y.Work[0].Err != nil || y.Object != nil {
@@ -130,7 +130,7 @@ func TestMutateExisting(t *testing.T) {
 	if r.SkipOnDelete {
 		t.Error("a rule that asks for deletions has to see them")
 	}
-	s := scope(request(map[string]any{"object": trigger}), r)
+	s := call(request(map[string]any{"object": trigger}), r)
 	s.Plan = true
 	if y := r.Eval(s); y.Status != policy.StatusError || len(y.Work) != 1 || !errors.Is(y.Work[0].Err, world.ErrUnavailable) {
 		t.Errorf("without a world: %+v", y)
@@ -160,7 +160,7 @@ mutate:
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	s := scope(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+	s := call(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
 	s.Plan, s.Env.World = true, world.World{Lists: lists}
 	var got []string
 	for _, m := range r.Eval(s).Work[0].Targets {
@@ -214,7 +214,7 @@ mutate:
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		s := scope(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
+		s := call(request(map[string]any{"object": decodeYAML(t, []byte(`{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}}`))}), r)
 		s.Plan, s.Env.World = true, world.World{Lists: namedLists{lists, "ab"}}
 		work, got := r.Eval(s).Work[0], []string{}
 		for _, m := range work.Targets {

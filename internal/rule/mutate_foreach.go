@@ -10,6 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 var mutateForeach = &Kind{
@@ -60,7 +61,7 @@ func (c *compiler) mutateLoop(f *kyvernov1.ForEachMutation, path string, depth i
 
 	// What the entry reads decides which of its variables have to be bound for each element.
 	outer := c.reads
-	c.reads = policy.Reads{}
+	c.reads = scope.Reads{}
 	l.context = c.context(f.Context, path+".context")
 	if f.AnyAllConditions != nil {
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
@@ -98,7 +99,7 @@ func (c *compiler) mutateBody(l *mutateLoop, f *kyvernov1.ForEachMutation, path 
 
 // runLoops makes the patcher of foreach entries: each sees the object as the entries before it left it.
 func runLoops(loops []*mutateLoop) patcher {
-	return func(s *policy.Scope, object any) (any, error) {
+	return func(s *scope.Scope, object any) (any, error) {
 		before := object
 		for _, l := range loops {
 			in := s
@@ -118,7 +119,7 @@ func runLoops(loops []*mutateLoop) patcher {
 }
 
 // withObject is a scope in which request.object, or target when the rule changes one, is another object.
-func withObject(s *policy.Scope, object any) (*policy.Scope, error) {
+func withObject(s *scope.Scope, object any) (*scope.Scope, error) {
 	if _, ok, err := s.Field("target"); ok || err != nil {
 		return s.With("target", object), err
 	}
@@ -133,7 +134,7 @@ func identical(a, b any) bool {
 }
 
 // run patches the object once for each element.
-func (l *mutateLoop) run(s *policy.Scope, object any) (any, error) {
+func (l *mutateLoop) run(s *scope.Scope, object any) (any, error) {
 	found, err := l.list.Search(s.Env, s)
 	if budget.Over(err) {
 		return nil, err
@@ -171,7 +172,7 @@ type rounds struct {
 }
 
 // element patches the object for the element that s binds.
-func (l *mutateLoop) element(made *rounds, s *policy.Scope, object any) (any, error) {
+func (l *mutateLoop) element(made *rounds, s *scope.Scope, object any) (any, error) {
 	s = l.context.Apply(s)
 	if l.preconditions != nil {
 		verdict, err := l.preconditions.Eval(s.Env, s)

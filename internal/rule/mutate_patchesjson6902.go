@@ -8,6 +8,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
@@ -28,10 +29,10 @@ var mutateJSONPatch = &Kind{
 }
 
 // editor patches an object for one of several patches in a row; edits may be changed in place (patch.Edits).
-type editor func(edits *patch.Edits, s *policy.Scope, object any) (any, error)
+type editor func(edits *patch.Edits, s *scope.Scope, object any) (any, error)
 
 // once is the patcher of a single patch.
-func (e editor) once(s *policy.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
+func (e editor) once(s *scope.Scope, object any) (any, error) { return e(new(patch.Edits), s, object) }
 
 // jsonPatch compiles a patchesJson6902 into an editor; nil when it is malformed. The text is decoded once, here, and the
 // values of its variables are put into the tree: none can add an operation. Only a patch that is a single variable as a
@@ -59,12 +60,12 @@ func (c *compiler) jsonPatch(text, path, errorPath string) editor {
 				c.diags.Errorf(path, "path must begin with a forward slash: %s: %s", c.in.Path, o.Path)
 			}
 		}
-		return func(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
+		return func(edits *patch.Edits, s *scope.Scope, object any) (any, error) {
 			return applyJSON(edits, s, ops, object)
 		}
 	}
 	whole := strings.HasPrefix(strings.TrimSpace(text), "{{")
-	return func(edits *patch.Edits, s *policy.Scope, object any) (any, error) {
+	return func(edits *patch.Edits, s *scope.Scope, object any) (any, error) {
 		v, err := substitute(t, s)
 		if err != nil {
 			return nil, err
@@ -98,7 +99,7 @@ func jsonPatchMistake(rulePath string, err error) string {
 	return err.Error()
 }
 
-func applyJSON(edits *patch.Edits, s *policy.Scope, ops []patch.Operation, object any) (any, error) {
+func applyJSON(edits *patch.Edits, s *scope.Scope, ops []patch.Operation, object any) (any, error) {
 	out, err := edits.ApplyJSON(s.Env.Meter, object, ops)
 	if err != nil {
 		return nil, patchError{textPatchError, err}

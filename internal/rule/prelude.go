@@ -6,10 +6,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // handler evaluates a request after the prelude.
-type handler func(*policy.Scope) policy.Yield
+type handler func(*scope.Scope) policy.Yield
 
 const textPreconditions = "preconditions not met"
 
@@ -17,18 +18,18 @@ const textPreconditions = "preconditions not met"
 // preconditions are evaluated, then exceptions; the result gets the rule's report properties.
 type prelude struct {
 	context       *loader.Chain
-	preconditions *condition.Set                    // nil when there are none
-	relaxed       relaxed                           // nil when exceptions exempt from the rule as a whole only
-	properties    *properties                       // nil when there are none
-	bind          func(*policy.Scope) *policy.Scope // variables of the rule kind; nil when there are none
+	preconditions *condition.Set                  // nil when there are none
+	relaxed       relaxed                         // nil when exceptions exempt from the rule as a whole only
+	properties    *properties                     // nil when there are none
+	bind          func(*scope.Scope) *scope.Scope // variables of the rule kind; nil when there are none
 }
 
 // around makes the evaluator of a rule. What a rule does not have costs nothing.
-func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
+func (p prelude) around(run handler) func(*policy.Call) policy.Yield {
 	run = p.exempt(run)
 	eval := run
 	if p.preconditions != nil {
-		eval = func(s *policy.Scope) policy.Yield {
+		eval = func(s *scope.Scope) policy.Yield {
 			if y := evaluatePreconditions(p.preconditions, s); y.Status != policy.StatusNone {
 				return y
 			}
@@ -36,9 +37,10 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 		}
 	}
 	if p.context == nil && p.properties == nil && p.bind == nil {
-		return eval
+		return func(c *policy.Call) policy.Yield { return eval(scope.New(c)) }
 	}
-	return func(s *policy.Scope) policy.Yield {
+	return func(c *policy.Call) policy.Yield {
+		s := scope.New(c)
 		if p.bind != nil {
 			s = p.bind(s)
 		}
@@ -56,7 +58,7 @@ func (p prelude) around(run handler) func(*policy.Scope) policy.Yield {
 }
 
 // evaluatePreconditions evaluates preconditions: no result when they hold, else a skip or an error.
-func evaluatePreconditions(preconditions *condition.Set, s *policy.Scope) policy.Yield {
+func evaluatePreconditions(preconditions *condition.Set, s *scope.Scope) policy.Yield {
 	verdict, err := preconditions.Eval(s.Env, s)
 	if err != nil {
 		return failed("failed to evaluate preconditions: ", err)

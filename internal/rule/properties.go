@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -42,7 +42,7 @@ func (c *compiler) properties(in map[string]string, path string) *properties {
 }
 
 // resolve gives the properties of one result.
-func (p *properties) resolve(s *policy.Scope) map[string]string {
+func (p *properties) resolve(s *scope.Scope) map[string]string {
 	if p == nil {
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/exception"
-	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rule"
@@ -113,7 +113,7 @@ func evaluate(t *testing.T, r *policy.Rule, in map[string]any) string {
 	if !ok {
 		return "not matched"
 	}
-	sc := scope(req, r)
+	sc := call(req, r)
 	sc.Plan, sc.Env.World = true, clusterOf(in)
 	if ns, ok := in["policyNamespace"].(string); ok {
 		sc.Program.Namespace = ns
@@ -191,9 +191,9 @@ func request(in map[string]any) *policy.Request {
 	return req
 }
 
-func scope(req *policy.Request, r *policy.Rule) *policy.Scope {
-	env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
-	return policy.NewScope(env, req, &policy.Program{Name: "p"}, r)
+func call(req *policy.Request, r *policy.Rule) *policy.Call {
+	env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+	return &policy.Call{Env: env, Request: req, Program: &policy.Program{Name: "p"}, Rule: r}
 }
 
 func decodeYAML(t testing.TB, text []byte) any {

@@ -8,6 +8,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/pattern"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 var validateAnyPattern = &Kind{
@@ -46,7 +47,7 @@ func (c *compiler) anyPattern(raw *apiextensionsv1.JSON, path string, msg messag
 			Message: "validation rule '" + c.name + "' anyPattern[" + strconv.Itoa(i) + "] passed."}
 	}
 	name := c.name
-	return func(s *policy.Scope, resource any) policy.Yield {
+	return func(s *scope.Scope, resource any) policy.Yield {
 		choice, err := alternatives.Match(s.Env, s, resource)
 		if err != nil {
 			return failed("", err)

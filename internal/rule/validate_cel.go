@@ -11,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 var validateCEL = &Kind{
@@ -73,7 +74,10 @@ func (c *compiler) cel(r *kyvernov1.Rule) *cel {
 		out.Annotations = append(out.Annotations, x.Annotation(a, at))
 	}
 	out.Named = x.Named()
-	x.Reads(&c.reads)
+	c.reads.Needs.Merge(x.Needs())
+	if object := x.Object(); object != nil {
+		c.reads.AddObject(object)
+	}
 	c.diags.Add(x.Diags...)
 	return out
 }
@@ -115,15 +119,15 @@ func (c *compiler) params(kind *admissionregistrationv1.ParamKind, ref *admissio
 
 // run finds the parameters, and evaluates preconditions and expressions with each of them. The first parameters with which
 // the rule does not pass decide; a rule that may do without parameters passes when there are none.
-func (r *cel) run(s *policy.Scope) policy.Yield {
-	in, err := celrule.Input(s)
+func (r *cel) run(s *scope.Scope) policy.Yield {
+	in, err := celrule.Input(s.Call)
 	if err != nil {
 		return failed("", err)
 	}
 	if r.params == nil {
 		return r.evaluate(s, in)
 	}
-	found, err := r.params.Find(s, r.paramKind)
+	found, err := r.params.Find(s.Call, r.paramKind)
 	if err != nil {
 		return failed("error in parameterized resource: ", err)
 	}
@@ -146,7 +150,7 @@ func (r *cel) run(s *policy.Scope) policy.Yield {
 }
 
 // evaluate evaluates preconditions and expressions with one set of parameters.
-func (r *cel) evaluate(s *policy.Scope, in *celenv.Input) policy.Yield {
+func (r *cel) evaluate(s *scope.Scope, in *celenv.Input) policy.Yield {
 	meter := s.Env.Meter
 	if ok, err := r.Applies(meter.Context(), meter, in); err != nil {
 		return unevaluated(err)
@@ -179,7 +183,7 @@ func unevaluated(err error) policy.Yield {
 }
 
 // failure is the message of an expression that does not hold: its own, else that of the rule, else that of the API server.
-func (r *cel) failure(s *policy.Scope, out *celrule.Outcome) string {
+func (r *cel) failure(s *scope.Scope, out *celrule.Outcome) string {
 	if out.Message != "" {
 		return out.Message
 	}

@@ -90,7 +90,7 @@ func TestParameters(t *testing.T) {
 			r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [Thing]}}]}\n"+test.conditions+"\nvalidate:\n  cel:\n"+
 				"    paramKind: {apiVersion: example.com/v1, kind: "+test.kind+"}\n    paramRef: "+test.ref+"\n"+
 				"    expressions: [{expression: object.size <= params.max, message: too many}]\n    auditAnnotations: [{key: max, valueExpression: string(params.max)}]\n"), nil)
-			s := scope(request(map[string]any{"object": map[string]any{"apiVersion": "v1", "kind": "Thing", "size": int64(3),
+			s := call(request(map[string]any{"object": map[string]any{"apiVersion": "v1", "kind": "Thing", "size": int64(3),
 				"metadata": map[string]any{"name": "x", "namespace": test.namespace}}}), r)
 			s.Env.World = test.world
 			y := r.Eval(s)

@@ -7,6 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 var validateDeny = &Kind{
@@ -36,7 +37,7 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 	}
 	pass := policy.Yield{Status: policy.StatusPass, Message: "validation rule '" + c.name + "' passed."}
 	silent := "validation error: rule " + c.name + " failed"
-	return func(s *policy.Scope) policy.Yield {
+	return func(s *scope.Scope) policy.Yield {
 		var messages []string
 		if conditions != nil {
 			verdict, err := conditions.Eval(s.Env, s)
@@ -54,7 +55,7 @@ func (c *compiler) deny(d *kyvernov1.Deny, path string, msg message) handler {
 
 // denyMessage puts the rule's message before those of the conditions that held. A rule message that cannot be
 // resolved is left out, even when nothing else is there.
-func denyMessage(s *policy.Scope, msg *message, conditions []string, separator, silent string) string {
+func denyMessage(s *scope.Scope, msg *message, conditions []string, separator, silent string) string {
 	if msg.empty() && len(conditions) == 0 {
 		return silent
 	}

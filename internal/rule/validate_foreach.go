@@ -10,6 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/loader"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 var validateForeach = &Kind{
@@ -23,7 +24,7 @@ var validateForeach = &Kind{
 		v := r.Validation
 		msg := c.message(v.Message, c.in.Path+".validate.message")
 		loops := c.loops(v.ForEachValidation, c.in.Path+".validate.foreach", 0, msg)
-		return func(s *policy.Scope) policy.Yield {
+		return func(s *scope.Scope) policy.Yield {
 			y := evalLoops(loops, s)
 			if y.Status == policy.StatusPass {
 				return yieldForeach
@@ -78,7 +79,7 @@ func (c *compiler) loop(f *kyvernov1.ForEachValidation, path string, depth int, 
 
 	// What the entry reads decides which of its variables have to be bound for each element.
 	outer, looping := c.reads, c.looping
-	c.reads, c.looping = policy.Reads{}, true
+	c.reads, c.looping = scope.Reads{}, true
 	l.context = c.context(f.Context, path+".context")
 	if f.AnyAllConditions != nil {
 		l.preconditions = c.conditionTree(anyAllTree(f.AnyAllConditions), path+".preconditions")
@@ -115,7 +116,7 @@ func (c *compiler) body(l *loop, f *kyvernov1.ForEachValidation, path string, de
 	if f.Deny != nil {
 		has++
 		evaluate := c.deny(f.Deny, path+".deny", msg)
-		l.check = func(s *policy.Scope, _ any) policy.Yield { return evaluate(s) }
+		l.check = func(s *scope.Scope, _ any) policy.Yield { return evaluate(s) }
 	}
 	if f.RawPattern != nil {
 		has++
@@ -151,7 +152,7 @@ func anyAllTree(c *kyvernov1.AnyAllConditions) map[string]any {
 	return out
 }
 
-func evalLoops(loops []*loop, s *policy.Scope) policy.Yield {
+func evalLoops(loops []*loop, s *scope.Scope) policy.Yield {
 	applied := false
 	for _, l := range loops {
 		y := l.eval(s)
@@ -170,7 +171,7 @@ func evalLoops(loops []*loop, s *policy.Scope) policy.Yield {
 
 // eval evaluates the elements in order; the first failure or error ends it. Without an applied element the Yield is
 // empty.
-func (l *loop) eval(s *policy.Scope) policy.Yield {
+func (l *loop) eval(s *scope.Scope) policy.Yield {
 	elements, err := l.elements(s)
 	if err != nil {
 		return failed(textListError+"JMESPath query failed: ", err)
@@ -215,7 +216,7 @@ func spendElement(m *budget.Meter) error {
 }
 
 // elements evaluates the list. A missing key means that there are none; anything but a list is one element.
-func (l *loop) elements(s *policy.Scope) ([]any, error) {
+func (l *loop) elements(s *scope.Scope) ([]any, error) {
 	v, err := l.list.Search(s.Env, s)
 	if err != nil {
 		if unknown := (*jmespath.UnknownKeyError)(nil); errors.As(err, &unknown) {
@@ -230,7 +231,7 @@ func (l *loop) elements(s *policy.Scope) ([]any, error) {
 }
 
 // element evaluates one element in a scope of its own.
-func (l *loop) element(outer *policy.Scope, element any, index int) policy.Yield {
+func (l *loop) element(outer *scope.Scope, element any, index int) policy.Yield {
 	s := l.bind.apply(outer, element, index)
 	inScope, err := l.inScope(element)
 	if err != nil {

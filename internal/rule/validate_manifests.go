@@ -9,6 +9,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/manifest"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -66,7 +67,7 @@ var (
 )
 
 // evaluate verifies the manifest of the object by every set of attestors.
-func (m *manifestCheck) evaluate(s *policy.Scope) policy.Yield {
+func (m *manifestCheck) evaluate(s *scope.Scope) policy.Yield {
 	object, err := subject(s)
 	if err != nil {
 		return failed("", err)
@@ -102,7 +103,7 @@ const textManifestError = "error occurred during manifest verification: "
 // manifestRun is the check of one object.
 type manifestRun struct {
 	*manifestCheck
-	scope      *policy.Scope
+	scope      *scope.Scope
 	object     map[string]any
 	claim      *manifest.Claim
 	unreadable error // why there is no claim

@@ -6,6 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/pattern"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -25,14 +26,14 @@ var validatePattern = &Kind{
 }
 
 // check evaluates a value: the resource, or an element of it.
-type check func(s *policy.Scope, resource any) policy.Yield
+type check func(s *scope.Scope, resource any) policy.Yield
 
 // onResource makes the handler that checks the resource of the request; nil stays nil.
 func onResource(evaluate check) handler {
 	if evaluate == nil {
 		return nil
 	}
-	return func(s *policy.Scope) policy.Yield {
+	return func(s *scope.Scope) policy.Yield {
 		object, err := subject(s)
 		if err != nil {
 			return failed("", err)
@@ -55,7 +56,7 @@ func (c *compiler) pattern(raw *apiextensionsv1.JSON, path string, msg message) 
 	}
 	pass := policy.Yield{Status: policy.StatusPass, Message: "validation rule '" + c.name + "' passed."}
 	name := c.name
-	return func(s *policy.Scope, resource any) policy.Yield {
+	return func(s *scope.Scope, resource any) policy.Yield {
 		v, err := p.Match(s.Env, s, resource)
 		if err != nil {
 			return failed("", err)
@@ -81,7 +82,7 @@ func (c *compiler) matches(v any) {
 }
 
 // patternFailure words a mismatch. One without a path is an execution error.
-func patternFailure(s *policy.Scope, msg *message, name string, v pattern.Verdict) policy.Yield {
+func patternFailure(s *scope.Scope, msg *message, name string, v pattern.Verdict) policy.Yield {
 	text, err := msg.resolve(s)
 	if err != nil {
 		return policy.Yield{Status: policy.StatusFail, Path: v.Path,

@@ -6,6 +6,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/pss"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -44,7 +45,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 		fail: "Validation rule '" + c.name + "' failed. It violates PodSecurity \"" + in.Level + ":" + in.Version + "\": ",
 	}
 	// Exceptions name controls too; those are excluded beside the rule's own.
-	c.relaxed = func(s *policy.Scope, controls []any) policy.Yield {
+	c.relaxed = func(s *scope.Scope, controls []any) policy.Yield {
 		lists := []pss.Exclusions{excluded}
 		for _, v := range controls {
 			if x, ok := v.(pss.Exclusions); ok {
@@ -58,7 +59,7 @@ func (c *compiler) podSecurity(in *kyvernov1.PodSecurity) handler {
 	object.Member("status").ReadAll() // it has to conform to its type
 	c.reads.AddObject(&object)
 	own := []pss.Exclusions{excluded}
-	return func(s *policy.Scope) policy.Yield { return evaluate.run(s, own) }
+	return func(s *scope.Scope) policy.Yield { return evaluate.run(s, own) }
 }
 
 func noteViolations(log *trace.Log, pod *pss.Pod, violations []pss.Violation) {
@@ -80,7 +81,7 @@ type podSecurity struct {
 	fail           string
 }
 
-func (p *podSecurity) run(s *policy.Scope, excluded []pss.Exclusions) policy.Yield {
+func (p *podSecurity) run(s *scope.Scope, excluded []pss.Exclusions) policy.Yield {
 	object, err := subject(s)
 	if err != nil {
 		return failed("", err)

@@ -7,6 +7,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -52,8 +53,8 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 		v.entries = append(v.entries, e)
 	}
 	if len(v.extractors) > 0 {
-		c.bind = func(s *policy.Scope) *policy.Scope {
-			return s.WithLazy("images", func(before *policy.Scope) (any, error) {
+		c.bind = func(s *scope.Scope) *scope.Scope {
+			return s.WithLazy("images", func(before *scope.Scope) (any, error) {
 				images, err := v.extractors.images(before)
 				return imageref.Document(images), err
 			})
@@ -64,7 +65,7 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 
 // evaluate does the halves of the rule's work that the evaluation asks for: one that changes the object and speaks of
 // every image, and one that only looks at the object.
-func (v *imageRule) evaluate(s *policy.Scope) policy.Yield {
+func (v *imageRule) evaluate(s *scope.Scope) policy.Yield {
 	if s.Request.Operation == policy.Delete {
 		return policy.Yield{}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/template"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -85,7 +86,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 }
 
 // planFor is the plan, with the variables as they are in the scope.
-func (x *imageEntry) planFor(s *policy.Scope) (*signingPlan, error) {
+func (x *imageEntry) planFor(s *scope.Scope) (*signingPlan, error) {
 	if x.plan != nil {
 		return x.plan, nil
 	}
@@ -104,10 +105,10 @@ func (x *imageEntry) planFor(s *policy.Scope) (*signingPlan, error) {
 func (c *compiler) imageDeny(v *kyvernov1.ValidateImageVerification, path string) handler {
 	pass := policy.Yield{Status: policy.StatusPass, Message: "verifyImages validation is passed in " + c.name + " rule"}
 	if v.Deny == nil {
-		return func(*policy.Scope) policy.Yield { return pass }
+		return func(*scope.Scope) policy.Yield { return pass }
 	}
 	deny := c.deny(v.Deny, path+".deny", c.message(v.Message, path+".message"))
-	return func(s *policy.Scope) policy.Yield {
+	return func(s *scope.Scope) policy.Yield {
 		y := deny(s)
 		switch y.Status {
 		case policy.StatusPass:

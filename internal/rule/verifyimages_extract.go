@@ -10,7 +10,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/jmespath"
-	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // extractors are the imageExtractors of a rule, by kind.
@@ -59,7 +59,7 @@ func (c *compiler) extractors(r *kyvernov1.Rule) extractors {
 }
 
 // images lists the images of the request's object. The extractors of a rule replace what is known about the kind.
-func (x extractors) images(s *policy.Scope) ([]imageref.Image, error) {
+func (x extractors) images(s *scope.Scope) ([]imageref.Image, error) {
 	k := x[s.Request.GVK.Kind]
 	if k == nil {
 		return s.Request.ImageList()

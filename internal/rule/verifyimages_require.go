@@ -5,11 +5,12 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // require is the validating half: images need digests and records of their verification. It sends no requests.
 // object is what the mutating half made in the same evaluation; nil when there is nothing of that kind.
-func (v *imageRule) require(s *policy.Scope, images []imageref.Image, object map[string]any) policy.Yield {
+func (v *imageRule) require(s *scope.Scope, images []imageref.Image, object map[string]any) policy.Yield {
 	if s.Request.Origin == policy.FromScan && v.verifies() {
 		return policy.Yield{} // a scan verifies the images themselves, and records nothing
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/condition"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -18,7 +19,7 @@ import (
 type imageCheck struct {
 	entry   *imageEntry
 	image   *imageref.Image
-	scope   *policy.Scope
+	scope   *scope.Scope
 	plan    *signingPlan
 	secrets []string // beside those of the entry
 	digest  string   // once it is known, everything else is asked about this digest and not about the tag
@@ -171,7 +172,7 @@ func (c *imageCheck) statement(a *attestationPlan, e *attestorEntry, conditions 
 }
 
 // withFields defines the fields of a predicate as variables.
-func withFields(s *policy.Scope, predicate any) *policy.Scope {
+func withFields(s *scope.Scope, predicate any) *scope.Scope {
 	fields, _ := predicate.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		s = s.With(name, fields[name])

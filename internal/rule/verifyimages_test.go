@@ -79,8 +79,8 @@ func verifyRule(fields string) string {
 	return "name: r\nmatch: {any: [{resources: {kinds: [Pod]}}]}\nverifyImages:\n- imageReferences: ['ghcr.io/*']\n  failureAction: Enforce\n" + fields
 }
 
-func verifyScope(t *testing.T, r *policy.Rule, n *notary, req *policy.Request, stages policy.Stage) *policy.Scope {
-	s := scope(req, r)
+func verifyScope(t *testing.T, r *policy.Rule, n *notary, req *policy.Request, stages policy.Stage) *policy.Call {
+	s := call(req, r)
 	s.Env.World = world.World{Signatures: n, Images: n}
 	s.Stages = stages
 	return s

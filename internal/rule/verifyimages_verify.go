@@ -9,6 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -20,7 +21,7 @@ var (
 // verification is the mutating half of a rule at work on one object.
 type verification struct {
 	*imageRule
-	scope  *policy.Scope
+	scope  *scope.Scope
 	images []imageref.Image // with the digests that were found
 	yields []policy.Yield
 	object map[string]any // the changed object; nil when nothing was changed
@@ -88,7 +89,7 @@ func hasError(yields []policy.Yield) bool {
 
 // evaluate verifies one image by one entry and returns the object with its digest.
 func (v *verification) evaluate(e *imageEntry, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
-	s := v.scope.WithLazy("image", func(*policy.Scope) (any, error) { return image.Document(), nil })
+	s := v.scope.WithLazy("image", func(*scope.Scope) (any, error) { return image.Document(), nil })
 	digest, verified := "", policy.Yield{}
 	if e.verifies {
 		verified, digest, s = v.signed(e, image, s)
@@ -127,7 +128,7 @@ func (v *verification) evaluate(e *imageEntry, image *imageref.Image, records ve
 // signed verifies the image, or remembers that it was verified. What is remembered is about a digest: it counts for an image
 // that names its digest, or that gets the remembered one, since a tag may point to another image by now. It has no statements
 // that a validate block could read, and does not know that variables of the attestors changed.
-func (v *verification) signed(e *imageEntry, image *imageref.Image, s *policy.Scope) (policy.Yield, string, *policy.Scope) {
+func (v *verification) signed(e *imageEntry, image *imageref.Image, s *scope.Scope) (policy.Yield, string, *scope.Scope) {
 	memory := s.Env.World.Verified
 	pinned := image.Digest != "" || e.mutateDigest && v.scope.Request.Origin != policy.FromScan
 	if !e.useCache || e.deny != nil || e.plan == nil || !pinned {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
-	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -88,7 +88,7 @@ func run(t *testing.T, object map[string]any, resources []map[string]any) string
 		case !ok:
 			fmt.Fprintln(&b, "not matched")
 		default:
-			y := rule.Eval(scope(program, req))
+			y := rule.Eval(call(program, req))
 			fmt.Fprintf(&b, "%s: %s", y.Status, y.Message)
 			for _, w := range y.Work {
 				fmt.Fprintf(&b, "; %s %s", w.Kind, w.Propagation)
@@ -111,9 +111,9 @@ func requestFor(o map[string]any) *policy.Request {
 	return req
 }
 
-func scope(p *policy.Program, req *policy.Request) *policy.Scope {
-	env := &jmespath.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
-	return policy.NewScope(env, req, p, p.Rules[0])
+func call(p *policy.Program, req *policy.Request) *policy.Call {
+	env := &evalenv.Env{Meter: budget.New(context.Background(), budget.DefaultSteps, budget.DefaultBytes)}
+	return &policy.Call{Env: env, Request: req, Program: p, Rule: p.Rules[0]}
 }
 
 // Row S6 of docs/threat-model.md: the context of a namespaced cleanup policy is as confined as that of any other: a
@@ -134,13 +134,13 @@ func TestS6Confined(t *testing.T) {
 		if r := program.Reach(); r.IsCluster() || r.Namespace() != "own" {
 			t.Fatalf("reach %+v", r)
 		}
-		s := scope(program, requestFor(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "x", "namespace": "own"}}))
+		c := call(program, requestFor(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "x", "namespace": "own"}}))
 		asked := false
-		s.Env.World = world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
+		c.World = world.World{API: world.APIFunc(func(context.Context, world.APIRequest) (any, error) {
 			asked = true
 			return map[string]any{}, nil
 		})}
-		if y := program.Rules[0].Eval(s); y.Status != policy.StatusError || len(y.Work) > 0 || asked {
+		if y := program.Rules[0].Eval(c); y.Status != policy.StatusError || len(y.Work) > 0 || asked {
 			t.Errorf("%s: %v %s, asked %v", path, y.Status, y.Message, asked)
 		}
 	}

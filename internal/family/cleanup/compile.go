@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schedule"
+	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -77,12 +78,12 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 	if d := spec.DeletionPropagationPolicy; d != nil {
 		work.Propagation = string(*d)
 	}
-	rule.Eval = func(s *policy.Scope) policy.Yield {
-		object, err := s.Request.Subject()
+	rule.Eval = func(c *policy.Call) policy.Yield {
+		object, err := c.Request.Subject()
 		if err != nil {
 			return policy.Yield{Status: policy.StatusError, Message: err.Error()}
 		}
-		s = chain.Apply(s.With("target", object))
+		s := chain.Apply(scope.New(c).With("target", object))
 		if conditions != nil {
 			verdict, err := conditions.Eval(s.Env, s)
 			if err != nil {
@@ -98,16 +99,16 @@ func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, di
 }
 
 // broken is the evaluator of a policy with a mistake.
-func broken(d diag.Diagnostic) func(*policy.Scope) policy.Yield {
+func broken(d diag.Diagnostic) func(*policy.Call) policy.Yield {
 	y := policy.Yield{Status: policy.StatusError, Message: d.Path + ": " + d.Summary}
-	return func(*policy.Scope) policy.Yield { return y }
+	return func(*policy.Call) policy.Yield { return y }
 }
 
 // allowed are the variables of a cleanup policy beside its context entries.
 var allowed = []string{"target", "images"}
 
 // checkVariables refuses variables that nothing can be known of when a policy is executed: there is no request.
-func checkVariables(name string, reads *policy.Reads, context []string) diag.List {
+func checkVariables(name string, reads *scope.Reads, context []string) diag.List {
 	var l diag.List
 	refuse := func(variable string) {
 		l.Errorf("spec", "variable substitution failed for policy %s: variable %s must match regex \"target|images|request.namespace\" or patterns [%s]",

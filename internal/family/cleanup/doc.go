@@ -11,5 +11,5 @@
 //
 // It neither waits for the schedule nor deletes anything.
 //
-// Floor 2: imports match, loader and leaves.
+// Floor 2: imports scope, match, loader and leaves.
 package cleanup

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -80,7 +80,7 @@ func TestBombs(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
-			y := p.Rules[0].Eval(policy.NewScope(&jmespath.Env{Meter: meter}, req, p, p.Rules[0]))
+			y := p.Rules[0].Eval(&policy.Call{Env: &evalenv.Env{Meter: meter}, Request: req, Program: p, Rule: p.Rules[0]})
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 256 || took > 20*time.Second {
@@ -112,7 +112,7 @@ func TestCostIsCharged(t *testing.T) {
 	all.Open(&account, p, false)
 	meter.Charge(&account)
 	before := meter.Left(1 << 40)
-	if y := p.Rules[0].Eval(policy.NewScope(&jmespath.Env{Meter: meter}, req, p, p.Rules[0])); y.Status != policy.StatusPass {
+	if y := p.Rules[0].Eval(&policy.Call{Env: &evalenv.Env{Meter: meter}, Request: req, Program: p, Rule: p.Rules[0]}); y.Status != policy.StatusPass {
 		t.Fatal(y)
 	}
 	if used := before - meter.Left(1<<40); used <= 0 {

@@ -19,28 +19,28 @@ const (
 )
 
 // eval applies the policy: once, or for each binding and each of its parameters, each to what the one before it left.
-func (p *program) eval(s *policy.Scope) policy.Yield {
+func (p *program) eval(c *policy.Call) policy.Yield {
 	bound := p.bindings
 	if len(bound) > 0 {
 		var err error
-		if bound, err = p.bound(s.Env.Meter.Context(), s.Request); err != nil {
+		if bound, err = p.bound(c.Context(), c.Request); err != nil {
 			return failed(err)
 		}
 	} else {
 		bound = []*Binding{nil}
 	}
-	return p.mutate(s, bound)
+	return p.mutate(c, bound)
 }
 
 // mutate is what the policy makes of the object by the bindings.
-func (p *program) mutate(s *policy.Scope, bound []*Binding) policy.Yield {
-	before, err := s.Request.Object.Map()
+func (p *program) mutate(c *policy.Call, bound []*Binding) policy.Yield {
+	before, err := c.Request.Object.Map()
 	if err != nil {
 		return failed(err)
 	}
 	object, applied := before, false
 	for _, b := range bound {
-		inputs, err := p.inputs(s, b)
+		inputs, err := p.inputs(c, b)
 		if err != nil {
 			return failed(err)
 		}
@@ -48,7 +48,7 @@ func (p *program) mutate(s *policy.Scope, bound []*Binding) policy.Yield {
 			if applied {
 				in.Object = object
 			}
-			ok, err := p.apply(s, in)
+			ok, err := p.apply(c, in)
 			if err != nil {
 				return failed(err)
 			}
@@ -61,7 +61,7 @@ func (p *program) mutate(s *policy.Scope, bound []*Binding) policy.Yield {
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
 	}
 	y := policy.Yield{Status: policy.StatusPass, Message: textMutated}
-	if equal, err := s.Env.Meter.Equal(before, object); err != nil {
+	if equal, err := c.Meter.Equal(before, object); err != nil {
 		return failed(err)
 	} else if !equal {
 		y.Object = value.Of(object)
@@ -76,8 +76,8 @@ func failed(err error) policy.Yield {
 
 // apply applies the mutations once, each to what the one before it made of the object of in; ok is false when the match
 // conditions do not hold.
-func (p *program) apply(s *policy.Scope, in *celenv.Input) (ok bool, err error) {
-	meter := s.Env.Meter
+func (p *program) apply(c *policy.Call, in *celenv.Input) (ok bool, err error) {
+	meter := c.Meter
 	if ok, err := p.rule.Applies(meter.Context(), meter, in); !ok || err != nil {
 		return false, err
 	}

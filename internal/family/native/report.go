@@ -16,20 +16,20 @@ const textNotApplied = "mutation is not applied"
 func CompileReport(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		p, out := compileValidation(in)
-		out.Rules[0].Eval = func(s *policy.Scope) policy.Yield { return p.reportEach(s, propertyBinding, p.evaluate) }
+		out.Rules[0].Eval = func(c *policy.Call) policy.Yield { return p.reportEach(c, propertyBinding, p.evaluate) }
 		return out
 	}
 	p, out := compileMutation(in, o)
 	for _, r := range out.Rules {
 		r.Stage = policy.StageValidate
-		r.Eval = func(s *policy.Scope) policy.Yield { return p.reportEach(s, propertyMutating, p.wouldChange) }
+		r.Eval = func(c *policy.Call) policy.Yield { return p.reportEach(c, propertyMutating, p.wouldChange) }
 	}
 	return out
 }
 
 // wouldChange reports whether the policy would change the object.
-func (p *program) wouldChange(s *policy.Scope, b *Binding) policy.Yield {
-	y := p.mutate(s, []*Binding{b})
+func (p *program) wouldChange(c *policy.Call, b *Binding) policy.Yield {
+	y := p.mutate(c, []*Binding{b})
 	switch {
 	case y.Status == policy.StatusSkip:
 		return policy.Yield{}
@@ -40,17 +40,17 @@ func (p *program) wouldChange(s *policy.Scope, b *Binding) policy.Yield {
 }
 
 // reportEach is what evaluate says for each binding that selects the object; its name is the property.
-func (p *subject) reportEach(s *policy.Scope, property string, evaluate func(*policy.Scope, *Binding) policy.Yield) policy.Yield {
+func (p *subject) reportEach(c *policy.Call, property string, evaluate func(*policy.Call, *Binding) policy.Yield) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {
 		var err error
-		if bound, err = p.bound(s.Env.Meter.Context(), s.Request); err != nil {
+		if bound, err = p.bound(c.Context(), c.Request); err != nil {
 			return failed(err)
 		}
 	}
 	var all []policy.Yield
 	for _, b := range bound {
-		y := evaluate(s, b)
+		y := evaluate(c, b)
 		if y.Status == policy.StatusNone {
 			continue
 		}

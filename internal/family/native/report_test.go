@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -142,7 +142,7 @@ func check(t *testing.T, p *policy.Program, want []string) {
 		t.Fatal(err)
 	}
 	if matched {
-		y := p.Rules[0].Eval(policy.NewScope(&jmespath.Env{}, req, p, p.Rules[0]))
+		y := p.Rules[0].Eval(&policy.Call{Env: &evalenv.Env{}, Request: req, Program: p, Rule: p.Rules[0]})
 		for _, one := range append([]policy.Yield{y}, y.Also...) {
 			if one.Status != policy.StatusNone {
 				got = append(got, one.Status.String()+"|"+one.Message+"|"+one.Properties[propertyBinding]+one.Properties[propertyMutating])

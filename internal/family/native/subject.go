@@ -98,15 +98,15 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 
 // inputs are what expressions see of the request by a binding: one for each of its parameters, at least one. b is nil for a
 // policy without bindings.
-func (p *subject) inputs(s *policy.Scope, b *Binding) ([]*celenv.Input, error) {
-	in, err := celrule.Input(s)
+func (p *subject) inputs(c *policy.Call, b *Binding) ([]*celenv.Input, error) {
+	in, err := celrule.Input(c)
 	if err != nil {
 		return nil, err
 	}
 	if b == nil || b.params == nil || p.paramKind == nil {
 		return []*celenv.Input{in}, nil
 	}
-	found, err := b.params.Find(s, *p.paramKind)
+	found, err := b.params.Find(c, *p.paramKind)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ephor-dev/ephor/internal/budget"
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,8 +38,8 @@ func TestT8ExpressionsAreCharged(t *testing.T) {
 		}
 		meter := budget.New(t.Context(), budget.DefaultSteps, budget.DefaultBytes)
 		meter.Charge(&account)
-		s := policy.NewScope(&jmespath.Env{Meter: meter}, request, p, p.Rules[0])
-		y := p.Rules[0].Eval(s)
+		c := &policy.Call{Env: &evalenv.Env{Meter: meter}, Request: request, Program: p, Rule: p.Rules[0]}
+		y := p.Rules[0].Eval(c)
 		over = meter.Settle()
 		all.Close(&account)
 		if n == 0 && y.Status != policy.StatusPass {

@@ -50,17 +50,17 @@ func (p *validation) compileChecks(spec *admissionregistrationv1.ValidatingAdmis
 
 // decide is what the policy says of a request by all bindings that select it, or by itself where it has none: one that refuses
 // decides, else one that cannot be evaluated.
-func (p *validation) decide(s *policy.Scope) policy.Yield {
+func (p *validation) decide(c *policy.Call) policy.Yield {
 	bound := []*Binding{nil}
 	if len(p.bindings) > 0 {
 		var err error
-		if bound, err = p.bound(s.Env.Meter.Context(), s.Request); err != nil {
+		if bound, err = p.bound(c.Context(), c.Request); err != nil {
 			return failed(err)
 		}
 	}
 	out := policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
 	for _, b := range bound {
-		switch y := p.evaluate(s, b); {
+		switch y := p.evaluate(c, b); {
 		case y.Status == policy.StatusFail:
 			return y
 		case y.Status == policy.StatusError && out.Status != policy.StatusError, y.Status == policy.StatusPass && out.Status == policy.StatusSkip:
@@ -72,12 +72,12 @@ func (p *validation) decide(s *policy.Scope) policy.Yield {
 
 // evaluate evaluates the checks by one binding, for each of its parameters: the first that does not hold decides. Where match
 // conditions leave the request out there is no status.
-func (p *validation) evaluate(s *policy.Scope, b *Binding) policy.Yield {
-	inputs, err := p.inputs(s, b)
+func (p *validation) evaluate(c *policy.Call, b *Binding) policy.Yield {
+	inputs, err := p.inputs(c, b)
 	if err != nil {
 		return failed(err)
 	}
-	meter := s.Env.Meter
+	meter := c.Meter
 	y := policy.Yield{}
 	for _, in := range inputs {
 		if ok, err := p.rule.Applies(meter.Context(), meter, in); err != nil {

@@ -1,4 +1,4 @@
-package policy
+package scope
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -13,28 +14,19 @@ import (
 // element is a child of the scope before it, so a lazily loaded entry sees only the entries defined before it, and
 // dropping a child drops all that the element defined. A Scope belongs to one goroutine.
 type Scope struct {
-	// Env carries the meter and the world of the evaluation.
-	Env     *jmespath.Env
-	Request *Request
-	Program *Program
-	Rule    *Rule
-	// Plan asks rules for deferred work to say exactly what is to be done, which may cost reads of the world; without it
-	// they only say that there is something to do.
-	Plan bool
+	*policy.Call
+	// Env is that of the Call, as queries and templates take it.
+	Env *jmespath.Env
 
-	// Stages are those of the rule's stages that are being evaluated; zero stands for all of them. A verifyImages rule
-	// does other work in a validating review than in a mutating one.
-	Stages Stage
-
-	given  *Given // values that stand in for others; nil when there are none
+	given  *policy.Given // values that stand in for others; nil when there are none
 	parent *Scope
 	name   string
-	val    any
+	val    any                              // the error, once it could not be loaded
 	load   func(parent *Scope) (any, error) // nil once loaded
-	err    error
-	held   int // bytes that entries defined after this one loaded from outside
+	held   int                              // bytes that entries defined after this one loaded from outside
 	made   *Made
 	author verdict
+	broken bool // val is an error
 }
 
 // Made says of which variables a value is made; the policy's author wrote all else of it. Without it a value is data.
@@ -60,28 +52,35 @@ const (
 	maxWeighed   = 64 << 20
 )
 
-// NewScope is the outermost scope of one rule evaluation: it knows the request and the service account names.
-func NewScope(env *jmespath.Env, req *Request, p *Program, r *Rule) *Scope {
-	s := &Scope{Env: env, Request: req, Program: p, Rule: r}
-	if req != nil && req.Given != nil {
-		s.given = req.Given(p, r)
+// outermost is a Scope together with the Call that it is made of.
+type outermost struct {
+	Scope
+	call policy.Call
+}
+
+// New is the outermost scope of a call: it knows the request and the service account names. It keeps a copy of the call.
+func New(c *policy.Call) *Scope {
+	s := &outermost{call: *c}
+	s.Call, s.Env = &s.call, (*jmespath.Env)(c.Env)
+	if c.Request != nil && c.Request.Given != nil {
+		s.given = c.Request.Given(c.Program, c.Rule)
 	}
-	return s
+	return &s.Scope
 }
 
 // With returns a child scope in which name has the value v.
 func (s *Scope) With(name string, v any) *Scope {
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, Stages: s.Stages, given: s.given, parent: s, name: name, val: v}
+	return &Scope{Call: s.Call, Env: s.Env, given: s.given, parent: s, name: name, val: v}
 }
 
 // WithLazy returns a child scope in which name is loaded on first use, at most once. load gets the scope before this
 // name, so that an entry sees only earlier entries. Where a value was given for the name, it
 // is the value and nothing is loaded.
 func (s *Scope) WithLazy(name string, load func(before *Scope) (any, error)) *Scope {
-	if v, ok := s.given.value(name); ok {
+	if v, ok := s.given.Value(name); ok {
 		return s.With(name, v)
 	}
-	return &Scope{Env: s.Env, Request: s.Request, Program: s.Program, Rule: s.Rule, Plan: s.Plan, Stages: s.Stages, given: s.given, parent: s, name: name, load: load}
+	return &Scope{Call: s.Call, Env: s.Env, given: s.given, parent: s, name: name, load: load}
 }
 
 // WithMade is With for a value that is made of nothing but the variables that made names and of what the author wrote.
@@ -154,12 +153,18 @@ func (s *Scope) get() (any, error) {
 	if s.load != nil {
 		load := s.load
 		s.load = nil
-		s.val, s.err = load(s.parent)
+		v, err := load(s.parent)
+		if s.val = v; err != nil {
+			s.val, s.broken = err, true
+		}
 		if s.Env != nil {
-			s.Env.Trace.Entry(s.name, s.val, s.err)
+			s.Env.Trace.Entry(s.name, v, err)
 		}
 	}
-	return s.val, s.err
+	if s.broken {
+		return nil, s.val.(error)
+	}
+	return s.val, nil
 }
 
 // Hold counts data that a context entry defined after s loaded from outside, together with what the entries before it
@@ -190,16 +195,16 @@ func (s *Scope) Hold(v any) error {
 }
 
 // builtin is what the engine knows under the name, with what was given for it.
-func (s *Scope) builtin(name string, given *Given) (any, bool, error) {
+func (s *Scope) builtin(name string, given *policy.Given) (any, bool, error) {
 	v, ok, err := s.known(name)
-	over, also := given.value(name)
+	over, also := given.Value(name)
 	if !also {
 		return v, ok, err
 	}
 	if v, err = whole(v); err != nil {
 		return nil, false, err
 	}
-	return Merge(v, over), true, nil
+	return value.Merge(v, over), true, nil
 }
 
 func (s *Scope) known(name string) (any, bool, error) {
@@ -208,7 +213,7 @@ func (s *Scope) known(name string) (any, bool, error) {
 	}
 	switch name {
 	case "request":
-		v, err := s.Request.variable(s.Env.Meter.Context(), s.Rule)
+		v, err := requestVariable(s.Context(), s.Request, s.Rule)
 		return v, err == nil, err
 	case "serviceAccountName":
 		_, n := s.Request.ServiceAccount()
@@ -225,8 +230,8 @@ func (s *Scope) known(name string) (any, bool, error) {
 
 // Unforeseen is called before queries are evaluated that arrived inside of values.
 func (s *Scope) Unforeseen() {
-	if s.Request != nil && s.Request.Object.Partial() {
-		s.Request.unforeseen.Store(true)
+	if s.Request != nil {
+		s.Request.NoteUnforeseen()
 	}
 }
 

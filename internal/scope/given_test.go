@@ -1,20 +1,21 @@
-package policy
+package scope
 
 import (
 	"errors"
 	"reflect"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/evalenv"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-func given(g *Given) *Scope {
-	req := &Request{
-		Operation: Create, Object: value.Of(map[string]any{"a": "object"}),
-		Given: func(*Program, *Rule) *Given { return g },
+func given(g *policy.Given) *Scope {
+	req := &policy.Request{
+		Operation: policy.Create, Object: value.Of(map[string]any{"a": "object"}),
+		Given: func(*policy.Program, *policy.Rule) *policy.Given { return g },
 	}
-	return NewScope(&jmespath.Env{}, req, &Program{}, &Rule{})
+	return New(&policy.Call{Env: &evalenv.Env{}, Request: req, Program: &policy.Program{}, Rule: &policy.Rule{}})
 }
 
 func field(t *testing.T, s *Scope, name string) any {
@@ -28,7 +29,7 @@ func field(t *testing.T, s *Scope, name string) any {
 
 // A given value stands in for a context entry, which is not loaded, and adds to what the engine knows.
 func TestGiven(t *testing.T) {
-	s := given(&Given{Names: map[string]any{"cm": "given", "request": map[string]any{"mode": "dev", "object": map[string]any{"b": 1.0}}}})
+	s := given(&policy.Given{Names: map[string]any{"cm": "given", "request": map[string]any{"mode": "dev", "object": map[string]any{"b": 1.0}}}})
 	s = s.WithLazy("cm", func(*Scope) (any, error) { return nil, errors.New("must not be loaded") })
 	s = s.WithLazy("other", func(before *Scope) (any, error) { v, _, err := before.Field("cm"); return v, err })
 	if got := field(t, s, "cm"); got != "given" {
@@ -51,7 +52,7 @@ func TestGiven(t *testing.T) {
 }
 
 func TestGivenElements(t *testing.T) {
-	s := given(&Given{
+	s := given(&policy.Given{
 		Names: map[string]any{"data": map[string]any{"x": "all", "y": "all"}},
 		Elements: func(i int) map[string]any {
 			if i > 1 {
@@ -68,7 +69,7 @@ func TestGivenElements(t *testing.T) {
 			t.Errorf("element %d: data %v, element %v", i, data, element)
 		}
 	}
-	plain := NewScope(&jmespath.Env{}, &Request{}, nil, nil)
+	plain := New(&policy.Call{Env: &evalenv.Env{}, Request: &policy.Request{}})
 	if plain.Element(3) != plain {
 		t.Error("a scope without given values is not itself")
 	}

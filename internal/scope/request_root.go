@@ -1,21 +1,22 @@
-package policy
+package scope
 
 import (
 	"context"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // requestRoot is the variable `request` for those who read some of it: the common fields need no document, and an
 // old object that is not requested is not decoded.
 type requestRoot struct {
-	request *Request
+	request *policy.Request
 	ctx     context.Context
 }
 
-// variable is the value of the variable `request` for r, in a scope of the rule.
-func (r *Request) variable(ctx context.Context, rule *Rule) (any, error) {
+// requestVariable is the value of the variable `request` for r, in a scope of the rule.
+func requestVariable(ctx context.Context, r *policy.Request, rule *policy.Rule) (any, error) {
 	if rule == nil || !rule.Needs.Roles {
 		return &requestRoot{r, ctx}, nil
 	}
@@ -24,7 +25,7 @@ func (r *Request) variable(ctx context.Context, rule *Rule) (any, error) {
 
 // WithObject is a child scope in which request.object is another object.
 func (s *Scope) WithObject(object any) (*Scope, error) {
-	v, err := s.Request.WithObject(value.Of(object)).variable(s.Env.Meter.Context(), s.Rule)
+	v, err := requestVariable(s.Context(), s.Request.WithObject(value.Of(object)), s.Rule)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (r *requestRoot) Field(name string) (v any, ok bool, err error) {
 	case "namespace":
 		return q.Namespace, true, nil
 	case "object":
-		v, err = q.object()
+		v, err = q.ObjectOrOld()
 		return v, err == nil, err
 	case "oldObject":
 		v, err = q.OldObject.Value()

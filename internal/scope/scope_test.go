@@ -1,4 +1,4 @@
-package policy
+package scope
 
 import (
 	"errors"
@@ -7,17 +7,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/evalenv"
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/world"
 )
 
-func scope(r *Request) *Scope { return NewScope(&jmespath.Env{}, r, nil, nil) }
+func scopeOf(r *policy.Request) *Scope { return New(&policy.Call{Env: &evalenv.Env{}, Request: r}) }
 
 // An entry sees only what was defined before it, is loaded at most once, and only when used.
 func TestScopeLazyEntries(t *testing.T) {
 	loads := 0
-	s := scope(&Request{}).With("one", "a").WithLazy("one", func(before *Scope) (any, error) {
+	s := scopeOf(&policy.Request{}).With("one", "a").WithLazy("one", func(before *Scope) (any, error) {
 		loads++
 		v, _, err := before.Field("one")
 		return v.(string) + "b", err
@@ -45,9 +46,9 @@ func TestScopeLazyEntries(t *testing.T) {
 }
 
 // requestOf is the variable request, which has to hold the same as a whole and field by field.
-func requestOf(t *testing.T, r *Request) map[string]any {
+func requestOf(t *testing.T, r *policy.Request) map[string]any {
 	t.Helper()
-	v, ok, err := scope(r).Field("request")
+	v, ok, err := scopeOf(r).Field("request")
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -75,7 +76,7 @@ func requestOf(t *testing.T, r *Request) map[string]any {
 
 // An old object that is not read is not decoded, and its mistakes affect only its readers.
 func TestRequestFieldsAreReadAlone(t *testing.T) {
-	v, _, _ := scope(&Request{Operation: Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}).Field("request")
+	v, _, _ := scopeOf(&policy.Request{Operation: policy.Update, Object: value.Of(nil), OldObject: value.FromJSON("{")}).Field("request")
 	root := v.(jmespath.Root)
 	if operation, ok, err := root.Field("operation"); operation != "UPDATE" || !ok || err != nil {
 		t.Error(operation, ok, err)
@@ -87,7 +88,7 @@ func TestRequestFieldsAreReadAlone(t *testing.T) {
 
 // On DELETE every mention of request.object is read as request.oldObject.
 func TestRequestDocumentOnDelete(t *testing.T) {
-	r := &Request{Operation: Delete, OldObject: value.Of(map[string]any{"a": "b"})}
+	r := &policy.Request{Operation: policy.Delete, OldObject: value.Of(map[string]any{"a": "b"})}
 	if obj, _ := requestOf(t, r)["object"].(map[string]any); obj["a"] != "b" {
 		t.Errorf("request.object = %v", obj)
 	}
@@ -95,7 +96,7 @@ func TestRequestDocumentOnDelete(t *testing.T) {
 
 // In a scan request holds the object, the operation and the namespace, nothing else.
 func TestRequestDocumentInScan(t *testing.T) {
-	doc := requestOf(t, &Request{Origin: FromScan, Operation: Create})
+	doc := requestOf(t, &policy.Request{Origin: policy.FromScan, Operation: policy.Create})
 	for _, absent := range []string{"userInfo", "name", "uid"} {
 		if _, there := doc[absent]; there {
 			t.Errorf("request.%s exists in a scan", absent)
@@ -106,11 +107,11 @@ func TestRequestDocumentInScan(t *testing.T) {
 // requestKind, requestResource and requestSubResource are what the requester asked for; what was sent where nothing else
 // is known.
 func TestRequestDocumentAsked(t *testing.T) {
-	r := &Request{
+	r := &policy.Request{
 		RequestGVK: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 		GVR:        schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, Subresource: "scale",
 	}
-	read := func(r *Request) [4]any {
+	read := func(r *policy.Request) [4]any {
 		doc := requestOf(t, r)
 		kind, resource := doc["requestKind"].(map[string]any), doc["requestResource"].(map[string]any)
 		return [4]any{kind["group"], kind["kind"], resource["group"], doc["requestSubResource"]}
@@ -119,7 +120,7 @@ func TestRequestDocumentAsked(t *testing.T) {
 		t.Errorf("%v, not %v", got, want)
 	}
 	r = r.WithObject(nil)
-	r.Asked = Asked{
+	r.Asked = policy.Asked{
 		GVK: schema.GroupVersionKind{Group: "extensions", Version: "v1beta1", Kind: "Deployment"},
 		GVR: schema.GroupVersionResource{Group: "extensions", Version: "v1beta1", Resource: "deployments"},
 	}
@@ -128,50 +129,11 @@ func TestRequestDocumentAsked(t *testing.T) {
 	}
 }
 
-func TestServiceAccount(t *testing.T) {
-	for user, want := range map[string][2]string{
-		"system:serviceaccount:ns:sa": {"ns", "sa"}, "system:serviceaccount:ns": {"", ""}, "alice": {"", ""},
-	} {
-		ns, name := (&Request{User: &User{Username: user}}).ServiceAccount()
-		if ns != want[0] || name != want[1] {
-			t.Errorf("%s: %q %q", user, ns, name)
-		}
-	}
-}
-
-func TestActionFor(t *testing.T) {
-	plan := ActionPlan{Default: Audit, Overrides: []ActionOverride{
-		{Action: Deny, Namespaces: []string{"prod-*"}, Selector: func(l map[string]string) bool { return l["x"] == "y" }},
-		{Action: Deny, Namespaces: []string{"always"}},
-	}}
-	r := &Rule{Action: plan}
-	labels := func(l map[string]string, err error) func() (map[string]string, error) {
-		return func() (map[string]string, error) { return l, err }
-	}
-	for _, c := range []struct {
-		ns     string
-		labels func() (map[string]string, error)
-		want   Action
-		err    bool
-	}{
-		{"dev", labels(nil, errors.New("must not be asked")), Audit, false},
-		{"prod-1", labels(map[string]string{"x": "y"}, nil), Deny, false},
-		{"prod-1", labels(nil, nil), Audit, false},
-		{"prod-1", labels(nil, errors.New("gone")), Deny, true}, // unknown: the strictest
-		{"always", labels(nil, errors.New("must not be asked")), Deny, false},
-	} {
-		got, err := ActionFor(r, c.ns, c.labels)
-		if got != c.want || (err != nil) != c.err {
-			t.Errorf("%s: %v %v", c.ns, got, err)
-		}
-	}
-}
-
 // What the entries of one rule load from outside is limited; entries of siblings, as foreach elements are, do not
 // add up.
 func TestHold(t *testing.T) {
 	large := []any{strings.Repeat("x", DefaultContextSize*2/3)}
-	root := scope(&Request{}).With("a", 1)
+	root := scopeOf(&policy.Request{}).With("a", 1)
 	if err := root.Hold(large); err != nil {
 		t.Fatal(err)
 	}
@@ -187,34 +149,16 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Information that is not available here is an error for the rule that asks, never "none".
-func TestUnknownIsAnError(t *testing.T) {
-	r := &Request{Namespace: "ns", User: &User{Username: "alice"}}
-	if _, err := r.NamespaceLabels(t.Context()); !errors.Is(err, world.ErrUnavailable) {
-		t.Errorf("labels of a namespace that cannot be looked up: %v", err)
-	}
-	if _, err := r.Roles(t.Context()); !errors.Is(err, world.ErrUnavailable) {
-		t.Errorf("roles of a user that cannot be looked up: %v", err)
-	}
-	nobody := &Request{}
-	if _, err := nobody.NamespaceLabels(t.Context()); err != nil {
-		t.Errorf("a cluster-scoped object lies in no namespace: %v", err)
-	}
-	if _, err := nobody.Roles(t.Context()); err != nil {
-		t.Errorf("nobody has no roles: %v", err)
-	}
-}
-
 // The setting maxContextSize takes the place of the default limit.
 func TestHoldWithSetting(t *testing.T) {
 	kib := strings.Repeat("x", 1<<10)
 	for limit, want := range map[int]string{0: "", -1: "", 512: "exceeds limit of 512 bytes", 4 << 20: ""} {
-		err := scope(&Request{Conf: Conf{MaxContextSize: limit}}).With("a", 1).Hold(kib)
+		err := scopeOf(&policy.Request{Conf: policy.Conf{MaxContextSize: limit}}).With("a", 1).Hold(kib)
 		if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%d: %v", limit, err)
 		}
 	}
-	if err := scope(&Request{Conf: Conf{MaxContextSize: -1}}).With("a", 1).Hold(strings.Repeat("x", 2*DefaultContextSize)); err != nil {
+	if err := scopeOf(&policy.Request{Conf: policy.Conf{MaxContextSize: -1}}).With("a", 1).Hold(strings.Repeat("x", 2*DefaultContextSize)); err != nil {
 		t.Errorf("no limit: %v", err)
 	}
 }

@@ -1,9 +1,10 @@
-package policy
+package scope
 
 import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -20,7 +21,7 @@ type Expressions interface {
 // Reads collects the free variables of compiled expressions, and the Needs that follow from them. The zero Reads is
 // empty and ready to use.
 type Reads struct {
-	Needs Needs
+	Needs policy.Needs
 	names []string
 	all   bool
 	// request are the fields of the variable request that are read; "*" when the request is read as a whole.
@@ -73,28 +74,19 @@ func (r *Reads) AddObject(fields *value.Fields) {
 // AddVariable is what is read of the variable besides expressions, to be added to.
 func (r *Reads) AddVariable(name string) *value.Fields { return r.fields.Member(name) }
 
-// Object says what is read of the object of the request; nil when that may be anything. The metadata, except for
-// managedFields, and the kind are always read.
+// Object says what is read of the object of the request, as policy.Rule.Object; nil when that may be anything.
 func (r *Reads) Object() *value.Fields {
 	if r.all || r.late || r.fields.All() {
 		return nil
 	}
-	out := &value.Fields{}
-	out.Member("apiVersion")
-	out.Member("kind")
-	out.Member("metadata").ReadAllBut("managedFields")
 	request := r.fields.Get("request")
 	if request == nil {
-		return out
+		return policy.ObjectReads(nil)
 	}
-	object := request.Get("object")
-	if request.All() || object != nil && object.All() {
+	if request.All() {
 		return nil
 	}
-	if object != nil {
-		out.Merge(object)
-	}
-	return out
+	return policy.ObjectReads(request.Get("object"))
 }
 
 // AddNames adds top-level names; "*" stands for every name and every part of the request.
@@ -102,7 +94,7 @@ func (r *Reads) AddNames(names ...string) {
 	for _, n := range names {
 		if n == "*" {
 			r.all = true
-			r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true})
+			r.Needs.Merge(policy.Needs{User: true, Roles: true, OldObject: true, Images: true, Operation: true})
 			continue
 		}
 		if !slices.Contains(r.names, n) {
@@ -162,7 +154,7 @@ func (r *Reads) addPath(path []string) {
 	}
 	if len(path) == 1 { // the whole request
 		r.addRequest("*")
-		r.Needs.Merge(Needs{User: true, Roles: true, OldObject: true, Operation: true})
+		r.Needs.Merge(policy.Needs{User: true, Roles: true, OldObject: true, Operation: true})
 		return
 	}
 	r.addRequest(path[1])

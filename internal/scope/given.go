@@ -1,0 +1,39 @@
+package scope
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Element is the scope for the element at that position of a foreach, which is bound already: with the values that were
+// given for it. Without such values it is s itself.
+func (s *Scope) Element(index int) *Scope {
+	if s.given == nil || s.given.Elements == nil {
+		return s
+	}
+	names := s.given.Elements(index)
+	if len(names) == 0 {
+		return s
+	}
+	given := &policy.Given{Names: maps.Clone(s.given.Names), Elements: s.given.Elements}
+	if given.Names == nil {
+		given.Names = map[string]any{}
+	}
+	out := s
+	for name, v := range names {
+		if strings.HasPrefix(name, "element") {
+			if bound, ok, err := s.Field(name); ok && err == nil {
+				v = value.Merge(bound, v)
+			}
+		} else {
+			v = value.Merge(given.Names[name], v)
+			given.Names[name] = v
+		}
+		out = out.With(name, v)
+	}
+	out.given = given // out is a new scope, since there are names
+	return out
+}
