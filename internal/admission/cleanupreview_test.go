@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -42,7 +43,7 @@ func TestCleanupReview(t *testing.T) {
 		{"the same spec", strings.Replace(namespaced, "KIND", "Pod", 1), strings.Replace(namespaced, "KIND", "Pod", 1), nil, "", ""},
 	} {
 		srv := NewCleanup(Options{
-			Timeout: time.Second, Accounts: Accounts{Cleanup: cleanup}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+			Timeout: time.Second, Review: policyreview.Options{Accounts: policyreview.Accounts{Cleanup: cleanup}}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		}, world.RootFunc(func(world.Reach) world.World { return world.World{Access: c.granted} }),
 			fakeCluster{kinds: map[string]string{"pods": "Pod"}, clusterish: []string{"Node"}}, func() error { return nil })
 		srv.Open()

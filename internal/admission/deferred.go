@@ -30,7 +30,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	if s.Deferred == nil || req.DryRun {
 		return nil
 	}
-	background := s.Accounts.Background != "" && req.User != nil && req.User.Username == s.Accounts.Background
+	background := s.review.Accounts.Background != "" && req.User != nil && req.User.Username == s.review.Accounts.Background
 	var work []policy.Work
 	if uses(selections, deferredStages) {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root, Spent: spent})

@@ -79,7 +79,7 @@ func TestDeferredWork(t *testing.T) {
 	const background = "system:serviceaccount:kyverno:kyverno-background-controller"
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, strings.Split(workPolicies, "---\n")...)
 	k := &kept{}
-	srv.Deferred, srv.Accounts.Background = k, background
+	srv.Deferred, srv.review.Accounts.Background = k, background
 	object := func(labels string) []byte {
 		return []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop","uid":"u","labels":{` + labels + `}}}`)
 	}

@@ -10,7 +10,8 @@
 // A review that panics, or that cannot be answered, is an HTTP error: the API server then applies the webhook's
 // failurePolicy, and the process lives on.
 //
-// The package compiles nothing except the policy that is being reviewed, and it knows no rule kind.
+// The package compiles nothing and knows no rule kind. Package policyreview reviews policies and what belongs to them; policies.go
+// hands it their requests.
 //
-// Floor 7: imports the floors below and nothing of its own floor.
+// Floor 7: imports policyreview and the floors below.
 package admission

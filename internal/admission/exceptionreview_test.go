@@ -6,6 +6,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/policyreview"
 )
 
 func TestExceptionReview(t *testing.T) {
@@ -19,24 +21,24 @@ func TestExceptionReview(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text string
-		exceptions Exceptions
+		exceptions policyreview.Exceptions
 		refusal    string
 		warning    string
 	}{
-		{"disabled", good, Exceptions{}, "", "PolicyException resources would not be processed until it is enabled."},
-		{"no namespace", good, Exceptions{Enabled: true}, "", "The exceptionNamespace flag is not set"},
-		{"another namespace", good, Exceptions{Enabled: true, Namespace: "other"}, "", "PolicyException resource namespace must match the defined namespace."},
-		{"the namespace", good, Exceptions{Enabled: true, Namespace: "ns"}, "", ""},
-		{"all namespaces", good, Exceptions{Enabled: true, Namespace: "*"}, "", ""},
-		{"a mistake", nameless, Exceptions{Enabled: true, Namespace: "*"}, "An exception requires a policy name\n  at spec.exceptions[0].policyName", ""},
-		{"a control without images", controls("[{controlName: Capabilities}]"), Exceptions{Enabled: true, Namespace: "*"}, `spec.podSecurity[0].controlName: Invalid value: "Capabilities": exclude.images must be specified for the container level control`, ""},
-		{"a field without values", controls(`[{controlName: Seccomp}, {controlName: Seccomp, restrictedField: spec.x}]`), Exceptions{Enabled: true, Namespace: "*"}, "spec.podSecurity[1].values: Required value: values is required", ""},
-		{"values without a field", controls(`[{controlName: Seccomp, values: [a]}]`), Exceptions{Enabled: true, Namespace: "*"}, "spec.podSecurity[0].restrictedField: Required value: restrictedField is required", ""},
-		{"user info", strings.Replace(good, "{resources: {kinds: [Pod]}}", "{resources: {kinds: [Pod]}, roles: ['a:b']}", 1), Exceptions{Enabled: true, Namespace: "*"}, "Usage of user info is forbidden\n  at spec.match.any[0]", ""},
-		{"a mistake, while it is being deleted", deleted, Exceptions{Enabled: true, Namespace: "*"}, "", ""},
-		{"a caution", strings.Replace(good, "policyName: p", `policyName: "p*"`, 1), Exceptions{Enabled: true, Namespace: "*"}, "", `the exception is for no policy: "p*" is taken literally`},
+		{"disabled", good, policyreview.Exceptions{}, "", "PolicyException resources would not be processed until it is enabled."},
+		{"no namespace", good, policyreview.Exceptions{Enabled: true}, "", "The exceptionNamespace flag is not set"},
+		{"another namespace", good, policyreview.Exceptions{Enabled: true, Namespace: "other"}, "", "PolicyException resource namespace must match the defined namespace."},
+		{"the namespace", good, policyreview.Exceptions{Enabled: true, Namespace: "ns"}, "", ""},
+		{"all namespaces", good, policyreview.Exceptions{Enabled: true, Namespace: "*"}, "", ""},
+		{"a mistake", nameless, policyreview.Exceptions{Enabled: true, Namespace: "*"}, "An exception requires a policy name\n  at spec.exceptions[0].policyName", ""},
+		{"a control without images", controls("[{controlName: Capabilities}]"), policyreview.Exceptions{Enabled: true, Namespace: "*"}, `spec.podSecurity[0].controlName: Invalid value: "Capabilities": exclude.images must be specified for the container level control`, ""},
+		{"a field without values", controls(`[{controlName: Seccomp}, {controlName: Seccomp, restrictedField: spec.x}]`), policyreview.Exceptions{Enabled: true, Namespace: "*"}, "spec.podSecurity[1].values: Required value: values is required", ""},
+		{"values without a field", controls(`[{controlName: Seccomp, values: [a]}]`), policyreview.Exceptions{Enabled: true, Namespace: "*"}, "spec.podSecurity[0].restrictedField: Required value: restrictedField is required", ""},
+		{"user info", strings.Replace(good, "{resources: {kinds: [Pod]}}", "{resources: {kinds: [Pod]}, roles: ['a:b']}", 1), policyreview.Exceptions{Enabled: true, Namespace: "*"}, "Usage of user info is forbidden\n  at spec.match.any[0]", ""},
+		{"a mistake, while it is being deleted", deleted, policyreview.Exceptions{Enabled: true, Namespace: "*"}, "", ""},
+		{"a caution", strings.Replace(good, "policyName: p", `policyName: "p*"`, 1), policyreview.Exceptions{Enabled: true, Namespace: "*"}, "", `the exception is for no policy: "p*" is taken literally`},
 	} {
-		srv.Exceptions = c.exceptions
+		srv.review.Exceptions = c.exceptions
 		raw, err := yaml.YAMLToJSON([]byte(c.text))
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -133,8 +134,8 @@ func TestS7RightsForWork(t *testing.T) {
 		srv, _ := setup(t, fakeCluster{kinds: map[string]string{
 			"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret", "roles": "Role", "rolebindings": "RoleBinding",
 		}}, nil)
-		srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: c.granted} })
-		srv.Accounts.Background, srv.patience = background, 0
+		srv.review.Root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: c.granted} })
+		srv.review.Accounts.Background, srv.review.Patience = background, 0
 		code, res := ask(t, srv, "/policyvalidate", reviewOf(t, fmt.Sprintf(c.scope, c.rule), "", c.user))
 		got := ""
 		if !res.Allowed {
@@ -157,11 +158,11 @@ func (g grantedLater) Allowed(context.Context, world.AccessRequest) (bool, strin
 // Rights that come with the policy, in the same file, are waited for.
 func TestRightsThatAreAboutToBeGranted(t *testing.T) {
 	const text = `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
-	for patience, allowed := range map[time.Duration]bool{0: false, grantPatience: true} {
+	for patience, allowed := range map[time.Duration]bool{0: false, policyreview.GrantPatience: true} {
 		srv, _ := setup(t, fakeCluster{}, nil)
 		asked := 0
-		srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedLater{&asked}} })
-		srv.Accounts.Background, srv.patience = "system:serviceaccount:kyverno:background", patience
+		srv.review.Root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedLater{&asked}} })
+		srv.review.Accounts.Background, srv.review.Patience = "system:serviceaccount:kyverno:background", patience
 		if _, res := ask(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane")); res.Allowed != allowed {
 			t.Errorf("after %v: %+v", patience, res)
 		}
@@ -172,7 +173,7 @@ func TestRightsThatAreAboutToBeGranted(t *testing.T) {
 func TestS7RightsAgainOnChange(t *testing.T) {
 	const stored = `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
 	srv, _ := setup(t, fakeCluster{}, nil)
-	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedTo(nil)} })
+	srv.review.Root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedTo(nil)} })
 	for object, allowed := range map[string]bool{
 		strings.Replace(stored, "{name: p,", "{name: p, labels: {a: b},", 1): true,
 		strings.Replace(stored, "{k: v}", "{k: w}", 1):                       false,
@@ -188,7 +189,7 @@ func TestS7RightsAgainOnChange(t *testing.T) {
 func TestS19RightsWhileBeingDeleted(t *testing.T) {
 	const stored = `{apiVersion: kyverno.io/v1, kind: Policy, metadata: {name: p, namespace: a, deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: [x.dev/wait]}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap]}}]}, generate: {apiVersion: v1, kind: ConfigMap, name: made, namespace: a, data: {data: {k: v}}}}]}}`
 	srv, _ := setup(t, fakeCluster{}, nil)
-	srv.root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedTo(nil)} })
+	srv.review.Root = world.RootFunc(func(world.Reach) world.World { return world.World{Access: grantedTo(nil)} })
 	for _, c := range []struct {
 		what, from, to string
 		allowed        bool
@@ -214,10 +215,10 @@ func TestRightsForReports(t *testing.T) {
 		return `{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {background: ` + background + `, rules: [{name: r, match: {any: [{resources: {kinds: [ConfigMap, Deployment, Pod]}}]}, validate: {message: m, pattern: {metadata: {labels: {a: b}}}}}]}}`
 	}
 	srv, _ := setup(t, fakeCluster{}, nil)
-	srv.root = world.RootFunc(func(world.Reach) world.World {
+	srv.review.Root = world.RootFunc(func(world.Reach) world.World {
 		return world.World{Access: grantedTo{reports + " * configmaps *", reports + " get deployments *"}}
 	})
-	srv.Accounts.Reports = reports
+	srv.review.Accounts.Reports = reports
 	for background, want := range map[string]string{
 		"true":  "system:serviceaccount:kyverno:reports requires permissions list,watch for resource v1/Deployment",
 		"false": "",

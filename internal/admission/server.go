@@ -17,14 +17,13 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/http1"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/secretpath"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/share"
@@ -39,14 +38,7 @@ type Cluster interface {
 	Roles(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
 	// NamespaceLabels are the labels of a namespace.
 	NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error)
-	// KindFor is the kind of a main resource.
-	KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error)
-	// Serves reports whether the API server serves what the selector names, and whether all of it is namespaced.
-	Serves(policy.Target) (served, namespaced bool, err error)
-	// Resources are the resources that the API server serves for what the selector names, subresources as pods/status.
-	Resources(policy.Target) ([]schema.GroupVersionResource, error)
-	// BodyOf are the subresources, as Kind/sub, that are written with objects of the kind. It is asked after Serves.
-	BodyOf(kind string) []string
+	policyreview.Discovery
 }
 
 // Options are the limits and names of a Server.
@@ -60,12 +52,8 @@ type Options struct {
 	// DrainDelay is how long the server goes on answering after it is stopped, while load balancers notice that
 	// it is no longer ready and connections end with the answers to them.
 	DrainDelay time.Duration
-	// Exceptions says whose PolicyExceptions are applied, for the warnings of those who write others.
-	Exceptions Exceptions
-	// Accounts carry out what policies ask for.
-	Accounts Accounts
-	// ReviewWebhooks warns of what a new policy means for the webhooks; nil for no such warnings.
-	ReviewWebhooks func(*policy.Program) diag.List
+	// Review are the settings that reviews of policies depend on.
+	Review policyreview.Options
 	// Clients says whom the server answers.
 	Clients Clients
 	// Paths says at which paths; nil for all plain paths.
@@ -103,8 +91,7 @@ type Server struct {
 	settings *settings.Store
 	root     world.Root
 	cluster  Cluster
-	patience time.Duration // with rights that are about to be granted
-	granted  granted
+	review   *policyreview.Reviewer
 	audits   *auditor
 	// pace gives namespaced policies their share of processor time; paceLater the same without waiting, where those who
 	// would wait with them are others.
@@ -127,7 +114,11 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.Paths == nil {
 		o.Paths = secretpath.Open{}
 	}
-	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, patience: grantPatience, ready: ready}
+	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	srv.review = &policyreview.Reviewer{
+		Options: o.Review, Discovery: cluster, Root: root, Programs: func() []*policy.Program { return snapshot().Programs() },
+		Patience: policyreview.GrantPatience, Log: o.Log, Now: o.Now,
+	}
 	if o.FixedWebhooks {
 		srv.routes = routes.fixed()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/world/live"
@@ -138,12 +139,14 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
 		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval), Exceeded: p.exceeded.note,
-		Exceptions: admission.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
-		Paths:      p.paths.paths(), Failed: p.paths.failed,
+		Paths: p.paths.paths(), Failed: p.paths.failed,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
-		Tell:           p.sending.afterReporting(tellResults(p.events, p.catalog.Snapshot)),
-		ReviewWebhooks: func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
-		Accounts:       admission.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
+		Tell: p.sending.afterReporting(tellResults(p.events, p.catalog.Snapshot)),
+		Review: policyreview.Options{
+			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
+			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
+			Webhooks:   func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
+		},
 	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{
 		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
 		Globals: p.globals.store, Images: images, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,

@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/ttl"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/world/live"
@@ -60,7 +61,8 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	})
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
-		Observer: c.observing.server(), Paths: c.paths.paths(), Failed: c.paths.failed, DumpPayload: f.deletion.dumpPayload, Accounts: admission.Accounts{Cleanup: c.account(ctx)},
+		Observer: c.observing.server(), Paths: c.paths.paths(), Failed: c.paths.failed, DumpPayload: f.deletion.dumpPayload,
+		Review: policyreview.Options{Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package admission
+package policyreview
 
 import (
 	"slices"
@@ -22,14 +22,14 @@ func (l link) String() string { return l.program.Key() + "/" + l.rule.Name }
 // checkLoops warns of rules that trigger each other for ever: each makes or changes what is a trigger of the next, and
 // none passes over requests of the background controller (skipBackgroundRequests: false). It is no mistake, since names,
 // labels or conditions that are not known here may end the loop; if they do not, the background controller does.
-func (s *Server) checkLoops(p *policy.Program) diag.List {
+func (v *Reviewer) checkLoops(p *policy.Program) diag.List {
 	var diags diag.List
 	links := linksOf(p)
 	own := len(links)
 	if own == 0 {
 		return nil
 	}
-	for _, other := range s.snapshot().Programs() {
+	for _, other := range v.Programs() {
 		if other.Key() != p.Key() || other.Kind != p.Kind {
 			links = append(links, linksOf(other)...)
 		}

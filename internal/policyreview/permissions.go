@@ -1,8 +1,7 @@
-package admission
+package policyreview
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,13 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
-	"github.com/ephor-dev/ephor/internal/world"
 )
-
-// Accounts are the full names (system:serviceaccount:namespace:name) of those who carry out what policies ask for; empty
-// for those that do not exist, whose rights are not looked at.
-type Accounts struct{ Background, Reports, Cleanup string }
 
 // These texts are Kyverno's, verbatim, except those about the author.
 const (
@@ -28,37 +21,19 @@ const (
 	textAuthorRights = "path: %s.: auth check fails, additional privileges are required for the author of the policy '%s': %s"
 )
 
-// rights asks the API server what users may do; each question once for one review, and for some seconds not again when the
-// answer was yes.
-type rights struct {
-	access  world.Access
-	cluster Cluster
-	granted *granted
-	now     func() time.Time
-	refused map[string]bool
-}
-
-func (s *Server) newRights() *rights {
-	r := &rights{cluster: s.cluster, granted: &s.granted, now: s.Now, refused: map[string]bool{}}
-	if s.root != nil {
-		r.access = s.root.For(world.Cluster()).Access
-	}
-	return r
-}
-
 // checkRights finds the rights that the work of a policy needs and an account lacks: the background controller, who does
 // the work, and for a namespaced policy also its author, who must not get done what he may not do himself (S7 in
 // docs/threat-model.md).
-func (s *Server) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
+func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	if !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants) > 0 }) {
 		return nil
 	}
 	var diags diag.List
-	if s.Accounts.Background != "" {
-		diags.Add(s.controllerRights(ctx, p)...)
+	if v.Accounts.Background != "" {
+		diags.Add(v.controllerRights(ctx, p)...)
 	}
 	if p.Namespace != "" {
-		ask := s.newRights()
+		ask := v.newRights()
 		for _, r := range p.Rules {
 			if len(r.Grants) > 0 {
 				ask.author(ctx, &diags, p, r, author)
@@ -69,23 +44,23 @@ func (s *Server) checkRights(ctx context.Context, p *policy.Program, author *pol
 }
 
 // Rights that are granted together with a policy, in one file, get to the controller's aggregated role a moment after the
-// policy gets here: so long they are waited for, and so often asked about.
+// policy gets here. A review waits so long for them, and asks so often.
 const (
-	grantPatience = 2 * time.Second
+	GrantPatience = 2 * time.Second
 	grantEvery    = 200 * time.Millisecond
 )
 
 // controllerRights checks the background controller's rights on everything.
-func (s *Server) controllerRights(ctx context.Context, p *policy.Program) diag.List {
+func (v *Reviewer) controllerRights(ctx context.Context, p *policy.Program) diag.List {
 	for waited := time.Duration(0); ; waited += grantEvery {
 		var diags diag.List
-		ask := s.newRights()
+		ask := v.newRights()
 		for _, r := range p.Rules {
 			if len(r.Grants) > 0 {
-				ask.controller(ctx, &diags, p, r, s.Accounts.Background)
+				ask.controller(ctx, &diags, p, r, v.Accounts.Background)
 			}
 		}
-		if !diags.HasErrors() || waited >= s.patience || !wait(ctx, grantEvery) {
+		if !diags.HasErrors() || waited >= v.Patience || !wait(ctx, grantEvery) {
 			return diags
 		}
 	}
@@ -220,159 +195,3 @@ func escalations(g policy.Grant, resource served) (out []needed) {
 }
 
 const rbacGroup = "rbac.authorization.k8s.io"
-
-// served is a resource as a SubjectAccessReview names it.
-type served struct{ Group, Version, Resource, Subresource string }
-
-// resources are what the API server serves for the kind of a grant; none when it serves no such kind, or when the kind
-// is not written out.
-func (a *rights) resources(g policy.Grant) ([]served, error) {
-	if !isLiteral(g.APIVersion) || !isLiteral(g.Kind) {
-		return nil, nil
-	}
-	gv, err := apischema.ParseGroupVersion(g.APIVersion)
-	if err != nil {
-		return nil, nil
-	}
-	kind, sub, _ := strings.Cut(strings.TrimSpace(g.Kind), "/")
-	// A subresource that is not served yet can be granted all the same.
-	found, err := a.cluster.Resources(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]served, len(found))
-	for i, r := range found {
-		out[i] = served{r.Group, r.Version, r.Resource, sub}
-	}
-	return out, nil
-}
-
-// anyOf stands for all resources of the group, as far as that is written out.
-func anyOf(g policy.Grant) served {
-	out := served{Group: "*", Version: "*", Resource: "*"}
-	if gv, err := apischema.ParseGroupVersion(g.APIVersion); err == nil && isLiteral(g.APIVersion) {
-		out.Group = gv.Group
-	}
-	return out
-}
-
-// lacks words what the user lacks of a grant; empty when nothing.
-func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (string, error) {
-	shown := g.Namespace
-	if shown == "" && p.Namespace != "" {
-		shown = p.Namespace
-	}
-	namespace := shown
-	if !isLiteral(namespace) {
-		namespace = "" // it may become any
-	}
-	name := g.Name
-	if !isLiteral(name) || wildcard.Has(name) {
-		name = ""
-	}
-	var missing []string
-	for _, verb := range g.Verbs {
-		q := world.AccessRequest{
-			Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra, Verb: verb,
-			Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name,
-		}
-		if verb == "create" || verb == "list" {
-			q.Name = "" // such requests have none
-		}
-		allowed, err := a.allowed(ctx, q)
-		if err != nil {
-			return "", err
-		}
-		if !allowed {
-			missing = append(missing, verb)
-		}
-	}
-	if len(missing) == 0 {
-		return "", nil
-	}
-	text := fmt.Sprintf(textRequires, user.Username, strings.Join(missing, ","), kindOf(g))
-	if shown != "" {
-		text += " in namespace " + shown
-	}
-	return text, nil
-}
-
-func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (bool, error) {
-	if a.access == nil {
-		return false, world.ErrUnavailable
-	}
-	key := questionKey(q)
-	switch {
-	case a.refused[key]:
-		return false, nil
-	case a.granted.holds(key, a.now()):
-		return true, nil
-	}
-	allowed, _, err := a.access.Allowed(ctx, q)
-	switch {
-	case err != nil:
-	case allowed:
-		a.granted.note(key, a.now())
-	default:
-		a.refused[key] = true
-	}
-	return allowed, err
-}
-
-// kindOf is the kind of a grant as messages show it.
-func kindOf(g policy.Grant) string { return g.APIVersion + "/" + strings.TrimSpace(g.Kind) }
-
-func isLiteral(text string) bool { return !strings.Contains(text, "{{") }
-
-// serviceAccount is the user of a service account, with the groups that every service account has.
-func serviceAccount(name string) *policy.User {
-	u := &policy.User{Username: name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
-	if parts := strings.Split(name, ":"); len(parts) == 4 {
-		u.Groups = append(u.Groups, "system:serviceaccounts:"+parts[2])
-	}
-	return u
-}
-
-// warnReports warns of the matched kinds that the reports controller may not read: they will be missing in reports of
-// background scans. One kind for each rule will do.
-func (s *Server) warnReports(ctx context.Context, p *policy.Program) diag.List {
-	var diags diag.List
-	if s.Accounts.Reports == "" || !p.Settings.Background {
-		return nil
-	}
-	ask, user := s.newRights(), serviceAccount(s.Accounts.Reports)
-	for _, r := range p.Rules {
-		if r.Origin.IsAutogen() {
-			continue
-		}
-		if text := ask.unreadable(ctx, s, user, p, r); text != "" {
-			diags.Warnf(r.Path, "%s", text)
-		}
-	}
-	return diags
-}
-
-func (a *rights) unreadable(ctx context.Context, s *Server, user *policy.User, p *policy.Program, r *policy.Rule) string {
-	for _, t := range r.Targets {
-		if wildcard.Has(t.Kind) || t.Subresource != "" {
-			continue
-		}
-		found, err := a.cluster.Resources(t)
-		if err != nil {
-			continue // said by checkKinds
-		}
-		for _, resource := range found {
-			gv := apischema.GroupVersion{Group: resource.Group, Version: resource.Version}.String()
-			g := policy.Grant{APIVersion: gv, Kind: t.Kind, Verbs: []string{"get", "list", "watch"}}
-			text, err := a.lacks(ctx, user, p, g, served{Group: resource.Group, Version: resource.Version, Resource: resource.Resource})
-			if err != nil {
-				s.Log.Warn("the rights of the reports controller cannot be looked up", "policy", p.Key(), "error", err)
-				return ""
-			}
-			if text != "" {
-				return text
-			}
-		}
-	}
-	return ""
-}

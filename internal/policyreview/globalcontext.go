@@ -1,4 +1,4 @@
-package admission
+package policyreview
 
 import (
 	"context"
@@ -9,33 +9,33 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// reviewGlobalContext accepts a GlobalContextEntry when it compiles. Resources that the
+// GlobalContext accepts a GlobalContextEntry when it compiles. Resources that the
 // API server does not serve are only a warning, since their definition may come later; the entry is an error until then.
-func (s *Server) reviewGlobalContext(_ context.Context, req *policy.Request, _ place) (response, error) {
+func (v *Reviewer) GlobalContext(_ context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
-		return response{allowed: true}, nil
+		return Answer{Allowed: true}
 	}
 	object, err := req.Object.Map()
 	if err != nil {
-		return response{message: "the entry cannot be read: " + err.Error()}, nil
+		return Answer{Message: "the entry cannot be read: " + err.Error()}
 	}
 	if leaves(req, object) {
-		return response{allowed: true}, nil
+		return Answer{Allowed: true}
 	}
 	entry, diags := globalentry.Compile(object)
 	if diags.HasErrors() {
-		return response{message: refusal(diags.Errors())}, nil
+		return Answer{Message: refusal(diags.Errors())}
 	}
 	if r := entry.Resource; r != nil {
 		gv, err := apischema.ParseGroupVersion(r.APIVersion)
 		if err == nil {
-			_, err = s.cluster.KindFor(gv.WithResource(r.Resource))
+			_, err = v.Discovery.KindFor(gv.WithResource(r.Resource))
 		}
 		if err != nil {
 			diags.Warnf("spec.kubernetesResource", "the entry has no data yet: %v", err)
 		}
 	}
-	res := response{allowed: true}
-	res.warnings = appendWarnings(res.warnings, diags.Warnings())
-	return res, nil
+	res := Answer{Allowed: true}
+	res.Warnings = appendWarnings(res.Warnings, diags.Warnings())
+	return res
 }

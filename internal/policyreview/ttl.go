@@ -1,4 +1,4 @@
-package admission
+package policyreview
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 // textTTL is Kyverno's text, verbatim.
 const textTTL = schedule.TTLLabel + " label value cannot be parsed as any recognizable format (%v)"
 
-// reviewTTL warns of a label that would never delete anything. It refuses nothing: the object is none of ours.
-func (s *Server) reviewTTL(_ context.Context, req *policy.Request, _ place) (response, error) {
-	res := response{allowed: true}
+// TTL warns of a label that would never delete anything. It refuses nothing: the object is none of ours.
+func (v *Reviewer) TTL(_ context.Context, req *policy.Request) Answer {
+	res := Answer{Allowed: true}
 	object, err := req.Object.Map()
 	if err != nil {
-		return res, nil
+		return res
 	}
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	value, labelled := labels[schedule.TTLLabel].(string)
 	if !labelled {
-		return res, nil
+		return res
 	}
 	if _, err := schedule.EndOfLife(value, time.Time{}); err != nil {
-		res.warnings = []string{fmt.Sprintf(textTTL, err)}
+		res.Warnings = []string{fmt.Sprintf(textTTL, err)}
 	}
-	return res, nil
+	return res
 }

@@ -1,4 +1,4 @@
-package admission
+package policyreview
 
 import (
 	"context"
@@ -34,26 +34,26 @@ func (e Exceptions) warning(namespace string) string {
 	return ""
 }
 
-// reviewException accepts an exception when it compiles, also one that will not be applied; then it says why.
-func (s *Server) reviewException(_ context.Context, req *policy.Request, _ place) (response, error) {
+// Exception accepts an exception when it compiles, also one that will not be applied; then it says why.
+func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
-		return response{allowed: true}, nil
+		return Answer{Allowed: true}
 	}
 	object, err := req.Object.Map()
 	if err != nil {
-		return response{message: "the exception cannot be read: " + err.Error()}, nil
+		return Answer{Message: "the exception cannot be read: " + err.Error()}
 	}
 	if leaves(req, object) {
-		return response{allowed: true}, nil
+		return Answer{Allowed: true}
 	}
 	_, diags := compile.OneException(compile.Object{Value: object})
 	if diags.HasErrors() {
-		return response{message: refusal(diags.Errors())}, nil
+		return Answer{Message: refusal(diags.Errors())}
 	}
-	res := response{allowed: true}
-	if w := s.Exceptions.warning(req.Namespace); w != "" {
-		res.warnings = append(res.warnings, w)
+	res := Answer{Allowed: true}
+	if w := v.Exceptions.warning(req.Namespace); w != "" {
+		res.Warnings = append(res.Warnings, w)
 	}
-	res.warnings = appendWarnings(res.warnings, diags.Warnings())
-	return res, nil
+	res.Warnings = appendWarnings(res.Warnings, diags.Warnings())
+	return res
 }

@@ -1,10 +1,9 @@
-package admission
+package policyreview
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"sigs.k8s.io/yaml"
@@ -55,7 +54,7 @@ func TestReviewOfLoops(t *testing.T) {
 		if c.there != "" {
 			programs = append(programs, loopProgram(t, c.there))
 		}
-		s := &Server{snapshot: func() *catalog.Snapshot { return catalog.NewStatic(programs) }}
+		s := &Reviewer{Programs: func() []*policy.Program { return programs }}
 		got := ""
 		if diags := s.checkLoops(loopProgram(t, c.policy)); len(diags) > 1 {
 			t.Errorf("%s: %v", name, diags)

@@ -1,0 +1,62 @@
+package policyreview
+
+import (
+	"context"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/lint"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Policy accepts a policy when it compiles: what runs later is what was checked now. A refusal opens with
+// the first mistake's text alone, as users and tests know it; the lines after it say where it is, how to correct it and
+// what else is wrong.
+func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
+	if req.Subresource != "" || req.Operation == policy.Delete {
+		return Answer{Allowed: true}
+	}
+	object, err := req.Object.Map()
+	if err != nil {
+		return Answer{Message: "the policy cannot be read: " + err.Error()}
+	}
+	if leaves(req, object) {
+		return Answer{Allowed: true}
+	}
+	program, diags := compile.One(compile.Object{Value: object})
+	if program != nil {
+		diags.Add(v.checkKinds(program, object)...)
+		diags.Add(v.checkOutputs(program)...)
+	}
+	if !diags.HasErrors() {
+		diags.Add(v.checkDeferred(program)...)
+		diags.Add(v.checkLoops(program)...)
+		diags.Add(lint.CELFields(object, builtinKinds)...)
+	}
+	changed := true
+	if req.Operation == policy.Update {
+		old, err := req.OldObject.Map()
+		if err != nil {
+			return Answer{Message: "the stored policy cannot be read: " + err.Error()}
+		}
+		diags.Add(compile.CheckUpdate(old, object)...)
+		changed = !value.Equal(old["spec"], object["spec"])
+	}
+	if changed && !diags.HasErrors() {
+		diags.Add(v.checkRights(ctx, program, req.User)...)
+		diags.Add(v.warnReports(ctx, program)...)
+		if v.Webhooks != nil {
+			diags.Add(v.Webhooks(program)...)
+		}
+	}
+	if diags.HasErrors() {
+		return Answer{Message: refusal(diags.Errors())}
+	}
+	res := Answer{Allowed: true}
+	res.Warnings = appendWarnings(res.Warnings, diags.Warnings())
+	return res
+}
+
+// builtinKinds are the kinds whose fields are known; those of custom resources are not looked at.
+var builtinKinds = schema.New()

@@ -1,0 +1,55 @@
+package policyreview
+
+import (
+	"context"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// warnReports warns of the matched kinds that the reports controller may not read: they will be missing in reports of
+// background scans. One kind for each rule will do.
+func (v *Reviewer) warnReports(ctx context.Context, p *policy.Program) diag.List {
+	var diags diag.List
+	if v.Accounts.Reports == "" || !p.Settings.Background {
+		return nil
+	}
+	ask, user := v.newRights(), serviceAccount(v.Accounts.Reports)
+	for _, r := range p.Rules {
+		if r.Origin.IsAutogen() {
+			continue
+		}
+		if text := ask.unreadable(ctx, v, user, p, r); text != "" {
+			diags.Warnf(r.Path, "%s", text)
+		}
+	}
+	return diags
+}
+
+func (a *rights) unreadable(ctx context.Context, v *Reviewer, user *policy.User, p *policy.Program, r *policy.Rule) string {
+	for _, t := range r.Targets {
+		if wildcard.Has(t.Kind) || t.Subresource != "" {
+			continue
+		}
+		found, err := a.discovery.Resources(t)
+		if err != nil {
+			continue // said by checkKinds
+		}
+		for _, resource := range found {
+			gv := apischema.GroupVersion{Group: resource.Group, Version: resource.Version}.String()
+			g := policy.Grant{APIVersion: gv, Kind: t.Kind, Verbs: []string{"get", "list", "watch"}}
+			text, err := a.lacks(ctx, user, p, g, served{Group: resource.Group, Version: resource.Version, Resource: resource.Resource})
+			if err != nil {
+				v.Log.Warn("the rights of the reports controller cannot be looked up", "policy", p.Key(), "error", err)
+				return ""
+			}
+			if text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package policyreview
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// rights asks the API server what users may do; each question once for one review, and for some seconds not again when the
+// answer was yes.
+type rights struct {
+	access    world.Access
+	discovery Discovery
+	granted   *granted
+	now       func() time.Time
+	refused   map[string]bool
+}
+
+func (v *Reviewer) newRights() *rights {
+	r := &rights{discovery: v.Discovery, granted: &v.granted, now: v.Now, refused: map[string]bool{}}
+	if v.Root != nil {
+		r.access = v.Root.For(world.Cluster()).Access
+	}
+	return r
+}
+
+// served is a resource as a SubjectAccessReview names it.
+type served struct{ Group, Version, Resource, Subresource string }
+
+// resources are what the API server serves for the kind of a grant; none when it serves no such kind, or when the kind
+// is not written out.
+func (a *rights) resources(g policy.Grant) ([]served, error) {
+	if !isLiteral(g.APIVersion) || !isLiteral(g.Kind) {
+		return nil, nil
+	}
+	gv, err := apischema.ParseGroupVersion(g.APIVersion)
+	if err != nil {
+		return nil, nil
+	}
+	kind, sub, _ := strings.Cut(strings.TrimSpace(g.Kind), "/")
+	// A subresource that is not served yet can be granted all the same.
+	found, err := a.discovery.Resources(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]served, len(found))
+	for i, r := range found {
+		out[i] = served{r.Group, r.Version, r.Resource, sub}
+	}
+	return out, nil
+}
+
+// anyOf stands for all resources of the group, as far as that is written out.
+func anyOf(g policy.Grant) served {
+	out := served{Group: "*", Version: "*", Resource: "*"}
+	if gv, err := apischema.ParseGroupVersion(g.APIVersion); err == nil && isLiteral(g.APIVersion) {
+		out.Group = gv.Group
+	}
+	return out
+}
+
+// lacks words what the user lacks of a grant; empty when nothing.
+func (a *rights) lacks(ctx context.Context, user *policy.User, p *policy.Program, g policy.Grant, r served) (string, error) {
+	shown := g.Namespace
+	if shown == "" && p.Namespace != "" {
+		shown = p.Namespace
+	}
+	namespace := shown
+	if !isLiteral(namespace) {
+		namespace = "" // it may become any
+	}
+	name := g.Name
+	if !isLiteral(name) || wildcard.Has(name) {
+		name = ""
+	}
+	var missing []string
+	for _, verb := range g.Verbs {
+		q := world.AccessRequest{
+			Username: user.Username, UID: user.UID, Groups: user.Groups, Extra: user.Extra, Verb: verb,
+			Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource, Namespace: namespace, Name: name,
+		}
+		if verb == "create" || verb == "list" {
+			q.Name = "" // such requests have none
+		}
+		allowed, err := a.allowed(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		if !allowed {
+			missing = append(missing, verb)
+		}
+	}
+	if len(missing) == 0 {
+		return "", nil
+	}
+	text := fmt.Sprintf(textRequires, user.Username, strings.Join(missing, ","), kindOf(g))
+	if shown != "" {
+		text += " in namespace " + shown
+	}
+	return text, nil
+}
+
+func (a *rights) allowed(ctx context.Context, q world.AccessRequest) (bool, error) {
+	if a.access == nil {
+		return false, world.ErrUnavailable
+	}
+	key := questionKey(q)
+	switch {
+	case a.refused[key]:
+		return false, nil
+	case a.granted.holds(key, a.now()):
+		return true, nil
+	}
+	allowed, _, err := a.access.Allowed(ctx, q)
+	switch {
+	case err != nil:
+	case allowed:
+		a.granted.note(key, a.now())
+	default:
+		a.refused[key] = true
+	}
+	return allowed, err
+}
+
+// kindOf is the kind of a grant as messages show it.
+func kindOf(g policy.Grant) string { return g.APIVersion + "/" + strings.TrimSpace(g.Kind) }
+
+func isLiteral(text string) bool { return !strings.Contains(text, "{{") }
+
+// serviceAccount is the user of a service account, with the groups that every service account has.
+func serviceAccount(name string) *policy.User {
+	u := &policy.User{Username: name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	if parts := strings.Split(name, ":"); len(parts) == 4 {
+		u.Groups = append(u.Groups, "system:serviceaccounts:"+parts[2])
+	}
+	return u
+}
