@@ -22,6 +22,8 @@ type result struct {
 	Name      string  `json:"name"`
 	Result    string  `json:"result"`
 	Message   *string `json:"message"`
+
+	Properties map[string]string `json:"properties"` // compared for CEL policies only
 }
 
 // key identifies what the result is about.

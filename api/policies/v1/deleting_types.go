@@ -1,0 +1,61 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// DeletingPolicy deletes resources on a schedule.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=deletingpolicies,scope=Cluster,shortName=dpol,categories=kyverno
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditionStatus.ready"
+type DeletingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is deleted.
+	Spec policiesv1beta1.DeletingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// DeletingPolicyList is a list of DeletingPolicy.
+//
+// +kubebuilder:object:root=true
+type DeletingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DeletingPolicy `json:"items"`
+}
+
+// NamespacedDeletingPolicy deletes resources on a schedule, in its own namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=namespaceddeletingpolicies,scope=Namespaced,shortName=ndpol,categories=kyverno
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditionStatus.ready"
+type NamespacedDeletingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is deleted.
+	Spec policiesv1beta1.DeletingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.DeletingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// NamespacedDeletingPolicyList is a list of NamespacedDeletingPolicy.
+//
+// +kubebuilder:object:root=true
+type NamespacedDeletingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NamespacedDeletingPolicy `json:"items"`
+}

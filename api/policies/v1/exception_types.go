@@ -1,0 +1,28 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// PolicyException exempts resources from policies of this group.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=policyexceptions,scope=Namespaced
+type PolicyException struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is exempt.
+	Spec policiesv1beta1.PolicyExceptionSpec `json:"spec"`
+}
+
+// PolicyExceptionList is a list of PolicyException.
+//
+// +kubebuilder:object:root=true
+type PolicyExceptionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PolicyException `json:"items"`
+}

@@ -1,0 +1,59 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// GeneratingPolicy makes resources when others are created or changed.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=generatingpolicies,scope=Cluster,shortName=gpol,categories=kyverno
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+type GeneratingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is made.
+	Spec policiesv1beta1.GeneratingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// GeneratingPolicyList is a list of GeneratingPolicy.
+//
+// +kubebuilder:object:root=true
+type GeneratingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []GeneratingPolicy `json:"items"`
+}
+
+// NamespacedGeneratingPolicy makes resources when others are created or changed, in its own namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=namespacedgeneratingpolicies,scope=Namespaced,shortName=ngpol,categories=kyverno
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+type NamespacedGeneratingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is made.
+	Spec policiesv1beta1.GeneratingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.GeneratingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// NamespacedGeneratingPolicyList is a list of NamespacedGeneratingPolicy.
+//
+// +kubebuilder:object:root=true
+type NamespacedGeneratingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NamespacedGeneratingPolicy `json:"items"`
+}

@@ -1,0 +1,35 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// ImageValidatingPolicy checks the images of resources: their signatures, attestations and metadata.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:deprecatedversion
+// +kubebuilder:resource:path=imagevalidatingpolicies,scope=Cluster,shortName=ivpol,categories=kyverno
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditionStatus.ready"
+type ImageValidatingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is checked.
+	Spec policiesv1beta1.ImageValidatingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.ImageValidatingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// ImageValidatingPolicyList is a list of ImageValidatingPolicy.
+//
+// +kubebuilder:object:root=true
+type ImageValidatingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ImageValidatingPolicy `json:"items"`
+}

@@ -1,0 +1,36 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// MutatingPolicy changes resources with expressions.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:deprecatedversion
+// +kubebuilder:resource:path=mutatingpolicies,scope=Cluster,shortName=mpol,categories=kyverno
+// +kubebuilder:selectablefield:JSONPath=`.spec.evaluation.mode`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditionStatus.ready"
+type MutatingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is changed.
+	Spec policiesv1beta1.MutatingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.MutatingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// MutatingPolicyList is a list of MutatingPolicy.
+//
+// +kubebuilder:object:root=true
+type MutatingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MutatingPolicy `json:"items"`
+}

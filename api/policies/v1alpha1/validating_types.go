@@ -1,0 +1,36 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// ValidatingPolicy checks resources with expressions.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:deprecatedversion
+// +kubebuilder:resource:path=validatingpolicies,scope=Cluster,shortName=vpol,categories=kyverno
+// +kubebuilder:selectablefield:JSONPath=`.spec.evaluation.mode`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=".status.conditionStatus.ready"
+type ValidatingPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is checked.
+	Spec policiesv1beta1.ValidatingPolicySpec `json:"spec"`
+	// What the controllers made of the policy.
+	// +optional
+	Status policiesv1beta1.ValidatingPolicyStatus `json:"status,omitempty,omitzero"`
+}
+
+// ValidatingPolicyList is a list of ValidatingPolicy.
+//
+// +kubebuilder:object:root=true
+type ValidatingPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ValidatingPolicy `json:"items"`
+}

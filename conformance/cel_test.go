@@ -1,0 +1,159 @@
+package conformance
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/cli"
+)
+
+// knownDeviation is a deliberate difference from the recordings.
+type knownDeviation struct {
+	folder string // a pattern of path.Match
+	aspect aspect // empty for every aspect
+	about  string // a part of the key of the result or object; empty for all
+	has    string // a part of the recorded or of the given answer; empty for all
+	reason string
+}
+
+// knownDeviations are the deliberate differences, each with its reason.
+var knownDeviations = []knownDeviation{}
+
+func (k knownDeviation) covers(folder string, d deviation) bool {
+	ok, _ := path.Match(k.folder, folder)
+	return ok && (k.aspect == "" || k.aspect == d.aspect) && strings.Contains(d.about, k.about) && strings.Contains(d.text, k.has)
+}
+
+// celParts are the recordings of policies that are written in CEL. unexplained bounds the deviations that no row of
+// knownDeviations explains; it may only go down.
+var celParts = []struct {
+	name        string
+	unexplained int
+}{
+	{"cel-differential", 0},
+	{"cel-semantics", 0},
+}
+
+// TestCEL compares with what Kyverno's command line says of the policies of policies.kyverno.io. A part is run by its folder:
+//
+//	go test -v ./conformance/ -run 'TestCEL/cel-semantics/case/cel-expr'
+func TestCEL(t *testing.T) {
+	cli.Now = func() time.Time { return recordedAt }
+	defer func() { cli.Now = time.Now }()
+	dir, ok, err := folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		fmt.Println("conformance of the CEL kinds: NOT RUN")
+		return
+	}
+	used := make([]bool, len(knownDeviations))
+	for _, part := range celParts {
+		t.Run(part.name, func(t *testing.T) {
+			root := filepath.Join(dir, part.name)
+			cases, err := find(root, "expected.json")
+			if err != nil || len(cases) == 0 {
+				t.Fatalf("no expected.json below %s: %v", root, err)
+			}
+			verdicts := make([]celVerdict, len(cases))
+			t.Run("case", func(t *testing.T) {
+				for i, c := range cases {
+					name, _ := filepath.Rel(root, c)
+					name = filepath.ToSlash(name)
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						v, err := runCEL(c)
+						if err != nil {
+							t.Fatal(err)
+						}
+						v.name = name
+						verdicts[i] = v
+					})
+				}
+			})
+			total := newCELTotal(verdicts, used)
+			fmt.Print(total.summary(part.name))
+			for _, line := range total.lines {
+				t.Log(line)
+			}
+			if total.unexplained > part.unexplained {
+				t.Errorf("%d unexplained deviations, at most %d are accepted: correct the behaviour, or explain it in knownDeviations", total.unexplained, part.unexplained)
+			}
+		})
+	}
+}
+
+// celTotal is what the folders of one part gave together.
+type celTotal struct {
+	folders, run, waiting      int
+	results, messages, objects int
+	by                         map[aspect]int
+	unexplained                int
+	lines                      []string
+	incomplete                 map[string]int // what folders wait for
+}
+
+func newCELTotal(verdicts []celVerdict, used []bool) celTotal {
+	out := celTotal{by: map[aspect]int{}, incomplete: map[string]int{}}
+	for _, v := range verdicts {
+		if v.name == "" { // not selected
+			continue
+		}
+		out.folders++
+		for _, m := range unique(v.missing) {
+			out.incomplete[m]++
+		}
+		if !v.run {
+			out.waiting++
+			continue
+		}
+		out.run++
+		out.results, out.messages, out.objects = out.results+v.results, out.messages+v.messages, out.objects+v.objects
+		shown := 0
+		for _, d := range v.deviations {
+			out.by[d.aspect]++
+			if explained(v.name, d, used) {
+				continue
+			}
+			out.unexplained++
+			if shown++; shown <= maxShown {
+				out.lines = append(out.lines, v.name+": "+d.String())
+			}
+		}
+		if shown > 0 && v.stderr != "" {
+			out.lines = append(out.lines, v.name+": stderr: "+v.stderr[:min(len(v.stderr), 500)])
+		}
+	}
+	return out
+}
+
+func explained(folder string, d deviation, used []bool) bool {
+	for i, k := range knownDeviations {
+		if k.covers(folder, d) {
+			used[i] = true
+			return true
+		}
+	}
+	return false
+}
+
+func (t celTotal) summary(name string) string {
+	share := func(wrong, of int) string {
+		if of == 0 {
+			return "none"
+		}
+		return fmt.Sprintf("%d of %d differ (%.2f %% agree)", wrong, of, 100*float64(of-wrong)/float64(of))
+	}
+	s := fmt.Sprintf("%s: %d of %d folders run; statuses: %s; messages: %s; properties: %d differ; objects: %s; ends: %d differ; unexplained: %d\n",
+		name, t.run, t.folders, share(t.by[aspectStatus], t.results), share(t.by[aspectMessage], t.messages),
+		t.by[aspectProperties], share(t.by[aspectObject], t.objects), t.by[aspectEnd], t.unexplained)
+	for m, n := range t.incomplete {
+		s += fmt.Sprintf("  %3d folders have results that wait for %s\n", n, m)
+	}
+	return s
+}
