@@ -57,11 +57,15 @@ type decoder struct {
 // about is what decides which rules an object is for.
 type about struct {
 	kind        schema.GroupVersionKind
+	resource    schema.GroupVersionResource
 	subresource string
+	namespaced  bool
 	operation   policy.Operation
 }
 
-func aboutOf(r *policy.Request) about { return about{r.GVK, r.Subresource, r.Operation} }
+func aboutOf(r *policy.Request) about {
+	return about{r.GVK, r.GVR, r.Subresource, r.ObjectNamespace() != "", r.Operation}
+}
 
 func (d *decoder) envelope(key string) (err error) {
 	switch key {

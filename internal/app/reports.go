@@ -171,10 +171,14 @@ func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules
 
 // find are the resources that a kind selector means.
 func (c *reporting) find(t policy.Target) ([]scan.Resource, error) {
-	found, err := c.discovery.Find(t.Group, t.Version, t.Kind, "")
+	kind := t.Kind
+	if t.ByResource() {
+		kind = "*"
+	}
+	found, err := c.discovery.Find(t.Group, t.Version, kind, "")
 	var out []scan.Resource
 	for _, r := range found {
-		if r.Subresource == "" && (t.Resource == "" || t.Resource == r.Resource) {
+		if r.Subresource == "" && (!t.ByResource() || t.Resource == "*" || t.Resource == r.Resource) {
 			out = append(out, scan.Resource{
 				GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}, Kind: r.Kind,
 			})

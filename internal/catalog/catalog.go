@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/index"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -26,7 +26,7 @@ type Catalog struct {
 // New returns an empty Catalog.
 func New() *Catalog {
 	c := &Catalog{subscribers: map[chan struct{}]struct{}{}}
-	c.snapshot.Store(newSnapshot(match.NewIndex(nil), nil))
+	c.snapshot.Store(newSnapshot(index.New(nil), nil))
 	return c
 }
 

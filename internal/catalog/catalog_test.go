@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/index"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -234,7 +235,7 @@ func TestConcurrent(t *testing.T) {
 				selected := s.For(pod(policy.FromAdmission), Route{Stages: policy.StageValidate})
 				found := 0
 				for j, sel := range selected {
-					if j > 0 && match.Compare(selected[j-1].Program, sel.Program) >= 0 {
+					if j > 0 && index.Compare(selected[j-1].Program, sel.Program) >= 0 {
 						t.Errorf("out of order: %s", names(selected))
 					}
 					if s.Get(IDOf(sel.Program)) != sel.Program {

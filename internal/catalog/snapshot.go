@@ -3,7 +3,7 @@ package catalog
 import (
 	"maps"
 
-	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/index"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -12,7 +12,7 @@ import (
 type Snapshot struct {
 	version  uint64
 	hash     Hash
-	index    *match.Index
+	index    *index.Index
 	programs map[ID]*policy.Program // with exceptions joined
 	// authored are the same Programs without.
 	authored   map[ID]*policy.Program
@@ -36,11 +36,11 @@ type Route struct {
 // NewStatic is the Snapshot of a set that does not change, for the command line. For answers the Programs in the order
 // in which they are given. Of several with the same ID all are kept. Exceptions are joined before (Join).
 func NewStatic(programs []*policy.Program) *Snapshot {
-	return newSnapshot(match.NewOrderedIndex(programs), programs)
+	return newSnapshot(index.NewOrdered(programs), programs)
 }
 
-func newSnapshot(index *match.Index, programs []*policy.Program) *Snapshot {
-	s := &Snapshot{index: index, programs: make(map[ID]*policy.Program, len(programs)), exceptions: map[string]*policy.Exception{}}
+func newSnapshot(x *index.Index, programs []*policy.Program) *Snapshot {
+	s := &Snapshot{index: x, programs: make(map[ID]*policy.Program, len(programs)), exceptions: map[string]*policy.Exception{}}
 	for _, p := range programs {
 		if _, again := s.programs[IDOf(p)]; !again {
 			s.hash.toggle(p)
@@ -179,7 +179,7 @@ func (s *Snapshot) Programs() []*policy.Program { return s.index.Programs() }
 func (s *Snapshot) Get(id ID) *policy.Program { return s.programs[id] }
 
 // For returns the Programs that the request has to be evaluated by on that route, in order, each with those of its rules
-// that may match. Cluster-scoped policies come before namespaced ones, each by name; in a static Snapshot they come as
+// that may index. Cluster-scoped policies come before namespaced ones, each by name; in a static Snapshot they come as
 // they were given. The result is shared: do not change it.
 //
 // A route with StageMutate answers all rules that the object may match after it was mutated; a caller that continues with the
@@ -205,12 +205,12 @@ func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
 }
 
 // query is what the index is asked for a request on the route.
-func (route *Route) query(r *policy.Request) match.Query {
-	q := match.Query{Stages: route.Stages, SharedOnly: route.Policy == "" && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
+func (route *Route) query(r *policy.Request) index.Query {
+	q := index.Query{Stages: route.Stages, SharedOnly: route.Policy == "" && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
 	if route.FailurePolicy != nil {
-		q.FailurePolicy = match.OnlyFail
+		q.FailurePolicy = index.OnlyFail
 		if *route.FailurePolicy == policy.Ignore {
-			q.FailurePolicy = match.OnlyIgnore
+			q.FailurePolicy = index.OnlyIgnore
 		}
 	}
 	return q

@@ -81,7 +81,7 @@ func (s *served) add(gv schema.GroupVersion, resources []metav1.APIResource, pre
 func (s *served) wanted(t policy.Target) []servedKind {
 	var out []servedKind
 	for _, k := range s.kinds {
-		if !wildcard.Match(t.Kind, k.kind) || !wildcard.Match(t.Group, k.gvr.Group) || !wildcard.Match(t.Version, k.gvr.Version) {
+		if !t.ByResource() && !wildcard.Match(t.Kind, k.kind) || !wildcard.Match(t.Group, k.gvr.Group) || !wildcard.Match(t.Version, k.gvr.Version) {
 			continue
 		}
 		if t.Resource != "" && t.Resource != "*" && t.Resource != k.gvr.Resource {

@@ -43,7 +43,7 @@ func Scannable(p *policy.Program, r *policy.Rule) bool {
 
 // Covers reports whether scans evaluate the objects that the target names: as wholes, as if they were created.
 func Covers(t *policy.Target) bool {
-	return t.Subresource == "" && (len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create))
+	return t.Main() && (len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create))
 }
 
 const verifyImages policy.RuleKind = "verifyImages"

@@ -151,8 +151,9 @@ exclude:
 		return strings.TrimSpace(string(b))
 	}
 	const restrictions = "MatchLabels:\n    k: v\n  Names:\n  - x\n  Namespaces:\n  - a\n  Operations:\n  - UPDATE\n"
-	want := "- Group: '*'\n  Kind: Pod\n  " + restrictions + "  Resource: \"\"\n  Subresource: \"\"\n  Version: '*'\n" +
-		"- Group: apps\n  Kind: Deployment\n  " + restrictions + "  Resource: \"\"\n  Subresource: \"\"\n  Version: v1"
+	const unsaid, none = "ExactVersion: false\n  GenerateNames: false\n  ", "  Resource: \"\"\n  Scope: \"\"\n  Subresource: \"\"\n"
+	want := "- " + unsaid + "Group: '*'\n  Kind: Pod\n  " + restrictions + none + "  Version: '*'\n" +
+		"- " + unsaid + "Group: apps\n  Kind: Deployment\n  " + restrictions + none + "  Version: v1"
 	if got := text(m.Targets()); got != want {
 		t.Errorf("targets\n%s\nwant\n%s", got, want)
 	}

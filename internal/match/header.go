@@ -107,9 +107,9 @@ func requirements(s *metav1.LabelSelector) (out []policy.LabelRequirement, ok bo
 	if compileSelector(s).err != nil {
 		return nil, false
 	}
-	for _, p := range compilePairs(s.MatchLabels) {
-		key, literalKey := p.key.Literal()
-		value, literalValue := p.value.Literal()
+	for _, p := range wildcard.CompilePairs(s.MatchLabels) {
+		key, literalKey := p.Key.Literal()
+		value, literalValue := p.Value.Literal()
 		if !literalKey || !literalValue || !plain([]string{key}) {
 			return nil, false // a pair with wildcards may even fail, by what it takes
 		}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // ParseKind reads a kind selector:
@@ -103,44 +102,15 @@ func cutDigits(s string) (rest string, ok bool) {
 
 func startsLower(s string) bool { return s[0] >= 'a' && s[0] <= 'z' }
 
-// kindPattern is a kind selector made ready for matching.
-type kindPattern struct {
-	group, version, kind, sub wildcard.Pattern
-	// pod: the selector `Pod`, which also covers the subresources that change a Pod's containers: ephemeralcontainers, and
-	// resize, of which the object is the Pod.
-	pod bool
-}
-
-func compileKind(t policy.Target) kindPattern {
-	return kindPattern{
-		group:   wildcard.Compile(t.Group),
-		version: wildcard.Compile(t.Version),
-		kind:    wildcard.Compile(t.Kind),
-		sub:     wildcard.Compile(t.Subresource),
-		pod:     t.Kind == "Pod" && t.Subresource == "",
-	}
-}
-
-// matches compares the selector with a resource; kind is that of the parent where sub is given.
-func (k *kindPattern) matches(group, version, kind, sub string) bool {
-	if !k.kind.Match(kind) || !k.group.Match(group) || !k.version.Match(version) {
-		return false
-	}
-	if k.sub.Match(sub) {
-		return true
-	}
-	return k.pod && (sub == "ephemeralcontainers" || sub == "resize") && group == ""
-}
-
 // matchKinds: at least one selector matches.
 func matchKinds(targets []policy.Target) test {
-	patterns := make([]kindPattern, len(targets))
+	selectors := make([]policy.Selector, len(targets))
 	for i, t := range targets {
-		patterns[i] = compileKind(t)
+		selectors[i] = t.Compile()
 	}
 	return func(_ context.Context, r *policy.Request) (bool, error) {
-		for i := range patterns {
-			if patterns[i].matches(r.GVK.Group, r.GVK.Version, r.GVK.Kind, r.Subresource) {
+		for i := range selectors {
+			if selectors[i].CoversKind(r) {
 				return true, nil
 			}
 		}

@@ -15,7 +15,7 @@ func matchNames(names []string) test {
 		return always
 	}
 	return func(_ context.Context, r *policy.Request) (bool, error) {
-		name, err := objectName(r)
+		name, err := r.ObjectName()
 		if err != nil {
 			return false, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // matchNamespaces: one of the wildcards matches the object's namespace; a Namespace is evaluated by its own name.
@@ -13,10 +14,10 @@ func matchNamespaces(namespaces []string) test {
 		return always
 	}
 	return func(_ context.Context, r *policy.Request) (bool, error) {
-		if !isNamespace(r) {
+		if !r.IsNamespace() {
 			return matchAny(patterns, r.Namespace), nil
 		}
-		name, err := objectName(r)
+		name, err := r.ObjectName()
 		if err != nil {
 			return false, err
 		}
@@ -29,13 +30,13 @@ func matchNamespaces(namespaces []string) test {
 // empty set of labels. It needs a lookup, which may fail.
 func matchNamespaceSelector(sel *selector, namespacesPass bool) test {
 	return func(ctx context.Context, r *policy.Request) (bool, error) {
-		if isNamespace(r) {
+		if r.IsNamespace() {
 			return namespacesPass, nil
 		}
 		labels, err := r.NamespaceLabels(ctx)
 		if err != nil {
 			return false, err
 		}
-		return sel.matches(ctx, stringLabels(labels))
+		return sel.matches(ctx, wildcard.Texts(labels))
 	}
 }

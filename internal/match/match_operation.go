@@ -10,6 +10,6 @@ import (
 // matchOperations: the request's operation is listed. An object without a request (a scan) counts as being created.
 func matchOperations(operations []policy.Operation) test {
 	return func(_ context.Context, r *policy.Request) (bool, error) {
-		return slices.Contains(operations, operation(r)), nil
+		return slices.Contains(operations, r.EffectiveOperation()), nil
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/index"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -124,7 +125,7 @@ func TestMatch(t *testing.T) {
 			}
 			p := &policy.Program{Name: "p", Namespace: rule.PolicyNamespace, Settings: policy.Settings{Admission: true}}
 			p.Rules = []*policy.Rule{{Name: "r", Stage: policy.StageValidate, Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()}}
-			index := NewIndex([]*policy.Program{p})
+			x := index.New([]*policy.Program{p})
 			for _, c := range cases {
 				r := c.request()
 				got, err := m.Match(t.Context(), r)
@@ -134,7 +135,7 @@ func TestMatch(t *testing.T) {
 				if (err == nil) != (c.Error == "") || (err != nil && !strings.Contains(err.Error(), c.Error)) {
 					t.Errorf("%s: error %v, want %q", c.Name, err, c.Error)
 				}
-				if found := len(index.Lookup(r, policy.StageValidate)) > 0; (got || err != nil) && !found {
+				if found := len(x.Lookup(r, policy.StageValidate)) > 0; (got || err != nil) && !found {
 					t.Errorf("%s: the index does not answer the rule", c.Name)
 				}
 			}

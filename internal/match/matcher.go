@@ -84,7 +84,8 @@ func allFilters(m kyvernov1.MatchResources, ex *kyvernov1.MatchResources) []kyve
 	return filters
 }
 
-var errMixed = errors.New("any, all and a bare filter cannot be combined")
+// ErrMixed is the error of a block that cannot be read.
+var ErrMixed = errors.New("any, all and a bare filter cannot be combined")
 
 // filtersOf gives the filters of a block, whether all of them must hold, and an error when it mixes the forms.
 func filtersOf(m kyvernov1.MatchResources) (filters []kyvernov1.ResourceFilter, all bool, err error) {
@@ -92,7 +93,7 @@ func filtersOf(m kyvernov1.MatchResources) (filters []kyvernov1.ResourceFilter, 
 	hasBare := asksUser(bare.UserInfo) || !bare.ResourceDescription.IsZero()
 	switch {
 	case len(m.Any) > 0 && len(m.All) > 0, hasBare && len(m.Any)+len(m.All) > 0:
-		err = errMixed
+		err = ErrMixed
 	}
 	filters = append(filters, m.Any...)
 	filters = append(filters, m.All...)
@@ -123,7 +124,7 @@ func compileBlock(m kyvernov1.MatchResources, o Options, path string) block {
 // namespace labels could not be found, the object could not be read, or a block is broken; it must not be read as
 // false. What is certain wins over a failed lookup: what is not selected, or is excluded, without it stays so.
 func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
-	if m.namespace != "" && objectNamespace(r) != m.namespace {
+	if m.namespace != "" && r.ObjectNamespace() != m.namespace {
 		return false, nil
 	}
 	ok, err := m.match.holds(ctx, r, false)

@@ -29,7 +29,7 @@ func (s *step) note(ctx context.Context, r *policy.Request, path string, ok bool
 }
 
 func gotOperation(_ context.Context, r *policy.Request) (any, error) {
-	return string(operation(r)), nil
+	return string(r.EffectiveOperation()), nil
 }
 
 // gotKind writes the request's kind as a kind selector.
@@ -45,17 +45,23 @@ func gotKind(_ context.Context, r *policy.Request) (any, error) {
 }
 
 func gotNamespace(_ context.Context, r *policy.Request) (any, error) {
-	if isNamespace(r) {
-		return objectName(r)
+	if r.IsNamespace() {
+		return r.ObjectName()
 	}
 	return r.Namespace, nil
 }
 
-func gotName(_ context.Context, r *policy.Request) (any, error) { return objectName(r) }
+func gotName(_ context.Context, r *policy.Request) (any, error) { return r.ObjectName() }
 
-func gotAnnotations(_ context.Context, r *policy.Request) (any, error) { return objectAnnotations(r) }
+func gotAnnotations(_ context.Context, r *policy.Request) (any, error) {
+	annotations, err := r.Annotations()
+	return map[string]any(annotations), err
+}
 
-func gotLabels(_ context.Context, r *policy.Request) (any, error) { return objectLabels(r) }
+func gotLabels(_ context.Context, r *policy.Request) (any, error) {
+	labels, err := r.Labels()
+	return map[string]any(labels), err
+}
 
 func gotNamespaceLabels(ctx context.Context, r *policy.Request) (any, error) {
 	return r.NamespaceLabels(ctx)

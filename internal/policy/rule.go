@@ -2,10 +2,8 @@ package policy
 
 import (
 	"context"
-	"slices"
 
 	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Stage says in which kind of evaluation a rule takes part.
@@ -78,10 +76,9 @@ type Rule struct {
 	// Object says what of the request's object Eval reads; nil: anything. A review's object is decoded without the rest.
 	// (Queries that arrive inside of values are not foreseen: Request.Unforeseen.)
 	Object *value.Fields
-	// Targets are the kind selectors of the match block, with their operations, for the index and the webhook rules.
+	// Targets cover every request that Match can accept. The index, the webhook rules and the scans are made of them.
 	Targets []Target
-	// Excludes are the filters of exclude.any (or of an exclude block with one filter) that say nothing but what a Target
-	// can say: whatever one of them covers the rule does not match.
+	// Excludes are what the rule excludes, as far as a Target can say it: Match accepts no request that one of them matches.
 	Excludes []Target
 	// Header is what match and exclude say with literals; nil when nothing is known.
 	Header *Header
@@ -112,27 +109,6 @@ type Rule struct {
 	Match func(ctx context.Context, r *Request) (bool, error)
 	// Eval evaluates a request that Match selected.
 	Eval func(c *Call) Yield
-}
-
-// Target is one kind selector of a match filter together with the filter's operations and the literal restrictions
-// that an index can use. Empty Operations mean the default of the stage.
-type Target struct {
-	Group, Version, Kind, Subresource string // wildcards; Subresource "" is the main resource only
-	// Resource is the resource's name in paths, where a selector names that instead of the kind, which then is *.
-	Resource   string
-	Operations []Operation
-	// Names, Namespaces hold the filter's names and namespaces (wildcards); nil when the filter does not restrict them.
-	Names, Namespaces []string
-	// MatchLabels holds the object selector's matchLabels (values may be wildcards); nil when there are none.
-	MatchLabels map[string]string
-}
-
-// OnlyNames are the names that the objects of the target have, where each is written out; nil when there may be others.
-func (t *Target) OnlyNames() []string {
-	if slices.ContainsFunc(t.Names, wildcard.Has) {
-		return nil
-	}
-	return t.Names
 }
 
 // Output is a kind of objects that a generate rule makes.

@@ -33,7 +33,7 @@ func omittedRules(p *policy.Program) []Omission {
 		switch {
 		case !ephemeral.Scannable(p, r):
 			reason = reasonUser
-		case !slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return t.Subresource == "" }):
+		case !slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return t.Main() }):
 			reason = reasonSubresource
 		case !slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return ephemeral.Covers(&t) }):
 			reason = reasonOperation

@@ -10,7 +10,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Resource is a kind as the API server serves it.
@@ -51,7 +50,7 @@ func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (ki
 					errs = append(errs, fmt.Errorf("find out what %s names: %w", p.Key(), err))
 				}
 				for _, resource := range perGroup(found) {
-					if wildcard.Has(t.Kind) && unreported(resource) || resource.Kind == "Event" {
+					if t.Wild() && unreported(resource) || resource.Kind == "Event" {
 						continue
 					}
 					out.add(resource, s, rules, p, r)

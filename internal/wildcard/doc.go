@@ -6,7 +6,7 @@
 //
 // `*` stands for any run of characters including none and including `/`; `?` stands for exactly one character (not
 // byte). There is no escaping, letters keep their case, and the whole text must match; the empty pattern matches only
-// the empty text. The package knows nothing of alternatives (`|`), operators or file name globs.
+// the empty text. Pairs are expected labels with wildcards. The package knows nothing of alternatives (`|`), operators or file name globs.
 //
 // Floor 0 (leaf): imports nothing of ours.
 package wildcard

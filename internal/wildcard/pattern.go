@@ -52,6 +52,9 @@ func Compile(pattern string) Pattern {
 	return p
 }
 
+// Literal is the pattern that matches text alone, also where that holds wildcards.
+func Literal(text string) Pattern { return Pattern{source: text, part: text} }
+
 // Match reports whether the whole of s matches p. It allocates nothing.
 func (p Pattern) Match(s string) bool {
 	switch p.shape {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/constraint"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/strict"
@@ -36,7 +37,7 @@ type Source struct {
 // Binding is a decoded binding.
 type Binding struct {
 	name, policy string
-	match        *constraints
+	match        *constraint.Constraints
 	params       *celrule.Params // nil for none
 	denies       bool            // what a validating policy refuses
 }
@@ -62,7 +63,7 @@ func newBinding(name, policyName string, match *admissionregistrationv1.MatchRes
 	}
 	var more diag.List
 	if match != nil {
-		b.match, more = compileConstraints(match, "spec.matchResources")
+		b.match, more = constraint.Compile(match, "spec.matchResources", constraint.Options{})
 		diags.Add(more...)
 	}
 	if ref == nil {
@@ -123,7 +124,7 @@ func compileMutation(in Source, o Options) (*program, *policy.Program) {
 	out.Rules = []*policy.Rule{{
 		Name: object.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
 		Needs:   p.needs(),
-		Targets: p.targets(), Match: p.matches, Eval: p.eval,
+		Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches, Eval: p.eval,
 	}}
 	out.Diags = diags
 	return p, out

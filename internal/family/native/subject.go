@@ -9,6 +9,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/constraint"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -16,7 +17,7 @@ import (
 // subject is what both kinds of policies have: what they are about, and with which parameters.
 type subject struct {
 	bindings  []*Binding
-	match     *constraints
+	match     *constraint.Constraints
 	paramKind *admissionregistrationv1.ParamKind
 	rule      celrule.Rule
 	reads     policy.Needs // of its expressions
@@ -39,11 +40,10 @@ func outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, failure *admissionreg
 // about takes in what the policy is about.
 func (p *subject) about(m *admissionregistrationv1.MatchResources, params *admissionregistrationv1.ParamKind) (diags diag.List) {
 	p.paramKind = params
+	p.match, diags = constraint.Compile(m, "spec.matchConstraints", constraint.Options{})
 	if m == nil || len(m.ResourceRules) == 0 {
 		diags.Errorf("spec.matchConstraints.resourceRules", "a policy needs the resources that it is about")
-		return diags
 	}
-	p.match, diags = compileConstraints(m, "spec.matchConstraints")
 	return diags
 }
 
@@ -72,7 +72,7 @@ func (p *subject) done(c *celrule.Compiler) diag.List {
 
 // matches reports whether the constraints select the request, and those of a binding if there are any.
 func (p *subject) matches(ctx context.Context, r *policy.Request) (bool, error) {
-	ok, err := p.match.match(ctx, r)
+	ok, err := p.match.Match(ctx, r)
 	if !ok || err != nil || len(p.bindings) == 0 {
 		return ok, err
 	}
@@ -85,7 +85,7 @@ func (p *subject) bound(ctx context.Context, r *policy.Request) ([]*Binding, err
 	var out []*Binding
 	for _, b := range p.bindings {
 		if b.match != nil {
-			if ok, err := b.match.match(ctx, r); err != nil {
+			if ok, err := b.match.Match(ctx, r); err != nil {
 				return nil, err
 			} else if !ok {
 				continue

@@ -1,66 +1,65 @@
-package match
+package index
 
 import (
+	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// kindIndex holds the entries for one kind, and the views made of them so far.
-type kindIndex struct {
-	entries []entry
-	wild    []entry
-
-	mu    sync.Mutex // guards the making of views
-	views atomic.Pointer[map[viewKey]*view]
-}
-
-// viewKey is all of a request that decides which entries are candidates, besides names and labels.
+// viewKey is all of a request that decides which entries are candidates, besides its place, names and labels.
 type viewKey struct {
-	group, version, kind, sub string
-	operation                 policy.Operation
-	origin                    policy.RequestOrigin
-	query                     Query
+	group, version string
+	// resourceGroup and resourceVersion are those of the resource, where it has others than the kind.
+	resourceGroup, resourceVersion string
+	otherGroup                     bool
+	namespaced                     bool
+	sub                            string
+	operation                      policy.Operation
+	origin                         policy.RequestOrigin
+	query                          Query
 }
 
-// maxViews bounds the views of one kind. A cluster has a few dozen for each; the bound is for requests with made-up
-// kinds, which the command line can be given.
+func keyOf(r *policy.Request, q Query) viewKey {
+	k := viewKey{
+		group: r.GVK.Group, version: r.GVK.Version, sub: r.Subresource, namespaced: r.ObjectNamespace() != "",
+		operation: r.EffectiveOperation(), origin: r.Origin, query: q,
+	}
+	if r.GVR.Group != k.group || r.GVR.Version != k.version {
+		k.resourceGroup, k.resourceVersion, k.otherGroup = r.GVR.Group, r.GVR.Version, true
+	}
+	return k
+}
+
+// maxViews bounds the views of one place. A cluster has a few dozen for each; a full map is emptied.
 const maxViews = 1024
 
-func (k *kindIndex) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
-	key := viewKey{r.GVK.Group, r.GVK.Version, r.GVK.Kind, r.Subresource, operation(r), r.Origin, q}
-	if views := k.views.Load(); views != nil {
+func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
+	key := keyOf(r, q)
+	if views := p.views.Load(); views != nil {
 		if v := (*views)[key]; v != nil {
 			return v
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	old := k.views.Load()
-	if old != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	views := make(map[viewKey]*view, 8)
+	if old := p.views.Load(); old != nil {
 		if v := (*old)[key]; v != nil {
 			return v
 		}
-	}
-	v := newView(order, k, key)
-	if old != nil && len(*old) >= maxViews {
-		return v
-	}
-	views := make(map[viewKey]*view, 8)
-	if old != nil {
-		for k, v := range *old {
-			views[k] = v
+		if len(*old) < maxViews {
+			maps.Copy(views, *old)
 		}
 	}
+	v := newView(order, p, r, q)
 	views[key] = v
-	k.views.Store(&views)
+	p.views.Store(&views)
 	return v
 }
 
-// view is the answer for all requests of one kind, operation, origin and query. Rules that no literal name, namespace
+// view is the answer for all requests of one place, operation, origin and query. Rules that no literal name, namespace
 // or label excludes are the base, ready to be returned; the others are filed under what they ask for, so that a lookup
 // does not even visit the ones that a request does not fulfil.
 type view struct {
@@ -72,20 +71,26 @@ type view struct {
 	byNamespace map[string][]*candidate
 	byLabel     map[string]map[string][]*candidate // key, value
 	filtered    []*candidate                       // restricted by wildcards or excludes: tested one by one
+	unnamed     []*candidate                       // for objects without a name, by what their generateName begins with
 	asksLabels  bool                               // a candidate is restricted by labels
 
 	reads *value.Fields // what the rules read of the object; nil: anything
 }
 
-func newView(order func(a, b *policy.Program) int, k *kindIndex, key viewKey) *view {
+// newView makes the view for r, which stands for all requests with its place and key.
+func newView(order func(a, b *policy.Program) int, p *place, r *policy.Request, q Query) *view {
 	v := &view{order: order}
 	var always, all []ref
-	for _, list := range [][]entry{k.entries, k.wild} {
+	for _, list := range p.entries {
 		for _, e := range list {
-			if !wanted(e, key) {
+			if !wanted(e, r, q) {
 				continue
 			}
-			c, unrestricted, never := newCandidate(e, key)
+			s := e.target.Compile()
+			if !s.MayCover(r) {
+				continue
+			}
+			c, unrestricted, never := newCandidate(e, s.Restriction, r, q)
 			if never {
 				continue
 			}
@@ -122,29 +127,20 @@ func readsOf(rules []ref) *value.Fields {
 	return out
 }
 
-// wanted reports whether the entry can match a request of that kind and operation, and is asked for.
-func wanted(e entry, key viewKey) bool {
-	p, q := e.program, key.query
+// wanted reports whether the entry is asked for.
+func wanted(e entry, r *policy.Request, q Query) bool {
+	p := e.program
 	switch {
 	case !q.Stages.Has(e.rule.Stage),
-		key.origin == policy.FromAdmission && !p.Settings.Admission,
-		key.origin == policy.FromScan && !p.Settings.Background,
+		r.Origin == policy.FromAdmission && !p.Settings.Admission,
+		r.Origin == policy.FromScan && !p.Settings.Background,
 		q.FailurePolicy == OnlyFail && p.Settings.FailurePolicy != policy.Fail,
 		q.FailurePolicy == OnlyIgnore && p.Settings.FailurePolicy != policy.Ignore,
 		q.SharedOnly && p.OwnWebhook(q.FixedWebhooks),
-		p.Namespace != "" && key.kind == "Namespace" && key.group == "": // a Namespace lies in no namespace
+		p.Namespace != "" && r.IsNamespace(): // a Namespace lies in no namespace
 		return false
 	}
-	return covers(e.target, key)
-}
-
-// covers compares the target's kind and operations.
-func covers(t *policy.Target, key viewKey) bool {
-	if len(t.Operations) > 0 && !slices.Contains(t.Operations, key.operation) {
-		return false
-	}
-	kind := compileKind(*t)
-	return kind.matches(key.group, key.version, key.kind, key.sub)
+	return true
 }
 
 // ref is a rule of a Program.

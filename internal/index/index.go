@@ -1,4 +1,4 @@
-package match
+package index
 
 import (
 	"cmp"
@@ -8,21 +8,21 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Index finds, among many Programs, the rules that may match a request. It is immutable to its callers and safe for all
 // goroutines.
 //
-// Rules are filed under the literal kinds of their match blocks. What a request of one kind and operation may need is
-// worked out when the first such request comes and kept as a view (see view.go), so a lookup costs the same with one
-// Program or a thousand for other kinds.
+// Rules are filed under the kinds and the resources that their targets name. What a request for one of them, with one
+// operation, may need is worked out when the first such request comes and kept as a view (see view.go), so a lookup costs
+// the same with one Program or a thousand for other kinds.
 type Index struct {
-	programs []*policy.Program // in order
-	order    func(a, b *policy.Program) int
-	kinds    map[string]*kindIndex
-	wild     []entry    // entries whose kind has wildcards: candidates for every kind
-	other    *kindIndex // for the kinds that no entry names
+	programs  []*policy.Program // in order
+	order     func(a, b *policy.Program) int
+	kinds     map[string][]entry // by the kind that targets name
+	resources map[string][]entry // by the resource that targets name
+	wild      []entry            // entries that may be for every kind
+	places    places
 }
 
 // entry is one target of one rule.
@@ -54,14 +54,14 @@ const (
 	OnlyIgnore
 )
 
-// NewIndex files programs. Lookups answer cluster-scoped policies before namespaced ones, each by name.
-func NewIndex(programs []*policy.Program) *Index {
+// New files programs. Lookups answer cluster-scoped policies before namespaced ones, each by name.
+func New(programs []*policy.Program) *Index {
 	return build(programs, Compare)
 }
 
-// NewOrderedIndex files programs; lookups answer them in the order in which they were given, as the command line
+// NewOrdered files programs; lookups answer them in the order in which they were given, as the command line
 // applies policies in the order in which it loaded them.
-func NewOrderedIndex(programs []*policy.Program) *Index {
+func NewOrdered(programs []*policy.Program) *Index {
 	position := make(map[*policy.Program]int, len(programs))
 	for i, p := range programs {
 		position[p] = i
@@ -90,14 +90,10 @@ func Compare(a, b *policy.Program) int {
 }
 
 func build(programs []*policy.Program, order func(a, b *policy.Program) int) *Index {
-	x := &Index{order: order, programs: slices.Clone(programs), kinds: map[string]*kindIndex{}}
+	x := &Index{order: order, programs: slices.Clone(programs), kinds: map[string][]entry{}, resources: map[string][]entry{}}
 	slices.SortStableFunc(x.programs, order)
 	for _, p := range x.programs {
 		x.add(p)
-	}
-	x.other = &kindIndex{wild: x.wild}
-	for _, k := range x.kinds {
-		k.wild = x.wild
 	}
 	return x
 }
@@ -105,16 +101,14 @@ func build(programs []*policy.Program, order func(a, b *policy.Program) int) *In
 // add files the entries of p in an index that is not shared yet.
 func (x *Index) add(p *policy.Program) {
 	entries(p, func(e entry) {
-		if wildcard.Has(e.target.Kind) {
+		switch name := e.target; {
+		case name.Wild():
 			x.wild = append(x.wild, e)
-			return
+		case name.ByResource():
+			x.resources[name.Resource] = append(x.resources[name.Resource], e)
+		default:
+			x.kinds[name.Kind] = append(x.kinds[name.Kind], e)
 		}
-		k := x.kinds[e.target.Kind]
-		if k == nil {
-			k = &kindIndex{}
-			x.kinds[e.target.Kind] = k
-		}
-		k.entries = append(k.entries, e)
 	})
 }
 
@@ -126,66 +120,82 @@ func entries(p *policy.Program, f func(entry)) {
 	}
 }
 
-// With returns an index in which the Programs of removed are replaced by those of added. Views for kinds that neither
-// names are kept; only an entry with a wildcard kind makes all of them be worked out again. It is for indexes of
-// NewIndex.
+// With returns an index in which the Programs of removed are replaced by those of added. Views for kinds and resources that
+// neither names are kept; only an entry with a wildcard kind makes all of them be worked out again. It is for indexes of
+// New.
 func (x *Index) With(removed, added []*policy.Program) *Index {
 	gone := make(map[*policy.Program]bool, len(removed))
 	for _, p := range removed {
 		gone[p] = true
 	}
-	out := &Index{order: x.order, kinds: maps.Clone(x.kinds), wild: x.wild, other: x.other}
+	out := &Index{order: x.order, kinds: maps.Clone(x.kinds), resources: maps.Clone(x.resources), wild: x.wild}
 	out.programs = slices.DeleteFunc(slices.Clone(x.programs), func(p *policy.Program) bool { return gone[p] })
 	for _, p := range added {
 		at, _ := slices.BinarySearchFunc(out.programs, p, x.order)
 		out.programs = slices.Insert(out.programs, at, p)
 	}
 
-	touched, wild := map[string]bool{}, false
-	touch := func(e entry) {
-		if wildcard.Has(e.target.Kind) {
-			wild = true
-		} else {
-			touched[e.target.Kind] = true
+	var changed touched
+	for _, list := range [][]*policy.Program{removed, added} {
+		for _, p := range list {
+			entries(p, changed.add)
 		}
 	}
-	for _, p := range removed {
-		entries(p, touch)
-	}
-	for _, p := range added {
-		entries(p, touch)
-	}
-
 	keep := func(list []entry) []entry {
 		return slices.DeleteFunc(slices.Clone(list), func(e entry) bool { return gone[e.program] })
 	}
-	if wild {
+	if changed.wild {
 		out.wild = keep(x.wild)
 	}
-	for name := range touched {
-		k := &kindIndex{}
-		if old := out.kinds[name]; old != nil {
-			k.entries = keep(old.entries)
-		}
-		out.kinds[name] = k
+	for name := range changed.kinds {
+		out.kinds[name] = keep(x.kinds[name])
+	}
+	for name := range changed.resources {
+		out.resources[name] = keep(x.resources[name])
 	}
 	for _, p := range added {
 		out.add(p)
 	}
-	for name, k := range out.kinds {
-		switch {
-		case touched[name]:
-			if k.wild = out.wild; len(k.entries) == 0 {
-				delete(out.kinds, name)
-			}
-		case wild:
-			out.kinds[name] = &kindIndex{entries: k.entries, wild: out.wild}
+	for name := range changed.kinds {
+		if len(out.kinds[name]) == 0 {
+			delete(out.kinds, name)
 		}
 	}
-	if wild {
-		out.other = &kindIndex{wild: out.wild}
+	for name := range changed.resources {
+		if len(out.resources[name]) == 0 {
+			delete(out.resources, name)
+		}
 	}
+	out.places.keep(&x.places, &changed)
 	return out
+}
+
+// touched are the lists of an index that a change is about.
+type touched struct {
+	kinds, resources map[string]bool
+	wild             bool
+}
+
+func (t *touched) add(e entry) {
+	put := func(m *map[string]bool, name string) {
+		if *m == nil {
+			*m = map[string]bool{}
+		}
+		(*m)[name] = true
+	}
+	switch {
+	case e.target.Wild():
+		t.wild = true
+	case e.target.ByResource():
+		put(&t.resources, e.target.Resource)
+	default:
+		put(&t.kinds, e.target.Kind)
+	}
+}
+
+// concerns reports whether the change is about what is filed for the place.
+func (t *touched) concerns(k placeKey) bool {
+	return t.wild || t.kinds[k.kind] || t.resources[k.resource] || k.resource == "" && len(t.resources) > 0
 }
 
 // Programs are all Programs in order. The list is shared: do not change it.
@@ -205,17 +215,10 @@ func (x *Index) Lookup(r *policy.Request, stages policy.Stage) []policy.Selectio
 // Reads is what the rules that Query may return read of the object of r, which need not be there yet; nil when that may be
 // anything.
 func (x *Index) Reads(r *policy.Request, q Query) *value.Fields {
-	return x.kind(r).view(x.order, r, q).reads
+	return x.place(r).view(x.order, r, q).reads
 }
 
 // Query is Lookup with more conditions.
 func (x *Index) Query(r *policy.Request, q Query) []policy.Selection {
-	return x.kind(r).view(x.order, r, q).lookup(r)
-}
-
-func (x *Index) kind(r *policy.Request) *kindIndex {
-	if k := x.kinds[r.GVK.Kind]; k != nil {
-		return k
-	}
-	return x.other
+	return x.place(r).view(x.order, r, q).lookup(r)
 }

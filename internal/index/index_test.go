@@ -1,4 +1,4 @@
-package match
+package index
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -101,7 +102,7 @@ func (g gen) program(i int) *policy.Program {
 			b := g.block()
 			ex = &b
 		}
-		m, _ := Compile(g.block(), ex, p.Namespace, "spec.rules[0]")
+		m, _ := match.Compile(g.block(), ex, p.Namespace, "spec.rules[0]")
 		p.Rules = append(p.Rules, &policy.Rule{Name: fmt.Sprint("r", n), Index: n, Stage: pick(g, genStages...), Match: m.Match, Targets: m.Targets(), Excludes: m.Excludes()})
 	}
 	return p
@@ -165,7 +166,7 @@ func accepted(t *testing.T, programs []*policy.Program, r *policy.Request, q Que
 			if !q.Stages.Has(rule.Stage) {
 				continue
 			}
-			if ok, err := rule.Match(t.Context(), r); ok || (err != nil && !errors.Is(err, errMixed)) {
+			if ok, err := rule.Match(t.Context(), r); ok || (err != nil && !errors.Is(err, match.ErrMixed)) {
 				keys = append(keys, key(p, rule))
 			}
 		}
@@ -217,7 +218,7 @@ func TestIndexFindsAllThatMatch(t *testing.T) {
 		for i := range 1 + g.IntN(30) {
 			programs = append(programs, g.program(i))
 		}
-		index := NewIndex(programs)
+		index := New(programs)
 		for range 200 {
 			r, q := g.request(), g.query()
 			got := checkSelections(t, Compare, index.Query(r, q), q)
@@ -246,7 +247,7 @@ func TestIndexWith(t *testing.T) {
 	for seed := range uint64(20) {
 		g := gen{rand.New(rand.NewPCG(seed, 2))}
 		var programs []*policy.Program
-		index := NewIndex(nil)
+		index := New(nil)
 		for step := range 40 {
 			var added, removed []*policy.Program
 			for range g.IntN(3) {
@@ -265,7 +266,7 @@ func TestIndexWith(t *testing.T) {
 				beforeAnswers[k] = true
 			}
 			index = index.With(removed, added)
-			fresh := NewIndex(programs)
+			fresh := New(programs)
 			if len(index.Programs()) != len(programs) || !slices.IsSortedFunc(index.Programs(), Compare) {
 				t.Fatalf("seed %d step %d: Programs are wrong", seed, step)
 			}
@@ -286,14 +287,16 @@ func TestIndexWith(t *testing.T) {
 // With keeps what a change does not touch.
 func TestIndexWithKeepsViewsOfOtherKinds(t *testing.T) {
 	pods, services := literalProgram("a", "Pod", nil), literalProgram("b", "Service", nil)
-	index := NewIndex([]*policy.Program{pods, services})
+	index := New([]*policy.Program{pods, services})
 	request := podRequest("x", "ns", nil)
 	index.Lookup(request, policy.StageValidate)
+	index.Lookup(serviceRequest(), policy.StageValidate)
 	next := index.With([]*policy.Program{services}, []*policy.Program{literalProgram("c", "Service", nil)})
-	if next.kinds["Pod"] != index.kinds["Pod"] {
+	place := func(x *Index, kind string) *place { return (*x.places.all.Load())[placeKey{kind: kind}] }
+	if place(next, "Pod") == nil || place(next, "Pod") != place(index, "Pod") {
 		t.Error("a change on Services made the view of Pods anew")
 	}
-	if next.kinds["Service"] == index.kinds["Service"] {
+	if place(next, "Service") != nil {
 		t.Error("the view of Services was kept")
 	}
 	wild := next.With(nil, []*policy.Program{literalProgram("w", "*", nil)})
@@ -312,11 +315,11 @@ func TestIndexOrder(t *testing.T) {
 	other := literalProgram("1", "Pod", nil)
 	other.Namespace = "elsewhere"
 	programs := []*policy.Program{n, b, other, a}
-	if got := names(NewIndex(programs).Lookup(podRequest("x", "ns", nil), policy.StageValidate)); got != "a b ns/0" {
-		t.Errorf("NewIndex answers %q", got)
+	if got := names(New(programs).Lookup(podRequest("x", "ns", nil), policy.StageValidate)); got != "a b ns/0" {
+		t.Errorf("New answers %q", got)
 	}
-	if got := names(NewOrderedIndex(programs).Lookup(podRequest("x", "ns", nil), policy.StageValidate)); got != "ns/0 b a" {
-		t.Errorf("NewOrderedIndex answers %q", got)
+	if got := names(NewOrdered(programs).Lookup(podRequest("x", "ns", nil), policy.StageValidate)); got != "ns/0 b a" {
+		t.Errorf("NewOrdered answers %q", got)
 	}
 }
 
@@ -325,25 +328,33 @@ func TestIndexIgnoresLabelsWhileMutating(t *testing.T) {
 	p := literalProgram("a", "Pod", nil)
 	p.Rules[0].Stage = policy.StageMutate
 	p.Rules[0].Targets[0].MatchLabels = map[string]string{"app": "web"}
-	if got := names(NewIndex([]*policy.Program{p}).Lookup(podRequest("x", "ns", nil), policy.StageMutate)); got != "a" {
+	if got := names(New([]*policy.Program{p}).Lookup(podRequest("x", "ns", nil), policy.StageMutate)); got != "a" {
 		t.Errorf("mutation: %q", got)
 	}
 	p.Rules[0].Stage = policy.StageValidate
-	if got := names(NewIndex([]*policy.Program{p}).Lookup(podRequest("x", "ns", nil), policy.StageValidate)); got != "" {
+	if got := names(New([]*policy.Program{p}).Lookup(podRequest("x", "ns", nil), policy.StageValidate)); got != "" {
 		t.Errorf("validation: %q", got)
 	}
 }
 
 func TestIndexBoundsItsViews(t *testing.T) {
-	index := NewIndex([]*policy.Program{literalProgram("a", "*", nil)})
-	for i := range maxViews + 10 {
+	index := New([]*policy.Program{literalProgram("a", "*", nil)})
+	for i := range maxPlaces + 10 {
 		r := podRequest("x", "ns", nil)
 		r.GVK.Kind = fmt.Sprint("Made", i)
 		if got := names(index.Lookup(r, policy.StageValidate)); got != "a" {
 			t.Fatalf("%q", got)
 		}
 	}
-	if n := len(*index.other.views.Load()); n > maxViews {
+	if n := len(*index.places.all.Load()); n > maxPlaces || n == 0 {
+		t.Errorf("%d places are kept", n)
+	}
+	r := podRequest("x", "ns", nil)
+	for i := range maxViews + 10 {
+		r.GVK.Version = fmt.Sprint("v", i)
+		index.Lookup(r, policy.StageValidate)
+	}
+	if n := len(*index.place(r).views.Load()); n > maxViews || n == 0 {
 		t.Errorf("%d views are kept", n)
 	}
 }
@@ -357,7 +368,7 @@ func names(s []policy.Selection) string {
 }
 
 func literalProgram(name, kind string, names []string) *policy.Program {
-	t, err := ParseKind(kind)
+	t, err := match.ParseKind(kind)
 	if err != nil {
 		panic(err)
 	}
@@ -373,4 +384,10 @@ func podRequest(name, namespace string, labels map[string]any) *policy.Request {
 		User:   &policy.User{Username: "system:serviceaccount:kube-system:replicaset-controller", Groups: []string{"system:authenticated"}},
 		Object: value.Of(map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels}}),
 	}
+}
+
+func serviceRequest() *policy.Request {
+	r := podRequest("x", "ns", nil)
+	r.GVK.Kind = "Service"
+	return r
 }

@@ -1,0 +1,169 @@
+package constraint
+
+import (
+	"context"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Constraints are compiled match constraints. They are immutable and safe for all goroutines.
+type Constraints struct {
+	targets, excludes []policy.Target
+	include, exclude  []policy.Selector
+	everything        bool            // no rules: every resource is meant
+	namespace, object labels.Selector // nil for all
+}
+
+// Options are the ways in which languages differ.
+type Options struct {
+	// GenerateNames: an object that is still without a name fulfils resourceNames when its generateName begins with one.
+	GenerateNames bool
+}
+
+// Compile compiles constraints; path is their field in the object, for the diagnostics. With an error among these the
+// constraints must not be used. Without constraints, or without rules in them, every resource is meant.
+func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) (*Constraints, diag.List) {
+	if m == nil {
+		m = &admissionregistrationv1.MatchResources{}
+	}
+	var diags diag.List
+	c := &Constraints{everything: len(m.ResourceRules) == 0}
+	exact := m.MatchPolicy != nil && *m.MatchPolicy == admissionregistrationv1.Exact
+	if c.everything {
+		c.targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*", ExactVersion: exact}}
+	} else {
+		c.targets = targetsOf(&diags, m.ResourceRules, path+".resourceRules", o, exact)
+	}
+	c.excludes = targetsOf(&diags, m.ExcludeResourceRules, path+".excludeResourceRules", o, exact)
+	c.include, c.exclude = compile(c.targets), compile(c.excludes)
+	c.namespace = selector(&diags, m.NamespaceSelector, path+".namespaceSelector")
+	c.object = selector(&diags, m.ObjectSelector, path+".objectSelector")
+	return c, diags
+}
+
+func selector(diags *diag.List, s *metav1.LabelSelector, path string) labels.Selector {
+	if s == nil {
+		return nil
+	}
+	out, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		diags.Errorf(path, "%v", err)
+		return nil
+	}
+	if out.Empty() {
+		return nil
+	}
+	return out
+}
+
+func compile(targets []policy.Target) []policy.Selector {
+	out := make([]policy.Selector, len(targets))
+	for i := range targets {
+		out[i] = targets[i].Compile()
+	}
+	return out
+}
+
+// Targets are the resources that the constraints are about. They cover every request that Match accepts. The list is shared:
+// do not change it.
+func (c *Constraints) Targets() []policy.Target { return c.targets }
+
+// Excludes are the resources that the constraints leave out: Match accepts no request that one of them matches. The list is
+// shared: do not change it.
+func (c *Constraints) Excludes() []policy.Target { return c.excludes }
+
+// Needs says what Match looks at besides the object.
+func (c *Constraints) Needs() policy.Needs {
+	return policy.Needs{NamespaceLabels: c.namespace != nil, OldObject: c.object != nil}
+}
+
+// Match reports whether the constraints select the request. An error means that it is not known, since something could not
+// be looked up; it must not be read as false.
+func (c *Constraints) Match(ctx context.Context, r *policy.Request) (bool, error) {
+	excluded, failed := anyOf(c.exclude, r)
+	if excluded {
+		return false, nil
+	}
+	included, err := anyOf(c.include, r)
+	if !included && err == nil {
+		return false, nil
+	}
+	if failed == nil {
+		failed = err
+	}
+	for _, selects := range []func(context.Context, *policy.Request) (bool, error){c.selectsObject, c.selectsNamespace} {
+		ok, err := selects(ctx, r)
+		if err == nil && !ok {
+			return false, nil
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	return failed == nil, failed
+}
+
+// anyOf reports whether one of the selectors matches. An error means that none does for sure, and that one may.
+func anyOf(selectors []policy.Selector, r *policy.Request) (bool, error) {
+	var failed error
+	for i := range selectors {
+		ok, err := selectors[i].Matches(r)
+		if ok {
+			return true, nil
+		}
+		if failed == nil {
+			failed = err
+		}
+	}
+	return false, failed
+}
+
+// selectsObject asks the object selector: one of the two objects has to be selected, as for the API server.
+func (c *Constraints) selectsObject(_ context.Context, r *policy.Request) (bool, error) {
+	if c.object == nil {
+		return true, nil
+	}
+	object, err := r.Object.Map()
+	if err != nil {
+		return false, err
+	}
+	if object != nil && c.object.Matches(labelsOf(object)) {
+		return true, nil
+	}
+	old, err := r.OldObject.Map()
+	if err != nil {
+		return false, err
+	}
+	return old != nil && c.object.Matches(labelsOf(old)), nil
+}
+
+// selectsNamespace asks the namespace selector. A Namespace is selected by its own labels, and what lies outside of
+// namespaces always.
+func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (bool, error) {
+	switch {
+	case c.namespace == nil:
+		return true, nil
+	case r.IsNamespace():
+		object, err := r.Subject()
+		return c.namespace.Matches(labelsOf(object)), err
+	case r.Namespace == "":
+		return true, nil
+	}
+	found, err := r.NamespaceLabels(ctx)
+	return c.namespace.Matches(labels.Set(found)), err
+}
+
+func labelsOf(o map[string]any) labels.Set {
+	meta, _ := o["metadata"].(map[string]any)
+	in, _ := meta["labels"].(map[string]any)
+	out := labels.Set{}
+	for k, v := range in {
+		out[k], _ = v.(string)
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package constraint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// maxTargets bounds the combinations of groups, versions and resources in one list of rules. People write some dozens.
+const maxTargets = 4096
+
+// targetsOf are the targets of rules.
+func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOperations, path string, o Options, exact bool) []policy.Target {
+	var out []policy.Target
+	for i := range rules {
+		r := &rules[i]
+		at := fmt.Sprintf("%s[%d]", path, i)
+		base := policy.Target{Operations: operationsOf(r.Operations), ExactVersion: exact}
+		if r.Scope != nil {
+			base.Scope = policy.ResourceScope(*r.Scope)
+			if !slices.Contains([]policy.ResourceScope{policy.AnyScope, policy.ClusterScope, policy.NamespacedScope}, base.Scope) {
+				diags.Errorf(at+".scope", "unknown scope %q; a scope is *, Cluster or Namespaced", base.Scope)
+			}
+		}
+		if len(r.ResourceNames) > 0 {
+			base.Names, base.GenerateNames = r.ResourceNames, o.GenerateNames
+		}
+		groups, versions, resources := distinct(r.APIGroups), distinct(r.APIVersions), distinct(r.Resources)
+		// Each factor is bounded by the size of the object, so that the product fits.
+		if n := len(out) + len(groups)*len(versions)*len(resources); n > maxTargets {
+			diags.Errorf(at, "the rules name %d combinations of groups, versions and resources; at most %d are possible", n, maxTargets)
+			diags.Hint("write * for groups or versions")
+			return out
+		}
+		for _, group := range groups {
+			for _, version := range versions {
+				for _, resource := range resources {
+					t := base
+					t.Group, t.Version = group, version
+					t.Resource, t.Subresource, _ = strings.Cut(resource, "/")
+					if t.Resource != "" { // nothing has that name
+						out = append(out, t)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// distinct are the texts, each once; only `*` where that is among them.
+func distinct(texts []string) []string {
+	if slices.Contains(texts, "*") {
+		return []string{"*"}
+	}
+	out := slices.Clone(texts)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// everyOperation is what `*` stands for.
+var everyOperation = []policy.Operation{policy.Connect, policy.Create, policy.Delete, policy.Update}
+
+// operationsOf are the operations of a rule. The API server refuses rules without operations; in files they mean all.
+func operationsOf(given []admissionregistrationv1.OperationType) []policy.Operation {
+	if len(given) == 0 || slices.Contains(given, admissionregistrationv1.OperationAll) {
+		return everyOperation
+	}
+	out := make([]policy.Operation, len(given))
+	for i, o := range given {
+		out[i] = policy.Operation(o)
+	}
+	return out
+}

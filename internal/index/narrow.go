@@ -1,0 +1,185 @@
+package index
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// candidate is an entry that names, namespaces or labels may exclude.
+type candidate struct {
+	ref
+	policy.Restriction
+	policyNamespace string
+	excludes        []policy.Restriction
+}
+
+// newCandidate evaluates an entry for the view of r. always: nothing restricts the entry. never: it is excluded whatever
+// the object is.
+func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q Query) (c *candidate, always, never bool) {
+	c = &candidate{ref: ref{e.program, e.rule}, Restriction: restriction, policyNamespace: e.program.Namespace}
+	// A rule may set the label that a later one selects by, so labels decide nothing while objects are being mutated. Nor do
+	// they where the labels of the old object count too, which is decoded for few rules.
+	mutating := q.Stages.Has(policy.StageMutate)
+	if mutating || c.OldLabels {
+		c.Labels = nil
+	}
+	for i := range e.rule.Excludes {
+		x := e.rule.Excludes[i].Compile()
+		if !x.Covers(r) || len(x.Labels) > 0 && (mutating || x.OldLabels) {
+			continue
+		}
+		if x.IsEmpty() {
+			return nil, false, true
+		}
+		c.excludes = append(c.excludes, x.Restriction)
+	}
+	return c, c.IsEmpty() && c.policyNamespace == "" && len(c.excludes) == 0, false
+}
+
+// file puts c where the most telling of its literal restrictions leads to it.
+func (v *view) file(c *candidate) {
+	v.asksLabels = v.asksLabels || len(c.Labels) > 0 || slices.ContainsFunc(c.excludes, func(r policy.Restriction) bool { return len(r.Labels) > 0 })
+	put := func(m *map[string][]*candidate, keys []string) {
+		if *m == nil {
+			*m = map[string][]*candidate{}
+		}
+		for _, k := range keys {
+			(*m)[k] = append((*m)[k], c)
+		}
+	}
+	if names, ok := literals(c.Names); ok {
+		put(&v.byName, names)
+		if c.Prefix {
+			v.unnamed = append(v.unnamed, c)
+		}
+		return
+	}
+	if c.policyNamespace != "" {
+		put(&v.byNamespace, []string{c.policyNamespace})
+		return
+	}
+	if namespaces, ok := literals(c.Namespaces); ok {
+		put(&v.byNamespace, namespaces)
+		return
+	}
+	for _, l := range c.Labels {
+		key, literalKey := l.Key.Literal()
+		value, literalValue := l.Value.Literal()
+		if !literalKey || !literalValue {
+			continue
+		}
+		if v.byLabel == nil {
+			v.byLabel = map[string]map[string][]*candidate{}
+		}
+		values := v.byLabel[key]
+		if values == nil {
+			values = map[string][]*candidate{}
+			v.byLabel[key] = values
+		}
+		values[value] = append(values[value], c)
+		return
+	}
+	v.filtered = append(v.filtered, c)
+}
+
+// literals are the distinct texts of patterns; ok is false when there are none or one has a wildcard.
+func literals(patterns []wildcard.Pattern) (texts []string, ok bool) {
+	for _, p := range patterns {
+		text, ok := p.Literal()
+		if !ok {
+			return nil, false
+		}
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts, len(texts) > 0
+}
+
+func (c *candidate) fits(f *policy.Facts, objectNamespace string) bool {
+	if c.policyNamespace != "" && c.policyNamespace != objectNamespace {
+		return false
+	}
+	if !holds(&c.Restriction, f) {
+		return false
+	}
+	for i := range c.excludes {
+		if holds(&c.excludes[i], f) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds takes what cannot be found out as true: Match tells the error.
+func holds(r *policy.Restriction, f *policy.Facts) bool {
+	ok, err := r.Holds(f)
+	return ok || err != nil
+}
+
+var refLists = sync.Pool{New: func() any { l := make([]ref, 0, 16); return &l }}
+
+// lookup returns base as it is when no restricted rule fits, which is the common case and allocates nothing.
+func (v *view) lookup(r *policy.Request) []policy.Selection {
+	if v.byName == nil && v.byNamespace == nil && v.byLabel == nil && v.filtered == nil {
+		return v.base
+	}
+	f, err := policy.FactsOf(r, v.asksLabels) // without labels the object need not even be decoded
+	if err != nil {
+		return v.all // Match will tell what is wrong with the object
+	}
+	objectNamespace := r.ObjectNamespace()
+
+	list := refLists.Get().(*[]ref)
+	hits := (*list)[:0]
+	visit := func(cs []*candidate) {
+		for _, c := range cs {
+			if c.fits(&f, objectNamespace) {
+				hits = append(hits, c.ref)
+			}
+		}
+	}
+	visit(v.byName[f.Name])
+	if f.Unnamed {
+		visit(v.unnamed)
+	}
+	visit(v.byNamespace[f.Namespace])
+	if len(v.byLabel) <= len(f.Labels) {
+		for key, values := range v.byLabel {
+			if value, ok := f.Labels.Lookup(key); ok {
+				visit(values[value])
+			}
+		}
+	} else {
+		for key, value := range f.Labels {
+			s, _ := value.(string)
+			visit(v.byLabel[key][s])
+		}
+	}
+	visit(v.filtered)
+
+	out := v.base
+	if len(hits) > 0 {
+		out = v.merge(hits)
+	}
+	clear(hits)
+	*list = hits[:0]
+	refLists.Put(list)
+	return out
+}
+
+// merge joins base and hits in order.
+func (v *view) merge(hits []ref) []policy.Selection {
+	if len(v.base) == 0 {
+		return group(v.order, hits)
+	}
+	for _, s := range v.base {
+		for _, rule := range s.Rules {
+			hits = append(hits, ref{s.Program, rule})
+		}
+	}
+	return group(v.order, hits)
+}

@@ -1,0 +1,118 @@
+package index
+
+import (
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func resourceProgram(name string, targets ...policy.Target) *policy.Program {
+	return &policy.Program{Name: name, Settings: policy.Settings{Admission: true, Background: true}, Rules: []*policy.Rule{
+		{Name: "r", Stage: policy.StageValidate, Targets: targets},
+	}}
+}
+
+func requestOf(kind, resource string) *policy.Request {
+	r := podRequest("x", "ns", nil)
+	r.GVK.Kind, r.GVR.Version, r.GVR.Resource = kind, "v1", resource
+	return r
+}
+
+// A policy that is written by resource is a candidate for that resource alone, and leaves objects of others decoded in part.
+func TestIndexByResource(t *testing.T) {
+	pods := resourceProgram("pods", policy.Target{Version: "v1", Resource: "pods"}) // reads everything
+	byKind := resourceProgram("config", policy.Target{Group: "*", Version: "*", Kind: "ConfigMap"})
+	byKind.Rules[0].Object = policy.ObjectReads(nil)
+	scale := resourceProgram("scale", policy.Target{Group: "*", Version: "*", Resource: "*", Subresource: "scale"})
+	both := resourceProgram("both", policy.Target{Version: "v1", Resource: "pods"}, policy.Target{Group: "*", Version: "*", Kind: "Pod"})
+	x := New([]*policy.Program{pods, byKind, scale, both})
+	nameless := requestOf("ConfigMap", "")
+	for _, c := range []struct {
+		r     *policy.Request
+		want  string
+		whole bool
+	}{
+		{requestOf("Pod", "pods"), "both pods", true},
+		{requestOf("ConfigMap", "configmaps"), "config", false},
+		{requestOf("Secret", "secrets"), "", false},
+		{nameless, "both config pods", true}, // its resource is not known
+	} {
+		got := names(x.Lookup(c.r, policy.StageValidate))
+		whole := x.Reads(c.r, Query{Stages: policy.StageValidate}) == nil
+		if got != c.want || whole != c.whole {
+			t.Errorf("%s %q: %q, decoded whole %v; want %q, %v", c.r.GVK.Kind, c.r.GVR.Resource, got, whole, c.want, c.whole)
+		}
+	}
+	sub := requestOf("ConfigMap", "configmaps")
+	sub.Subresource = "scale"
+	if got := names(x.Lookup(sub, policy.StageValidate)); got != "scale" {
+		t.Errorf("the subresource: %q", got)
+	}
+	other := requestOf("Pod", "pods")
+	other.GVR.Group = "metrics.k8s.io"
+	if got := names(x.Lookup(other, policy.StageValidate)); got != "both" {
+		t.Errorf("a resource of that name in another group: %q", got)
+	}
+}
+
+func TestIndexByResourceRestrictions(t *testing.T) {
+	core := policy.Target{Version: "v1", Resource: "pods"}
+	with := func(f func(*policy.Target)) policy.Target { t := core; f(&t); return t }
+	named := with(func(t *policy.Target) { t.Names = []string{"x"} })
+	programs := []*policy.Program{
+		resourceProgram("cluster", with(func(t *policy.Target) { t.Scope = policy.ClusterScope })),
+		resourceProgram("generated", with(func(t *policy.Target) { t.Names, t.GenerateNames = []string{"x"}, true })),
+		resourceProgram("labelled", with(func(t *policy.Target) { t.MatchLabels = map[string]string{"app": "web"} })),
+		resourceProgram("named", named),
+		resourceProgram("namespaced", with(func(t *policy.Target) { t.Scope = policy.NamespacedScope })),
+		resourceProgram("without", core),
+		resourceProgram("without-x", core),
+	}
+	programs[5].Rules[0].Excludes = []policy.Target{{Group: "*", Version: "*", Resource: "pods"}}
+	programs[6].Rules[0].Excludes = []policy.Target{named}
+	x := New(programs)
+	pod, other, unnamed, clustered := requestOf("Pod", "pods"), requestOf("Pod", "pods"), requestOf("Pod", "pods"), requestOf("Pod", "pods")
+	other.Name = "y"
+	unnamed.Name, unnamed.Object = "", value.Of(map[string]any{"metadata": map[string]any{"generateName": "x-"}})
+	clustered.Namespace = ""
+	for _, c := range []struct {
+		name string
+		r    *policy.Request
+		want string // labels of the old object count too, so that they leave nothing out
+	}{
+		{"x", pod, "generated labelled named namespaced"},
+		{"y", other, "labelled namespaced without-x"},
+		{"without a name", unnamed, "generated labelled namespaced without-x"},
+		{"without a namespace", clustered, "cluster generated labelled named"},
+	} {
+		if got := names(x.Lookup(c.r, policy.StageValidate)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// A change of a policy that is written by resource makes the views of that resource anew, whatever kind asked.
+func TestIndexWithResource(t *testing.T) {
+	x := New([]*policy.Program{literalProgram("a", "Pod", nil), literalProgram("b", "Service", nil)})
+	pod, service, nameless := requestOf("Pod", "pods"), requestOf("Service", "services"), requestOf("Pod", "")
+	for _, r := range []*policy.Request{pod, service, nameless} {
+		x.Lookup(r, policy.StageValidate)
+	}
+	added := resourceProgram("c", policy.Target{Version: "v1", Resource: "pods"})
+	next := x.With(nil, []*policy.Program{added})
+	for _, c := range []struct {
+		r    *policy.Request
+		want string
+	}{{pod, "a c"}, {service, "b"}, {nameless, "a c"}} {
+		if got := names(next.Lookup(c.r, policy.StageValidate)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.r.GVK.Kind, got, c.want)
+		}
+	}
+	if next.place(service) != x.place(service) {
+		t.Error("the views of another resource were not kept")
+	}
+	if got := names(next.With([]*policy.Program{added}, nil).Lookup(pod, policy.StageValidate)); got != "a" {
+		t.Errorf("after it was removed: %q", got)
+	}
+}

@@ -1,0 +1,102 @@
+package policy
+
+import "github.com/ephor-dev/ephor/internal/wildcard"
+
+// IsNamespace reports whether the request is about a Namespace or a subresource of one. Its name plays the part of a
+// namespace, and the API server even sends it as request.namespace.
+func (r *Request) IsNamespace() bool {
+	return r.GVK.Kind == "Namespace" && r.GVK.Group == ""
+}
+
+// EffectiveOperation is the request's operation; without one (a scan) an object counts as being created.
+func (r *Request) EffectiveOperation() Operation {
+	if r.Operation == "" {
+		return Create
+	}
+	return r.Operation
+}
+
+// ObjectNamespace is the namespace that the object lives in; empty for cluster-scoped objects, Namespaces among them.
+func (r *Request) ObjectNamespace() string {
+	if r.IsNamespace() {
+		return ""
+	}
+	return r.Namespace
+}
+
+// ObjectName is the object's name, or its generateName while it has none. The request's own name comes first because
+// the object of a subresource (PodExecOptions) may have no metadata at all.
+func (r *Request) ObjectName() (string, error) {
+	name, _, err := r.nameOf()
+	return name, err
+}
+
+// nameOf is ObjectName; generated is true when the object has no name yet.
+func (r *Request) nameOf() (name string, generated bool, err error) {
+	if r.Name != "" {
+		return r.Name, false, nil
+	}
+	meta, err := r.metadata()
+	if err != nil {
+		return "", true, err
+	}
+	if name, _ := meta["name"].(string); name != "" {
+		return name, false, nil
+	}
+	name, _ = meta["generateName"].(string)
+	return name, true, nil
+}
+
+// metadata is the object's metadata, nil when it has none.
+func (r *Request) metadata() (map[string]any, error) {
+	object, err := r.Subject()
+	if err != nil {
+		return nil, err
+	}
+	return metadataOf(object), nil
+}
+
+func metadataOf(object map[string]any) map[string]any {
+	meta, _ := object["metadata"].(map[string]any)
+	return meta
+}
+
+// Labels are the labels of the object that match blocks look at (Subject), nil when it has none.
+func (r *Request) Labels() (wildcard.Values, error) {
+	meta, err := r.metadata()
+	if err != nil {
+		return nil, err
+	}
+	return textMap(meta["labels"]), nil
+}
+
+// OldLabels are the labels of the old object, nil when there are none.
+func (r *Request) OldLabels() (wildcard.Values, error) {
+	object, err := r.OldObject.Map()
+	if err != nil {
+		return nil, err
+	}
+	return textMap(metadataOf(object)["labels"]), nil
+}
+
+// Annotations are the annotations of the object that match blocks look at, nil when it has none.
+func (r *Request) Annotations() (wildcard.Values, error) {
+	meta, err := r.metadata()
+	if err != nil {
+		return nil, err
+	}
+	return textMap(meta["annotations"]), nil
+}
+
+// textMap reads a map of texts. An entry that is null counts as an empty text, as it does for the API server. Any other
+// value that is not a text makes the whole map unreadable, as recorded. Only files can hold either: the API server stores
+// texts.
+func textMap(v any) wildcard.Values {
+	m, _ := v.(map[string]any)
+	for _, e := range m {
+		if _, ok := e.(string); !ok && e != nil {
+			return nil
+		}
+	}
+	return m
+}
