@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/ephor-dev/ephor/internal/value"
@@ -107,6 +108,18 @@ type StatusError struct {
 }
 
 func (e *StatusError) Error() string { return e.Message }
+
+// Status makes IsNotFound of apimachinery and its like hold.
+func (e *StatusError) Status() metav1.Status {
+	s := metav1.Status{Status: metav1.StatusFailure, Code: int32(e.Code), Message: e.Message} //nolint:gosec // a status of HTTP
+	switch e.Code {
+	case http.StatusNotFound:
+		s.Reason = metav1.StatusReasonNotFound
+	case http.StatusForbidden:
+		s.Reason = metav1.StatusReasonForbidden
+	}
+	return s
+}
 
 // bare takes the method and address from an error of the HTTP client: the caller names what it called.
 func bare(err error) error {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -70,30 +71,7 @@ func NewServices(o ServiceOptions) (*Services, error) {
 
 // Call implements world.Services.
 func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error) {
-	u, err := s.check(r)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.timeout())
-	defer cancel()
-	req, err := newRequest(ctx, r.Method, u.String(), r.Body)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.addHeaders(req, r.Headers); err != nil {
-		return nil, err
-	}
-	client, err := s.client(r)
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
-	answer, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("request failed: %w", err)
-	}
-	defer answer.Body.Close()
-	body, err := s.options.read(answer)
+	answer, body, err := s.send(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +79,56 @@ func (s *Services) Call(ctx context.Context, r world.ServiceRequest) (any, error
 		return nil, fmt.Errorf("HTTP %s: %s", answer.Status, value.Clip(string(body), 1000))
 	}
 	return decode(body)
+}
+
+// Exchange implements world.HTTP.
+func (s *Services) Exchange(ctx context.Context, r world.ServiceRequest) (map[string]any, error) {
+	answer, body, err := s.send(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	v, err := decode(body)
+	m, isObject := v.(map[string]any)
+	switch {
+	case err != nil:
+		out["body"] = nil
+	case isObject:
+		maps.Copy(out, m)
+	default:
+		out["body"] = v
+	}
+	out["statusCode"] = int64(answer.StatusCode)
+	return out, nil
+}
+
+// send gives an answer with its body.
+func (s *Services) send(ctx context.Context, r world.ServiceRequest) (*http.Response, []byte, error) {
+	u, err := s.check(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.timeout())
+	defer cancel()
+	req, err := newRequest(ctx, r.Method, u.String(), r.Body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.addHeaders(req, r.Headers); err != nil {
+		return nil, nil, err
+	}
+	client, err := s.client(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer client.CloseIdleConnections()
+	answer, err := client.Do(req)
+	if err != nil {
+		return nil, nil, fmt.Errorf("request failed: %w", err)
+	}
+	defer answer.Body.Close()
+	body, err := s.options.read(answer)
+	return answer, body, err
 }
 
 // check checks the URL as it is written; the address that it resolves to is checked when it is dialled.

@@ -49,7 +49,7 @@ type Compiler struct {
 
 // NewCompiler makes a Compiler without variables.
 func NewCompiler(d Declarations) *Compiler {
-	return &Compiler{declared: d, env: d.env(), variables: &Variables{}}
+	return &Compiler{declared: d, env: d.env(), variables: &Variables{declared: d}}
 }
 
 // Within lets the Compiler take what it compiles from an Allowance. An expression beyond it is an *AllowanceError.
@@ -69,14 +69,14 @@ func (c *Compiler) Variable(name, expression string) error {
 	}
 	if c.mapType == nil {
 		c.mapType = apiservercel.NewObjectType(variablesType, map[string]*apiservercel.DeclField{})
-		env, err := withTypes(c.env, []*apiservercel.DeclType{c.mapType}, cel.Variable("variables", c.mapType.CelType()))
+		env, err := withTypes(c.env, []*apiservercel.DeclType{c.mapType}, cel.Variable(varVariables, c.mapType.CelType()))
 		if err != nil {
 			return err
 		}
 		c.env = env
 		c.variables.mapType = c.mapType
 	}
-	x, checked, err := compile(c.env, expression, Any)
+	x, checked, err := compile(c.env, c.declared.Kind.words(), expression, Any)
 	var output *cel.Type
 	if checked != nil {
 		output = checked.OutputType()
@@ -93,7 +93,7 @@ func (c *Compiler) Compile(expression string, results ...Result) (*Expression, e
 	if err := c.allowance.take(expression); err != nil {
 		return nil, err
 	}
-	x, checked, err := compile(c.env, expression, results...)
+	x, checked, err := compile(c.env, c.declared.Kind.words(), expression, results...)
 	if checked != nil {
 		c.reads.expression(checked)
 	}
@@ -132,7 +132,7 @@ func (e *CompileError) summary() string {
 }
 
 // compile also gives the checked form, as far as the expression can be evaluated.
-func compile(env *cel.Env, expression string, results ...Result) (*Expression, *cel.Ast, error) {
+func compile(env *cel.Env, words typeWords, expression string, results ...Result) (*Expression, *cel.Ast, error) {
 	parsed, err := parse(env, expression)
 	if err != nil {
 		return nil, nil, err
@@ -141,7 +141,7 @@ func compile(env *cel.Env, expression string, results ...Result) (*Expression, *
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, compileError(issues)
 	}
-	if err := hasType(checked.OutputType(), results); err != nil {
+	if err := hasType(checked.OutputType(), results, words); err != nil {
 		return nil, nil, err
 	}
 	program, err := env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CustomDecorator(checks(checked.NativeRep())))
@@ -159,8 +159,34 @@ func compileError(issues *cel.Issues) *CompileError {
 	return e
 }
 
-// hasType words a wrong type as the API server does.
-func hasType(output *cel.Type, results []Result) error {
+// typeWords words a wrong type.
+type typeWords func(wanted []*cel.Type, got *cel.Type) error
+
+// words are those of the API server, or Kyverno's.
+func (k Kind) words() typeWords {
+	if k == Native {
+		return serverWords
+	}
+	return func(wanted []*cel.Type, _ *cel.Type) error {
+		if len(wanted) == 1 {
+			return fmt.Errorf("output is expected to be of type %s", wanted[0].TypeName())
+		}
+		names := make([]string, len(wanted))
+		for i, t := range wanted {
+			names[i] = t.TypeName()
+		}
+		return fmt.Errorf("output is expected to be either of type %s", strings.Join(names, " or "))
+	}
+}
+
+func serverWords(wanted []*cel.Type, got *cel.Type) error {
+	if len(wanted) == 1 {
+		return fmt.Errorf("must evaluate to %v but got %v", wanted[0].String(), got.String())
+	}
+	return fmt.Errorf("must evaluate to one of %v but got %v", wanted, got.String())
+}
+
+func hasType(output *cel.Type, results []Result, words typeWords) error {
 	wanted := make([]*cel.Type, len(results))
 	for i, r := range results {
 		wanted[i] = resultTypes[r]
@@ -168,10 +194,7 @@ func hasType(output *cel.Type, results []Result) error {
 			return nil
 		}
 	}
-	if len(wanted) == 1 {
-		return fmt.Errorf("must evaluate to %v but got %v", wanted[0].String(), output.String())
-	}
-	return fmt.Errorf("must evaluate to one of %v but got %v", wanted, output.String())
+	return words(wanted, output)
 }
 
 var declTypes = map[*cel.Type]*apiservercel.DeclType{

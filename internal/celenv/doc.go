@@ -13,11 +13,11 @@
 // parts of the documents they read, from their checked form (reads.go). TypeCheck holds an
 // expression against the Go types of built-in kinds, for warnings.
 //
-// The package knows no policy kinds and reads nothing by itself: parameters, namespaces and answers about access are
-// given to it. Kyverno's own CEL libraries (policies.kyverno.io) are not part of it.
+// The package reads nothing by itself: parameters, namespaces and answers about access are given to it, and what the functions of
+// libraries ask comes from the World of the Input.
 //
-// What is added to the API server's base environment, or guarded in it, is a Library in a file of its own, lib_⟨name⟩.go; library.go
-// has the list.
+// Declarations say for which kind of policy expressions are compiled, and in which mode. What is added to the base environment, or
+// guarded in it, is a Library in a file of its own, lib_⟨name⟩.go; library.go has the list, and Library.Kinds says who has it.
 //
-// Floor 0 (leaf): imports value, trace and world.
+// Floor 0 (leaf): imports value, trace, world, apipath, textgen and certificate.
 package celenv

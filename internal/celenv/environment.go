@@ -7,57 +7,89 @@ import (
 	"github.com/google/cel-go/cel"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// Declarations are the variables that exist besides object, oldObject, request, namespaceObject and authorizer.
-type Declarations struct {
-	Params bool
-}
-
-// base is the API server's environment for stored expressions, which has every function of every version.
-var base = sync.OnceValue(func() *cel.Env {
-	return environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).StoredExpressionsEnv()
-})
+// Names of variables that exist besides those of the API server's admission policies.
+const (
+	varVariables  = "variables"
+	varExceptions = "exceptions"
+	varImages     = "images"
+	varReference  = "ref"
+)
 
 // variablesType is the name of the type of `variables`, as messages show it.
 const variablesType = "kubernetes.variables"
 
-var (
-	admission           = sync.OnceValue(func() *cel.Env { return mustAdmission(Declarations{}) })
-	admissionWithParams = sync.OnceValue(func() *cel.Env { return mustAdmission(Declarations{Params: true}) })
-)
-
-// mustAdmission cannot fail on any input: it depends on the libraries alone, and the tests call it.
-func mustAdmission(d Declarations) *cel.Env {
-	env, err := extend(base(), d, cel.DynType, nil)
-	if err != nil {
-		panic("celenv: the environment of the API server cannot be extended: " + err.Error())
-	}
-	return env
-}
+// environments are made on first use, once for all Declarations.
+var environments sync.Map // Declarations → func() *cel.Env
 
 func (d Declarations) env() *cel.Env {
-	if d.Params {
-		return admissionWithParams()
+	made, known := environments.Load(d)
+	if !known {
+		made, _ = environments.LoadOrStore(d, sync.OnceValue(func() *cel.Env {
+			env, err := extend(d.base(), d, cel.DynType, nil)
+			if err != nil { // this depends on the libraries alone, and the tests make every environment
+				panic("celenv: the environment cannot be extended: " + err.Error())
+			}
+			return env
+		}))
 	}
-	return admission()
+	return made.(func() *cel.Env)()
 }
 
-// extend declares the variables of admission, with object and oldObject of the type given.
+func (d Declarations) base() *cel.Env {
+	if d.Kind == Generating {
+		return plain()
+	}
+	return base()
+}
+
+// extend declares the variables of admission, with object and oldObject of the type given, and the libraries.
 func extend(from *cel.Env, d Declarations, object *cel.Type, more []*apiservercel.DeclType) (*cel.Env, error) {
+	types, options := d.variables(object)
+	libraries, theirs := declarations(d)
+	return withTypes(from, append(append(types, theirs...), more...), append(options, libraries...)...)
+}
+
+// variables are those that expressions see, besides `variables`, with their types.
+func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []cel.EnvOption) {
+	if d.Kind == ImageReferences {
+		return nil, []cel.EnvOption{cel.Variable(varReference, cel.StringType)}
+	}
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-	options := []cel.EnvOption{
-		cel.Variable(plugincel.ObjectVarName, object),
-		cel.Variable(plugincel.OldObjectVarName, object),
-		cel.Variable(plugincel.RequestVarName, request.CelType()),
-		cel.Variable(plugincel.NamespaceVarName, namespace.CelType()),
+	types := []*apiservercel.DeclType{request, namespace}
+	options := []cel.EnvOption{cel.Variable(plugincel.ObjectVarName, object)}
+	if d.Kind != ImageValidating || d.Mode != JSON {
+		options = append(options,
+			cel.Variable(plugincel.OldObjectVarName, object),
+			cel.Variable(plugincel.RequestVarName, request.CelType()),
+			cel.Variable(plugincel.NamespaceVarName, namespace.CelType()))
 	}
 	if d.Params {
 		options = append(options, cel.Variable(plugincel.ParamsVarName, cel.DynType))
 	}
-	options = append(options, declarations(Libraries)...)
-	return withTypes(from, append([]*apiservercel.DeclType{request, namespace}, more...), options...)
+	if d.Kind != Native {
+		for _, name := range []string{plugincel.ObjectVarName, plugincel.OldObjectVarName} {
+			request.Fields[name] = apiservercel.NewDeclField(name, apiservercel.DynType, false, nil, nil)
+		}
+	}
+	switch d.Kind {
+	case Validating, Mutating, Generating:
+		exceptions := exceptionsType()
+		types, options = append(types, exceptions), append(options, cel.Variable(varExceptions, exceptions.CelType()))
+	case ImageValidating:
+		options = append(options, cel.Variable(varImages, cel.MapType(cel.StringType, cel.ListType(cel.StringType))))
+	}
+	return types, options
+}
+
+// exceptionsType is the type of `exceptions`.
+func exceptionsType() *apiservercel.DeclType {
+	texts := apiservercel.NewListType(apiservercel.StringType, -1)
+	return apiservercel.NewObjectType("policies.Exceptions", map[string]*apiservercel.DeclField{
+		"allowedImages": apiservercel.NewDeclField("allowedImages", texts, true, nil, nil),
+		"allowedValues": apiservercel.NewDeclField("allowedValues", texts, true, nil, nil),
+	})
 }
 
 // withTypes extends an environment by types and options.

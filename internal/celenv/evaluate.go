@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/lazy"
 
 	"github.com/ephor-dev/ephor/internal/trace"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions.
@@ -34,14 +35,30 @@ type Input struct {
 	Request, Namespace func() (any, error)
 	// Authorizer answers for authorizer; nil when it is not available.
 	Authorizer *Authorizer
+	// Exceptions are what partial exceptions allow, for exceptions.
+	Exceptions Exceptions
+	// Images are the images of the object by group, for images; Reference is the image that is selected or not, for ref.
+	Images    map[string][]string
+	Reference string
+	// World is what the libraries ask, cut to the policy's Reach. Namespaced is the namespace of the policy; empty for a policy of
+	// the cluster. Registry says how to log in to registries.
+	World      world.World
+	Namespaced string
+	Registry   world.ImageRequest
+	// Generate takes the objects of a call of generator.apply; nil when nothing may be generated.
+	Generate func(namespace string, objects []map[string]any) error
 	// Trace takes notes of what the expressions give; nil takes none.
 	Trace *trace.Log
 }
 
+// Exceptions are what the exceptions allow that relax a policy in part.
+type Exceptions struct{ AllowedImages, AllowedValues []string }
+
 // Variables are the named expressions of a rule.
 type Variables struct {
-	mapType *apiservercel.DeclType
-	list    []variable
+	declared Declarations
+	mapType  *apiservercel.DeclType
+	list     []variable
 }
 
 type variable struct {
@@ -70,6 +87,8 @@ type Evaluation struct {
 	loops int  // turns of all loops
 	turns int  // what they took, in parts of expressions
 	over  bool // the context is done
+
+	written bool // see libraryCall, for the call that is being made
 
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool
@@ -116,6 +135,8 @@ func (e *Evaluation) value(x *Expression) (ref.Val, error) {
 		return nil, e.ctx.Err()
 	case e.failure != nil:
 		return nil, e.failure
+	case e.remaining < 0 && e.variables.declared.Kind != Native:
+		return nil, errCallLimit
 	case e.remaining < 0:
 		return nil, errOutOfBudget
 	case err == nil:
@@ -202,10 +223,16 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 	case plugincel.ObjectVarName:
 		return e.in.Object, true
 	case plugincel.OldObjectVarName:
+		if e.variables.declared.Kind == Deleting { // it is declared, and never there
+			return nil, false
+		}
 		return e.in.OldObject, true
 	case plugincel.ParamsVarName:
 		return e.in.Params, true
 	case plugincel.RequestVarName:
+		if e.variables.declared.Kind == Deleting {
+			return nil, false
+		}
 		return e.resolve(&e.request, &e.haveRequest, e.in.Request)
 	case plugincel.NamespaceVarName:
 		return e.resolve(&e.namespace, &e.haveNamespace, e.in.Namespace)
@@ -219,13 +246,27 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 			return e.fail(errNoAuthorizer)
 		}
 		return e.in.Authorizer.requestResource(), true
-	case "variables":
+	case varExceptions:
+		return map[string]any{"allowedImages": anyList(e.in.Exceptions.AllowedImages), "allowedValues": anyList(e.in.Exceptions.AllowedValues)}, true
+	case varImages:
+		return e.in.Images, true
+	case varReference:
+		return e.in.Reference, true
+	case varVariables:
 		if e.lazies == nil {
 			e.lazies = e.variables.lazy(e)
 		}
 		return e.lazies, true
 	}
 	return nil, false
+}
+
+func anyList(in []string) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = s
+	}
+	return out
 }
 
 // Parent implements the library's Activation.
@@ -263,6 +304,9 @@ func (v *Variables) lazy(e *Evaluation) any {
 				return types.NewErr("composited variable %q fails to compile: %v", x.name, x.err)
 			}
 			val, err := e.run(x.expression)
+			if err != nil && v.declared.Kind != Native {
+				return types.WrapErr(err)
+			}
 			if err != nil {
 				return types.NewErr("composited variable %q fails to evaluate: %v", x.name, err)
 			}

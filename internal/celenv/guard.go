@@ -105,7 +105,7 @@ func checks(checked *ast.AST) interpreter.InterpretableDecorator {
 	at, loops := places(checked), steps(checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		id := i.ID()
-		i = weighing(i, node{checked, id})
+		i = weighing(called(i), node{checked, id})
 		if p, ok := at[id]; ok {
 			i = &guarded{Interpretable: i, place: p}
 		}

@@ -14,9 +14,11 @@ import (
 )
 
 var libAuthorizer = &Library{
-	Name: "authorizer",
-	Doc:  "What the requester may do: authorizer, and authorizer.requestResource for the resource of the request. It asks world.Access.",
-	options: func() []cel.EnvOption {
+	Name:  "authorizer",
+	Doc:   "What the requester may do: authorizer, and authorizer.requestResource for the resource of the request. It asks world.Access.",
+	Kinds: kindsOf(Native),
+	Asks:  true,
+	options: func(Declarations) []cel.EnvOption {
 		return []cel.EnvOption{
 			cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
 			cel.Variable(plugincel.RequestResourceAuthorizerVarName, library.ResourceCheckType),

@@ -15,9 +15,10 @@ var (
 )
 
 var libMutations = &Library{
-	Name: "mutations",
-	Doc:  "The types Object and JSONPatch, of which mutations are made, and jsonpatch.escapeKey.",
-	options: func() []cel.EnvOption {
+	Name:  "mutations",
+	Doc:   "The types Object and JSONPatch, of which mutations are made, and jsonpatch.escapeKey.",
+	Kinds: kindsOf(Native, Mutating),
+	options: func(Declarations) []cel.EnvOption {
 		return []cel.EnvOption{common.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch()}
 	},
 	optIn: true,
@@ -25,7 +26,10 @@ var libMutations = &Library{
 
 // Mutations lets the expressions compiled from now on make mutations: values of type Object, and lists of JSONPatch.
 func (c *Compiler) Mutations() error {
-	env, err := c.env.Extend(libMutations.options()...)
+	if c.declared.Kind != Native {
+		return nil // it has them, or may not make any
+	}
+	env, err := c.env.Extend(libMutations.options(c.declared)...)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ var documents = []string{
 type reads struct {
 	doc       value.Fields // its members are the documents
 	variables map[string]*value.Part
-	lost      bool // an expression could not be followed: it may read anything
+	called    map[string]bool // names of libraries
+	lost      bool            // an expression could not be followed: it may read anything
 }
 
 // Reads says which parts of object, oldObject, request, namespaceObject, params and authorizer the expressions read that were
@@ -38,6 +39,19 @@ func (c *Compiler) Reads() *value.Fields {
 		}
 	}
 	return out
+}
+
+// Calls reports whether an expression compiled so far calls a function of the library, such as http.
+func (c *Compiler) Calls(library string) bool { return c.reads.called[library] }
+
+// Asks reports whether an expression compiled so far asks the world for something: resources, services, registries.
+func (c *Compiler) Asks() bool {
+	for name := range c.reads.called {
+		if l := libraryNamed(name); l.Asks {
+			return true
+		}
+	}
+	return false
 }
 
 // variable notes what a variable is made of, for the expressions that use it.
@@ -192,6 +206,12 @@ const (
 
 func (f *follower) call(c ast.CallExpr, locals *local) *value.Part {
 	args := c.Args()
+	if l := libraryOf[c.FunctionName()]; l != nil && (!c.IsMemberFunction() || l != libHTTP) { // `get` after a client comes with the client
+		if f.called == nil {
+			f.called = map[string]bool{}
+		}
+		f.called[l.Name] = true
+	}
 	if c.IsMemberFunction() {
 		args = append([]ast.Expr{c.Target()}, args...)
 	}

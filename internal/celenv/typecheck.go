@@ -31,11 +31,11 @@ func NewTypeCheck(d Declarations, name string, object Shape) (*Compiler, error) 
 	if !t.IsObject() {
 		return NewCompiler(d), nil // nothing is known
 	}
-	env, err := extend(base(), d, t.CelType(), []*apiservercel.DeclType{t})
+	env, err := extend(d.base(), d, t.CelType(), []*apiservercel.DeclType{t})
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{declared: d, env: env, variables: &Variables{}}, nil
+	return &Compiler{declared: d, env: env, variables: &Variables{declared: d}}, nil
 }
 
 // UndefinedFields words those mistakes of a compilation that say that a field does not exist, as the API server words

@@ -28,6 +28,10 @@ func Input(c *policy.Call) (*celenv.Input, error) {
 	in.Trace = c.Trace
 	in.Namespace = func() (any, error) { return namespaceOf(c) }
 	in.Authorizer = authorizerOf(c)
+	in.World = c.World
+	if c.Program != nil {
+		in.Namespaced = c.Program.Namespace
+	}
 	return in, nil
 }
 

@@ -11,7 +11,14 @@ import (
 func (c *Compiler) Object() *value.Fields { return c.env.Reads().Get(plugincel.ObjectVarName) }
 
 // Needs are what the expressions compiled so far look at besides the object.
-func (c *Compiler) Needs() policy.Needs { return needs(c.env.Reads()) }
+func (c *Compiler) Needs() policy.Needs {
+	out := needs(c.env.Reads())
+	out.Lookups = out.Lookups || c.env.Asks()
+	return out
+}
+
+// Calls reports whether an expression calls a function of the library, such as http.
+func (c *Compiler) Calls(library string) bool { return c.env.Calls(library) }
 
 func needs(all *value.Fields) policy.Needs {
 	reads := func(name string) bool { return all.Get(name) != nil }

@@ -184,7 +184,7 @@ func (s *Store) Global(ctx context.Context, name string) (any, error) {
 	k, projection := s.find(name)
 	if k == nil {
 		entry, _, _ := strings.Cut(name, ".")
-		return nil, fmt.Errorf("there is no GlobalContextEntry %s", entry)
+		return nil, &world.NoGlobalError{Message: "there is no GlobalContextEntry " + entry}
 	}
 	if err := k.state(s.MaxEntries).Err; err != nil {
 		return nil, err

@@ -150,7 +150,7 @@ func (e *Entry) Project(ctx context.Context, name string, data any) (any, error)
 	}
 	expr, ok := e.projections[name]
 	if !ok {
-		return nil, fmt.Errorf("the GlobalContextEntry %s has no projection %s", e.Name, name)
+		return nil, &world.NoProjectionError{Entry: e.Name, Projection: name}
 	}
 	return expr.Search(&jmespath.Env{Meter: budget.New(ctx, budget.DefaultSteps, budget.DefaultBytes)}, data)
 }

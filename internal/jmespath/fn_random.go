@@ -3,20 +3,10 @@ package jmespath
 import (
 	"errors"
 	"fmt"
-	"regexp/syntax"
-	"unicode/utf8"
 
+	"github.com/ephor-dev/ephor/internal/textgen"
 	"github.com/ephor-dev/ephor/internal/world"
 )
-
-const (
-	// unlimitedRepeat is how often * and + repeat at most.
-	unlimitedRepeat = 10
-	// maxRandom bounds the text that is made, and the expression that it is made of.
-	maxRandom = 64 << 10
-)
-
-var errRandomTooLarge = fmt.Errorf("JMESPath function 'random': %w: more than %d bytes", ErrTooLarge, maxRandom)
 
 func init() {
 	register(Function{
@@ -33,112 +23,21 @@ func init() {
 			case pattern == "":
 				return nil, errors.New("no pattern provided")
 			case len(pattern) > maxRegex:
-				return nil, errRandomTooLarge
-			}
-			re, err := syntax.Parse(pattern, syntax.Perl)
-			if err != nil {
-				return nil, err
+				return nil, functionError("random", "%w: %d bytes of pattern", ErrTooLarge, len(pattern))
 			}
 			if env.World.Rand == nil {
 				return nil, fmt.Errorf("JMESPath function 'random': random numbers are %w", world.ErrUnavailable)
 			}
-			g := &generator{env: env}
-			if err := g.write(re); err != nil {
+			text, err := textgen.Text(pattern, env.World.Rand, env.step)
+			switch {
+			case errors.Is(err, textgen.ErrTooLarge):
+				return nil, functionError("random", "%w: %w", ErrTooLarge, err)
+			case errors.Is(err, textgen.ErrNoText):
+				return nil, functionError("random", "%w", err)
+			case err != nil:
 				return nil, err
 			}
-			return env.text(string(g.out))
+			return env.text(text)
 		},
 	})
-}
-
-type generator struct {
-	env  *Env
-	out  []byte
-	done int
-}
-
-func (g *generator) pick(n int) int { return g.env.World.Rand.Intn(n) }
-
-// write appends a text that the expression matches.
-func (g *generator) write(re *syntax.Regexp) error {
-	if err := g.env.step(2); err != nil {
-		return err
-	}
-	// Nested repetitions of nothing make no text and yet never end.
-	if g.done++; len(g.out) > maxRandom || g.done > 16*maxRandom {
-		return errRandomTooLarge
-	}
-	switch re.Op {
-	case syntax.OpLiteral:
-		for _, r := range re.Rune {
-			g.out = utf8.AppendRune(g.out, r)
-		}
-	case syntax.OpCharClass:
-		return g.class(re.Rune)
-	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		return g.class([]rune{' ', '~'})
-	case syntax.OpCapture, syntax.OpConcat:
-		for _, sub := range re.Sub {
-			if err := g.write(sub); err != nil {
-				return err
-			}
-		}
-	case syntax.OpAlternate:
-		return g.write(re.Sub[g.pick(len(re.Sub))])
-	case syntax.OpStar:
-		return g.repeat(re.Sub[0], 0, unlimitedRepeat)
-	case syntax.OpPlus:
-		return g.repeat(re.Sub[0], 1, unlimitedRepeat)
-	case syntax.OpQuest:
-		return g.repeat(re.Sub[0], 0, 1)
-	case syntax.OpRepeat:
-		most := re.Max
-		if most < 0 {
-			most = re.Min + unlimitedRepeat
-		}
-		return g.repeat(re.Sub[0], re.Min, most)
-	case syntax.OpNoMatch:
-		return functionError("random", "no text matches the pattern")
-	}
-	return nil // anchors and word boundaries stand for no text
-}
-
-func (g *generator) repeat(re *syntax.Regexp, least, most int) error {
-	for range least + g.pick(most-least+1) {
-		if err := g.write(re); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// class appends a character of a class, given as pairs of bounds. Of a class that reaches beyond the printable ASCII
-// characters, such as [^a], these are preferred.
-func (g *generator) class(bounds []rune) error {
-	printable := make([]rune, 0, len(bounds))
-	for i := 0; i < len(bounds); i += 2 {
-		if lo, hi := max(bounds[i], ' '), min(bounds[i+1], '~'); lo <= hi {
-			printable = append(printable, lo, hi)
-		}
-	}
-	if len(printable) > 0 {
-		bounds = printable
-	}
-	total := 0
-	for i := 0; i < len(bounds); i += 2 {
-		total += int(bounds[i+1]-bounds[i]) + 1
-	}
-	if total == 0 {
-		return functionError("random", "no text matches the pattern")
-	}
-	n := g.pick(total)
-	for i := 0; i < len(bounds); i += 2 {
-		size := int(bounds[i+1]-bounds[i]) + 1
-		if n < size {
-			g.out = utf8.AppendRune(g.out, bounds[i]+rune(n))
-			return nil
-		}
-		n -= size
-	}
-	return nil
 }

@@ -18,6 +18,8 @@ type World struct {
 	Namespaces Namespaces
 	API        API
 	Services   Services
+	HTTP       HTTP
+	Resources  API // what CEL policies see of the Kubernetes API; a missing object is an error for which IsNotFound holds
 	Globals    Globals
 	Images     Images
 	Signatures Signatures

@@ -28,6 +28,13 @@ type Values struct {
 	Services world.Services
 	Globals  world.Globals
 	Images   world.Images
+	// HTTP answers the requests of CEL policies: those of the cluster, and namespaced ones where NamespacedHTTP is set; nil for none.
+	HTTP           world.HTTP
+	NamespacedHTTP bool
+	// ContextResources are the objects that CEL policies read by resource; nil for none. It is called at most once. Where
+	// Resources is set, that answers instead.
+	ContextResources func() ([]map[string]any, error)
+	Resources        world.API
 }
 
 // New makes the world. It is safe for all goroutines.
@@ -45,6 +52,12 @@ func New(v Values) world.Root {
 			v.Globals = globals{given}
 		}
 	}
+	if v.Resources == nil {
+		if v.ContextResources == nil {
+			v.ContextResources = func() ([]map[string]any, error) { return nil, nil }
+		}
+		v.Resources = contextResources{&cluster{objects: v.ContextResources}}
+	}
 	scopes := newScopes(v.Parameters)
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := world.World{
@@ -57,6 +70,10 @@ func New(v Values) world.Root {
 		}
 		if given != nil {
 			w.Objects, w.Lists = objects{given, r}, objects{given, r}
+		}
+		w.Resources = world.Confine(r, v.Resources)
+		if r.IsCluster() || v.NamespacedHTTP {
+			w.HTTP = v.HTTP
 		}
 		if r.IsCluster() {
 			w.Services, w.Globals = v.Services, v.Globals

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // IsGlobalContextEntry reports whether the object describes global data: it belongs to the world, and is not to be
@@ -30,7 +31,7 @@ func (g globals) Global(ctx context.Context, name string) (any, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("there is no GlobalContextEntry %q among the given resources", entry)
+	return nil, &world.NoGlobalError{Message: fmt.Sprintf("there is no GlobalContextEntry %q among the given resources", entry)}
 }
 
 func (g globals) data(ctx context.Context, o map[string]any, projection string) (any, error) {

@@ -28,6 +28,10 @@ type Root struct {
 	API world.API
 	// Services asks HTTP services, for cluster-scoped policies only; nil if not allowed.
 	Services world.Services
+	// HTTP asks services for CEL policies: for those of the cluster, and for namespaced ones where NamespacedHTTP is set; nil if not
+	// allowed.
+	HTTP           world.HTTP
+	NamespacedHTTP bool
 	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil when there are none.
 	Globals world.Globals
 	// Images asks registries; nil if not allowed.
@@ -46,6 +50,10 @@ func (r *Root) For(reach world.Reach) world.World {
 	}
 	if r.Access != nil && !reach.IsCluster() {
 		w.Access = confined{r.Access, reach}
+	}
+	w.Resources = w.API
+	if reach.IsCluster() || r.NamespacedHTTP {
+		w.HTTP = r.HTTP
 	}
 	if reach.IsCluster() {
 		w.Access = r.Access

@@ -1,0 +1,123 @@
+package celenv
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Function is a function of a library, under all its names. It declares itself: the environment, the dispatch at run time and the
+// documentation come from here.
+type Function struct {
+	// Names are all spellings, such as hash.sha1 and sha1; the first is the one that new policies should use.
+	Names []string
+	// Member: the first argument stands before the name.
+	Member bool
+	// Overloads are the signatures, in the order in which they are tried.
+	Overloads []Overload
+	Doc       string
+	Example   string // an expression that uses the first name
+	// call makes the value. Its arguments fit one of the overloads and are no errors.
+	call func(e *Evaluation, args []ref.Val) ref.Val
+	// cost is what the call takes besides, in parts of expressions (see maxTurns); nil for one part for each 64 bytes of text.
+	cost func(args []ref.Val) int
+}
+
+// Overload is one signature.
+type Overload struct {
+	Args   []*cel.Type
+	Result *cel.Type
+	// cluster and namespaced: the overload exists in policies of the cluster only, or in namespaced ones only.
+	cluster, namespaced bool
+}
+
+// Signature writes an overload as documentation shows it.
+func (f *Function) Signature(o Overload) string {
+	args := make([]string, len(o.Args))
+	for i, a := range o.Args {
+		args[i] = a.String()
+	}
+	if f.Member {
+		return fmt.Sprintf("%s.%s(%s) -> %s", args[0], f.Names[0], strings.Join(args[1:], ", "), o.Result)
+	}
+	return fmt.Sprintf("%s(%s) -> %s", f.Names[0], strings.Join(args, ", "), o.Result)
+}
+
+// Namespaced reports for which policies the overload exists: those of the cluster, namespaced ones.
+func (o Overload) Reaches() (cluster, namespaced bool) { return !o.namespaced, !o.cluster }
+
+func (o Overload) exists(d Declarations) bool {
+	return !(o.cluster && d.Namespaced) && !(o.namespaced && !d.Namespaced)
+}
+
+// declare declares the function for the checker. Calls are made by a node of our own (call.go), so that the binding is never used.
+func (f *Function) declare(d Declarations) []cel.EnvOption {
+	var out []cel.EnvOption
+	for _, name := range f.Names {
+		var options []cel.FunctionOpt
+		for _, o := range f.Overloads {
+			if !o.exists(d) {
+				continue
+			}
+			id := strings.ReplaceAll(name, ".", "_")
+			for _, a := range o.Args {
+				id += "_" + strings.NewReplacer("(", "_", ")", "", ", ", "_", ".", "_").Replace(a.String())
+			}
+			if f.Member {
+				options = append(options, cel.MemberOverload(overloadPrefix+id, o.Args, o.Result, unused(len(o.Args))))
+			} else {
+				options = append(options, cel.Overload(overloadPrefix+id, o.Args, o.Result, unused(len(o.Args))))
+			}
+		}
+		if len(options) > 0 {
+			out = append(out, cel.Function(name, options...))
+		}
+	}
+	return out
+}
+
+// unused is the binding that the library asks for.
+func unused(args int) cel.OverloadOpt {
+	value := types.NewErr("the call needs an evaluation")
+	switch args {
+	case 1:
+		return cel.UnaryBinding(func(ref.Val) ref.Val { return value })
+	case 2:
+		return cel.BinaryBinding(func(ref.Val, ref.Val) ref.Val { return value })
+	}
+	return cel.FunctionBinding(func(...ref.Val) ref.Val { return value })
+}
+
+// fits reports whether the arguments fit an overload that exists.
+func (f *Function) fits(args []ref.Val) bool {
+	for _, o := range f.Overloads {
+		if len(o.Args) == len(args) && o.accepts(args) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o Overload) accepts(args []ref.Val) bool {
+	for i, t := range o.Args {
+		switch t.Kind() {
+		case types.DynKind, types.AnyKind, types.TypeParamKind:
+		default:
+			if !t.IsAssignableRuntimeType(args[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func noOverload(name string, args []ref.Val) ref.Val {
+	names := make([]string, len(args))
+	for i, a := range args {
+		names[i] = a.Type().TypeName()
+	}
+	return types.NewErr("no such overload: %s(%s)", name, strings.Join(names, ", "))
+}

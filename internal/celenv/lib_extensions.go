@@ -1,0 +1,22 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/ext"
+)
+
+// libExtensions are extensions of the language that policies of policies.kyverno.io have, and the API server's do not.
+var libExtensions = &Library{
+	Name: "extensions",
+	Doc: "Extensions of the language: math.*, base64.encode and base64.decode, regex.replace, regex.extract and regex.extractAll, cel.bind, and helpers " +
+		"for protocol buffers.",
+	Kinds: everyPolicy,
+	options: func(Declarations) []cel.EnvOption {
+		return []cel.EnvOption{ext.Math(), ext.Encoders(), ext.Regex(), ext.Bindings(), ext.Protos()}
+	},
+	prices: map[string]price{
+		"regex.replace":    crossed,
+		"regex.extract":    crossed,
+		"regex.extractAll": crossed,
+	},
+}

@@ -1,0 +1,58 @@
+package celenv
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// libGenerator hands objects to Input.Generate.
+var libGenerator = &Library{
+	Name:  "generator",
+	Doc:   "What a GeneratingPolicy generates. In a namespaced policy the function has no argument for the namespace.",
+	Kinds: kindsOf(Generating),
+	Functions: []Function{{
+		Names: []string{"generator.apply", "generator.Apply"},
+		Overloads: []Overload{
+			onCluster(cel.BoolType, cel.StringType, generated), inNamespace(cel.BoolType, generated),
+		},
+		Doc:     "Generates the objects of a list, in the namespace if their kind has namespaces. It is always true.",
+		Example: "generator.apply('default', [{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'name': 'settings'})}])",
+		cost:    costOfObjects,
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			list := args[len(args)-1].(traits.Lister)
+			namespace := e.variables.declared.namespace(e.in)
+			if len(args) > 1 {
+				namespace = text(args[0])
+			}
+			objects := []map[string]any{}
+			for it := list.Iterator(); it.HasNext() == types.True; {
+				v, err := decoded(it.Next(), maxNestingOfValues)
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				object, ok := v.(map[string]any)
+				if !ok {
+					return failed("failed to generate resources: an element of the list is no object")
+				}
+				objects = append(objects, object)
+			}
+			if e.in.Generate == nil {
+				return e.unknown(fmt.Errorf("failed to generate resources: generating is %w", world.ErrUnavailable))
+			}
+			if err := e.in.Generate(namespace, objects); err != nil {
+				return types.WrapErr(fmt.Errorf("failed to generate resources: %w", err))
+			}
+			return types.True
+		},
+	}},
+}
+
+var generated = cel.ListType(cel.MapType(cel.StringType, cel.AnyType))
+
+func costOfObjects(args []ref.Val) int { return 100 + weightOf(args[len(args)-1], nil) }

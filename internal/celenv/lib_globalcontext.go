@@ -1,0 +1,56 @@
+package celenv
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// libGlobalContext asks world.Globals, which namespaced policies have none of.
+var libGlobalContext = &Library{
+	Name:  "globalContext",
+	Doc:   "The data of GlobalContextEntries. Namespaced policies may not read them.",
+	Kinds: everyPolicy,
+	Asks:  true,
+	Functions: []Function{{
+		Names: []string{"globalContext.get", "globalContext.Get"},
+		Overloads: []Overload{
+			{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}, {Args: []*cel.Type{cel.StringType, cel.StringType}, Result: cel.DynType},
+		},
+		Doc:     "The data of an entry, or one of its projections. An entry that does not exist is null.",
+		Example: "globalContext.get('deployments', 'names')",
+		cost:    asking,
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			name, projection := text(args[0]), ""
+			if len(args) > 1 {
+				projection = text(args[1])
+			}
+			v, err := e.global(name, projection)
+			if none := (*world.NoGlobalError)(nil); errors.As(err, &none) {
+				return types.NullValue
+			}
+			if none := (*world.NoProjectionError)(nil); errors.As(err, &none) {
+				err = fmt.Errorf("projection %q not found in global context entry %q", projection, name)
+			}
+			if err != nil {
+				return e.unanswered("failed to get global reference", err)
+			}
+			return e.answer(v)
+		},
+	}},
+}
+
+func (e *Evaluation) global(name, projection string) (any, error) {
+	if e.in.World.Globals == nil {
+		return nil, fmt.Errorf("global context entries are %w", world.ErrUnavailable)
+	}
+	if projection != "" {
+		name += "." + projection
+	}
+	return e.in.World.Globals.Global(e.ctx, name)
+}

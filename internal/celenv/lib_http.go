@@ -1,0 +1,125 @@
+package celenv
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var clientType = cel.OpaqueType("policies.HTTPClient")
+
+// libHTTP asks world.HTTP, which namespaced policies have where the operator allows that.
+var libHTTP = &Library{
+	Name: "http",
+	Doc: "Requests to HTTP services. The answer is the JSON object that the service sends, with statusCode added; any other JSON is in body. " +
+		"A status other than 2xx is no error. Namespaced policies may ask where --allowHTTPInNamespacedPolicies is on.",
+	Kinds: everyPolicy,
+	Asks:  true,
+	Functions: []Function{
+		httpFunction([]string{"http.get", "http.Get"}, "http.get('https://service.example/x')", world.GET),
+		httpFunction([]string{"http.post", "http.Post"}, "http.post('https://service.example/x', {'a': 1})", world.POST),
+		{
+			Names:     []string{"http.client", "http.Client"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: clientType}},
+			Doc:       "A client that trusts the certificates of a PEM text instead of those of the system. It has the functions get and post.",
+			Example:   "http.client(variables.ca).get('https://service.example/x')",
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				if bundle := text(args[0]); x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
+					return httpClient{bundle}
+				}
+				return failed("failed to parse PEM CA bundle for APICall")
+			},
+		},
+		clientFunction([]string{"get", "Get"}, "http.client(variables.ca).get('https://service.example/x')", world.GET),
+		clientFunction([]string{"post", "Post"}, "http.client(variables.ca).post('https://service.example/x', {'a': 1})", world.POST),
+	},
+}
+
+var httpDocs = map[string]string{
+	world.GET:  "Asks a URL, with headers if they are given.",
+	world.POST: "Sends data as JSON to a URL, with headers if they are given.",
+}
+
+func httpOverloads(method string, client ...*cel.Type) []Overload {
+	args := append(client, cel.StringType)
+	if method == world.POST {
+		args = append(args, cel.DynType)
+	}
+	return []Overload{{Args: args, Result: cel.DynType}, {Args: append(args[:len(args):len(args)], labelsType), Result: cel.DynType}}
+}
+
+func httpFunction(names []string, example, method string) Function {
+	return Function{
+		Names: names, Overloads: httpOverloads(method), Doc: httpDocs[method], Example: example, cost: asking,
+		call: func(e *Evaluation, args []ref.Val) ref.Val { return e.exchange(method, "", args) },
+	}
+}
+
+func clientFunction(names []string, example, method string) Function {
+	return Function{
+		Names: names, Member: true, Overloads: httpOverloads(method, clientType), Doc: httpDocs[method], Example: example, cost: asking,
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			return e.exchange(method, args[0].(httpClient).bundle, args[1:])
+		},
+	}
+}
+
+var errNoHTTP = errors.New("http calls are not allowed in namespaced policies: set --allowHTTPInNamespacedPolicies to enable")
+
+func (e *Evaluation) exchange(method, bundle string, args []ref.Val) ref.Val {
+	if e.in.World.HTTP == nil {
+		if e.variables.declared.Namespaced {
+			return types.WrapErr(errNoHTTP)
+		}
+		return e.unanswered("request failed", fmt.Errorf("services are %w", world.ErrUnavailable))
+	}
+	r := world.ServiceRequest{Method: method, URL: text(args[0]), CABundle: bundle, VariableHost: !e.written}
+	rest := args[1:]
+	if method == world.POST {
+		body, err := decoded(rest[0], maxNestingOfValues)
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		r.Body, rest = body, rest[1:]
+	}
+	if len(rest) > 0 {
+		headers := rest[0].(traits.Mapper)
+		for it := headers.Iterator(); it.HasNext() == types.True; {
+			name := it.Next()
+			r.Headers = append(r.Headers, world.Header{Name: text(name), Value: text(headers.Get(name))})
+		}
+	}
+	answer, err := e.in.World.HTTP.Exchange(e.ctx, r)
+	if err != nil {
+		return e.unanswered("request failed", err)
+	}
+	return e.answer(answer)
+}
+
+// httpClient is a client with certificates of its own.
+type httpClient struct{ bundle string }
+
+// ConvertToNative implements the library's interface.
+func (c httpClient) ConvertToNative(t reflect.Type) (any, error) {
+	return opaque{clientType}.ConvertToNative(t)
+}
+
+// ConvertToType implements the library's interface.
+func (c httpClient) ConvertToType(t ref.Type) ref.Val { return opaque{clientType}.convert(c, t) }
+
+// Equal implements the library's interface.
+func (c httpClient) Equal(other ref.Val) ref.Val { return types.Bool(ref.Val(c) == other) }
+
+// Type implements the library's interface.
+func (c httpClient) Type() ref.Type { return clientType }
+
+// Value implements the library's interface.
+func (c httpClient) Value() any { return c.bundle }

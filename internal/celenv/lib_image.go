@@ -1,0 +1,144 @@
+package celenv
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/go-containerregistry/pkg/name"
+)
+
+var imageType = cel.OpaqueType("policies.Image")
+
+var libImage = &Library{
+	Name:  "image",
+	Doc:   "References of images. Docker Hub is index.docker.io, and its official images have library/ in their repository.",
+	Kinds: withImages,
+	Functions: append([]Function{
+		{
+			Names:     []string{"parseImageReference", "image"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: imageType}},
+			Doc:       "The parts of a reference.",
+			Example:   "parseImageReference('nginx:1.25').tag()",
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				r, err := parseImage(text(args[0]))
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				return r
+			},
+		},
+		{
+			Names:     []string{"isImage"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.BoolType}},
+			Doc:       "Whether a text is the reference of an image.",
+			Example:   "isImage('nginx:1.25')",
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				_, err := parseImage(text(args[0]))
+				return types.Bool(err == nil)
+			},
+		},
+	}, imageParts()...),
+}
+
+func imageParts() []Function {
+	part := func(name, doc string, result *cel.Type, of func(image) ref.Val) Function {
+		return Function{
+			Names: []string{name}, Member: true, Doc: doc, Example: "image('nginx:1.25')." + name + "()",
+			Overloads: []Overload{{Args: []*cel.Type{imageType}, Result: result}},
+			call:      func(_ *Evaluation, args []ref.Val) ref.Val { return of(args[0].(image)) },
+		}
+	}
+	text := func(name, doc string, of func(image) string) Function {
+		return part(name, doc, cel.StringType, func(i image) ref.Val { return types.String(of(i)) })
+	}
+	return []Function{
+		text("registry", "The registry.", func(i image) string { return i.registry }),
+		text("repository", "The repository.", func(i image) string { return i.repository }),
+		text("identifier", "The tag, or the digest, or both: tag@digest.", func(i image) string {
+			if i.digest != "" && i.tag != "" {
+				return i.tag + "@" + i.digest
+			}
+			return i.digest + i.tagOr()
+		}),
+		text("identifierWithSeparator", "@ and the digest when there is one, else : and the tag.", func(i image) string {
+			if i.digest != "" {
+				return "@" + i.digest
+			}
+			return ":" + i.tagOr()
+		}),
+		text("tag", "The tag; latest when there is neither tag nor digest.", func(i image) string { return i.tagOr() }),
+		text("digest", "The digest; empty when there is none.", func(i image) string { return i.digest }),
+		part("containsDigest", "Whether there is a digest.", cel.BoolType, func(i image) ref.Val { return types.Bool(i.digest != "") }),
+	}
+}
+
+// image is a parsed reference.
+type image struct{ text, registry, repository, tag, digest string }
+
+func (i image) tagOr() string {
+	if i.tag == "" && i.digest == "" {
+		return "latest"
+	}
+	return i.tag
+}
+
+// maxImage bounds what is parsed: no reference is as long.
+const maxImage = 4096
+
+func parseImage(text string) (image, error) {
+	if len(text) > maxImage {
+		return image{}, imageError(text[:maxImage])
+	}
+	r, err := name.ParseReference(text)
+	if err != nil {
+		return image{}, imageError(text)
+	}
+	if path := r.Context().RepositoryStr(); len(strings.TrimPrefix(path, implied(r.Context(), text))) < minRepository {
+		return image{}, imageError(text)
+	}
+	out := image{text: text, registry: r.Context().RegistryStr(), repository: r.Context().RepositoryStr()}
+	before, digest, pinned := strings.Cut(text, "@")
+	if pinned {
+		out.digest = digest
+	}
+	if at := strings.LastIndexByte(before, ':'); at > strings.LastIndexByte(before, '/') {
+		out.tag = before[at+1:]
+	}
+	return out, nil
+}
+
+// minRepository is how many characters a repository has at least.
+const minRepository = 2
+
+// implied is what the library puts before the names of Docker's own images.
+func implied(r name.Repository, text string) string {
+	const official = "library/"
+	if r.RegistryStr() == name.DefaultRegistry && !strings.Contains(text, official) {
+		return official
+	}
+	return ""
+}
+
+type imageError string
+
+func (e imageError) Error() string { return "could not parse reference: " + string(e) }
+
+// ConvertToNative implements the library's interface.
+func (i image) ConvertToNative(t reflect.Type) (any, error) {
+	return opaque{imageType}.ConvertToNative(t)
+}
+
+// ConvertToType implements the library's interface.
+func (i image) ConvertToType(t ref.Type) ref.Val { return opaque{imageType}.convert(i, t) }
+
+// Equal implements the library's interface. The text as it was written counts.
+func (i image) Equal(other ref.Val) ref.Val { return types.Bool(ref.Val(i) == other) }
+
+// Type implements the library's interface.
+func (i image) Type() ref.Type { return imageType }
+
+// Value implements the library's interface.
+func (i image) Value() any { return i.text }

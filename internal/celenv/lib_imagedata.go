@@ -1,0 +1,70 @@
+package celenv
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// libImageData asks world.Images, which is cut to the policy's Reach.
+var libImageData = &Library{
+	Name:  "imagedata",
+	Doc:   "What registries say about images.",
+	Kinds: everyPolicy,
+	Asks:  true,
+	Functions: []Function{{
+		Names:     []string{"image.getMetadata", "image.GetMetadata"},
+		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: objectArg}},
+		Doc:       "The fields image, resolvedImage, registry, repository, tag, digest, imageIndex, manifest and config of an image, read from its registry.",
+		Example:   "image.getMetadata('ghcr.io/team/app:1').config.config.User",
+		cost:      asking,
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			v, err := e.metadata(text(args[0]))
+			if err != nil {
+				return e.unanswered("failed to get image data", err)
+			}
+			return e.answer(v)
+		},
+	}},
+}
+
+// metadata is what a registry says about an image, with the names that CEL policies have for it.
+func (e *Evaluation) metadata(reference string) (map[string]any, error) {
+	if e.in.World.Images == nil {
+		return nil, fmt.Errorf("registries are %w", world.ErrUnavailable)
+	}
+	request := e.in.Registry
+	request.Reference = reference
+	found, err := e.in.World.Images.Image(e.ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	for from, to := range metadataNames {
+		if v, ok := found[from]; ok && v != nil {
+			out[to] = v
+		}
+	}
+	if _, known := out["digest"]; !known {
+		resolved, _ := found["resolvedImage"].(string)
+		if _, digest, ok := strings.Cut(resolved, "@"); ok {
+			out["digest"] = digest
+		}
+	}
+	if _, known := out["tag"]; !known {
+		if parsed, err := parseImage(reference); err == nil && parsed.tagOr() != "" {
+			out["tag"] = parsed.tagOr()
+		}
+	}
+	return out, nil
+}
+
+// metadataNames are the members of world.Images' answers and what they are called here.
+var metadataNames = map[string]string{
+	"image": "image", "resolvedImage": "resolvedImage", "registry": "registry", "repository": "repository", "tag": "tag", "digest": "digest",
+	"manifestList": "imageIndex", "imageIndex": "imageIndex", "manifest": "manifest", "configData": "config", "config": "config",
+}

@@ -1,0 +1,146 @@
+package celenv
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// maxDocument bounds the texts that are decoded as JSON or YAML.
+const maxDocument = 1 << 20
+
+var libJSON = &Library{
+	Name:  "json",
+	Doc:   "Reading and writing JSON. Numbers that are read are doubles.",
+	Kinds: everyPolicy,
+	Functions: []Function{
+		{
+			Names:     []string{"json.unmarshal"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
+			Doc:       "The value that a JSON text writes.",
+			Example:   `json.unmarshal('{"a": [1, 2]}').a`,
+			cost:      func(args []ref.Val) int { return 1 + len(text(args[0]))/4 },
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				s := text(args[0])
+				if len(s) > maxDocument {
+					return failed("json.unmarshal: the text has %d bytes; %d are allowed", len(s), maxDocument)
+				}
+				v, err := value.DecodeJSONFloat([]byte(s))
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				return e.native(v)
+			},
+		},
+		{
+			Names:     []string{"json.marshal"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.DynType}, Result: cel.StringType}},
+			Doc:       "The JSON text of a value. Keys of maps have to be texts; a duration is a number of nanoseconds, a missing optional value is null.",
+			Example:   `json.marshal({'a': [1, 2]})`,
+			cost:      costOfValue,
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				v, err := decoded(args[0], maxNestingOfValues)
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				out := escapeHTML.Replace(value.JSON(v))
+				e.take(len(out) / bytesPerPart)
+				return types.String(out)
+			},
+		},
+	},
+}
+
+// escapeHTML writes characters of HTML as encoding/json does.
+var escapeHTML = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`)
+
+// maxNestingOfValues is how deeply lists and maps may nest that are converted.
+const maxNestingOfValues = 1000
+
+// costOfValue is a part for each value that the first argument holds.
+func costOfValue(args []ref.Val) int {
+	return weightOf(args[0], nil)
+}
+
+// native makes a value of the language of decoded JSON.
+func (e *Evaluation) native(v any) ref.Val { return types.DefaultTypeAdapter.NativeToValue(v) }
+
+// decoded makes decoded JSON of a value of the language.
+func decoded(v ref.Val, depth int) (any, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("lists and maps nest more than %d levels deep", maxNestingOfValues)
+	}
+	switch x := v.(type) {
+	case types.Null:
+		return nil, nil
+	case types.Bool:
+		return bool(x), nil
+	case types.Int:
+		return int64(x), nil
+	case types.Uint:
+		return uint64(x), nil
+	case types.Double:
+		return float64(x), nil
+	case types.String:
+		return string(x), nil
+	case types.Bytes:
+		return []byte(x), nil
+	case types.Duration:
+		return int64(x.Duration), nil
+	case types.Timestamp:
+		return x.Time.Format(time.RFC3339Nano), nil
+	case *types.Optional:
+		if !x.HasValue() {
+			return nil, nil
+		}
+		return decoded(x.GetValue(), depth-1)
+	case documented:
+		return x.document(), nil
+	case traits.Mapper:
+		return decodedMap(x, depth)
+	case traits.Lister:
+		out := []any{}
+		for it := x.Iterator(); it.HasNext() == types.True; {
+			element, err := decoded(it.Next(), depth-1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, element)
+		}
+		return out, nil
+	}
+	if err, ok := v.(*types.Err); ok {
+		return nil, err
+	}
+	return decodedOther(v)
+}
+
+func decodedMap(m traits.Mapper, depth int) (any, error) {
+	if native, ok := m.Value().(map[string]any); ok {
+		return native, nil
+	}
+	out := map[string]any{}
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		name, ok := key.(types.String)
+		if !ok {
+			return nil, fmt.Errorf("json: unsupported type: map[%s]", key.Type().TypeName())
+		}
+		member, err := decoded(m.Get(key), depth-1)
+		if err != nil {
+			return nil, err
+		}
+		out[string(name)] = member
+	}
+	return out, nil
+}
+
+// documented is a value of a library that has a form in JSON.
+type documented interface{ document() any }

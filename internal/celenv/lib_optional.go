@@ -1,0 +1,48 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// libOptional makes orValue lenient: what is no optional value is its own value. The type of the result is dyn, as in Kyverno.
+var libOptional = &Library{
+	Name:  "optional",
+	Doc:   "orValue takes a value that is not optional too, and gives it unchanged. The type of its result is dyn.",
+	Kinds: kindsOf(Validating, Mutating, Generating, Deleting),
+	options: func(Declarations) []cel.EnvOption {
+		return []cel.EnvOption{
+			cel.Function(orValue, cel.Overload(lenientOrValue, []*cel.Type{cel.DynType, cel.DynType}, cel.DynType)),
+			cel.Macros(cel.ReceiverMacro(orValue, 1, func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
+				return f.NewCall(orValue, target, args[0]), nil
+			})),
+		}
+	},
+}
+
+const (
+	orValue        = "orValue"
+	lenientOrValue = "policies_orValue_dyn_dyn"
+)
+
+// orElse is a call of the lenient orValue. The second argument is evaluated when it is needed.
+type orElse struct {
+	interpreter.InterpretableCall
+	value, other interpreter.Interpretable
+}
+
+// Eval implements the library's interface.
+func (o *orElse) Eval(vars interpreter.Activation) ref.Val {
+	v := o.value.Eval(vars)
+	optional, ok := v.(*types.Optional)
+	switch {
+	case !ok:
+		return v
+	case optional.HasValue():
+		return optional.GetValue()
+	}
+	return o.other.Eval(vars)
+}

@@ -1,0 +1,53 @@
+package celenv
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ephor-dev/ephor/internal/textgen"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// defaultPattern is what random makes a text of when it is given none.
+const defaultPattern = "[0-9a-z]{8}"
+
+var libRandom = &Library{
+	Name:  "random",
+	Doc:   "Random texts.",
+	Kinds: everyPolicy,
+	Functions: []Function{{
+		Names:     []string{"random.random", "random"},
+		Overloads: []Overload{{Result: cel.StringType}, {Args: []*cel.Type{cel.StringType}, Result: cel.StringType}},
+		Doc:       "A random text that matches a regular expression; without one, eight digits and lower-case letters. * and + repeat at most 10 times.",
+		Example:   "random.random('[a-f]{4}')",
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			if e.in.World.Rand == nil {
+				return e.unknown(fmt.Errorf("random numbers are %w", world.ErrUnavailable))
+			}
+			pattern := defaultPattern
+			if len(args) > 0 {
+				pattern = text(args[0])
+			}
+			out, err := textgen.Text(pattern, e.in.World.Rand, e.step)
+			if errors.Is(err, ErrBudget) {
+				return e.unknown(err)
+			}
+			if err != nil {
+				return types.WrapErr(err)
+			}
+			return types.String(out)
+		},
+	}},
+}
+
+// step charges the steps of a function that takes many; the error is that of the bound.
+func (e *Evaluation) step(n int) error {
+	if e.take(n); e.remaining < 0 {
+		return errOutOfBudget
+	}
+	return nil
+}

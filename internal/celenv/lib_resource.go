@@ -1,0 +1,265 @@
+package celenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/ephor-dev/ephor/internal/apipath"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var (
+	gvrType      = cel.ObjectType("policies.GroupVersionResource")
+	resourceType = cel.MapType(cel.StringType, cel.AnyType)
+	labelsType   = cel.MapType(cel.StringType, cel.StringType)
+	objectArg    = cel.MapType(cel.StringType, cel.DynType)
+)
+
+// costOfAsking is what a question to the world counts for, in parts of expressions.
+const costOfAsking = 1000
+
+func asking([]ref.Val) int { return costOfAsking }
+
+// libResource asks world.Resources, which is cut to the policy's Reach.
+var libResource = &Library{
+	Name: "resource",
+	Doc: "Objects of the cluster, read with the rights of the process. A resource is written as its plural, with a subresource behind a slash if need be. " +
+		"Namespaced policies have the same functions without the argument for the namespace, and see their own namespace only.",
+	Kinds: everyPolicy,
+	Asks:  true,
+	Functions: []Function{
+		{
+			Names: []string{"resource.get", "resource.Get"},
+			Overloads: []Overload{
+				onCluster(resourceType, cel.StringType, cel.StringType, cel.StringType, cel.StringType), onCluster(resourceType, gvrType, cel.StringType, cel.StringType),
+				inNamespace(resourceType, cel.StringType, cel.StringType, cel.StringType), inNamespace(resourceType, gvrType, cel.StringType),
+			},
+			Doc:     "One object: apiVersion and resource, or what resource.toGVR gives; the namespace, which is empty for objects of the cluster; and the name. An object that does not exist is null.",
+			Example: "resource.get('v1', 'configmaps', 'default', 'settings')",
+			cost:    asking, call: getResource,
+		},
+		{
+			Names: []string{"resource.list", "resource.List"},
+			Overloads: []Overload{
+				onCluster(resourceType, cel.StringType, cel.StringType, cel.StringType), onCluster(resourceType, gvrType, cel.StringType),
+				onCluster(resourceType, cel.StringType, cel.StringType, cel.StringType, labelsType), onCluster(resourceType, gvrType, cel.StringType, labelsType),
+				inNamespace(resourceType, cel.StringType, cel.StringType), inNamespace(resourceType, gvrType),
+				inNamespace(resourceType, cel.StringType, cel.StringType, labelsType), inNamespace(resourceType, gvrType, labelsType),
+			},
+			Doc:     "A list of objects, in its field items. Without a namespace it has those of all namespaces. Labels select the objects that have all of them.",
+			Example: "dyn(resource.list('v1', 'configmaps', 'default').items).size()",
+			cost:    asking, call: listResources,
+		},
+		{
+			Names: []string{"resource.post", "resource.Post"},
+			Overloads: []Overload{
+				onCluster(resourceType, cel.StringType, cel.StringType, cel.StringType, objectArg), onCluster(resourceType, cel.StringType, cel.StringType, objectArg),
+				inNamespace(resourceType, cel.StringType, cel.StringType, objectArg),
+			},
+			Doc:     "Creates an object and gives the answer, for example that of a SubjectAccessReview.",
+			Example: "resource.post('authorization.k8s.io/v1', 'subjectaccessreviews', {'spec': {'user': 'alice'}})",
+			cost:    asking, call: postResource,
+		},
+		{
+			Names:     []string{"resource.toGVR", "resource.ToGVR"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: gvrType}},
+			Doc:       "The group, version and resource of a kind, as an argument of the other functions.",
+			Example:   "resource.toGVR('v1', 'ConfigMap')",
+			cost:      asking, call: resourceOfKind,
+		},
+	},
+}
+
+func onCluster(result *cel.Type, args ...*cel.Type) Overload {
+	return Overload{Args: args, Result: result, cluster: true}
+}
+
+func inNamespace(result *cel.Type, args ...*cel.Type) Overload {
+	return Overload{Args: args, Result: result, namespaced: true}
+}
+
+// place takes the resource and, in policies of the cluster, the namespace from the front of the arguments. rest are the others.
+func (e *Evaluation) place(args []ref.Val) (p apipath.Path, rest []ref.Val, err error) {
+	var apiVersion, plural string
+	if v, ok := args[0].(gvr); ok {
+		apiVersion, plural, rest = v.apiVersion, v.resource, args[1:]
+	} else {
+		apiVersion, plural, rest = text(args[0]), text(args[1]), args[2:]
+	}
+	namespace := e.variables.declared.namespace(e.in)
+	if !e.variables.declared.Namespaced && len(rest) > 0 {
+		if s, ok := rest[0].(types.String); ok {
+			namespace, rest = string(s), rest[1:]
+		}
+	}
+	name := ""
+	if len(rest) > 0 {
+		if s, ok := rest[0].(types.String); ok {
+			name, rest = string(s), rest[1:]
+			if name == "" {
+				return p, nil, errors.New("resource name may not be empty")
+			}
+		}
+	}
+	p, err = resourcePath(apiVersion, namespace, plural, name)
+	return p, rest, err
+}
+
+// resourcePath builds the path by way of its text, so that every part is checked.
+func resourcePath(apiVersion, namespace, plural, name string) (apipath.Path, error) {
+	plural, sub, _ := strings.Cut(plural, "/")
+	root := "/apis/"
+	if !strings.Contains(apiVersion, "/") {
+		root = "/api/"
+	}
+	group, version, _ := strings.Cut(apiVersion, "/")
+	parts := []string{group}
+	if version != "" {
+		parts = append(parts, version)
+	}
+	if namespace != "" && !(plural == "namespaces" && root == "/api/") {
+		parts = append(parts, "namespaces", namespace)
+	}
+	parts = append(parts, plural)
+	if name != "" {
+		parts = append(parts, name)
+	}
+	if sub != "" {
+		parts = append(parts, sub)
+	}
+	for i, s := range parts {
+		parts[i] = url.PathEscape(s)
+	}
+	p, err := apipath.Parse(root + strings.Join(parts, "/"))
+	if err == nil && (p.Resource != plural || p.Name != name || p.APIVersion() != apiVersion) {
+		err = &apipath.Error{Path: p.String(), Reason: "it is not a resource"}
+	}
+	return p, err
+}
+
+func (d Declarations) namespace(in *Input) string {
+	if !d.Namespaced {
+		return ""
+	}
+	return in.Namespaced
+}
+
+func (e *Evaluation) resources() (world.API, error) {
+	if e.in.World.Resources == nil {
+		return nil, fmt.Errorf("resources are %w", world.ErrUnavailable)
+	}
+	return e.in.World.Resources, nil
+}
+
+func (e *Evaluation) callResource(method string, p apipath.Path, body any) (any, error) {
+	api, err := e.resources()
+	if err != nil {
+		return nil, err
+	}
+	return api.Call(e.ctx, world.APIRequest{Method: method, Path: p, Body: body})
+}
+
+func getResource(e *Evaluation, args []ref.Val) ref.Val {
+	p, _, err := e.place(args)
+	var v any
+	if err == nil {
+		v, err = e.callResource(world.GET, p, nil)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return types.NullValue
+	case err != nil:
+		return e.unanswered("failed to get resource", err)
+	}
+	return e.answer(v)
+}
+
+func listResources(e *Evaluation, args []ref.Val) ref.Val {
+	p, rest, err := e.place(args)
+	if err == nil && len(rest) > 0 {
+		p.Query = url.Values{"labelSelector": {labels.Set(textMap(rest[0])).String()}}
+	}
+	var v any
+	if err == nil {
+		v, err = e.callResource(world.GET, p, nil)
+	}
+	if err != nil {
+		return e.unanswered("failed to list resource", err)
+	}
+	return e.answer(v)
+}
+
+func postResource(e *Evaluation, args []ref.Val) ref.Val {
+	data := args[len(args)-1]
+	p, _, err := e.place(args[:len(args)-1])
+	var v any
+	if err == nil {
+		if v, err = decoded(data, maxNestingOfValues); err == nil {
+			v, err = e.callResource(world.POST, p, v)
+		}
+	}
+	switch {
+	case errors.Is(err, world.ErrUnavailable):
+		return types.WrapErr(errNotImplemented)
+	case err != nil:
+		return e.unanswered("failed to create resource", err)
+	}
+	return e.answer(v)
+}
+
+// errNotImplemented is the text of Kyverno for what only a cluster can answer.
+var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quiet{world.ErrUnavailable})
+
+// answer is the value of what the world answered.
+func (e *Evaluation) answer(v any) ref.Val {
+	left := maxWeight
+	if count(v, &left); left < 0 {
+		return e.unknown(errTooLarge)
+	}
+	e.take((maxWeight - left) / 10)
+	return e.native(v)
+}
+
+// unanswered is the value of a question that has no answer.
+func (e *Evaluation) unanswered(what string, err error) ref.Val {
+	if e.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
+		return e.unknown(fmt.Errorf("%s: %w", what, err))
+	}
+	return types.WrapErr(fmt.Errorf("%s: %w", what, err))
+}
+
+func textMap(v ref.Val) map[string]string {
+	out := map[string]string{}
+	m, ok := v.(traits.Mapper)
+	if !ok {
+		return out
+	}
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		out[text(key)] = text(m.Get(key))
+	}
+	return out
+}
+
+func resourceOfKind(e *Evaluation, args []ref.Val) ref.Val {
+	finder, ok := e.in.World.Kinds.(world.ResourceFinder)
+	if !ok {
+		return types.WrapErr(errNotImplemented)
+	}
+	apiVersion, kind := text(args[0]), text(args[1])
+	plural, err := finder.Resource(e.ctx, apiVersion, kind)
+	if err != nil {
+		return e.unanswered("failed to map kind to resource", err)
+	}
+	return gvr{apiVersion, plural}
+}

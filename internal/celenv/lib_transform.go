@@ -1,0 +1,56 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+var mapsType = cel.ListType(cel.MapType(cel.StringType, cel.DynType))
+
+var libTransform = &Library{
+	Name:  "transform",
+	Doc:   "Making maps of lists of objects.",
+	Kinds: everyPolicy,
+	Functions: []Function{{
+		Names:     []string{"transform.listObjToMap", "listObjToMap"},
+		Overloads: []Overload{{Args: []*cel.Type{mapsType, mapsType, cel.StringType, cel.StringType}, Result: cel.MapType(cel.StringType, cel.DynType)}},
+		Doc: "A map of two lists of objects that are equally long: the first gives the keys, in the field that the third argument names; the second gives " +
+			"the values, in the field that the fourth argument names.",
+		Example: `transform.listObjToMap([{'k': 'a'}], [{'v': 'b'}], 'k', 'v')`,
+		cost:    func(args []ref.Val) int { return 1 + 4*size(args[0]) },
+		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			keys, values := args[0].(traits.Lister), args[1].(traits.Lister)
+			if a, b := size(keys), size(values); a != b {
+				return failed("listObjToMap must take lists of equal length. list1: %d, list2: %d", a, b)
+			}
+			out := map[ref.Val]ref.Val{}
+			for i, n := 0, size(keys); i < n; i++ {
+				key, ok := field(keys.Get(types.Int(i)), args[2])
+				if !ok {
+					return failed("listObjToMap: element %d of the first list has no field %q", i, text(args[2]))
+				}
+				name, ok := key.(types.String)
+				if !ok {
+					return failed("listObjToMap: field %q of element %d of the first list is no text", text(args[2]), i)
+				}
+				v, ok := field(values.Get(types.Int(i)), args[3])
+				if !ok {
+					v = types.NullValue
+				}
+				out[name] = v
+			}
+			return types.NewRefValMap(types.DefaultTypeAdapter, out)
+		},
+	}},
+}
+
+// field is a member of a map.
+func field(of, name ref.Val) (ref.Val, bool) {
+	m, ok := of.(traits.Mapper)
+	if !ok {
+		return nil, false
+	}
+	return m.Find(name)
+}

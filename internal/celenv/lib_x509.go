@@ -1,0 +1,44 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ephor-dev/ephor/internal/certificate"
+)
+
+// maxCertificate bounds what is handed to the certificate parser.
+const maxCertificate = 64 << 10
+
+// hiddenFields of a certificate are not shown: Kyverno does not have them here.
+var hiddenFields = []string{"Subject", "URIs", "Version", "SubjectKeyId", "SignatureAlgorithm"}
+
+var libX509 = &Library{
+	Name:  "x509",
+	Doc:   "Certificates with RSA keys.",
+	Kinds: withX509,
+	Functions: []Function{{
+		Names:     []string{"x509.decode"},
+		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: objectArg}},
+		Doc:       "The fields of a PEM certificate or certificate request, under the names of Go's crypto/x509: Issuer, DNSNames, NotBefore, NotAfter, SerialNumber, PublicKey.N and so on.",
+		Example:   "x509.decode(object.data['tls.crt']).NotAfter",
+		cost:      func(args []ref.Val) int { return 1000 + len(text(args[0]))/4 },
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			s := text(args[0])
+			if len(s) > maxCertificate {
+				return failed("x509.decode: the text has %d bytes; %d are allowed", len(s), maxCertificate)
+			}
+			v, err := certificate.Decode(s)
+			if err != nil {
+				return types.WrapErr(err)
+			}
+			if m, ok := v.(map[string]any); ok {
+				for _, name := range hiddenFields {
+					delete(m, name)
+				}
+			}
+			return e.native(v)
+		},
+	}},
+}

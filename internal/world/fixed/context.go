@@ -1,0 +1,38 @@
+package fixed
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// contextResources are the resources of a context file, as the functions of CEL policies see them. They differ from the made-up cluster as
+// Kyverno's command line does: a list of a resource of which there is no object is an error, selectors of labels count for
+// nothing, and a list without a namespace has the objects that are in none.
+type contextResources struct{ *cluster }
+
+// Call implements world.API.
+func (c contextResources) Call(_ context.Context, r world.APIRequest) (any, error) {
+	p := r.Path
+	if r.Method != world.GET || p.Resource == "" {
+		return nil, fmt.Errorf("without a cluster resources can only be read: %w", world.ErrUnavailable)
+	}
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	kinds := c.plurals[p.APIVersion()+" "+p.Resource]
+	if p.Name != "" {
+		for _, kind := range kinds {
+			if o, err := c.get(p.APIVersion(), kind, p.Namespace, p.Name); err == nil && len(p.Subresource) == 0 {
+				return o, nil
+			}
+		}
+		return nil, &NotFoundError{resourceName(p.APIVersion(), p.Resource), p.Name}
+	}
+	if len(kinds) == 0 {
+		return nil, fmt.Errorf("%s resource not found", p.Resource)
+	}
+	items := c.list(p.APIVersion(), kinds, "", func(o map[string]any) bool { return namespaceOf(o) == p.Namespace })
+	return map[string]any{"apiVersion": p.APIVersion(), "kind": kinds[0] + "List", "items": items}, nil
+}
