@@ -176,12 +176,14 @@ func TestThreatModel(t *testing.T) {
 var (
 	namedFile  = regexp.MustCompile("`([\\w/]+\\.go)`")
 	namedCode  = regexp.MustCompile("`[\\w.]*\\.([A-Z]\\w*)`")
+	namedStep  = regexp.MustCompile("`([a-z]+)\\.([A-Za-z]\\w*)`")
 	namedTests = regexp.MustCompile("`((?:Test|Fuzz)\\w+)`")
 )
 
-// What the page about partial decoding and the table of outputs name exists: files, tests, and exported functions and fields.
+// What the page about partial decoding and the table of outputs name exists: files, tests, and exported functions and fields. The steps of
+// the walks through the code are functions of the packages that they name.
 func TestNamedCode(t *testing.T) {
-	declared := map[string]bool{}
+	declared, inPackage := map[string]bool{}, map[string]bool{}
 	var files []string
 	filesOf(t, ".go", func(path, text string) {
 		files = append(files, path)
@@ -192,9 +194,9 @@ func TestNamedCode(t *testing.T) {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				declared[n.Name.Name] = true
+				declared[n.Name.Name], inPackage[f.Name.Name+"."+n.Name.Name] = true, true
 			case *ast.TypeSpec:
-				declared[n.Name.Name] = true
+				declared[n.Name.Name], inPackage[f.Name.Name+"."+n.Name.Name] = true, true
 			case *ast.Field:
 				for _, name := range n.Names {
 					declared[name.Name] = true
@@ -221,6 +223,18 @@ func TestNamedCode(t *testing.T) {
 			if !declared[m[1]] {
 				t.Errorf("%s: nothing is called %s", page, m[1])
 			}
+		}
+	}
+	walks, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(walks), "## 4. ")
+	text, _, _ = strings.Cut(text, "## 5. ")
+	for _, m := range namedStep.FindAllStringSubmatch(text, -1) {
+		found++
+		if !inPackage[m[1]+"."+m[2]] {
+			t.Errorf("docs/architecture.md, section 4: package %s declares no %s", m[1], m[2])
 		}
 	}
 	if found < 60 {
