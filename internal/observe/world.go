@@ -47,6 +47,9 @@ func (t *Tracer) World(next world.Root) world.Root {
 		if w.Images != nil {
 			w.Images = tracedImages{t, w.Images}
 		}
+		if w.Signatures != nil {
+			w.Signatures = tracedSignatures{t, w.Signatures}
+		}
 		if w.Access != nil {
 			w.Access = tracedAccess{t, w.Access}
 		}
@@ -103,6 +106,27 @@ type tracedImages struct {
 
 func (i tracedImages) Image(ctx context.Context, r world.ImageRequest) (map[string]any, error) {
 	return lookup(ctx, i.tracer, "IMAGE "+r.Reference, func(ctx context.Context) (map[string]any, error) { return i.next.Image(ctx, r) })
+}
+
+type tracedSignatures struct {
+	tracer *Tracer
+	next   world.Signatures
+}
+
+func (s tracedSignatures) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
+	return lookup(ctx, s.tracer, "SIGNATURE "+r.Image, func(ctx context.Context) (string, error) { return s.next.Verify(ctx, r) })
+}
+
+func (s tracedSignatures) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
+	type answer struct {
+		digest     string
+		statements []world.Statement
+	}
+	got, err := lookup(ctx, s.tracer, "ATTESTATION "+r.Type+" "+r.Image, func(ctx context.Context) (answer, error) {
+		digest, statements, err := s.next.Statements(ctx, r)
+		return answer{digest, statements}, err
+	})
+	return got.digest, got.statements, err
 }
 
 type tracedAccess struct {

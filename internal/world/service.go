@@ -1,9 +1,6 @@
 package world
 
-import (
-	"context"
-	"strings"
-)
+import "context"
 
 // Services asks HTTP services other than the Kubernetes API. Namespaced policies get none (S11 in docs/threat-model.md).
 type Services interface {
@@ -43,54 +40,6 @@ type GlobalsFunc func(ctx context.Context, name string) (any, error)
 
 // Global calls f.
 func (f GlobalsFunc) Global(ctx context.Context, name string) (any, error) { return f(ctx, name) }
-
-// Images reads what registries say about images.
-type Images interface {
-	// Image returns image, resolvedImage, registry, repository, identifier, manifestList, manifest and configData of the
-	// image, as JSON values.
-	Image(ctx context.Context, r ImageRequest) (map[string]any, error)
-}
-
-// ImagesFunc adapts a function to Images.
-type ImagesFunc func(context.Context, ImageRequest) (map[string]any, error)
-
-// Image calls f.
-func (f ImagesFunc) Image(ctx context.Context, r ImageRequest) (map[string]any, error) {
-	return f(ctx, r)
-}
-
-// ConfineImages cuts Images to a Reach; nil stays nil. A Reach of one namespace allows the pull secrets in it only, and takes
-// those that name no namespace for its own; its requests are marked as confined. Every implementation of Root gives its Images through it.
-func ConfineImages(r Reach, next Images) Images {
-	if next == nil || r.cluster {
-		return next
-	}
-	return ImagesFunc(func(ctx context.Context, req ImageRequest) (map[string]any, error) {
-		secrets := make([]string, len(req.Secrets))
-		for i, text := range req.Secrets {
-			namespace, name, named := strings.Cut(strings.TrimLeft(text, "/"), "/")
-			if !named {
-				namespace, name = r.namespace, namespace
-			}
-			if !r.Allows(namespace) {
-				return nil, &PathError{Path: "the pull secret " + text, Namespace: r.namespace}
-			}
-			secrets[i] = namespace + "/" + name
-		}
-		req.Secrets, req.Confined = secrets, true
-		return next.Image(ctx, req)
-	})
-}
-
-// ImageRequest names an image and how to log in to its registry.
-type ImageRequest struct {
-	Reference string
-	Insecure  bool     // registries without TLS, or with a certificate that is not trusted
-	Providers []string // default, google, azure, amazon, github
-	Secrets   []string // pull secrets, in the engine's namespace unless written namespace/name
-	// Confined: a namespaced policy asks. ConfineImages sets it.
-	Confined bool
-}
 
 // Lists reads all objects of a kind.
 type Lists interface {

@@ -1,8 +1,6 @@
 package world
 
-import (
-	"context"
-)
+import "context"
 
 // Signatures verifies signatures and attestations of images, by what registries and transparency logs hold.
 type Signatures interface {
@@ -24,7 +22,8 @@ type SignatureRequest struct {
 	// Repository holds the signatures; empty for that of the image.
 	Repository string
 	Referrers  bool // signatures are looked up as OCI 1.1 referrers
-	// Registry says how to log in; its Reference is empty.
+	// Registry says how to log in; its Reference is empty. Where it is confined, so is all else that the verification asks:
+	// the repository of the signatures, transparency logs and key services.
 	Registry ImageRequest
 }
 
@@ -78,6 +77,58 @@ type Statement struct {
 type UnverifiedError struct{ Reason string }
 
 func (e *UnverifiedError) Error() string { return e.Reason }
+
+// ConfineSignatures cuts Signatures to a Reach; nil stays nil. A Reach of one namespace allows the pull secrets and the keys in
+// it only, and takes those that name no namespace for its own; its requests are marked as confined. Every implementation of Root
+// gives its Signatures through it.
+func ConfineSignatures(r Reach, next Signatures) Signatures {
+	if next == nil || r.cluster {
+		return next
+	}
+	return confinedSignatures{r, next}
+}
+
+type confinedSignatures struct {
+	reach Reach
+	next  Signatures
+}
+
+// Verify implements Signatures.
+func (c confinedSignatures) Verify(ctx context.Context, req SignatureRequest) (string, error) {
+	req, err := c.confine(req)
+	if err != nil {
+		return "", err
+	}
+	return c.next.Verify(ctx, req)
+}
+
+// Statements implements Signatures.
+func (c confinedSignatures) Statements(ctx context.Context, req SignatureRequest) (string, []Statement, error) {
+	req, err := c.confine(req)
+	if err != nil {
+		return "", nil, err
+	}
+	return c.next.Statements(ctx, req)
+}
+
+func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest, err error) {
+	if req.Registry, err = c.reach.confineImage(req.Registry); err != nil {
+		return req, err
+	}
+	if req.Attestor == nil || req.Attestor.Key == nil || req.Attestor.Key.SecretName == "" {
+		return req, nil
+	}
+	attestor, key := *req.Attestor, *req.Attestor.Key // they belong to the policy
+	if key.SecretNamespace == "" {
+		key.SecretNamespace = c.reach.namespace
+	}
+	if !c.reach.Allows(key.SecretNamespace) {
+		return req, &PathError{Path: "the secret " + key.SecretNamespace + "/" + key.SecretName + " of a key", Namespace: c.reach.namespace}
+	}
+	attestor.Key = &key
+	req.Attestor = &attestor
+	return req, nil
+}
 
 // Verified remembers which images were verified, for some time, so that registries are not asked again for each Pod.
 type Verified interface {

@@ -23,11 +23,12 @@ type Values struct {
 	// Parameters are objects among them that were given as parameters of rules: their kinds are in namespaces where they are.
 	// It is called at most once; nil for none.
 	Parameters func() ([]map[string]any, error)
-	// API, Services, Globals and Images answer instead of the made-up cluster; nil for its answers, or none.
-	API      world.API
-	Services world.Services
-	Globals  world.Globals
-	Images   world.Images
+	// API, Services, Globals, Images and Signatures answer instead of the made-up cluster; nil for its answers, or none.
+	API        world.API
+	Services   world.Services
+	Globals    world.Globals
+	Images     world.Images
+	Signatures world.Signatures
 	// HTTP answers the requests of CEL policies: those of the cluster, and namespaced ones where NamespacedHTTP is set; nil for none.
 	HTTP           world.HTTP
 	NamespacedHTTP bool
@@ -65,6 +66,7 @@ func New(v Values) world.Root {
 			Kinds:      scopes,
 			API:        world.Confine(r, v.API),
 			Images:     world.ConfineImages(r, v.Images),
+			Signatures: world.ConfineSignatures(r, v.Signatures),
 			Clock:      clock(v.Now),
 			Rand:       random(v.Seed),
 		}

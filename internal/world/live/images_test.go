@@ -40,3 +40,58 @@ func TestS5PullSecretsAreConfined(t *testing.T) {
 		t.Error("there are images where nobody may ask registries")
 	}
 }
+
+// signatures notes with which secrets it is asked.
+type signatures struct{ used string }
+
+func (s *signatures) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
+	key := r.Attestor.Key
+	s.used = fmt.Sprintf("%v%v %s/%s", r.Registry.Secrets, r.Registry.Confined, key.SecretNamespace, key.SecretName)
+	return "", nil
+}
+
+func (s *signatures) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
+	_, err := s.Verify(ctx, r)
+	return "", nil, err
+}
+
+// A namespaced policy verifies signatures with the pull secrets and the keys of its own namespace only (S5 in
+// docs/threat-model.md).
+func TestS5SignaturesAreConfined(t *testing.T) {
+	asked := &signatures{}
+	root := &Root{Signatures: asked}
+	for _, c := range []struct {
+		reach     world.Reach
+		secret    string
+		namespace string // of the key
+		used      string // empty: refused
+	}{
+		{world.Cluster(), "b/c", "other", "[b/c]false other/key"},
+		{world.Cluster(), "b/c", "", "[b/c]false /key"},
+		{world.InNamespace("team"), "a", "team", "[team/a]true team/key"},
+		{world.InNamespace("team"), "a", "", "[team/a]true team/key"},
+		{world.InNamespace("team"), "a", "other", ""},
+		{world.InNamespace("team"), "other/a", "team", ""},
+		{world.Reach{}, "a", "", ""},
+	} {
+		attestor := &world.Attestor{Key: &world.KeyAttestor{SecretNamespace: c.namespace, SecretName: "key"}}
+		request := world.SignatureRequest{Attestor: attestor, Registry: world.ImageRequest{Secrets: []string{c.secret}}}
+		for _, ask := range []func() error{
+			func() error { _, err := root.For(c.reach).Signatures.Verify(t.Context(), request); return err },
+			func() error { _, _, err := root.For(c.reach).Signatures.Statements(t.Context(), request); return err },
+		} {
+			asked.used = ""
+			err := ask()
+			var far *world.PathError
+			if asked.used != c.used || (c.used == "") != errors.As(err, &far) {
+				t.Errorf("%+v: used %q, %v", c, asked.used, err)
+			}
+		}
+		if attestor.Key.SecretNamespace != c.namespace {
+			t.Error("the attestor of the policy was changed")
+		}
+	}
+	if (&Root{}).For(world.InNamespace("team")).Signatures != nil {
+		t.Error("there are signatures where none can be verified")
+	}
+}
