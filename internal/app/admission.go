@@ -19,7 +19,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
-	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
 // lease is the name of the admission controller's lease.
@@ -116,25 +115,17 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	if err := p.paths.begin(ctx); err != nil {
 		return nil, err
 	}
-	api, err := f.calls.kubernetes(b.policyConfig)
-	if err != nil {
-		return nil, err
-	}
-	services, err := f.calls.services()
-	if err != nil {
-		return nil, err
-	}
-	images, err := f.registry.images(e.namespace, m.GetAPIReader(), services)
-	if err != nil {
-		return nil, err
-	}
 	clients, err := f.serving.clients()
 	if err != nil {
 		return nil, err
 	}
-	if p.globals, err = newGlobals(ctx, b.policyConfig, f.globals, api, services, p.events, p.log); err != nil {
+	root, globals, err := lookups{
+		namespace: e.namespace, calls: &f.calls, registry: &f.registry, globals: f.globals, rights: m.GetClient(), cluster: p.cluster, events: p.events, log: p.log,
+	}.open(ctx, b, m)
+	if err != nil {
 		return nil, err
 	}
+	p.globals = globals
 	return admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
@@ -147,8 +138,5 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Webhooks:   func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
 		},
-	}, p.catalog.Snapshot, p.settings, observing.tracer.World(&live.Root{
-		Reader: m.GetAPIReader(), Labels: p.cluster.NamespaceLabels, API: api, Services: services,
-		Globals: p.globals.store, Images: images, Access: live.Access{Creator: m.GetClient()}, Kinds: p.cluster,
-	}), p.cluster, p.ready), nil
+	}, p.catalog.Snapshot, p.settings, root, p.cluster, p.ready), nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
 )
@@ -61,7 +60,7 @@ func (f *callFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, boo
 	if (f.tokenFile == "") != (len(f.tokenHosts) == 0) {
 		return errors.New("--serviceTokenFile and --serviceTokenHosts go together")
 	}
-	_, err := f.services()
+	_, err := apicall.NewServices(f.services())
 	return err
 }
 
@@ -69,12 +68,12 @@ func (f *callFlags) limits() apicall.Limits {
 	return apicall.Limits{MaxBytes: f.maxResponse, Timeout: f.timeout}
 }
 
-func (f *callFlags) services() (*apicall.Services, error) {
+func (f *callFlags) services() apicall.ServiceOptions {
 	o := apicall.ServiceOptions{Limits: f.limits(), Block: f.blocklist, Allow: f.allowlist, TokenHosts: f.tokenHosts}
 	if f.tokenFile != "" {
 		o.Token = f.token
 	}
-	return apicall.NewServices(o)
+	return o
 }
 
 // maxToken is longer than any token.
@@ -101,7 +100,3 @@ func (f *callFlags) token(context.Context) (string, error) {
 
 // apiToken is where the kubelet puts the token for the API server.
 var apiToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-
-func (f *callFlags) kubernetes(cfg *rest.Config) (*apicall.Kubernetes, error) {
-	return apicall.NewKubernetes(cfg, f.limits())
-}

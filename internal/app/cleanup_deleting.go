@@ -20,7 +20,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/ttl"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
-	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
 // build makes what reviews policies, carries them out and follows TTL labels. Global context is refreshed until ctx is
@@ -42,23 +41,15 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	api, err := f.calls.kubernetes(b.policyConfig)
-	if err != nil {
-		return err
-	}
-	services, err := f.calls.services()
-	if err != nil {
-		return err
-	}
-	if c.globals, err = newGlobals(ctx, b.policyConfig, f.globals, api, services, c.events, c.log); err != nil {
-		return err
-	}
 	c.discovery = webhookconf.NewDiscovery(resources, time.Now)
 	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: c.discovery}
-	root := c.observing.tracer.World(&live.Root{
-		Reader: m.GetAPIReader(), Labels: cluster.NamespaceLabels, API: api, Services: services, Globals: c.globals.store,
-		Access: live.Access{Creator: m.GetClient()}, Kinds: cluster,
-	})
+	root, globals, err := lookups{
+		namespace: c.env.namespace, calls: &f.calls, globals: f.globals, rights: m.GetClient(), cluster: cluster, events: c.events, log: c.log,
+	}.open(ctx, b, m)
+	if err != nil {
+		return err
+	}
+	c.globals = globals
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
 		Observer: c.observing.server(), Paths: c.paths.paths(), Failed: c.paths.failed, DumpPayload: f.deletion.dumpPayload,

@@ -24,7 +24,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/world"
-	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
 // evaluatorFlags are the flags of controllers that evaluate policies.
@@ -108,27 +107,12 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 }
 
 // world is what policies may look up. Global context is refreshed until ctx is done.
-func (v *evaluator) world(ctx context.Context) (world.Root, error) {
-	f, m := v.flags, v.manager
-	api, err := f.calls.kubernetes(v.base.policyConfig)
-	if err != nil {
-		return nil, err
-	}
-	services, err := f.calls.services()
-	if err != nil {
-		return nil, err
-	}
-	images, err := f.registry.images(v.env.namespace, m.GetAPIReader(), services)
-	if err != nil {
-		return nil, err
-	}
-	if v.globals, err = newGlobals(ctx, v.base.policyConfig, f.globals, api, services, v.events, v.log); err != nil {
-		return nil, err
-	}
-	return v.base.observing.tracer.World(&live.Root{
-		Reader: m.GetAPIReader(), Labels: v.cluster.NamespaceLabels, API: api, Services: services,
-		Globals: v.globals.store, Images: images, Kinds: v.cluster,
-	}), nil
+func (v *evaluator) world(ctx context.Context) (root world.Root, err error) {
+	f := v.flags
+	root, v.globals, err = lookups{
+		namespace: v.env.namespace, calls: &f.calls, registry: &f.registry, globals: f.globals, cluster: v.cluster, events: v.events, log: v.log,
+	}.open(ctx, v.base, v.manager)
+	return root, err
 }
 
 // client reads and writes what policies are about, and reports.

@@ -27,15 +27,15 @@ func (f *registryFlags) register(fs *pflag.FlagSet) {
 
 // complete checks the names.
 func (f *registryFlags) complete() error {
-	if _, err := f.images("namespace", nil, nil); err != nil {
+	if _, err := registry.New(f.options("namespace", nil, nil)); err != nil {
 		return fmt.Errorf("--imagePullSecrets, --registryCredentialHelpers: %w", err)
 	}
 	return nil
 }
 
-// images asks registries with the pull secrets that secrets reads. Connections are made as those of calls to services, so
+// options say to ask registries with the pull secrets that secrets reads. Connections are made as those of calls to services, so
 // that what is on the blocklist is no registry either; an allowlist bounds the registries of namespaced policies.
-func (f *registryFlags) images(namespace string, secrets client.Reader, services *apicall.Services) (*registry.Registries, error) {
+func (f *registryFlags) options(namespace string, secrets client.Reader, services *apicall.Services) registry.Options {
 	o := registry.Options{Insecure: f.insecure, Providers: f.helpers, PullSecrets: f.pullSecrets, Namespace: namespace}
 	if len(o.Providers) == 0 {
 		o.Providers = []string{"default"}
@@ -52,5 +52,5 @@ func (f *registryFlags) images(namespace string, secrets client.Reader, services
 			return s.Data, nil
 		}
 	}
-	return registry.New(o)
+	return o
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
@@ -23,10 +24,10 @@ import (
 // they ask any registry whose address is not blocked. Cluster policies belong to the administrator.
 func TestT14RegistriesOfNamespacedPolicies(t *testing.T) {
 	var asked atomic.Int32
-	registry := server.New(server.Logger(log.New(io.Discard, "", 0)))
+	served := server.New(server.Logger(log.New(io.Discard, "", 0)))
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		registry.ServeHTTP(w, r)
+		served.ServeHTTP(w, r)
 	}))
 	t.Cleanup(inside.Close)
 	host := strings.TrimPrefix(inside.URL, "http://")
@@ -63,11 +64,11 @@ func TestT14RegistriesOfNamespacedPolicies(t *testing.T) {
 		{"an address of this machine, for a cluster policy", cluster, apicall.DefaultBlocklist, nil, "/team/app:1", "blocked"},
 	} {
 		calls := callFlags{blocklist: c.block, allowlist: c.allow}
-		services, err := calls.services()
+		services, err := apicall.NewServices(calls.services())
 		if err != nil {
 			t.Fatal(err)
 		}
-		images, err := (&registryFlags{}).images("kyverno", nil, services)
+		images, err := registry.New((&registryFlags{}).options("kyverno", nil, services))
 		if err != nil {
 			t.Fatal(err)
 		}

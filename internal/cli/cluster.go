@@ -59,28 +59,23 @@ func openCluster(kubeconfig, context string, registries bool) (*cluster, error) 
 	if c.kinds, err = servedBy(resources); err != nil {
 		return nil, fmt.Errorf("list what the cluster serves: %w", err)
 	}
-	api, err := apicall.NewKubernetes(config, apicall.Limits{})
-	if err != nil {
-		return nil, err
-	}
-	services, err := apicall.NewServices(apicall.ServiceOptions{Block: apicall.DefaultBlocklist})
-	if err != nil {
-		return nil, err
-	}
 	reader, err := client.New(config, client.Options{})
 	if err != nil {
 		return nil, err
 	}
-	c.root = &live.Root{
-		Reader: reader, Labels: c.namespaceLabels, API: api, Services: services,
-		Access: live.Access{Creator: reader}, Kinds: c.kinds,
+	o := live.Options{
+		Config: config, Reader: reader, Creator: reader, Labels: c.namespaceLabels, Kinds: c.kinds,
+		Services: apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
+		Globals: func(r *live.Root) (world.Globals, error) {
+			return &clusterGlobals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}, nil
+		},
 	}
 	if registries {
-		if c.root.Images, err = c.imagesWith(); err != nil {
-			return nil, err
-		}
+		o.Registries = c.registries
 	}
-	c.root.Globals = &clusterGlobals{objects: c.root.For(world.Cluster()).Objects, api: api, services: services}
+	if c.root, err = live.Open(o); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 

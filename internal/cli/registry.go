@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -32,9 +33,9 @@ func imagesOf(allowed bool) (world.Images, error) {
 // secretsNamespace is where the pull secrets are that name no namespace: where the controllers of the cluster run.
 const secretsNamespace = "kyverno"
 
-// imagesWith asks registries with the pull secrets of the cluster.
-func (c *cluster) imagesWith() (world.Images, error) {
-	return registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret})
+// registries say to ask registries with the pull secrets of the cluster.
+func (c *cluster) registries(*apicall.Services) registry.Options {
+	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret}
 }
 
 // secret reads the data of a Secret.

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// lookups say what the policies of a process may look up.
+type lookups struct {
+	namespace string // of the installation
+	calls     *callFlags
+	registry  *registryFlags // nil: registries are not asked
+	globals   globalFlags
+	rights    client.Writer // asks for the rights of users; nil: they are not known
+	cluster   *cluster
+	events    event.Recorder
+	log       *slog.Logger
+}
+
+// open makes the world of a process. Global context is refreshed until ctx is done.
+func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals, error) {
+	var entries *globals
+	o := live.Options{
+		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: l.cluster,
+		Calls: l.calls.limits(), Services: l.calls.services(),
+		Globals: func(r *live.Root) (_ world.Globals, err error) {
+			if entries, err = newGlobals(ctx, b.policyConfig, l.globals, r.API, r.Services, l.events, l.log); err != nil {
+				return nil, err
+			}
+			return entries.store, nil
+		},
+	}
+	if l.registry != nil {
+		o.Registries = func(services *apicall.Services) registry.Options {
+			return l.registry.options(l.namespace, m.GetAPIReader(), services)
+		}
+	}
+	root, err := live.Open(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.observing.tracer.World(root), entries, nil
+}

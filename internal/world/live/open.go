@@ -1,0 +1,59 @@
+package live
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Options say what the policies of a process may look up.
+type Options struct {
+	// Config is for calls by path, Reader for objects, and Creator for the rights of users; nil where these are not asked.
+	Config  *rest.Config
+	Reader  client.Reader
+	Creator client.Writer
+	Labels  func(ctx context.Context, namespace string) (map[string]string, error)
+	Kinds   world.Kinds
+
+	Calls    apicall.Limits
+	Services apicall.ServiceOptions
+	// Registries says how registries are asked, given the client for services; nil: they are not asked.
+	Registries func(*apicall.Services) registry.Options
+	// Globals makes the data of GlobalContextEntries out of the rest; nil: there are none.
+	Globals func(*Root) (world.Globals, error)
+}
+
+// Open makes the Root of a process: the only place where its parts come together.
+func Open(o Options) (*Root, error) {
+	api, err := apicall.NewKubernetes(o.Config, o.Calls)
+	if err != nil {
+		return nil, err
+	}
+	services, err := apicall.NewServices(o.Services)
+	if err != nil {
+		return nil, err
+	}
+	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services}
+	if o.Creator != nil {
+		r.Access = Access{Creator: o.Creator}
+	}
+	if o.Registries != nil {
+		images, err := registry.New(o.Registries(services))
+		if err != nil {
+			return nil, fmt.Errorf("registries: %w", err)
+		}
+		r.Images = images
+	}
+	if o.Globals != nil {
+		if r.Globals, err = o.Globals(r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
