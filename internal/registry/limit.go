@@ -10,8 +10,9 @@ import (
 // limited bounds what one image may take: the number of requests, and the length of each answer.
 type limited struct {
 	next     http.RoundTripper
-	max      int64
-	requests int // one goroutine asks
+	max      int64 // bytes of an answer
+	requests int   // that it may take
+	sent     int   // one goroutine asks
 }
 
 // LimitError says that a registry gave more than is read.
@@ -21,8 +22,8 @@ func (e *LimitError) Error() string { return "the registry " + e.What }
 
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if l.requests++; l.requests > maxRequests {
-		return nil, &LimitError{fmt.Sprintf("asks for more than %d requests", maxRequests)}
+	if l.sent++; l.sent > l.requests {
+		return nil, &LimitError{fmt.Sprintf("asks for more than %d requests", l.requests)}
 	}
 	answer, err := l.next.RoundTrip(r)
 	if err != nil {
@@ -40,19 +41,19 @@ func tooLong(max int64) error {
 	return &LimitError{fmt.Sprintf("answers with more than %d bytes", max)}
 }
 
-// bounded sends nothing to the registry of an image that permit has not permitted. Which login server and which storage a
+// bounded sends nothing to the registries of an image that permit has not permitted, for each repository that is asked there. Which login server and which storage a
 // registry names is its own business: an operator who permits a registry trusts it with that, and the addresses are checked
 // when they are dialled.
 type bounded struct {
-	next       http.RoundTripper
-	permit     func(*url.URL) error
-	host, path string
+	next   http.RoundTripper
+	permit func(*url.URL) error
+	paths  map[string][]string // by host
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Host == b.host {
-		if err := b.permit(&url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: b.path}); err != nil {
+	for _, path := range b.paths[r.URL.Host] {
+		if err := b.permit(&url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host, Path: path}); err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func push(t *testing.T, ref string, i v1.Image) {
 	}
 }
 
-func registries(t *testing.T, o Options) *Registries {
+func registries(t *testing.T, o Options) *Client {
 	t.Helper()
 	r, err := New(o)
 	if err != nil {

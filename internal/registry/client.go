@@ -1,9 +1,9 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -49,13 +49,11 @@ const (
 	maxRequests     = 24
 )
 
-// Registries asks registries. It is safe for all goroutines.
-type Registries struct{ options Options }
-
-var _ world.Images = (*Registries)(nil)
+// Client asks registries. It is safe for all goroutines.
+type Client struct{ options Options }
 
 // New checks the options.
-func New(o Options) (*Registries, error) {
+func New(o Options) (*Client, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
@@ -70,82 +68,122 @@ func New(o Options) (*Registries, error) {
 			return nil, err
 		}
 	}
-	return &Registries{o}, nil
+	return &Client{o}, nil
 }
 
-// Image implements world.Images.
-func (r *Registries) Image(ctx context.Context, req world.ImageRequest) (map[string]any, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
-	defer cancel()
-	insecure := r.options.Insecure || req.Insecure
+// Ask is what is asked of registries together: about one image.
+type Ask struct {
+	Image world.ImageRequest
+	// Repositories are others that are asked for the image, such as the one that holds its signatures.
+	Repositories []string
+	// Requests is how many requests all of it may take; 0 for those that the image itself takes.
+	Requests int
+}
+
+// Session asks registries about one image. One goroutine uses it, until Close.
+type Session struct {
+	// Image is the parsed reference.
+	Image name.Reference
+	// Repositories are those of the Ask, parsed.
+	Repositories []name.Repository
+
+	options []remote.Option
+	close   func()
+}
+
+// Options are what requests of go-containerregistry's package remote take: login, limits, and the transport.
+func (s *Session) Options() []remote.Option { return s.options }
+
+// Close ends the session.
+func (s *Session) Close() { s.close() }
+
+// Open begins to ask about an image: it finds the credentials and bounds everything that is asked, in time too. It sends no
+// request yet.
+func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
+	insecure := c.options.Insecure || ask.Image.Insecure
 	var options []name.Option
 	if insecure {
 		options = append(options, name.Insecure)
 	}
-	ref, err := name.ParseReference(req.Reference, options...)
-	if err != nil {
+	s := &Session{}
+	var err error
+	if s.Image, err = name.ParseReference(ask.Image.Reference, options...); err != nil {
 		return nil, err
 	}
-	keys, err := r.keychain(ctx, req)
+	for _, text := range ask.Repositories {
+		repository, err := name.NewRepository(text, options...)
+		if err != nil {
+			return nil, err
+		}
+		s.Repositories = append(s.Repositories, repository)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	keys, err := c.keychain(ctx, ask.Image)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	transport := r.transport(insecure)
-	defer transport.CloseIdleConnections()
-	ask := []remote.Option{
+	transport := c.transport(insecure)
+	s.close = func() {
+		transport.CloseIdleConnections()
+		cancel()
+	}
+	s.options = []remote.Option{
 		remote.WithContext(ctx), remote.WithAuthFromKeychain(keys), remote.WithUserAgent("ephor"), remote.WithJobs(1),
-		remote.WithTransport(&limited{next: r.permitted(req, ref, transport), max: r.options.MaxBytes}),
+		remote.WithTransport(&limited{
+			next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), transport),
+			max:  c.options.MaxBytes, requests: cmp.Or(ask.Requests, maxRequests),
+		}),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}), remote.WithRetryStatusCodes(),
 	}
-	data, err := describe(ref, ask)
-	if err != nil {
-		return nil, bare(err)
-	}
-	data["image"] = req.Reference
-	return data, nil
+	return s, nil
 }
 
 // permitted asks Permit about the requests of a namespaced policy.
-func (r *Registries) permitted(req world.ImageRequest, ref name.Reference, next http.RoundTripper) http.RoundTripper {
-	if !req.Confined || r.options.Permit == nil {
+func (c *Client) permitted(req world.ImageRequest, repositories []name.Repository, next http.RoundTripper) http.RoundTripper {
+	if !req.Confined || c.options.Permit == nil {
 		return next
 	}
-	return &bounded{next: next, permit: r.options.Permit, host: ref.Context().RegistryStr(), path: "/v2/" + ref.Context().RepositoryStr()}
+	paths := map[string][]string{}
+	for _, r := range repositories {
+		paths[r.RegistryStr()] = append(paths[r.RegistryStr()], "/v2/"+r.RepositoryStr())
+	}
+	return &bounded{next: next, permit: c.options.Permit, paths: paths}
 }
 
 // transport makes the connections for one image. They are not shared: what may be trusted differs from policy to policy.
-func (r *Registries) transport(insecure bool) *http.Transport {
+func (c *Client) transport(insecure bool) *http.Transport {
 	return &http.Transport{
-		Proxy:                  r.proxy(),
-		DialContext:            r.options.Dial,
+		Proxy:                  c.proxy(),
+		DialContext:            c.options.Dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure}, //nolint:gosec // asked for by flag or policy
 		TLSHandshakeTimeout:    10 * time.Second,
-		ResponseHeaderTimeout:  r.options.Timeout,
+		ResponseHeaderTimeout:  c.options.Timeout,
 		MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2:      true,
 	}
 }
 
 // proxy is that of the environment, unless addresses are checked when they are dialled: a proxy would dial them itself.
-func (r *Registries) proxy() func(*http.Request) (*url.URL, error) {
-	if r.options.Dial != nil {
+func (c *Client) proxy() func(*http.Request) (*url.URL, error) {
+	if c.options.Dial != nil {
 		return nil
 	}
 	return http.ProxyFromEnvironment
 }
 
 // keychain looks for credentials in pull secrets first, those of the policy before those of all policies.
-func (r *Registries) keychain(ctx context.Context, req world.ImageRequest) (authn.Keychain, error) {
+func (c *Client) keychain(ctx context.Context, req world.ImageRequest) (authn.Keychain, error) {
 	var keys []authn.Keychain
-	for _, secret := range slices.Concat(req.Secrets, r.options.PullSecrets) {
-		namespace, name, err := splitSecret(secret, r.options.Namespace)
+	for _, secret := range slices.Concat(req.Secrets, c.options.PullSecrets) {
+		namespace, name, err := splitSecret(secret, c.options.Namespace)
 		if err != nil {
 			return nil, err
 		}
-		if r.options.Secret == nil {
+		if c.options.Secret == nil {
 			return nil, fmt.Errorf("pull secret %s: secrets are %w", secret, world.ErrUnavailable)
 		}
-		data, err := r.options.Secret(ctx, namespace, name)
+		data, err := c.options.Secret(ctx, namespace, name)
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			continue // as for the kubelet: perhaps the image needs none, else the registry says so
 		}
@@ -160,7 +198,7 @@ func (r *Registries) keychain(ctx context.Context, req world.ImageRequest) (auth
 	}
 	providers := req.Providers
 	if len(providers) == 0 {
-		providers = r.options.Providers
+		providers = c.options.Providers
 	}
 	if err := CheckProviders(providers); err != nil {
 		return nil, err
@@ -169,12 +207,4 @@ func (r *Registries) keychain(ctx context.Context, req world.ImageRequest) (auth
 		keys = append(keys, keychains[p])
 	}
 	return authn.NewMultiKeychain(keys...), nil
-}
-
-// bare takes the address of each request out of an error: it may hold a token.
-func bare(err error) error {
-	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
-		return u.Err
-	}
-	return err
 }

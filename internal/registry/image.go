@@ -1,22 +1,52 @@
 package registry
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
 )
+
+var _ world.Images = (*Client)(nil)
+
+// Image implements world.Images.
+func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]any, error) {
+	s, err := c.Open(ctx, Ask{Image: req})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	data, err := describe(s)
+	if err != nil {
+		return nil, Bare(err)
+	}
+	data["image"] = req.Reference
+	return data, nil
+}
+
+// Bare takes the address of each request out of an error: it may hold a token.
+func Bare(err error) error {
+	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
+		return u.Err
+	}
+	return err
+}
 
 // platform is the one whose image stands for an index: what Kyverno takes.
 var platform = v1.Platform{OS: "linux", Architecture: "amd64"}
 
 // describe makes what context entries see of an image. The manifest and the configuration of an index are those of its
 // image for linux/amd64.
-func describe(ref name.Reference, ask []remote.Option) (map[string]any, error) {
-	d, err := remote.Get(ref, append(ask, remote.WithPlatform(platform))...)
+func describe(s *Session) (map[string]any, error) {
+	ref := s.Image
+	d, err := remote.Get(ref, append(slices.Clone(s.Options()), remote.WithPlatform(platform))...)
 	if err != nil {
 		return nil, err
 	}
