@@ -30,7 +30,7 @@ func Scanned(p *policy.Program, r *policy.Rule) bool {
 // Scannable reports whether a scan can evaluate the rule: it validates resources and uses no requester. A scan also
 // evaluates a rule whose variables are not known beforehand; that rule ends in an error if it uses a requester.
 func Scannable(p *policy.Program, r *policy.Rule) bool {
-	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.Kind == verifyImages {
+	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.NoScan {
 		return false
 	}
 	if _, off := p.Labels[DisabledLabel]; off {
@@ -46,12 +46,10 @@ func Covers(t *policy.Target) bool {
 	return t.Main() && (len(t.Operations) == 0 || slices.Contains(t.Operations, policy.Create))
 }
 
-const verifyImages policy.RuleKind = "verifyImages"
-
 // Reporting is what --enableReporting calls the rule.
 func Reporting(r *policy.Rule) string {
 	switch {
-	case r.Kind == verifyImages:
+	case r.Stage.Has(policy.StageVerifyImages):
 		return "imageVerify"
 	case r.Stage.Has(policy.StageMutateExisting):
 		return "mutateExisting"

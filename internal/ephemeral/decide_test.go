@@ -57,7 +57,7 @@ func TestSends(t *testing.T) {
 		{"generation", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageGenerate }, scans, true},
 		{"mutation of what exists", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageMutateExisting }, scans, true},
 		{"images to verify", func(_ *policy.Program, r *policy.Rule) {
-			r.Kind, r.Stage = verifyImages, policy.StageVerifyImages|policy.StageValidate
+			r.NoScan, r.Stage = true, policy.StageVerifyImages|policy.StageValidate
 		}, scans, true},
 		{"a policy that is in no report", func(p *policy.Program, r *policy.Rule) {
 			p.Labels, r.Stage = map[string]string{DisabledLabel: ""}, policy.StageMutate
@@ -76,7 +76,7 @@ func TestReporting(t *testing.T) {
 		"mutate":         {Stage: policy.StageMutate},
 		"mutateExisting": {Stage: policy.StageMutateExisting},
 		"generate":       {Stage: policy.StageGenerate},
-		"imageVerify":    {Stage: policy.StageVerifyImages | policy.StageValidate, Kind: verifyImages},
+		"imageVerify":    {Stage: policy.StageVerifyImages | policy.StageValidate},
 	} {
 		if got := Reporting(&r); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -98,6 +98,9 @@ type Rule struct {
 	ReportProperties map[string]string
 	// Exceptions are those that name the rule; they are joined to it after Compile, by the catalog.
 	Exceptions []*Exception
+	// NoScan: a scan does not evaluate the rule, though it validates: what it says of an object was found out when the object
+	// was admitted.
+	NoScan bool
 	// SkipOnDelete: a DELETE request yields no result.
 	SkipOnDelete bool
 

@@ -18,6 +18,7 @@ var verifyImages = &Kind{
 		"replaces tags by digests and records what was verified in annotations of the resource; a validating review requires digests and records.",
 	Owns:         func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 },
 	skipOnDelete: true,
+	noScan:       true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := c.imageRule(r)
 		return v.evaluate
