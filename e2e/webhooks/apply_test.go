@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -76,11 +77,14 @@ func TestReconcileTwice(t *testing.T) {
 			t.Fatal(diags.Error())
 		}
 		in := webhookconf.Input{
-			Programs: c.programs, Settings: s, CABundle: ca(t), Resources: webhookconf.NewDiscovery(found, time.Now), Owner: reference,
+			Programs: c.programs, Endpoints: classic.Endpoints, Settings: s, CABundle: ca(t), Resources: webhookconf.NewDiscovery(found, time.Now), Owner: reference,
 			Options: webhookconf.Options{Namespace: namespace, Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10},
 		}
 		if c.options != nil {
 			c.options(&in.Options)
+		}
+		for _, p := range in.Programs {
+			p.Webhooks = classic.Webhooks(p)
 		}
 		want, _, _, err := webhookconf.Desired(in)
 		if err != nil {

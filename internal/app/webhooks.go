@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -105,7 +106,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	options.Path = path
 	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
 		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: options,
-		Owner: owner, Stored: stored, Settling: settling,
+		Endpoints: compile.Endpoints(), Owner: owner, Stored: stored, Settling: settling,
 	})
 	if err != nil {
 		return false, 0, err

@@ -26,10 +26,12 @@ func With(o Object, companions []any, options family.Options) (*policy.Program, 
 	}
 	if pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths {
 		program := tooLarge(f, o.Value)
+		program.Family = f.Name
 		locate(program.Diags, o)
 		return program, program.Diags
 	}
 	program := f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
+	program.Family = f.Name
 	locate(program.Diags, o)
 	return program, program.Diags
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
 	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // Families is the explicit list of policy families.
@@ -24,6 +25,14 @@ func kindsOf(families []*family.Family) (all family.Kinds) {
 		all = append(all, f.Kinds...)
 	}
 	return all
+}
+
+// Endpoints are where the webhooks for policies of all families ask.
+func Endpoints() (out []policy.Endpoint) {
+	for _, f := range Families {
+		out = append(out, f.Endpoints...)
+	}
+	return out
 }
 
 // FamilyOf returns the family of policies of a kind, whatever their version; nil when the kind is none of a policy.

@@ -18,6 +18,8 @@ type Family struct {
 	// Foreign reports that the API server evaluates the policies of the family itself. The command line applies them, and
 	// reports cover those that ask for it.
 	Foreign bool
+	// Endpoints are where the webhooks for its policies ask; none where the API server does not ask about requests.
+	Endpoints []policy.Endpoint
 	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
 	Compile func(Source) *policy.Program
 	// CheckUpdate, when set, finds what the update of a stored policy may not change.

@@ -18,7 +18,11 @@ type Program struct {
 	Labels          map[string]string
 	Annotations     map[string]string
 
+	// Family names the family whose compiler made the Program.
+	Family   string
 	Settings Settings
+	// Webhooks are what the policy asks for at the endpoints of its family, where it is evaluated in admission.
+	Webhooks []Webhook
 	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
 	Rules []*Rule
 	// Schedule says when a policy that deletes resources is due; nil for others.

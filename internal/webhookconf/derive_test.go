@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -125,6 +126,7 @@ func TestDerivedCondition(t *testing.T) {
 func TestFineGrainedWebhooksDeriveNothing(t *testing.T) {
 	p := classicPolicy(t, "p", "match: {any: [{resources: {kinds: [ConfigMap], names: [a]}}]}; "+deny)
 	p.Settings.MatchConditions = []policy.MatchCondition{{Name: "mine", Expression: "true"}}
+	p.Webhooks = classic.Webhooks(p)
 	input := in(p)
 	input.Options.Derive = true
 	got, _, _, _ := Desired(input)

@@ -81,6 +81,8 @@ type Input struct {
 	Settling bool
 	// Owner is the object with which the configurations go away (FindOwner); nil in tests only.
 	Owner *metav1.OwnerReference
+	// Endpoints are those of all families; they are used where the webhooks do not follow the policies (Options.Static).
+	Endpoints []policy.Endpoint
 	// Stored gives the rules of a resource webhook as it is stored, nil when there is none. They are kept for a webhook
 	// whose purpose is not known at present: rules only shrink when everything is known.
 	Stored func(configuration, webhook string) []admissionv1.RuleWithOperations
@@ -111,11 +113,14 @@ func ProgramKey(p *policy.Program) string { return p.Kind + "/" + p.Key() }
 // serves; they are left out, and their policies are ready all the same. The error means that the served
 // resources could not be listed at all: nothing may be concluded then, and the stored configurations must stay.
 func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err error) {
-	b := &builder{Input: in, ready: Readiness{}, val: side{base: "validate"}, mut: side{base: "mutate"}}
+	b := &builder{Input: in, ready: Readiness{}, mut: side{mutating: true}}
 	for _, p := range in.Programs {
 		b.ready[ProgramKey(p)] = nil
-		if p.Settings.Admission && !in.Options.Static {
-			b.add(p)
+		if !p.Settings.Admission || in.Options.Static {
+			continue
+		}
+		for i := range p.Webhooks {
+			b.contribute(p, &p.Webhooks[i])
 		}
 	}
 	if b.err != nil {
@@ -172,8 +177,16 @@ type builder struct {
 
 // side collects the resource webhooks of one configuration.
 type side struct {
-	base  string // validate or mutate
-	hooks map[string]*hook
+	mutating bool
+	hooks    map[string]*hook // by their paths
+	groups   map[groupKey]*group
+}
+
+func (b *builder) side(mutating bool) *side {
+	if mutating {
+		return &b.mut
+	}
+	return &b.val
 }
 
 // hook is a webhook in the making; its name and path follow from its key.
@@ -208,7 +221,7 @@ type share struct {
 }
 
 func newShare(s *side) *share {
-	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.base == "mutate"}, siblings: siblings{}, apart: ruleSet{}, exact: map[string]ruleSet{}}
+	return &share{rules: ruleSet{}, resize: operations{}, derived: derivation{mutating: s.mutating}, siblings: siblings{}, apart: ruleSet{}, exact: map[string]ruleSet{}}
 }
 
 // shareOf is the share that the Program adds to.
@@ -226,29 +239,25 @@ func (h *hook) shareOf(s *side, p *policy.Program) *share {
 	return h.spaces[p.Namespace]
 }
 
-// add puts the rules of a Program where they belong. Rules and policies contribute to configurations as in Kyverno; a
-// generate rule adds its kinds wherever its policy contributes.
-func (b *builder) add(p *policy.Program) {
-	var stages policy.Stage
-	for _, r := range p.Rules {
-		stages |= r.Stage
+// contribute adds what a Program asks for to the webhook where it belongs. A generate rule adds its kinds wherever its policy
+// contributes.
+func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
+	to := b.side(w.Mutating)
+	if w.Selection != nil {
+		if err := b.join(to, p, w); err != nil {
+			b.ready[ProgramKey(p)] = err
+		}
+		return
 	}
-	const validates = policy.StageValidate | policy.StageMutateExisting
-	const mutates = policy.StageMutate | policy.StageVerifyImages
-	if stages.Has(validates | policy.StageGenerate) {
-		b.contribute(&b.val, p, validates, allOperations)
+	defaults := operations{}
+	for _, o := range w.Operations {
+		defaults[o] = true
 	}
-	if stages.Has(mutates) {
-		b.contribute(&b.mut, p, mutates, writeOperations)
-	}
-}
-
-func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, defaults operations) {
-	h := to.hook(p.Settings.FailurePolicy, p, b.Options.TimeoutSeconds)
+	h := to.hook(p.Settings.FailurePolicy, w.Endpoint, p, w, b.Options.TimeoutSeconds)
 	s := h.shareOf(to, p)
 	for _, r := range p.Rules {
 		generates := r.Stage.Has(policy.StageGenerate)
-		if !generates && !r.Stage.Has(stages) {
+		if !generates && !r.Stage.Has(w.Stages) {
 			continue
 		}
 		s.derived.add(r)
@@ -279,11 +288,12 @@ func (b *builder) contribute(to *side, p *policy.Program, stages policy.Stage, d
 	h.timeout = max(h.timeout, p.Settings.TimeoutSeconds)
 }
 
-// hook returns the webhook that serves the Program: the shared one of its failurePolicy, or one of its own.
-func (s *side) hook(fp policy.FailurePolicy, p *policy.Program, timeout int32) *hook {
+// hook returns the webhook of the endpoint that serves the Program: the shared one of its failurePolicy, or one of its own. Without a
+// Program it is the shared one.
+func (s *side) hook(fp policy.FailurePolicy, at *policy.Endpoint, p *policy.Program, w *policy.Webhook, timeout int32) *hook {
 	mode := strings.ToLower(fp.String())
-	name, path := s.base+".kyverno.svc-"+mode, "/"+s.base+"/"+mode
-	fine := p != nil && p.OwnWebhook(false)
+	name, path := at.Name+"-"+mode, at.Path+"/"+mode
+	fine := w != nil && w.Own != ""
 	if fine {
 		name += "-finegrained-" + strings.ReplaceAll(p.Key(), "/", "-")
 		path += "/finegrained/" + p.Key()
@@ -292,8 +302,8 @@ func (s *side) hook(fp policy.FailurePolicy, p *policy.Program, timeout int32) *
 	if h == nil {
 		h = &hook{name: name, path: path, failurePolicy: fp, timeout: timeout, fine: fine, share: *newShare(s)}
 		if fine {
-			h.namespace, h.authored = p.Namespace, len(p.Settings.MatchConditions) > 0
-			h.conditions = p.Settings.MatchConditions
+			h.namespace, h.authored = p.Namespace, w.Own == policy.OwnConditions
+			h.conditions = w.Conditions
 			if p.Diags.HasErrors() { // it was stored past our review
 				h.conditions = compiling(h.conditions)
 			}
@@ -311,13 +321,17 @@ const staticAnnotation = "ephor.dev/static"
 
 // everything makes the webhooks for all requests, one for each failurePolicy.
 func (b *builder) everything() {
-	for _, s := range []*side{&b.val, &b.mut} {
-		ops := allOperations
-		if s == &b.mut {
+	for i := range b.Endpoints {
+		at := &b.Endpoints[i]
+		if at.ByName {
+			continue // its paths would have to name the policies
+		}
+		s, ops := b.side(at.Mutating), allOperations
+		if at.Mutating {
 			ops = writeOperations
 		}
 		for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
-			h := s.hook(fp, nil, b.Options.TimeoutSeconds)
+			h := s.hook(fp, at, nil, nil, b.Options.TimeoutSeconds)
 			h.wild, h.derived.gaveUp = true, true
 			h.rules.put(place{"*", "*", "*", "*", string(admissionv1.AllScopes)}, ops)
 		}

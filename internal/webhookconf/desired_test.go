@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -93,12 +94,17 @@ func program(name string, change func(*policy.Program), targets ...string) *poli
 }
 
 func in(programs ...*policy.Program) Input {
+	for _, p := range programs {
+		if p.Webhooks == nil {
+			p.Webhooks = classic.Webhooks(p)
+		}
+	}
 	s, _ := settings.Parse(map[string]string{
 		"webhooks":           `{"namespaceSelector":{"matchLabels":{"a":"b"}}}`,
 		"webhookAnnotations": `{"admissions.enforcer/disabled":"true"}`,
 	})
 	return Input{
-		Programs: programs, Settings: s, CABundle: []byte("CA"), Resources: NewDiscovery(cluster, time.Now),
+		Programs: programs, Endpoints: classic.Endpoints, Settings: s, CABundle: []byte("CA"), Resources: NewDiscovery(cluster, time.Now),
 		Options: Options{Namespace: "kyverno", Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10, AdmissionReports: true},
 	}
 }

@@ -20,8 +20,26 @@ type webhook struct {
 	TimeoutSeconds    int32
 	MatchConditions   []admissionv1.MatchCondition
 
-	fine bool // of one policy
-	path string
+	fine  bool // of one policy
+	exact bool // matchPolicy is Exact
+	once  bool // reinvocationPolicy is Never
+	path  string
+}
+
+func (w *webhook) matchPolicy() *admissionv1.MatchPolicyType {
+	p := admissionv1.Equivalent
+	if w.exact {
+		p = admissionv1.Exact
+	}
+	return &p
+}
+
+func (w *webhook) reinvocation() *admissionv1.ReinvocationPolicyType {
+	p := admissionv1.IfNeededReinvocationPolicy
+	if w.once {
+		p = admissionv1.NeverReinvocationPolicy
+	}
+	return &p
 }
 
 func (b *builder) webhook(name, path string) webhook {
@@ -53,11 +71,10 @@ func (b *builder) clientConfig(path string) admissionv1.WebhookClientConfig {
 
 func (b *builder) validating(name string, hooks []webhook) *admissionv1.ValidatingWebhookConfiguration {
 	out := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
-	equivalent := admissionv1.Equivalent
 	for i := range hooks {
 		h := &hooks[i]
 		out.Webhooks = append(out.Webhooks, admissionv1.ValidatingWebhook{
-			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: &equivalent,
+			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: h.matchPolicy(),
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
 			TimeoutSeconds: &h.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.MatchConditions,
 		})
@@ -67,14 +84,13 @@ func (b *builder) validating(name string, hooks []webhook) *admissionv1.Validati
 
 func (b *builder) mutating(name string, hooks []webhook) *admissionv1.MutatingWebhookConfiguration {
 	out := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: b.metadata(name)}
-	equivalent, ifNeeded := admissionv1.Equivalent, admissionv1.IfNeededReinvocationPolicy
 	for i := range hooks {
 		h := &hooks[i]
 		out.Webhooks = append(out.Webhooks, admissionv1.MutatingWebhook{
-			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: &equivalent,
+			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: &h.FailurePolicy, MatchPolicy: h.matchPolicy(),
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: &h.SideEffects,
 			TimeoutSeconds: &h.TimeoutSeconds, AdmissionReviewVersions: []string{"v1"}, MatchConditions: h.MatchConditions,
-			ReinvocationPolicy: &ifNeeded,
+			ReinvocationPolicy: h.reinvocation(),
 		})
 	}
 	return out

@@ -33,6 +33,7 @@ func (b *builder) resource(s *side) map[string][]webhook {
 		extra = append(extra, b.resizing(s, h)...)
 		extra = append(extra, b.versions(s, h)...)
 	}
+	shared = append(shared, b.grouped(s)...)
 	out := map[string][]webhook{configurationOf(s): shared}
 	if len(extra) > 0 {
 		out[extraOf(s)] = extra
@@ -101,14 +102,14 @@ func distinguish(hooks []webhook) {
 func byName(x, y webhook) int { return strings.Compare(x.Name, y.Name) }
 
 func configurationOf(s *side) string {
-	if s.base == "mutate" {
+	if s.mutating {
 		return ResourceMutating
 	}
 	return ResourceValidating
 }
 
 func extraOf(s *side) string {
-	if s.base == "mutate" {
+	if s.mutating {
 		return ExtraMutating
 	}
 	return ExtraValidating

@@ -43,6 +43,7 @@ func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	if w := p.Spec.WebhookConfiguration; w != nil {
 		guard(out, w.MatchConditions)
 	}
+	out.Webhooks = Webhooks(out)
 	return out
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Family describes the family.
 var Family = &family.Family{
-	Name: "classic", Doc: "ClusterPolicy and Policy of kyverno.io", Kinds: familyKinds,
+	Name: "classic", Doc: "ClusterPolicy and Policy of kyverno.io", Kinds: familyKinds, Endpoints: Endpoints,
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		diags.Add(Check(p)...)

@@ -1,0 +1,42 @@
+package classic
+
+import "github.com/ephor-dev/ephor/internal/policy"
+
+// Endpoints are where the webhooks for policies of the family ask.
+var Endpoints = []policy.Endpoint{
+	{Kinds: []string{ClusterPolicy, Policy}, Name: "validate.kyverno.svc", Path: "/validate"},
+	{Kinds: []string{ClusterPolicy, Policy}, Name: "mutate.kyverno.svc", Path: "/mutate", Mutating: true},
+}
+
+// The stages and operations of the two endpoints. Without operations of its own a filter means these.
+var (
+	validates     = policy.Webhook{Endpoint: &Endpoints[0], Stages: policy.StageValidate | policy.StageMutateExisting, Operations: allOperations}
+	mutates       = policy.Webhook{Endpoint: &Endpoints[1], Stages: policy.StageMutate | policy.StageVerifyImages, Operations: allOperations[:2]}
+	allOperations = []policy.Operation{policy.Create, policy.Update, policy.Delete, policy.Connect}
+)
+
+// Webhooks are what a Program asks for at the endpoints, as in Kyverno. Generate rules count with the rules that validate.
+func Webhooks(p *policy.Program) (out []policy.Webhook) {
+	var stages policy.Stage
+	for _, r := range p.Rules {
+		stages |= r.Stage
+	}
+	var own policy.OwnReason
+	switch {
+	case len(p.Settings.MatchConditions) > 0:
+		own = policy.OwnConditions
+	case p.OwnWebhook(false):
+		own = policy.OwnTimeout
+	}
+	add := func(w policy.Webhook) {
+		w.Own, w.Conditions = own, p.Settings.MatchConditions
+		out = append(out, w)
+	}
+	if stages.Has(validates.Stages | policy.StageGenerate) {
+		add(validates)
+	}
+	if stages.Has(mutates.Stages) {
+		add(mutates)
+	}
+	return out
+}

@@ -1,0 +1,259 @@
+package webhookconf
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Policies that select resources with the fields of a webhook (policy.WebhookSelection) are grouped by their selectors. The webhook of a
+// group has the rules that its policies wrote, and its path names the policies. A policy with a webhook of its own is a group by itself.
+
+// group is such a webhook in the making.
+type group struct {
+	at                                *policy.Endpoint
+	failurePolicy                     policy.FailurePolicy
+	namespaceSelector, objectSelector *metav1.LabelSelector
+	policies                          []string // by name
+	rules                             []admissionv1.RuleWithOperations
+
+	own       *policy.Webhook // of the one policy; nil for a share
+	key       string          // of the one policy
+	selectors string          // the hash of both selectors
+}
+
+// groupKey tells groups apart.
+type groupKey struct {
+	at            *policy.Endpoint
+	failurePolicy policy.FailurePolicy
+	selectors     string
+	own           string // the key of the one policy
+}
+
+// join adds what a policy asks for to its group. The error says why the API server would refuse the webhook; then nothing is added, since
+// the other webhooks would not be written either.
+func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
+	sel := w.Selection
+	for name, s := range map[string]*metav1.LabelSelector{"namespaceSelector": sel.NamespaceSelector, "objectSelector": sel.ObjectSelector} {
+		if errs := metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, field.NewPath(name)); len(errs) > 0 {
+			return fmt.Errorf("the webhook of the policy cannot be written: %w", errs.ToAggregate())
+		}
+	}
+	var rules []admissionv1.RuleWithOperations
+	for _, r := range sel.Rules {
+		if r, some := normal(r); some {
+			rules = append(rules, r)
+		}
+	}
+	if len(rules) == 0 {
+		return errors.New("the policy matches no request: no rule names a group, a version, a resource and an operation")
+	}
+	g := &group{
+		at: w.Endpoint, failurePolicy: p.Settings.FailurePolicy,
+		namespaceSelector: b.namespacesOf(p, sel), objectSelector: both(sel.ObjectSelector, b.Settings.Webhook.ObjectSelector),
+	}
+	g.selectors = hashOf(g.namespaceSelector, g.objectSelector)
+	key := groupKey{w.Endpoint, g.failurePolicy, g.selectors, ""}
+	if w.Own != "" {
+		g.own, g.key, key.own = w, p.Key(), p.Key()
+	}
+	if to.groups == nil {
+		to.groups = map[groupKey]*group{}
+	}
+	if have := to.groups[key]; have != nil {
+		g = have
+	} else {
+		to.groups[key] = g
+	}
+	g.policies = append(g.policies, p.Name)
+	g.rules = append(g.rules, rules...)
+	return nil
+}
+
+// namespacesOf is the namespaceSelector of a policy with that of the ConfigMap. A namespaced policy selects its namespace.
+func (b *builder) namespacesOf(p *policy.Program, sel *policy.WebhookSelection) *metav1.LabelSelector {
+	own := sel.NamespaceSelector
+	if p.Namespace != "" {
+		own = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: namespaceName, Operator: metav1.LabelSelectorOpIn, Values: []string{p.Namespace}},
+		}}
+	}
+	return both(own, b.namespaceSelector())
+}
+
+// both selects what the two selectors select.
+func both(x, y *metav1.LabelSelector) *metav1.LabelSelector {
+	out := &metav1.LabelSelector{}
+	for _, s := range []*metav1.LabelSelector{x, y} {
+		if s == nil {
+			continue
+		}
+		s = s.DeepCopy()
+		out.MatchExpressions = append(out.MatchExpressions, s.MatchExpressions...)
+		for _, k := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+			v := s.MatchLabels[k]
+			if have, again := out.MatchLabels[k]; again && have != v {
+				// No object has both values.
+				out.MatchExpressions = append(out.MatchExpressions, metav1.LabelSelectorRequirement{Key: k, Operator: metav1.LabelSelectorOpIn, Values: []string{v}})
+				continue
+			}
+			if out.MatchLabels == nil {
+				out.MatchLabels = map[string]string{}
+			}
+			out.MatchLabels[k] = v
+		}
+	}
+	return out
+}
+
+func hashOf(selectors ...*metav1.LabelSelector) string {
+	text, _ := json.Marshal(selectors)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:4])
+}
+
+// grouped are the webhooks of the groups of a side.
+func (b *builder) grouped(s *side) (out []webhook) {
+	selectors := map[string]map[string]bool{} // by the names of endpoints: those of shared webhooks
+	for _, g := range s.groups {
+		if g.own != nil {
+			continue
+		}
+		if selectors[g.at.Name] == nil {
+			selectors[g.at.Name] = map[string]bool{}
+		}
+		selectors[g.at.Name][g.selectors] = true
+	}
+	for _, g := range s.groups {
+		out = append(out, b.groupWebhook(g, len(selectors[g.at.Name]) > 1))
+	}
+	return out
+}
+
+// groupWebhook is the webhook of a group; several says that there are others, from which its name must differ.
+func (b *builder) groupWebhook(g *group, several bool) webhook {
+	slices.Sort(g.policies)
+	names := slices.Compact(g.policies)
+	name := g.at.Name + "-" + strings.ToLower(g.failurePolicy.String())
+	switch {
+	case g.own != nil:
+		name += "-finegrained-" + strings.ReplaceAll(g.key, "/", "-")
+	case several:
+		name += "-" + g.selectors
+	}
+	path := g.at.Path + "/" + strings.Join(names, "/")
+	w := b.webhook(name, path)
+	w.fine, w.path, w.once = g.own != nil, path+"#"+g.key, g.at.Once
+	if g.failurePolicy == policy.Ignore {
+		w.FailurePolicy = admissionv1.Ignore
+	}
+	w.NamespaceSelector, w.ObjectSelector = g.namespaceSelector, g.objectSelector
+	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
+	w.TimeoutSeconds = ReviewTimeoutSeconds // whatever --webhookTimeout is
+	w.Rules = distinct(g.rules)
+	if g.own != nil {
+		w.exact = g.own.Selection.Exact
+		if t := g.own.Selection.TimeoutSeconds; t > 0 {
+			w.TimeoutSeconds = min(t, MaxTimeoutSeconds)
+		}
+		for _, c := range g.own.Conditions {
+			if takes(w.MatchConditions, c.Name) {
+				w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: c.Name, Expression: c.Expression})
+			}
+		}
+	}
+	if b.Options.ExcludeBootstrap && g.failurePolicy == policy.Fail && takes(w.MatchConditions, bootstrapCondition) {
+		w.MatchConditions = append(w.MatchConditions, admissionv1.MatchCondition{Name: bootstrapCondition, Expression: bootstrapExpression})
+	}
+	if n, wild := namedIn(w.Rules); wild {
+		w.MatchConditions = withCondition(w.MatchConditions, ReservedCondition, n.condition())
+	}
+	return w
+}
+
+// namedIn are the resources that rules name; wild says that they also bring resources that they do not name.
+func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
+	for _, r := range rules {
+		for _, text := range r.Resources {
+			resource, sub, _ := strings.Cut(text, "/")
+			if resource == "*" {
+				wild = true
+				if sub != "" && sub != "*" {
+					n.addSubresource(sub)
+				}
+				continue
+			}
+			for _, g := range r.APIGroups {
+				if g != "*" {
+					n.add(place{group: g, resource: resource, sub: sub})
+					continue
+				}
+				for i := range ReservedResources {
+					n.add(place{group: ReservedResources[i].Group, resource: resource, sub: sub})
+				}
+			}
+		}
+	}
+	return n, wild
+}
+
+// normal is a rule with its lists sorted, without what another entry of the list covers: the API server refuses such lists. some is false
+// for a rule that covers no request.
+func normal(r admissionv1.RuleWithOperations) (_ admissionv1.RuleWithOperations, some bool) {
+	out := *r.DeepCopy()
+	out.Operations = list(out.Operations)
+	out.APIGroups = list(out.APIGroups)
+	out.APIVersions = list(slices.DeleteFunc(out.APIVersions, func(v string) bool { return v == "" }))
+	out.Resources = list(slices.DeleteFunc(out.Resources, func(n string) bool { return n == "" }))
+	all := slices.Clone(out.Resources)
+	out.Resources = slices.DeleteFunc(out.Resources, func(n string) bool {
+		return slices.ContainsFunc(all, func(wide string) bool { return wide != n && coversName(wide, n) })
+	})
+	if out.Scope == nil {
+		scope := admissionv1.AllScopes
+		out.Scope = &scope
+	}
+	return out, len(out.Operations) > 0 && len(out.APIGroups) > 0 && len(out.APIVersions) > 0 && len(out.Resources) > 0
+}
+
+// list is a list sorted, each entry once; `*` stands for all of it.
+func list[T ~string](l []T) []T {
+	if slices.Contains(l, "*") && len(l) > 1 && !slices.ContainsFunc(l, func(t T) bool { return strings.Contains(string(t), "/") }) {
+		return []T{"*"}
+	}
+	slices.Sort(l)
+	return slices.Compact(l)
+}
+
+// coversName reports whether a name in the resources of a rule covers another: */* everything, * all main resources, pods/* the subresources of
+// pods, */scale that subresource of all.
+func coversName(wide, n string) bool {
+	w, wideSub, hasSub := strings.Cut(wide, "/")
+	r, sub, isSub := strings.Cut(n, "/")
+	switch {
+	case wide == "*/*":
+		return true
+	case !hasSub:
+		return w == "*" && !isSub
+	}
+	return isSub && (w == "*" || w == r) && (wideSub == "*" || wideSub == sub)
+}
+
+// distinct are the rules in a canonical order, each once.
+func distinct(rules []admissionv1.RuleWithOperations) []admissionv1.RuleWithOperations {
+	rules = slices.Clone(rules)
+	slices.SortFunc(rules, compareRules)
+	return slices.CompactFunc(rules, func(a, b admissionv1.RuleWithOperations) bool { return compareRules(a, b) == 0 })
+}
