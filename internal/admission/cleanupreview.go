@@ -7,10 +7,10 @@ import (
 )
 
 // cleanupRoutes is the table of the cleanup controller, whose /validate is for cleanup policies.
-var cleanupRoutes = table{
+var cleanupRoutes = table{rows: map[string]*route{
 	"/validate":  {handle: (*Server).reviewCleanup},
 	"/verifyttl": {handle: (*Server).reviewTTL},
-}
+}}
 
 // NewCleanup returns the Server of the cleanup controller: it reviews cleanup policies and TTL labels, and evaluates no
 // resources. Options.Review.Accounts.Cleanup is the account that deletes.

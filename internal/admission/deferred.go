@@ -116,7 +116,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	_, source := labels[labelSource]
 	var work []policy.Work
 	for _, x := range rules {
-		if !row.covers(x.program) {
+		if !row.Covers(x.program) {
 			continue
 		}
 		again := policy.Work{Program: x.program, Rule: x.rule, Kind: policy.WorkGenerate, Synchronize: true}
@@ -133,17 +133,6 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 		}
 	}
 	return work
-}
-
-// covers reports whether requests on the route are evaluated by the Program, as in catalog.Snapshot.For.
-func (r *route) covers(p *policy.Program) bool {
-	if r.FailurePolicy != nil && *r.FailurePolicy != p.Settings.FailurePolicy {
-		return false
-	}
-	if r.Policy == "" {
-		return !p.OwnWebhook(r.FixedWebhooks)
-	}
-	return r.Policy == p.Key()
 }
 
 // triggerOf reads the labels of an object that the rule made: what it was made for. nil when it is not of the rule.

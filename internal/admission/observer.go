@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,10 +46,9 @@ const (
 	validatingWebhook = "ValidatingWebhookConfiguration"
 )
 
-// webhookOf is the kind of the configuration that sends reviews to the path.
-func webhookOf(path string) string {
-	base, _, _ := strings.Cut(path, finegrained)
-	if strings.Contains(base, "mutate") {
+// webhook is the kind of the configuration that sends reviews to the row.
+func (r *route) webhook() string {
+	if r.mutating {
 		return mutatingWebhook
 	}
 	return validatingWebhook

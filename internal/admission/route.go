@@ -4,9 +4,13 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -22,6 +26,10 @@ type route struct {
 	words engine.Wording
 	// operations that are evaluated; others are let through untouched. nil for all.
 	operations []policy.Operation
+	// mutating: the webhooks that ask here stand in mutating configurations.
+	mutating bool
+	// at is the endpoint of a row for policies; nil for others.
+	at *policy.Endpoint
 }
 
 // place is where a review is evaluated: a row of the table, by the policies as they were when the review came.
@@ -42,13 +50,8 @@ func (r *route) evaluates(op policy.Operation) bool {
 	return r.operations == nil || slices.Contains(r.operations, op)
 }
 
-var (
-	fail   = policy.Fail
-	ignore = policy.Ignore
-
-	// changing are the operations that carry an object which could still be changed.
-	changing = []policy.Operation{policy.Create, policy.Update, policy.Connect}
-)
+// changing are the operations that carry an object which could still be changed.
+var changing = []policy.Operation{policy.Create, policy.Update, policy.Connect}
 
 // The stages of the two kinds of resource webhooks.
 const (
@@ -57,31 +60,59 @@ const (
 )
 
 // table holds the paths of a process.
-type table map[string]*route
+type table struct {
+	rows map[string]*route
+	// byName are the rows of endpoints whose paths go on with the names of policies.
+	byName []*route
+	cache  *named
+}
 
 // routes is the table of the admission controller: every path of a POST that does not name a policy.
-var routes = table{
-	"/validate":          {handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Stages: validateStages}},
-	"/validate/fail":     {handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Stages: validateStages, FailurePolicy: &fail}},
-	"/validate/ignore":   {handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Stages: validateStages, FailurePolicy: &ignore}},
-	"/mutate":            {handle: (*Server).mutateResource, words: engine.MutateWording, Route: catalog.Route{Stages: mutateStages}, operations: changing},
-	"/mutate/fail":       {handle: (*Server).mutateResource, words: engine.MutateWording, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &fail}, operations: changing},
-	"/mutate/ignore":     {handle: (*Server).mutateResource, words: engine.MutateWording, Route: catalog.Route{Stages: mutateStages, FailurePolicy: &ignore}, operations: changing},
-	"/policyvalidate":    {handle: (*Server).reviewPolicy},
-	"/policymutate":      {handle: (*Server).allow},
-	"/exceptionvalidate": {handle: (*Server).reviewException},
-	"/verifymutate":      {handle: (*Server).heartbeat},
+var routes = routesOf(compile.Families)
 
-	"/globalcontextvalidate": {handle: (*Server).reviewGlobalContext},
+// routesOf makes the table for families of policies.
+func routesOf(families []*family.Family) table {
+	t := table{cache: &named{}, rows: map[string]*route{
+		"/policyvalidate":        {handle: (*Server).reviewPolicy},
+		"/policymutate":          {handle: (*Server).allow, mutating: true},
+		"/exceptionvalidate":     {handle: (*Server).reviewException},
+		"/globalcontextvalidate": {handle: (*Server).reviewGlobalContext},
+		"/verifymutate":          {handle: (*Server).heartbeat, mutating: true},
+	}}
+	for _, f := range families {
+		for i := range f.Endpoints {
+			t.add(f.Name, &f.Endpoints[i])
+		}
+	}
+	return t
+}
+
+// add adds the rows of an endpoint.
+func (t *table) add(family string, at *policy.Endpoint) {
+	row := route{handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Family: family, Stages: validateStages}, at: at}
+	if at.Mutating {
+		row.handle, row.words, row.Stages = (*Server).mutateResource, engine.MutateWording, mutateStages
+		row.operations, row.mutating = changing, true
+	}
+	if at.ByName {
+		t.byName = append(t.byName, &row)
+		return
+	}
+	t.rows[at.Path] = &row
+	for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
+		own := row
+		own.FailurePolicy = &fp
+		t.rows[at.Path+"/"+strings.ToLower(fp.String())] = &own
+	}
 }
 
 // fixed is the table for webhooks that do not follow the policies (Options.FixedWebhooks).
 func (t table) fixed() table {
-	out := make(table, len(t))
-	for path, row := range t {
+	out := table{rows: make(map[string]*route, len(t.rows)), byName: t.byName, cache: t.cache}
+	for path, row := range t.rows {
 		own := *row
 		own.FixedWebhooks = true
-		out[path] = &own
+		out.rows[path] = &own
 	}
 	return out
 }
@@ -91,15 +122,78 @@ const finegrained = "/finegrained/"
 
 // find returns the row for a path, nil when there is none.
 func (t table) find(path string) *route {
-	if row := t[path]; row != nil {
+	if row := t.rows[path]; row != nil {
 		return row
 	}
+	row := t.cache.find(path)
+	if row == nil {
+		if row = t.parse(path); row != nil {
+			t.cache.add(path, row)
+		}
+	}
+	return row
+}
+
+// parse makes the row for a path that names policies.
+func (t table) parse(path string) *route {
+	for _, row := range t.byName {
+		if names, ok := strings.CutPrefix(path, row.at.Path); ok && (names == "" || names[0] == '/') {
+			var ids []catalog.ID
+			for name := range strings.SplitSeq(names, "/") {
+				ids = append(ids, catalog.ID{Namespace: catalog.AnyNamespace, Name: name})
+			}
+			return row.of(ids...)
+		}
+	}
 	base, key, ok := strings.Cut(path, finegrained)
-	row := t[base]
+	row := t.rows[base]
 	if !ok || row == nil || row.FailurePolicy == nil || key == "" || strings.Count(key, "/") > 1 {
 		return nil
 	}
-	own := *row
-	own.Policy = key
+	namespace, name, namespaced := strings.Cut(key, "/")
+	if !namespaced {
+		namespace, name = "", key
+	}
+	return row.of(catalog.ID{Namespace: namespace, Name: name})
+}
+
+// of is the row for policies of its kinds. One without a name is none.
+func (r *route) of(policies ...catalog.ID) *route {
+	own := *r
+	own.Policies = catalog.IDs{}
+	for _, id := range policies {
+		for _, id.Kind = range r.at.Kinds {
+			if id.Name != "" {
+				own.Policies[id] = true
+			}
+		}
+	}
 	return &own
+}
+
+// named keeps the rows that were made for paths with names, since each request has such a path.
+type named struct {
+	rows  sync.Map // *route by path
+	bytes atomic.Int64
+}
+
+// maxNamed bounds the paths that are kept, in bytes.
+const maxNamed = 4 << 20
+
+func (n *named) find(path string) *route {
+	if n == nil {
+		return nil
+	}
+	row, _ := n.rows.Load(path)
+	r, _ := row.(*route)
+	return r
+}
+
+// add keeps a row. Paths change with the policies, so a full list is begun anew.
+func (n *named) add(path string, row *route) {
+	if n.bytes.Add(int64(len(path))) > maxNamed {
+		n.rows.Clear()
+		n.bytes.Store(int64(len(path)))
+	}
+	n.rows.Store(strings.Clone(path), row)
 }

@@ -270,7 +270,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, value.Message(err.Error()), http.StatusInternalServerError)
 		return
 	}
-	s.Observer.Reviewed(ctx, req, webhookOf(r.URL.Path), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, s.Now().Sub(began))
+	s.Observer.Reviewed(ctx, req, row.webhook(), policy.Decision{Allowed: res.allowed, Message: res.message, Warnings: res.warnings}, s.Now().Sub(began))
 	res.uid = req.UID
 	s.dump(ctx, r.URL.Path, req, &res)
 	*buf = res.append((*buf)[:0])

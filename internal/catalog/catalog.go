@@ -15,6 +15,18 @@ type ID = policy.ID
 // IDOf is the ID of a Program.
 func IDOf(p *policy.Program) ID { return p.Identity() }
 
+// IDs is a set of policies.
+type IDs map[ID]bool
+
+// AnyNamespace is the namespace of an ID that stands for all policies of that kind and name. A request is only ever evaluated by those
+// of its own namespace and of the cluster.
+const AnyNamespace = "*"
+
+// Has reports whether the set names the Program.
+func (s IDs) Has(p *policy.Program) bool {
+	return s[IDOf(p)] || s[ID{Kind: p.Kind, Namespace: AnyNamespace, Name: p.Name}]
+}
+
 // Catalog is the changing set of Programs. All methods are safe for all goroutines; Snapshot never waits.
 type Catalog struct {
 	snapshot atomic.Pointer[Snapshot]

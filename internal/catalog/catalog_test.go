@@ -136,7 +136,7 @@ func TestVersionAndHash(t *testing.T) {
 
 func TestRoutes(t *testing.T) {
 	ignore, own, scanOnly, admissionOnly := program("ignore", 1, "Pod"), program("own", 1, "Pod"), program("scan", 1, "Pod"), program("admission", 1, "Pod")
-	ignore.Settings.FailurePolicy = policy.Ignore
+	ignore.Settings.FailurePolicy, ignore.Family = policy.Ignore, "f"
 	own.Settings.MatchConditions = []policy.MatchCondition{{Name: "c", Expression: "true"}}
 	scanOnly.Settings.Admission = false
 	admissionOnly.Settings.Background = false
@@ -158,10 +158,16 @@ func TestRoutes(t *testing.T) {
 		{"fail", policy.FromAdmission, Route{Stages: policy.StageValidate, FailurePolicy: &fail}, "admission"},
 		{"ignore", policy.FromAdmission, Route{Stages: policy.StageValidate, FailurePolicy: &ign}, "ignore"},
 		{"mutate", policy.FromAdmission, Route{Stages: policy.StageMutate | policy.StageVerifyImages}, "mutate"},
-		{"own webhook", policy.FromAdmission, Route{Stages: policy.StageValidate, FailurePolicy: &fail, Policy: "own"}, "own"},
-		{"own webhook of a Policy", policy.FromAdmission, Route{Stages: policy.StageValidate, Policy: "ns/own"}, "ns/own"},
-		{"own webhook, other failure policy", policy.FromAdmission, Route{Stages: policy.StageValidate, FailurePolicy: &ign, Policy: "own"}, ""},
-		{"own webhook of nobody", policy.FromAdmission, Route{Stages: policy.StageValidate, Policy: "nobody"}, ""},
+		{"own webhook", policy.FromAdmission, Route{Stages: policy.StageValidate, FailurePolicy: &fail, Policies: IDs{{Kind: "ClusterPolicy", Name: "own"}: true}}, "own"},
+		{"own webhook of a Policy", policy.FromAdmission, Route{Stages: policy.StageValidate, Policies: IDs{{Kind: "Policy", Namespace: "ns", Name: "own"}: true}}, "ns/own"},
+		{"own webhook, other failure policy", policy.FromAdmission, Route{Stages: policy.StageValidate, FailurePolicy: &ign, Policies: IDs{{Kind: "ClusterPolicy", Name: "own"}: true}}, ""},
+		{"own webhook of nobody", policy.FromAdmission, Route{Stages: policy.StageValidate, Policies: IDs{{Kind: "ClusterPolicy", Name: "nobody"}: true}}, ""},
+		{"names without a namespace", policy.FromAdmission, Route{Stages: policy.StageValidate, Policies: IDs{{Kind: "Policy", Namespace: AnyNamespace, Name: "own"}: true}}, "ns/own"},
+		{"several names", policy.FromAdmission, Route{Stages: policy.StageValidate, Policies: IDs{{Kind: "ClusterPolicy", Name: "own"}: true, {Kind: "ClusterPolicy", Name: "ignore"}: true}}, "ignore own"},
+		{"no name", policy.FromAdmission, Route{Stages: policy.StageValidate, Policies: IDs{}}, ""},
+		{"a family", policy.FromAdmission, Route{Stages: policy.StageValidate, Family: "f"}, "ignore"},
+		{"another family", policy.FromAdmission, Route{Stages: policy.StageValidate, Family: "g"}, ""},
+		{"a name in another family", policy.FromAdmission, Route{Stages: policy.StageValidate, Family: "f", Policies: IDs{{Kind: "ClusterPolicy", Name: "own"}: true}}, ""},
 		{"scan", policy.FromScan, Route{Stages: policy.StageValidate}, "ignore own scan ns/own"},
 		{"command line", policy.FromCLI, Route{Stages: policy.StageValidate}, "admission ignore own scan ns/own"},
 	} {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/ephor-dev/ephor/internal/index"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -22,13 +23,15 @@ type Snapshot struct {
 
 // Route says which Programs a request is to be evaluated by: one row of the table of URL paths.
 type Route struct {
+	// Family restricts to the policies of that family; empty for all.
+	Family string
 	// Stages are the stages to run.
 	Stages policy.Stage
 	// FailurePolicy restricts to Programs with that failure policy; nil for both.
 	FailurePolicy *policy.FailurePolicy
-	// Policy, as name or namespace/name, restricts to the one policy that has a webhook of its own. When it is empty,
-	// an admission request is not evaluated by policies that have one, since their match conditions were not asked.
-	Policy string
+	// Policies restricts to the policies that the path names; nil for a path that names none. Then an admission request is not
+	// evaluated by policies that have a webhook of their own, since their match conditions were not asked.
+	Policies IDs
 	// FixedWebhooks: the webhooks do not follow the policies, so that a timeout gives no policy a webhook of its own.
 	FixedWebhooks bool
 }
@@ -186,16 +189,34 @@ func (s *Snapshot) Get(id ID) *policy.Program { return s.programs[id] }
 // mutated object must ask again for other stages.
 func (s *Snapshot) For(r *policy.Request, route Route) []policy.Selection {
 	found := s.index.Query(r, route.query(r))
-	if route.Policy == "" {
+	if route.Policies == nil {
 		return found
 	}
-	var own []policy.Selection
-	for _, sel := range found {
-		if sel.Program.Key() == route.Policy {
-			own = append(own, sel)
+	for i := range found {
+		if route.Policies.Has(found[i].Program) {
+			continue
 		}
+		named := slices.Clone(found[:i])
+		for _, sel := range found[i+1:] {
+			if route.Policies.Has(sel.Program) {
+				named = append(named, sel)
+			}
+		}
+		return named
 	}
-	return own
+	return found
+}
+
+// Covers reports whether requests on the route are evaluated by the Program where its rules match them, as For does.
+func (route *Route) Covers(p *policy.Program) bool {
+	switch {
+	case route.Family != "" && route.Family != p.Family,
+		route.FailurePolicy != nil && *route.FailurePolicy != p.Settings.FailurePolicy:
+		return false
+	case route.Policies == nil:
+		return !p.OwnWebhook(route.FixedWebhooks)
+	}
+	return route.Policies.Has(p)
 }
 
 // Reads says what the rules that For may return read of the object of the request, which need not be there yet; nil when
@@ -206,7 +227,7 @@ func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
 
 // query is what the index is asked for a request on the route.
 func (route *Route) query(r *policy.Request) index.Query {
-	q := index.Query{Stages: route.Stages, SharedOnly: route.Policy == "" && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
+	q := index.Query{Family: route.Family, Stages: route.Stages, SharedOnly: route.Policies == nil && r.Origin == policy.FromAdmission, FixedWebhooks: route.FixedWebhooks}
 	if route.FailurePolicy != nil {
 		q.FailurePolicy = index.OnlyFail
 		if *route.FailurePolicy == policy.Ignore {

@@ -34,6 +34,8 @@ type entry struct {
 
 // Query says which of the Programs for a request are wanted. It is comparable.
 type Query struct {
+	// Family restricts to Programs of that family; empty for all.
+	Family string
 	// Stages: rules of at least one of these stages.
 	Stages policy.Stage
 	// FailurePolicy restricts to Programs with that failure policy.

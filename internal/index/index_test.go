@@ -88,7 +88,7 @@ func (g gen) block() (m kyvernov1.MatchResources) {
 var genStages = []policy.Stage{policy.StageMutate, policy.StageValidate, policy.StageVerifyImages | policy.StageValidate, policy.StageGenerate}
 
 func (g gen) program(i int) *policy.Program {
-	p := &policy.Program{Kind: "ClusterPolicy", Name: fmt.Sprintf("p%03d", g.IntN(1000)), UID: fmt.Sprint(i)}
+	p := &policy.Program{Kind: "ClusterPolicy", Name: fmt.Sprintf("p%03d", g.IntN(1000)), UID: fmt.Sprint(i), Family: pick(g, "", "one")}
 	if g.IntN(4) == 0 {
 		p.Kind, p.Namespace = "Policy", pick(g, "ns1", "ns2")
 	}
@@ -156,7 +156,7 @@ func (g gen) request() *policy.Request {
 func accepted(t *testing.T, programs []*policy.Program, r *policy.Request, q Query) (keys []string) {
 	for _, p := range programs {
 		s := p.Settings
-		if r.Origin == policy.FromAdmission && !s.Admission || r.Origin == policy.FromScan && !s.Background ||
+		if q.Family != "" && p.Family != q.Family || r.Origin == policy.FromAdmission && !s.Admission || r.Origin == policy.FromScan && !s.Background ||
 			q.FailurePolicy == OnlyFail && s.FailurePolicy != policy.Fail ||
 			q.FailurePolicy == OnlyIgnore && s.FailurePolicy != policy.Ignore ||
 			q.SharedOnly && p.OwnWebhook(q.FixedWebhooks) {
@@ -201,6 +201,7 @@ func checkSelections(t *testing.T, order func(a, b *policy.Program) int, selecti
 
 func (g gen) query() Query {
 	return Query{
+		Family:        pick(g, "", "", "one", "other"),
 		Stages:        pick(g, policy.StageValidate, policy.StageMutate, policy.StageMutate|policy.StageVerifyImages, policy.StageValidate|policy.StageGenerate),
 		FailurePolicy: pick(g, AnyFailurePolicy, AnyFailurePolicy, OnlyFail, OnlyIgnore),
 		SharedOnly:    g.IntN(3) == 0,

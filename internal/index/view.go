@@ -132,6 +132,7 @@ func wanted(e entry, r *policy.Request, q Query) bool {
 	p := e.program
 	switch {
 	case !q.Stages.Has(e.rule.Stage),
+		q.Family != "" && p.Family != q.Family,
 		r.Origin == policy.FromAdmission && !p.Settings.Admission,
 		r.Origin == policy.FromScan && !p.Settings.Background,
 		q.FailurePolicy == OnlyFail && p.Settings.FailurePolicy != policy.Fail,
