@@ -39,7 +39,7 @@ type Tables struct {
 type row struct{ controllers, verbs, groups, resources []string }
 
 // requestsTitle is the heading above that table.
-const requestsTitle = "Requests beside these rights"
+const requestsTitle = "Requests by other rights"
 
 // Parse reads the tables of the page.
 func Parse(page string) (*Tables, error) {

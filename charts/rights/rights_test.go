@@ -36,7 +36,7 @@ func TestListed(t *testing.T) {
 | own | core | secrets | all | get | keys | – |
 | own | core | configmaps | one | update | a record | – |
 
-## Requests beside these rights
+## Requests by other rights
 
 | Controllers | Verbs | API group | Resources | What for |
 |---|---|---|---|---|
