@@ -45,7 +45,7 @@ spec:
     validate: {message: no user, deny: {conditions: {all: [{key: "{{ image.configData.config.User }}", operator: Equals, value: ""}]}}}
 `
 	withRegistry = "# with the policy registry\n"
-	later        = "---\napiVersion: policies.kyverno.io/v1\nkind: ValidatingPolicy\nmetadata: {name: later}\n"
+	later        = "---\napiVersion: policies.kyverno.io/v1\nkind: ImageValidatingPolicy\nmetadata: {name: later}\n"
 	podsText     = "apiVersion: v1\nkind: Pod\nmetadata: {name: good, labels: {app: x}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: bad}\n"
 	passed       = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "good", "result": "pass", "message": "validation rule 'check' passed."}`
 	failed       = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "bad", "result": "fail", "message": "validation error: no label. rule check failed at path /metadata/labels/"}`

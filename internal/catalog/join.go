@@ -52,6 +52,14 @@ func policiesOf(e *policy.Exception) []string {
 func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	key := p.Key()
 	candidates := x[key]
+	if p.Namespace != "" { // exceptions that name policies by their bare names
+		candidates = slices.Clip(candidates)
+		for _, e := range x[p.Name] {
+			if !slices.Contains(candidates, e) {
+				candidates = append(candidates, e)
+			}
+		}
+	}
 	if len(candidates) == 0 {
 		return p
 	}
@@ -59,7 +67,7 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	for i, r := range p.Rules {
 		var found []*policy.Exception
 		for _, e := range candidates {
-			if slices.Contains(e.Kinds, p.Kind) && concerns(e, key, r.Name) {
+			if concerns(e, p, r.Name) {
 				found = append(found, e)
 			}
 		}
@@ -82,9 +90,10 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 }
 
 // concerns reports whether the exception names the rule of that policy.
-func concerns(e *policy.Exception, key, rule string) bool {
+func concerns(e *policy.Exception, p *policy.Program, rule string) bool {
 	for _, r := range e.Rules {
-		if r.Policy == key && wildcard.MatchAny(r.Names, rule) {
+		named := r.Policy == p.Key() || r.AnyNamespace && r.Policy == p.Name
+		if ofKind := r.Kind == p.Kind || r.Kind == "" && slices.Contains(e.Kinds, p.Kind); named && ofKind && wildcard.MatchAny(r.Names, rule) {
 			return true
 		}
 	}

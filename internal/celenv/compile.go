@@ -115,6 +115,9 @@ type CompileError struct {
 // Error is the text that the API server shows.
 func (e *CompileError) Error() string { return "compilation failed: " + e.text }
 
+// Text is what the library prints: each mistake with the source and a caret.
+func (e *CompileError) Text() string { return e.text }
+
 // Summary is why an expression does not compile, on one line.
 func Summary(err error) string {
 	if e := (*CompileError)(nil); errors.As(err, &e) {

@@ -16,13 +16,14 @@ import (
 type Compiler struct {
 	Diags diag.List
 
-	env  *celenv.Compiler
-	over bool // it was reported that the policy's expressions are too many
+	env    *celenv.Compiler
+	native bool // the mistakes of expressions are reported one by one, and one in a message is a warning
+	over   bool // it was reported that the policy's expressions are too many
 }
 
 // New makes a Compiler that takes what it compiles from the allowance of its policy; nil for no bound.
 func New(d celenv.Declarations, a *celenv.Allowance) *Compiler {
-	return &Compiler{env: celenv.NewCompiler(d).Within(a)}
+	return &Compiler{env: celenv.NewCompiler(d).Within(a), native: d.Kind == celenv.Native}
 }
 
 // Named gives the variables compiled so far, for evaluations.
@@ -35,7 +36,7 @@ func (c *Compiler) Variables(in []admissionregistrationv1.Variable, path string)
 		if v.Name == "" {
 			c.Diags.Required(at+".name", "a variable needs a name")
 		}
-		c.mistake(c.env.Variable(v.Name, v.Expression), at+".expression")
+		c.mistake(c.env.Variable(v.Name, v.Expression), v.Expression, at+".expression")
 	}
 }
 
@@ -55,17 +56,21 @@ func (c *Compiler) Validation(v *admissionregistrationv1.Validation, path string
 		Source: strings.TrimSpace(v.Expression), Message: strings.TrimSpace(v.Message),
 		expression: c.Expression(v.Expression, path+".expression", celenv.Bool),
 	}
+	if !c.native {
+		out.Message = v.Message
+	}
 	if v.MessageExpression != "" {
 		out.messageOf = c.message(v.MessageExpression, path+".messageExpression", messages)
 	}
 	return out
 }
 
-// message compiles an expression for a message. A mistake in it changes only the text of a failure, so it is a warning.
+// message compiles an expression for a message. For the API server's policies a mistake in it changes only the text of a failure, so
+// it is a warning.
 func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.Expression {
 	before := len(c.Diags)
 	x := c.Expression(text, path, results...)
-	for i := before; i < len(c.Diags); i++ {
+	for i := before; c.native && i < len(c.Diags); i++ {
 		c.Diags[i].Severity = diag.Warning
 		c.Diags[i].Hint = "the expression is not used"
 	}
@@ -74,18 +79,23 @@ func (c *Compiler) message(text, path string, results []celenv.Result) *celenv.E
 
 // Annotation compiles an audit annotation.
 func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path string) Annotation {
-	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", celenv.String, celenv.Null, celenv.Dyn)}
+	results := []celenv.Result{celenv.String, celenv.Null}
+	if c.native {
+		results = append(results, celenv.Dyn)
+	}
+	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", results...)}
 }
 
 // Expression compiles one expression whose result has one of the types.
 func (c *Compiler) Expression(text, path string, results ...celenv.Result) *celenv.Expression {
 	x, err := c.env.Compile(text, results...)
-	c.mistake(err, path)
+	c.mistake(err, text, path)
 	return x
 }
 
-// mistake reports why an expression does not compile, each mistake with its place in the expression.
-func (c *Compiler) mistake(err error, path string) {
+// mistake reports why an expression does not compile: each mistake with its place in the expression, or all of them with the
+// expression, as the API server reports fields.
+func (c *Compiler) mistake(err error, text, path string) {
 	if err == nil {
 		return
 	}
@@ -98,7 +108,16 @@ func (c *Compiler) mistake(err error, path string) {
 		return
 	}
 	var mistakes *celenv.CompileError
-	if !errors.As(err, &mistakes) {
+	compiles := !errors.As(err, &mistakes)
+	if !c.native {
+		why := err.Error()
+		if !compiles {
+			why = mistakes.Text()
+		}
+		c.Diags.Invalid(path, text, why)
+		return
+	}
+	if compiles {
 		c.Diags.Errorf(path, "%v", err)
 		return
 	}

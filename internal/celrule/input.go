@@ -6,7 +6,10 @@ import (
 )
 
 // RequestInput is what expressions see of a request where no world is at hand: object, oldObject and request.
-func RequestInput(r *policy.Request) (*celenv.Input, error) {
+func RequestInput(r *policy.Request) (*celenv.Input, error) { return Options{}.RequestInput(r) }
+
+// RequestInput is RequestInput for a language with these Options.
+func (o Options) RequestInput(r *policy.Request) (*celenv.Input, error) {
 	object, err := r.Object.Value()
 	if err != nil {
 		return nil, err
@@ -15,13 +18,25 @@ func RequestInput(r *policy.Request) (*celenv.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &celenv.Input{Object: object, OldObject: old, Request: func() (any, error) { return requestOf(r), nil }}, nil
+	in := &celenv.Input{Object: object, OldObject: old, Request: func() (any, error) { return o.requestOf(r), nil }}
+	if o.EmptyObjects {
+		if in.Request = func() (any, error) { return o.requestWith(r, object, old), nil }; object == nil {
+			in.Object = map[string]any{}
+		}
+		if old == nil {
+			in.OldObject = map[string]any{}
+		}
+	}
+	return in, nil
 }
 
 // Input is RequestInput with what the world of the call knows: the namespace, and the requester's rights. Parameters are
 // for the caller to add.
-func Input(c *policy.Call) (*celenv.Input, error) {
-	in, err := RequestInput(c.Request)
+func Input(c *policy.Call) (*celenv.Input, error) { return Options{}.Input(c) }
+
+// Input is Input for a language with these Options.
+func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
+	in, err := o.RequestInput(c.Request)
 	if err != nil {
 		return nil, err
 	}

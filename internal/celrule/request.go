@@ -1,10 +1,14 @@
 package celrule
 
-import "github.com/ephor-dev/ephor/internal/policy"
+import (
+	"math"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
 
 // requestOf is the variable request, as the API server makes it of an AdmissionRequest: without the objects. What has
-// no value is not there, but for the user's name and groups, which are empty without a requester.
-func requestOf(r *policy.Request) map[string]any {
+// no value is not there, but for the user's name and groups, which are empty without a requester (Options.OmitEmpty leaves them out).
+func (o Options) requestOf(r *policy.Request) map[string]any {
 	asked := r.AskedFor()
 	out := map[string]any{
 		"kind": policy.KindDocument(r.RequestGVK), "requestKind": policy.KindDocument(asked.GVK),
@@ -21,8 +25,19 @@ func requestOf(r *policy.Request) map[string]any {
 		out["requestSubResource"] = asked.Subresource
 	}
 	user := map[string]any{"username": "", "groups": []any{}}
+	if o.OmitEmpty {
+		user = map[string]any{}
+		if r.Name == "" {
+			delete(out, "name")
+		}
+	}
 	if u := r.User; u != nil {
-		user["username"], user["groups"] = u.Username, textList(u.Groups)
+		if u.Username != "" || !o.OmitEmpty {
+			user["username"] = u.Username
+		}
+		if len(u.Groups) > 0 || !o.OmitEmpty {
+			user["groups"] = textList(u.Groups)
+		}
 		if u.UID != "" {
 			user["uid"] = u.UID
 		}
@@ -44,4 +59,38 @@ func textList(in []string) []any {
 		out[i] = s
 	}
 	return out
+}
+
+// requestWith is requestOf with the objects, null for one that the request does not have.
+func (o Options) requestWith(r *policy.Request, object, old any) map[string]any {
+	out := o.requestOf(r)
+	out["object"], out["oldObject"] = object, old
+	if r.Origin == policy.FromCLI {
+		out["object"], out["oldObject"] = wholeNumbers(object), wholeNumbers(old)
+	}
+	return out
+}
+
+// wholeNumbers is a copy of v in which whole numbers are integers. The command line decodes all numbers of objects as doubles, but
+// request.object has integers, as in Kyverno.
+func wholeNumbers(v any) any {
+	switch x := v.(type) {
+	case float64:
+		if i := int64(x); float64(i) == x && i != math.MaxInt64 {
+			return i
+		}
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, e := range x {
+			out[k] = wholeNumbers(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = wholeNumbers(e)
+		}
+		return out
+	}
+	return v
 }

@@ -17,6 +17,8 @@ type Rule struct {
 	Conditions  Conditions
 	Validations []Validation
 	Annotations []Annotation
+	// Options are the ways in which the language of the rule differs.
+	Options Options
 }
 
 // Validation is one expression that has to hold.
@@ -37,8 +39,12 @@ type Annotation struct {
 type Outcome struct {
 	// Failed is the first validation that does not hold, or has no value; nil when all hold.
 	Failed *Validation
+	// Index is the position of Failed.
+	Index int
 	// Message is what its messageExpression gives, if that is one line of decent length, else its message; "" for none.
 	Message string
+	// MessageError is why its messageExpression has no value (Options.StrictTexts).
+	MessageError error
 	// Annotations are the values of the audit annotations that have one.
 	Annotations map[string]string
 }
@@ -61,17 +67,21 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 		v := &r.Validations[i]
 		ok, err := e.Bool(v.expression)
 		if err != nil {
-			return Outcome{Failed: v}, err
+			return Outcome{Failed: v, Index: i}, err
 		}
 		if !ok {
-			out.Failed, out.Message = v, v.message(e)
+			out.Failed, out.Index = v, i
+			out.Message, out.MessageError = v.message(e, r.Options)
 			break
 		}
 	}
 	for _, a := range r.Annotations {
 		text, ok, err := e.Text(a.value)
 		if err != nil {
-			return out, &AnnotationError{a.Key, err}
+			return out, &AnnotationError{Key: a.Key, Err: err}
+		}
+		if !ok && r.Options.StrictTexts {
+			return out, &AnnotationError{Key: a.Key, Type: "null_type"}
 		}
 		if text = strings.TrimSpace(text); ok && text != "" {
 			if out.Annotations == nil {
@@ -83,15 +93,18 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 	return out, nil
 }
 
-func (v *Validation) message(e evaluation) string {
+func (v *Validation) message(e evaluation, o Options) (string, error) {
 	if v.messageOf != nil {
 		text, ok, err := e.Text(v.messageOf)
+		if o.StrictTexts {
+			return text, err
+		}
 		text = strings.TrimSpace(text)
 		if err == nil && ok && text != "" && len(text) <= celconfig.MaxEvaluatedMessageExpressionSizeBytes && !strings.Contains(text, "\n") {
-			return text
+			return text, nil
 		}
 	}
-	return v.Message
+	return v.Message, nil
 }
 
 // Fallback is the message of the API server for a validation without one.
@@ -101,9 +114,14 @@ func (v *Validation) Fallback() string { return "failed expression: " + v.Source
 type AnnotationError struct {
 	Key string
 	Err error
+	// Type is the type of a value that is no text; empty where there is no value.
+	Type string
 }
 
 func (e *AnnotationError) Error() string {
+	if e.Type != "" {
+		return fmt.Sprintf("failed to convert auditAnnotation '%s' expression: type conversion error from '%s' to 'string'", e.Key, e.Type)
+	}
 	return fmt.Sprintf("failed to evaluate auditAnnotation '%s': %v", e.Key, e.Err)
 }
 

@@ -55,6 +55,9 @@ func (s *exceptionSet) join(programs []*policy.Program) []*policy.Program {
 	}
 	for i, e := range s.exceptions {
 		for k, wanted := range e.Rules {
+			if wanted.AnyNamespace {
+				continue // it names no rules, and perhaps a policy that just was not given
+			}
 			path := fmt.Sprintf("spec.exceptions[%d]", k)
 			names, known := rules[wanted.Policy]
 			if near := strict.Nearest(wanted.Policy, keys); !known && near != "" {

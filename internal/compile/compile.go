@@ -4,6 +4,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -61,11 +62,18 @@ func notAPolicy(o Object) (diags diag.List) {
 }
 
 // OwnsException reports whether objects of the kind are exceptions that OneException compiles.
-func OwnsException(apiVersion, kind string) bool { return exception.Owns(apiVersion, kind) }
+func OwnsException(apiVersion, kind string) bool {
+	return exception.Owns(apiVersion, kind) || celpolicy.OwnsException(apiVersion, kind)
+}
 
 // OneException compiles one exception. Its Diags are the returned diagnostics, with positions; an exception with errors
 // among them must not be used.
 func OneException(o Object) (*policy.Exception, diag.List) {
+	if celpolicy.OwnsException(typeOf(o)) {
+		e, diags := celpolicy.CompileException(o.Value)
+		locate(diags, o)
+		return e, diags
+	}
 	e, diags := exception.Compile(o.Value)
 	for _, k := range Kinds {
 		if k.Excepted {

@@ -7,6 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
 	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/family/validating"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -15,6 +16,7 @@ var Families = []*family.Family{
 	classic.Family,
 	cleanup.Family,
 	native.Family,
+	validating.Family,
 }
 
 // Kinds are the kinds of all families, in their order.

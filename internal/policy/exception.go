@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"time"
 
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -9,13 +10,14 @@ import (
 
 // Exception exempts resources from rules. It is immutable after Compile and shared by all goroutines.
 type Exception struct {
+	Group           string // API group of the exception; empty for kyverno.io
 	Namespace, Name string // Namespace may be empty on the command line
 	UID             string
 	Generation      int64
 	ResourceVersion string
 	// Background: the exception also holds where an existing object is scanned.
 	Background bool
-	// Kinds are the kinds of policies that it can be for.
+	// Kinds are the kinds of policies that it can be for, where Rules name none.
 	Kinds []string
 	// Rules are the rules that the exception is for.
 	Rules []ExceptionRules
@@ -30,16 +32,29 @@ type Exception struct {
 	// names, a value that belongs to the compiler of those rules. Other rules do not look at it.
 	Relaxes  bool
 	Controls any
+	// Images and Values, when there are any, make the exception partial: it does not exempt, and the expressions of the policy
+	// read them. ReportPass: an exempt request is reported as passed. Of several exceptions the one of the highest Priority decides that.
+	Images, Values []string
+	ReportPass     bool
+	Priority       int
+	// Expires is the moment from which on the exception does not count; zero for never.
+	Expires time.Time
 	// Object is what it was compiled of, for those who translate it.
 	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. An exception with errors must not be used.
 	Diags diag.List
 }
 
+// Partial reports whether the exception relaxes policies instead of exempting from them.
+func (e *Exception) Partial() bool { return len(e.Images)+len(e.Values) > 0 }
+
 // ExceptionRules are rules of one policy.
 type ExceptionRules struct {
-	Policy string   // name, or namespace/name, of the policy; exact
-	Names  []string // of the rules; wildcards
+	Kind   string // of the policy; empty for each of the exception's Kinds
+	Policy string // name, or namespace/name, of the policy; exact
+	// AnyNamespace: Policy is the bare name of the policy, whatever its namespace.
+	AnyNamespace bool
+	Names        []string // of the rules; wildcards
 }
 
 // Key is `namespace/name`, or `name` without a namespace.

@@ -36,6 +36,8 @@ type Yield struct {
 	Object *value.Doc
 	// Work is the deferred change that a generate or mutate-existing rule asks for.
 	Work []Work
+	// Part is the part of the policy that gave the result, where reports name that instead of the rule; empty for the rule.
+	Part string
 	// Warn: the result becomes a warning of an allowed request, whatever the policy's settings say.
 	Warn bool
 	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -24,6 +25,7 @@ type Entry struct {
 	// Message is the rule's own message; reports may show another (see ReportMessage).
 	Message    string
 	Path       string
+	Part       string
 	Action     policy.Action
 	Exceptions []string
 	Properties map[string]string
@@ -46,7 +48,7 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 		r := &o.Results[i]
 		e := Entry{
 			Program: r.Program, Rule: r.Rule, Resource: res,
-			Status: r.Status, Message: r.Message, Path: r.Path, Action: r.Action,
+			Status: r.Status, Message: r.Message, Path: r.Path, Part: r.Part, Action: r.Action,
 			Exceptions: r.Exceptions, Properties: r.Properties,
 		}
 		if e.Status == policy.StatusFail && (!r.Program.Settings.Scored || opts.AuditWarn && !r.Action.Has(policy.Deny)) {
@@ -72,6 +74,9 @@ func ResourceOf(r *policy.Request) *Resource {
 		Namespace: strings.Clone(r.Namespace), Name: strings.Clone(r.Name), UID: strings.Clone(uid),
 	}
 }
+
+// RuleName is the rule that a report names: the part of the policy that gave the result, or the rule.
+func (e *Entry) RuleName() string { return cmp.Or(e.Part, e.Rule.Name) }
 
 // messageKeys are the properties that replace the message in reports, by status.
 var messageKeys = map[policy.Status]string{

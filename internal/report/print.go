@@ -76,7 +76,7 @@ func (e *Entry) result(seconds int64) map[string]any {
 		}
 	}
 	set("message", e.ReportMessage())
-	set("rule", e.Rule.Name)
+	set("rule", e.RuleName())
 	set("category", e.Program.Settings.Category)
 	set("severity", e.Program.Settings.Severity)
 	if e.Program.Settings.Scored {

@@ -63,7 +63,7 @@ func (w *yamlWriter) entry(e *Entry, seconds int64) {
 	w.properties(e.ReportProperties())
 	w.resource(e.Resource)
 	w.field("result", e.Status.String())
-	w.field("rule", e.Rule.Name)
+	w.field("rule", e.RuleName())
 	if s.Scored {
 		w.out = append(w.out, "  scored: true\n"...)
 	}

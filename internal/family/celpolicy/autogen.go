@@ -1,0 +1,153 @@
+package celpolicy
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+)
+
+// Keys of the policies that are generated for the controllers of Pods, as the status of a policy names them.
+const (
+	ConfigDefaults = "defaults"
+	ConfigCronJobs = "cronjobs"
+	ConfigExtract  = "extract"
+)
+
+// controllers are the resources that policies are generated for.
+var controllers = map[string]struct {
+	config string
+	target policiesv1beta1.Target
+}{
+	"daemonsets":   {ConfigDefaults, policiesv1beta1.Target{Group: "apps", Version: "v1", Resource: "daemonsets", Kind: "DaemonSet"}},
+	"deployments":  {ConfigDefaults, policiesv1beta1.Target{Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}},
+	"jobs":         {ConfigDefaults, policiesv1beta1.Target{Group: "batch", Version: "v1", Resource: "jobs", Kind: "Job"}},
+	"replicasets":  {ConfigDefaults, policiesv1beta1.Target{Group: "apps", Version: "v1", Resource: "replicasets", Kind: "ReplicaSet"}},
+	"statefulsets": {ConfigDefaults, policiesv1beta1.Target{Group: "apps", Version: "v1", Resource: "statefulsets", Kind: "StatefulSet"}},
+	"cronjobs":     {ConfigCronJobs, policiesv1beta1.Target{Group: "batch", Version: "v1", Resource: "cronjobs", Kind: "CronJob"}},
+}
+
+// templatePaths are where the controllers of a configuration have the template of their Pods.
+var templatePaths = map[string]string{ConfigDefaults: "spec.template", ConfigCronJobs: "spec.jobTemplate.spec.template"}
+
+// Config is a policy that is generated for controllers of Pods.
+type Config struct {
+	// Key is its name in the status.
+	Key string
+	// Targets are the resources that it is for, in the order of group, version and resource.
+	Targets []policiesv1beta1.Target
+	// Constraints select them.
+	Constraints *admissionregistrationv1.MatchResources
+	// Template is where they have the template of their Pods; empty where it has to be looked for.
+	Template string
+}
+
+// Configs are the policies that are generated for one with these constraints: none unless it is about Pods and nothing else.
+func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta1.PodControllers) []Config {
+	if !aboutPods(m) {
+		return nil
+	}
+	wanted := slices.Sorted(maps.Keys(controllers))
+	if settings != nil && settings.Controllers != nil {
+		wanted = settings.Controllers
+	}
+	targets := map[string][]policiesv1beta1.Target{}
+	for _, name := range wanted {
+		key, target := ConfigExtract, policiesv1beta1.Target{}
+		if known, ok := controllers[name]; ok {
+			key, target = known.config, known.target
+		} else if target, ok = otherController(name); !ok {
+			continue
+		}
+		if !slices.Contains(targets[key], target) {
+			targets[key] = append(targets[key], target)
+		}
+	}
+	var out []Config
+	for _, key := range []string{ConfigDefaults, ConfigCronJobs, ConfigExtract} {
+		if list := targets[key]; len(list) > 0 {
+			slices.SortFunc(list, func(a, b policiesv1beta1.Target) int {
+				return slices.Compare([]string{a.Group, a.Version, a.Resource}, []string{b.Group, b.Version, b.Resource})
+			})
+			out = append(out, Config{Key: key, Targets: list, Constraints: constraintsFor(m, list), Template: templatePaths[key]})
+		}
+	}
+	return out
+}
+
+// aboutPods reports whether the constraints select Pods by one rule that says nothing else. A namespaceSelector is possible.
+func aboutPods(m *admissionregistrationv1.MatchResources) bool {
+	if m == nil || len(m.ResourceRules) != 1 || len(m.ExcludeResourceRules) > 0 {
+		return false
+	}
+	if s := m.ObjectSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
+		return false
+	}
+	r := m.ResourceRules[0]
+	return len(r.ResourceNames) == 0 && slices.Equal(r.APIGroups, []string{""}) && slices.Equal(r.APIVersions, []string{"v1"}) &&
+		slices.Equal(r.Resources, []string{"pods"})
+}
+
+// otherController reads resource.version.group, where the group may have dots.
+func otherController(name string) (policiesv1beta1.Target, bool) {
+	parts := strings.SplitN(name, ".", 3)
+	if len(parts) != 3 || slices.Contains(parts, "") {
+		return policiesv1beta1.Target{}, false
+	}
+	return policiesv1beta1.Target{Group: parts[2], Version: parts[1], Resource: parts[0]}, true
+}
+
+// constraintsFor are the constraints of Pods for other resources: one rule for each group and version.
+func constraintsFor(m *admissionregistrationv1.MatchResources, targets []policiesv1beta1.Target) *admissionregistrationv1.MatchResources {
+	out := m.DeepCopy()
+	pods := m.ResourceRules[0]
+	out.ResourceRules = nil
+	for _, t := range targets {
+		if last := len(out.ResourceRules) - 1; last >= 0 && out.ResourceRules[last].APIGroups[0] == t.Group && out.ResourceRules[last].APIVersions[0] == t.Version {
+			out.ResourceRules[last].Resources = append(out.ResourceRules[last].Resources, t.Resource)
+			continue
+		}
+		rule := *pods.DeepCopy()
+		rule.APIGroups, rule.APIVersions, rule.Resources = []string{t.Group}, []string{t.Version}, []string{t.Resource}
+		out.ResourceRules = append(out.ResourceRules, rule)
+	}
+	return out
+}
+
+var podFields = regexp.MustCompile(`(object|oldObject)\.(spec|metadata)(\.namespace)?`)
+
+// Rewrite writes a part of the spec of a policy for Pods for controllers that have a template of Pods at that path. Every text is
+// rewritten, messages and literals included, as Kyverno does. The namespace of the object stays. The spec is not changed.
+func Rewrite(spec any, template string) any {
+	switch x := spec.(type) {
+	case string:
+		return rewriteText(x, template)
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = Rewrite(e, template)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, e := range x {
+			out[k] = Rewrite(e, template)
+		}
+		return out
+	}
+	return spec
+}
+
+func rewriteText(text, template string) string {
+	return podFields.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, ".namespace") {
+			return found
+		}
+		object, field, _ := strings.Cut(found, ".")
+		return object + "." + template + "." + field
+	})
+}

@@ -1,0 +1,96 @@
+package celpolicy
+
+import (
+	"cmp"
+	"context"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/constraint"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Input is what Compile needs of a policy.
+type Input struct {
+	// Kind and Mode are the environment of its expressions.
+	Kind celenv.Kind
+	Mode celenv.Mode
+	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing; Every says that it matches everything.
+	Constraints *admissionregistrationv1.MatchResources
+	Every       bool
+	Conditions  []admissionregistrationv1.MatchCondition
+	// ConditionsPath is the field of the conditions; spec.matchConditions when it is empty.
+	ConditionsPath string
+	// VariablesFirst: the conditions may use variables.
+	VariablesFirst bool
+	Variables      []admissionregistrationv1.Variable
+	// Allowance bounds the expressions of the policy together, those of generated rules included.
+	Allowance *celenv.Allowance
+	// Path is the field of the spec; "spec" when it is empty.
+	Path string
+}
+
+// Subject is what a policy is about: the requests that its constraints select, its conditions and its variables. It is immutable
+// once the rule is made.
+type Subject struct {
+	// Rule holds the conditions and variables, and what the family adds to them.
+	Rule celrule.Rule
+
+	constraints *constraint.Constraints // nil selects nothing, or everything when every is set
+	every       bool
+	namespace   string // of a namespaced policy
+}
+
+// Compile compiles constraints, conditions and variables. The family compiles its own expressions with the Compiler, whose
+// diagnostics hold all mistakes.
+func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
+	s := &Subject{namespace: p.Namespace, every: in.Every}
+	path := cmp.Or(in.Path, "spec")
+	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != ""}, in.Allowance)
+	if in.Constraints != nil && !in.Every {
+		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: true})
+		s.constraints = constraints
+		c.Diags.Add(diags...)
+	}
+	s.Rule.Options = celrule.Policies
+	conditions := func() {
+		s.Rule.Conditions = c.Conditions(in.Conditions, cmp.Or(in.ConditionsPath, path+".matchConditions"))
+	}
+	if !in.VariablesFirst {
+		conditions()
+	}
+	c.Variables(in.Variables, path+".variables")
+	if in.VariablesFirst {
+		conditions()
+	}
+	return s, c
+}
+
+// NewRule is a rule of the policy without Eval, after all of its expressions were compiled.
+func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
+	s.Rule.Named = c.Named()
+	r := &policy.Rule{
+		Path: "spec", Match: s.match,
+		Needs: c.Needs(), Object: policy.ObjectReads(c.Object()),
+	}
+	if s.constraints != nil {
+		r.Needs.Merge(s.constraints.Needs())
+		r.Targets, r.Excludes = s.constraints.Targets(), s.constraints.Excludes()
+	} else if s.every {
+		r.Targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*"}}
+	}
+	return r
+}
+
+// match reports whether the constraints select the request. A namespaced policy is about its own namespace.
+func (s *Subject) match(ctx context.Context, r *policy.Request) (bool, error) {
+	switch {
+	case s.namespace != "" && r.ObjectNamespace() != s.namespace:
+		return false, nil
+	case s.constraints == nil:
+		return s.every, nil
+	}
+	return s.constraints.Match(ctx, r)
+}

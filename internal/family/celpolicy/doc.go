@@ -1,0 +1,17 @@
+// Package celpolicy is what the families of policies.kyverno.io have in common: policies that are written in CEL, with match
+// constraints, match conditions, variables, evaluation switches, and exceptions of their own.
+//
+//	p, diags := &policiesv1beta1.ValidatingPolicy{}, diag.List(nil)
+//	diags.Add(celpolicy.Decode(object, p, kinds)...)
+//	program := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: p.Spec.FailurePolicy, …})
+//	subject, c := celpolicy.Compile(program, celpolicy.Input{Kind: celenv.Validating, Constraints: p.Spec.MatchConstraints, …})
+//	c.Validation(…)                                     // the family's own expressions
+//	rule := subject.NewRule(c)                          // Match, Targets, Needs, Object: Eval is the family's
+//
+// While a request is evaluated, Exempt says what the exceptions of the rule mean for it, and Text is how errors of expressions are
+// worded. Expand makes the policies for the controllers of Pods by rewriting texts; Templates finds the Pod templates of other objects.
+//
+// It knows no kind of policy: each family has a folder beside this one.
+//
+// Floor 2: imports constraint, celrule, family, policy, api and leaves.
+package celpolicy

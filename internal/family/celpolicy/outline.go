@@ -1,0 +1,42 @@
+package celpolicy
+
+import (
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Common are the settings that kinds share. A kind that lacks a field leaves it empty.
+type Common struct {
+	FailurePolicy         *admissionregistrationv1.FailurePolicyType
+	Webhook               *policiesv1beta1.WebhookConfiguration
+	Admission, Background *policiesv1beta1.SwitchOn
+}
+
+// Outline is a Program of the policy without its rules.
+func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Program {
+	out := &policy.Program{
+		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: string(meta.UID),
+		Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Labels: meta.Labels, Annotations: meta.Annotations,
+		Settings: policy.Settings{Admission: on(c.Admission), Background: on(c.Background)},
+	}
+	if strings.HasPrefix(kind.Kind, NamespacedPrefix) {
+		if out.Namespace = meta.Namespace; out.Namespace == "" {
+			out.Namespace = "default" // as kubectl would have put it
+		}
+	}
+	out.Settings.Annotate(meta.Annotations)
+	if c.FailurePolicy != nil && *c.FailurePolicy == admissionregistrationv1.Ignore {
+		out.Settings.FailurePolicy = policy.Ignore
+	}
+	if w := c.Webhook; w != nil && w.TimeoutSeconds != nil {
+		out.Settings.TimeoutSeconds = *w.TimeoutSeconds
+	}
+	return out
+}
+
+func on(s *policiesv1beta1.SwitchOn) bool { return s == nil || s.Enabled == nil || *s.Enabled }

@@ -1,0 +1,136 @@
+package validating
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// Compile makes the Program of a policy, which was decoded from the object. It always returns one; Program.Diags holds the mistakes,
+// and with an error among them it must not be used.
+func Compile(p *policiesv1beta1.ValidatingPolicy, object map[string]any) *policy.Program {
+	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
+	allowance := &celenv.Allowance{}
+	rule, diags := compileSpec(out, &p.Spec, "spec", allowance)
+	out.Diags = diags
+	out.Rules = append(out.Rules, rule)
+	if mode(&p.Spec) == celenv.JSON {
+		return out
+	}
+	for _, c := range configs(&p.Spec) {
+		spec, mistakes := generated(&p.Spec, object, c)
+		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
+		rule.Index = len(out.Rules)
+		rule.Origin.Controllers = c.Key
+		if !out.Diags.HasErrors() { // else the same mistakes were found before
+			out.Diags.Add(append(mistakes, found...)...)
+		}
+		if c.Template == "" {
+			extract(rule)
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	return out
+}
+
+func common(spec *policiesv1beta1.ValidatingPolicySpec) celpolicy.Common {
+	c := celpolicy.Common{FailurePolicy: spec.FailurePolicy, Webhook: spec.WebhookConfiguration}
+	if e := spec.Evaluation; e != nil {
+		c.Admission, c.Background = e.Admission, e.Background
+	}
+	return c
+}
+
+func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {
+	if spec.Evaluation != nil && spec.Evaluation.Mode == policiesv1beta1.EvaluationModeJSON {
+		return celenv.JSON
+	}
+	return celenv.Kubernetes
+}
+
+// configs are the policies that are generated from the spec.
+func configs(spec *policiesv1beta1.ValidatingPolicySpec) []celpolicy.Config {
+	var settings *policiesv1beta1.PodControllers
+	if spec.Autogen != nil {
+		settings = spec.Autogen.PodControllers
+	}
+	return celpolicy.Configs(spec.MatchConstraints, settings)
+}
+
+// generated is the spec of a generated policy.
+func generated(spec *policiesv1beta1.ValidatingPolicySpec, object map[string]any, c celpolicy.Config) (*policiesv1beta1.ValidatingPolicySpec, diag.List) {
+	out, diags := spec.DeepCopy(), diag.List(nil)
+	if c.Template != "" {
+		out = &policiesv1beta1.ValidatingPolicySpec{}
+		diags = strict.DecodeAt("spec", celpolicy.Rewrite(object["spec"], c.Template), out)
+	}
+	out.MatchConstraints = c.Constraints
+	return out, diags
+}
+
+// Autogen gives the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
+func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ValidatingPolicyAutogenConfig {
+	out := map[string]policiesv1beta1.ValidatingPolicyAutogenConfig{}
+	for _, c := range configs(&p.Spec) {
+		spec, _ := generated(&p.Spec, object, c)
+		out[c.Key] = policiesv1beta1.ValidatingPolicyAutogenConfig{Targets: c.Targets, Spec: *spec}
+	}
+	return out
+}
+
+// compileSpec makes a rule of a spec.
+func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, diag.List) {
+	mode := mode(spec)
+	subject, c := celpolicy.Compile(p, celpolicy.Input{
+		Kind: celenv.Validating, Mode: mode, Constraints: spec.MatchConstraints, Every: mode == celenv.JSON,
+		Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a, Path: path,
+	})
+	for i := range spec.Validations {
+		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), celenv.String)
+		subject.Rule.Validations = append(subject.Rule.Validations, v)
+	}
+	for i := range spec.AuditAnnotations {
+		a := c.Annotation(&spec.AuditAnnotations[i], fmt.Sprintf("%s.auditAnnotations[%d]", path, i))
+		if mode == celenv.Kubernetes {
+			subject.Rule.Annotations = append(subject.Rule.Annotations, a)
+		}
+	}
+	checkActions(c, spec.ValidationActions, path)
+	rule := subject.NewRule(c)
+	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
+	rule.Action.Default = action(spec.ValidationActions)
+	rule.Eval = (&evaluator{rule: &subject.Rule, failure: p.Settings.FailurePolicy, json: mode == celenv.JSON}).evaluate
+	return rule, c.Diags
+}
+
+// action is what a failure means at admission; without any action it denies.
+func action(list []admissionregistrationv1.ValidationAction) (out policy.Action) {
+	effects := map[admissionregistrationv1.ValidationAction]policy.Action{
+		admissionregistrationv1.Deny: policy.Deny, admissionregistrationv1.Audit: policy.Audit, admissionregistrationv1.Warn: policy.Warn,
+	}
+	for _, a := range list {
+		out |= effects[a]
+	}
+	if len(list) == 0 {
+		return policy.Deny
+	}
+	return out
+}
+
+func checkActions(c *celrule.Compiler, list []admissionregistrationv1.ValidationAction, path string) {
+	allowed := []string{string(admissionregistrationv1.Deny), string(admissionregistrationv1.Audit), string(admissionregistrationv1.Warn)}
+	for i, a := range list {
+		if !slices.Contains(allowed, string(a)) {
+			c.Diags.Unsupported(fmt.Sprintf("%s.validationActions[%d]", path, i), string(a), allowed)
+		}
+	}
+}

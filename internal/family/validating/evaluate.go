@@ -1,0 +1,108 @@
+package validating
+
+import (
+	"cmp"
+	"maps"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// These texts are Kyverno's, verbatim.
+const (
+	textPassed   = "success"
+	textSkipped  = "skip"
+	textContext  = "failed to load context: "
+	textError    = "error: "
+	textMessage  = "failed to evaluate message expression: "
+	textFallback = "CEL expression validation failed at index "
+)
+
+// propertyIndex is the property with the position of the validation that decided.
+const propertyIndex = "cel.validationIndex"
+
+// evaluator evaluates a rule.
+type evaluator struct {
+	rule    *celrule.Rule
+	failure policy.FailurePolicy
+	json    bool // the policy is about documents, without a request
+}
+
+func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
+	in, err := r.input(c)
+	if err != nil {
+		return failed(textContext, err)
+	}
+	return r.on(c, in)
+}
+
+// input is what expressions see of the request.
+func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
+	in, err := celrule.Policies.Input(c)
+	if err == nil && r.json {
+		in.OldObject, in.Request, in.Namespace = nil, nil, nil
+	}
+	return in, err
+}
+
+// on evaluates exceptions, conditions and validations, in this order.
+func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
+	exemption, err := celpolicy.Exempt(c)
+	if err != nil {
+		return r.unconditioned(err)
+	}
+	if exemption.Full.Status != policy.StatusNone {
+		return exemption.Full
+	}
+	in.Exceptions = exemption.Allowed
+	switch applies, err := r.rule.Applies(c.Context(), c.Meter, in); {
+	case err != nil:
+		return r.unconditioned(err)
+	case !applies:
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+	}
+	out, err := r.rule.Check(c.Context(), c.Meter, in)
+	return verdict(out, err)
+}
+
+// unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request.
+func (r *evaluator) unconditioned(err error) policy.Yield {
+	if r.failure == policy.Ignore {
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+	}
+	return failed(textContext, err)
+}
+
+func failed(text string, err error) policy.Yield {
+	return policy.Yield{Status: policy.StatusError, Message: text + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
+}
+
+// verdict is the result of validations and audit annotations.
+func verdict(out celrule.Outcome, err error) policy.Yield {
+	if out.Failed == nil {
+		if err != nil { // of an annotation
+			return failed(textContext, err)
+		}
+		return policy.Yield{Status: policy.StatusPass, Message: textPassed, Properties: out.Annotations}
+	}
+	index := strconv.Itoa(out.Index)
+	properties := maps.Clone(out.Annotations)
+	if properties == nil {
+		properties = map[string]string{}
+	}
+	properties[propertyIndex] = index
+	y := policy.Yield{Status: policy.StatusFail, Properties: properties}
+	switch {
+	case err != nil:
+		y.Status, y.Message = policy.StatusError, textError+celpolicy.Text(err)
+		y.Properties = map[string]string{propertyIndex: index}
+	case out.MessageError != nil:
+		y.Message = textMessage + celpolicy.Text(out.MessageError)
+	default:
+		y.Message = cmp.Or(out.Message, textFallback+index)
+	}
+	return y
+}

@@ -1,0 +1,38 @@
+package validating
+
+import (
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Kind is the cluster-wide kind of the family.
+const Kind = "ValidatingPolicy"
+
+// RuleKind is the kind of the rules of a Program of this family.
+const RuleKind policy.RuleKind = "validatingPolicy"
+
+// Family describes the family.
+var Family = &family.Family{
+	Name: "validating", Doc: "ValidatingPolicy and NamespacedValidatingPolicy of policies.kyverno.io",
+	Kinds: familyKinds,
+	Compile: func(in family.Source) *policy.Program {
+		p, diags := Decode(in.Object)
+		program := Compile(p, in.Object)
+		program.Diags = append(diags, program.Diags...)
+		return program
+	},
+}
+
+var familyKinds = celpolicy.Kinds(family.Kind{
+	Kind: Kind, Resource: "validatingpolicies", Short: "vpol", LabelPrefix: "vpol.kyverno.io/", Source: "KyvernoValidatingPolicy",
+})
+
+// Decode reads a policy of either kind and any served version.
+func Decode(object map[string]any) (*policiesv1beta1.ValidatingPolicy, diag.List) {
+	p := &policiesv1beta1.ValidatingPolicy{}
+	diags := celpolicy.Decode(object, p, familyKinds)
+	return p, diags
+}
