@@ -14,5 +14,5 @@
 // The package does not know effective actions or the treatment of violations that existed before (engine), does not expand
 // rules for pod controllers (autogen), and sends no requests: signatures of images are verified behind world.Signatures.
 //
-// Floor 2: imports scope, match, loader and what they import.
+// Floor 2: imports imageverify, scope, match, loader and what they import.
 package rule

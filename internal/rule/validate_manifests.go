@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/manifest"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/scope"
@@ -82,14 +83,14 @@ func (m *manifestCheck) evaluate(s *scope.Scope) policy.Yield {
 	}
 	run.unreadable = err
 	var verified []string
-	for i := range plan.attestors {
+	for i := range plan.Attestors {
 		run.signed = nil
-		r := plan.attestors[i].satisfy(run.entry)
-		counts := fmt.Sprintf("; verifiedCount %d; requiredCount %d; message ", r.verified, r.required)
-		if !r.ok() {
-			y := r.yield("manifest verification failed" + counts)
+		r := plan.Attestors[i].Satisfy(run.entry)
+		counts := fmt.Sprintf("; verifiedCount %d; requiredCount %d; message ", r.Verified, r.Required)
+		if !r.OK() {
+			y := r.Yield("manifest verification failed" + counts)
 			if y.Status == policy.StatusError {
-				y = r.yield(textManifestError)
+				y = r.Yield(textManifestError)
 			}
 			return y
 		}
@@ -115,7 +116,7 @@ type manifestRun struct {
 
 // entry verifies the signature of one attestor. What is wrong with the annotations is the requester's doing, so it is a
 // failure and not an error, which a failurePolicy might let pass.
-func (r *manifestRun) entry(e *attestorEntry) error {
+func (r *manifestRun) entry(e *imageverify.Signer) error {
 	key, err := r.key(e)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (r *manifestRun) entry(e *attestorEntry) error {
 	if r.unreadable != nil {
 		return unsigned(r.unreadable.Error())
 	}
-	ok, err := r.claim.SignedBy(key, e.attestor.Algorithm)
+	ok, err := r.claim.SignedBy(key, e.Attestor.Algorithm)
 	switch {
 	case err != nil:
 		return err
@@ -156,8 +157,8 @@ func (r *manifestRun) compare() error {
 }
 
 // key is the public key of an attestor.
-func (r *manifestRun) key(e *attestorEntry) (*manifest.Key, error) {
-	a := e.attestor
+func (r *manifestRun) key(e *imageverify.Signer) (*manifest.Key, error) {
+	a := e.Attestor
 	switch {
 	case a == nil:
 		return nil, errors.New("keys, certificates, keyless, or a nested attestor is required")

@@ -1,14 +1,11 @@
 package rule
 
 import (
-	"slices"
-	"strconv"
-
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/scope"
-	"github.com/ephor-dev/ephor/internal/value"
 )
 
 var verifyImages = &Kind{
@@ -38,7 +35,7 @@ func on(b *bool) bool { return b == nil || *b }
 
 // imageRule is a verifyImages rule, compiled.
 type imageRule struct {
-	rule       string
+	imageverify.Rule
 	entries    []*imageEntry
 	extractors extractors
 }
@@ -46,13 +43,12 @@ type imageRule struct {
 // imageRule compiles the entries of the rule.
 func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 	c.reads.Needs.Merge(policy.Needs{Images: true, OldObject: true, Operation: true})
-	v := &imageRule{rule: r.Name, extractors: c.extractors(r)}
+	v := &imageRule{Rule: imageverify.Rule{Name: r.Name}, extractors: c.extractors(r)}
 	for i := range r.VerifyImages {
-		path := c.in.Path + ".verifyImages[" + strconv.Itoa(i) + "]"
-		e := c.imageEntry(&r.VerifyImages[i], path)
-		e.index = i
-		v.entries = append(v.entries, e)
+		e := c.imageEntry(&r.VerifyImages[i], c.in.Path+index(".verifyImages", i))
+		v.entries, v.Entries = append(v.entries, e), append(v.Entries, &e.Entry)
 	}
+	v.Language = v
 	if len(v.extractors) > 0 {
 		c.bind = func(s *scope.Scope) *scope.Scope {
 			return s.WithLazy("images", func(before *scope.Scope) (any, error) {
@@ -64,15 +60,10 @@ func (c *compiler) imageRule(r *kyvernov1.Rule) *imageRule {
 	return v
 }
 
-// evaluate does the halves of the rule's work that the evaluation asks for: one that changes the object and speaks of
-// every image, and one that only looks at the object.
+// evaluate finds the images of the object and evaluates the rule.
 func (v *imageRule) evaluate(s *scope.Scope) policy.Yield {
 	if s.Request.Operation == policy.Delete {
 		return policy.Yield{}
-	}
-	stages := s.Stages
-	if stages == 0 {
-		stages = s.Rule.Stage
 	}
 	images, err := v.extractors.images(s)
 	if err != nil {
@@ -81,58 +72,5 @@ func (v *imageRule) evaluate(s *scope.Scope) policy.Yield {
 	if len(images) == 0 {
 		return policy.Yield{}
 	}
-	var yields []policy.Yield
-	var object map[string]any
-	if stages.Has(policy.StageVerifyImages) && v.acts() {
-		run := &verification{imageRule: v, scope: s, images: append([]imageref.Image(nil), images...)}
-		if err := run.verify(); err != nil {
-			return failed("", err)
-		}
-		yields, object, images = run.yields, run.object, run.images
-	}
-	if stages.Has(policy.StageValidate) && !unsuccessful(yields) {
-		if y := v.require(s, images, object); y.Status != policy.StatusNone {
-			yields = append(yields, y)
-		}
-	}
-	return joinYields(yields, object)
-}
-
-// acts reports whether a mutating review has anything to do.
-func (v *imageRule) acts() bool {
-	return slices.ContainsFunc(v.entries, func(e *imageEntry) bool { return e.acts() })
-}
-
-// unsuccessful reports whether a verification failed: what it failed to do is not required then, since that would only say
-// the same once more.
-func unsuccessful(yields []policy.Yield) bool {
-	return containsFunc(yields, func(y *policy.Yield) bool { return y.Status == policy.StatusFail || y.Status == policy.StatusError })
-}
-
-// joinYields makes one Yield of several results, without those that say the same again.
-func joinYields(yields []policy.Yield, object map[string]any) policy.Yield {
-	if len(yields) == 0 {
-		return policy.Yield{}
-	}
-	out := yields[0]
-	for _, y := range yields[1:] {
-		if same := func(o *policy.Yield) bool { return o.Status == y.Status && o.Message == y.Message }; same(&yields[0]) ||
-			containsFunc(out.Also, same) {
-			continue
-		}
-		out.Also = append(out.Also, y)
-	}
-	if object != nil {
-		out.Object = value.Of(object)
-	}
-	return out
-}
-
-func containsFunc(yields []policy.Yield, f func(*policy.Yield) bool) bool {
-	for i := range yields {
-		if f(&yields[i]) {
-			return true
-		}
-	}
-	return false
+	return v.Evaluate(s.Call, s, images)
 }

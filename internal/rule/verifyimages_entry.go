@@ -1,32 +1,26 @@
 package rule
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/condition"
-	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/template"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // imageEntry is one entry of verifyImages, compiled.
 type imageEntry struct {
-	references, skip                     []wildcard.Pattern
-	mutateDigest, verifyDigest, required bool
-	useCache                             bool
-	index                                int  // among the entries of the rule
-	verifies                             bool // there is a required signer, or a statement that has to be there
+	imageverify.Entry
 
 	// plan says who has to sign what. It is made with the rule unless it holds variables, which are read only for an image
 	// that the entry is about: whatever else happens in a cluster must not depend on them.
-	plan       *signingPlan
+	plan       *imageverify.Plan
 	variables  *template.Template
+	names      []string         // of the variables for statements, by attestation; empty where there are none
 	conditions []*condition.Set // by attestation; nil where there are none
 	deny       handler          // nil when there is no validate block
 }
@@ -34,11 +28,11 @@ type imageEntry struct {
 func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imageEntry {
 	e = modernEntry(e)
 	c.imageMistakes(e, path)
-	out := &imageEntry{
-		references: patterns(e.ImageReferences), skip: patterns(e.SkipImageReferences),
-		mutateDigest: on(e.MutateDigest), verifyDigest: on(e.VerifyDigest), required: on(e.Required), useCache: on(e.UseCache),
-		verifies: len(e.Attestors)+len(e.Attestations) > 0,
-	}
+	out := &imageEntry{Entry: imageverify.Entry{
+		References:   imageverify.NewReferences(e.ImageReferences, e.SkipImageReferences),
+		MutateDigest: on(e.MutateDigest), VerifyDigest: on(e.VerifyDigest), Required: on(e.Required), UseCache: on(e.UseCache),
+		Verifies: len(e.Attestors)+len(e.Attestations) > 0, Validates: e.Validation != nil,
+	}}
 	for i := range e.Attestations {
 		a := &e.Attestations[i]
 		var set *condition.Set
@@ -50,12 +44,13 @@ func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imag
 			set = c.conditionTree(blocks, path+index(".attestations", i)+".conditions")
 			c.diags.Add(set.Deprecated()...)
 		}
-		out.conditions = append(out.conditions, set)
+		out.conditions, out.names = append(out.conditions, set), append(out.names, a.Name)
 	}
 	if v := e.Validation; v != nil {
 		out.deny = c.imageDeny(v, path+".validate")
 	}
 	out.compileSigners(c, e, path)
+	out.Varies = out.plan == nil
 	return out
 }
 
@@ -86,7 +81,7 @@ func (x *imageEntry) compileSigners(c *compiler, e *kyvernov1.ImageVerification,
 }
 
 // planFor is the plan, with the variables as they are in the scope.
-func (x *imageEntry) planFor(s *scope.Scope) (*signingPlan, error) {
+func (x *imageEntry) planFor(s *scope.Scope) (*imageverify.Plan, error) {
 	if x.plan != nil {
 		return x.plan, nil
 	}
@@ -148,47 +143,4 @@ func modernEntry(e *kyvernov1.ImageVerification) *kyvernov1.ImageVerification {
 		}
 	}
 	return &out
-}
-
-func patterns(in []string) []wildcard.Pattern {
-	out := make([]wildcard.Pattern, len(in))
-	for i, p := range in {
-		out[i] = wildcard.Compile(strings.TrimSpace(p))
-	}
-	return out
-}
-
-// acts reports whether a mutating review has anything to do for the entry.
-func (x *imageEntry) acts() bool {
-	return x.verifies || x.mutateDigest || x.deny != nil || len(x.skip) > 0
-}
-
-// price is what comparing one image with the patterns of the entry takes, in steps.
-func (x *imageEntry) price() int { return 1 + 4*len(x.references) + len(x.skip) }
-
-// about reports whether the entry is about the image. Every way to write the image counts: an entry for app:v1 is also
-// about app:v1@sha256:…, whose tag could otherwise be written to escape it.
-func (x *imageEntry) about(image *imageref.Image) bool {
-	full := image.String()
-	for i := range x.references {
-		p := &x.references[i]
-		if p.Match(full) || image.Digest != "" && (p.Match(image.WithTag()) || p.Match(image.Pinned())) {
-			return true
-		}
-	}
-	return false
-}
-
-// skips reports whether the entry leaves out an image that it is about. Here only the full reference counts.
-func (x *imageEntry) skips(image *imageref.Image) bool {
-	if len(x.skip) == 0 {
-		return false
-	}
-	full := image.String()
-	for i := range x.skip {
-		if x.skip[i].Match(full) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,50 +2,23 @@ package rule
 
 import (
 	"encoding/pem"
-	"slices"
 	"strconv"
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// signingPlan says who has to sign an image, and which statements have to be there.
-type signingPlan struct {
-	request      world.SignatureRequest // what all requests have in common
-	attestors    []attestorSet
-	attestations []attestationPlan
-}
-
-type attestationPlan struct {
-	path, name, kind string
-	attestors        []attestorSet // none: signatures are not required
-}
-
-// attestorSet is satisfied by as many of its entries as it requires.
-type attestorSet struct {
-	path     string
-	required int
-	entries  []attestorEntry
-}
-
-// attestorEntry is one attestor or a nested set.
-type attestorEntry struct {
-	path       string // .attestors[0].entries[1].keys
-	set        *attestorSet
-	attestor   *world.Attestor
-	repository string
-}
-
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
 
-func planOf(e *kyvernov1.ImageVerification) *signingPlan {
-	p := &signingPlan{
-		request:   world.SignatureRequest{Format: string(e.Type), Repository: e.Repository, Referrers: e.CosignOCI11, Registry: credentials(e)},
-		attestors: attestorSets(e.Attestors, ""),
+func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
+	p := &imageverify.Plan{
+		Request:   world.SignatureRequest{Format: string(e.Type), Repository: e.Repository, Referrers: e.CosignOCI11, Registry: credentials(e)},
+		Attestors: attestorSets(e.Attestors, ""),
 	}
-	if p.request.Format == "" {
-		p.request.Format = "Cosign"
+	if p.Request.Format == "" {
+		p.Request.Format = "Cosign"
 	}
 	for i := range e.Attestations {
 		a := &e.Attestations[i]
@@ -54,16 +27,9 @@ func planOf(e *kyvernov1.ImageVerification) *signingPlan {
 			kind = a.PredicateType
 		}
 		path := index(".attestations", i)
-		p.attestations = append(p.attestations, attestationPlan{path: path, name: a.Name, kind: kind, attestors: attestorSets(a.Attestors, path)})
+		p.Attestations = append(p.Attestations, imageverify.Attestation{Path: path, Type: kind, Attestors: attestorSets(a.Attestors, path)})
 	}
 	return p
-}
-
-// registry says how to log in, with more pull secrets.
-func (p *signingPlan) registry(secrets []string) world.ImageRequest {
-	r := p.request.Registry
-	r.Secrets = slices.Concat(r.Secrets, secrets)
-	return r
 }
 
 func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {
@@ -77,20 +43,20 @@ func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {
 	return out
 }
 
-func attestorSets(in []kyvernov1.AttestorSet, path string) []attestorSet {
-	out := make([]attestorSet, len(in))
+func attestorSets(in []kyvernov1.AttestorSet, path string) []imageverify.Set {
+	out := make([]imageverify.Set, len(in))
 	for i := range in {
 		out[i] = attestorSetOf(&in[i], path+index(".attestors", i))
 	}
 	return out
 }
 
-func attestorSetOf(in *kyvernov1.AttestorSet, path string) attestorSet {
-	out := attestorSet{path: path}
+func attestorSetOf(in *kyvernov1.AttestorSet, path string) imageverify.Set {
+	out := imageverify.Set{Path: path}
 	for i := range in.Entries {
 		e := &in.Entries[i]
 		if e.Keys == nil {
-			out.entries = append(out.entries, attestorEntryOf(e, path+index(".entries", len(out.entries))))
+			out.Entries = append(out.Entries, attestorEntryOf(e, path+index(".entries", len(out.Entries))))
 			continue
 		}
 		for _, key := range publicKeys(e.Keys.PublicKeys) { // several keys are several entries
@@ -98,22 +64,22 @@ func attestorSetOf(in *kyvernov1.AttestorSet, path string) attestorSet {
 			keys := *e.Keys
 			keys.PublicKeys = key
 			one.Keys = &keys
-			out.entries = append(out.entries, attestorEntryOf(&one, path+index(".entries", len(out.entries))))
+			out.Entries = append(out.Entries, attestorEntryOf(&one, path+index(".entries", len(out.Entries))))
 		}
 	}
-	out.required = len(out.entries)
+	out.Required = len(out.Entries)
 	if in.Count != nil && *in.Count > 0 {
-		out.required = *in.Count
+		out.Required = *in.Count
 	}
 	return out
 }
 
-func attestorEntryOf(e *kyvernov1.Attestor, path string) attestorEntry {
-	out := attestorEntry{path: path, repository: e.Repository}
+func attestorEntryOf(e *kyvernov1.Attestor, path string) imageverify.Signer {
+	out := imageverify.Signer{Path: path, Repository: e.Repository}
 	a := &world.Attestor{Annotations: e.Annotations, Algorithm: e.SignatureAlgorithm}
 	switch {
 	case e.Keys != nil:
-		out.path += ".keys"
+		out.Path += ".keys"
 		a.Key = &world.KeyAttestor{PublicKey: e.Keys.PublicKeys, KMS: e.Keys.KMS}
 		if e.Keys.SignatureAlgorithm != "" {
 			a.Algorithm = e.Keys.SignatureAlgorithm
@@ -130,11 +96,11 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string) attestorEntry {
 		}
 		a.Rekor, a.CTLog = rekor(e.Keys.Rekor), ctlog(e.Keys.CTLog)
 	case e.Certificates != nil:
-		out.path += ".certificates"
+		out.Path += ".certificates"
 		a.Certificate = &world.CertificateAttestor{Certificate: e.Certificates.Certificate, Chain: e.Certificates.CertificateChain}
 		a.Rekor, a.CTLog = rekor(e.Certificates.Rekor), ctlog(e.Certificates.CTLog)
 	case e.Keyless != nil:
-		out.path += ".keyless"
+		out.Path += ".keyless"
 		k := e.Keyless
 		a.Keyless = &world.KeylessAttestor{
 			Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp,
@@ -143,7 +109,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string) attestorEntry {
 		a.Rekor, a.CTLog = rekor(k.Rekor), ctlog(k.CTLog)
 	case e.Attestor != nil:
 		set := attestorSetOf(e.Attestor, path+".attestor")
-		out.set = &set
+		out.Set = &set
 		return out
 	default:
 		return out
@@ -151,7 +117,7 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string) attestorEntry {
 	if a.Algorithm == "" {
 		a.Algorithm = "sha256"
 	}
-	out.attestor = a
+	out.Attestor = a
 	return out
 }
 

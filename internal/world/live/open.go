@@ -39,7 +39,7 @@ func Open(o Options) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services}
+	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services, HTTP: services}
 	if o.Creator != nil {
 		r.Access = Access{Creator: o.Creator}
 	}

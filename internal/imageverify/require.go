@@ -1,22 +1,21 @@
-package rule
+package imageverify
 
 import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/scope"
 )
 
 // require is the validating half: images need digests and records of their verification. It sends no requests.
 // object is what the mutating half made in the same evaluation; nil when there is nothing of that kind.
-func (v *imageRule) require(s *scope.Scope, images []imageref.Image, object map[string]any) policy.Yield {
-	if s.Request.Origin == policy.FromScan && v.verifies() {
+func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[string]any) policy.Yield {
+	if c.Request.Origin == policy.FromScan && r.verifies() {
 		return policy.Yield{} // a scan verifies the images themselves, and records nothing
 	}
 	if object == nil {
 		var err error
-		if object, err = subject(s); err != nil {
+		if object, err = subject(c); err != nil {
 			return failed("", err)
 		}
 	}
@@ -24,31 +23,31 @@ func (v *imageRule) require(s *scope.Scope, images []imageref.Image, object map[
 	read := false
 	checked := false
 	var skipped []string
-	for _, e := range v.entries {
-		if !e.verifyDigest && !e.required {
+	for _, e := range r.Entries {
+		if !e.VerifyDigest && !e.Required {
 			continue
 		}
 		for i := range images {
 			image := &images[i]
-			if err := s.Env.Meter.Step(e.price()); err != nil {
+			if err := c.Meter.Step(e.Price()); err != nil {
 				return failed("", err)
 			}
-			if !e.about(image) {
+			if !e.About(image) {
 				continue
 			}
-			if e.skips(image) {
+			if e.Skips(image) {
 				skipped = append(skipped, image.String())
 				continue
 			}
 			checked = true
-			if e.verifyDigest && image.Digest == "" {
+			if e.VerifyDigest && image.Digest == "" {
 				return policy.Yield{Status: policy.StatusFail, Message: "missing digest for " + image.String()}
 			}
-			if !e.required {
+			if !e.Required {
 				continue
 			}
 			if !read {
-				read, records = true, recordsOf(object, recordKey(s.Program), s.Rule.Name)
+				read, records = true, recordsOf(object, recordKey(c.Program), c.Rule.Name)
 			}
 			if records[image.String()] != recordPass {
 				return policy.Yield{Status: policy.StatusFail, Message: "unverified image " + image.String()}
@@ -66,14 +65,4 @@ func (v *imageRule) require(s *scope.Scope, images []imageref.Image, object map[
 		return policy.Yield{Status: policy.StatusSkip, Message: "image skipped" + suffix}
 	}
 	return policy.Yield{}
-}
-
-// verifies reports whether a signature is required.
-func (v *imageRule) verifies() bool {
-	for _, e := range v.entries {
-		if e.verifies {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,59 @@
+package imageverify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Resolve asks the registry for the digest of an image; credentials say how to log in.
+func Resolve(c *policy.Call, image *imageref.Image, credentials world.ImageRequest) (string, error) {
+	images := c.World.Images
+	if images == nil {
+		return "", errRegistries
+	}
+	credentials.Reference = image.String()
+	data, err := images.Image(c.Context(), credentials)
+	if err != nil {
+		return "", err
+	}
+	resolved, _ := data["resolvedImage"].(string)
+	_, digest, ok := strings.Cut(resolved, "@")
+	if !ok {
+		return "", fmt.Errorf("the registry gave no digest for %s", image)
+	}
+	return digest, nil
+}
+
+// Pin returns the object with the digest written behind the reference of the image. The object itself stays as it is; the image
+// has the digest from then on.
+func Pin(c *policy.Call, object map[string]any, image *imageref.Image, digest string) (map[string]any, error) {
+	if image.Converted {
+		return nil, errConverted
+	}
+	pinned := image.Reference
+	pinned.Digest = digest
+	if _, err := c.Images.Parse(pinned.String()); err != nil {
+		return nil, err
+	}
+	made, err := patch.ApplyJSON(c.Meter, object, []patch.Operation{{Op: "replace", Path: image.Pointer, Value: pinned.String()}})
+	if err != nil {
+		return nil, err
+	}
+	out, ok := made.(map[string]any)
+	if !ok {
+		return nil, errNotAnObject
+	}
+	image.Digest = digest
+	return out, nil
+}
+
+var (
+	errConverted   = errors.New("the place of the reference is not known, since a jmesPath made it")
+	errNotAnObject = errors.New("the patch leaves no object behind")
+)

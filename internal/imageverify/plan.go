@@ -1,0 +1,113 @@
+package imageverify
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Plan says who has to sign an image, and which statements have to be there.
+type Plan struct {
+	Request      world.SignatureRequest // what all requests have in common
+	Attestors    []Set
+	Attestations []Attestation
+}
+
+// Attestation is a statement that has to be there.
+type Attestation struct {
+	Path string // of the policy's field, such as .attestations[0]
+	Type string
+	// Attestors have to sign it; none: signatures are not required.
+	Attestors []Set
+}
+
+// Set is a set of attestors that is satisfied by as many of its entries as it requires.
+type Set struct {
+	Path     string
+	Required int
+	Entries  []Signer
+}
+
+// Signer is one attestor or a nested set.
+type Signer struct {
+	Path       string // .attestors[0].entries[1].keys
+	Set        *Set
+	Attestor   *world.Attestor
+	Repository string // of its signatures; empty for that of the plan
+}
+
+// Registry says how to log in, with more pull secrets.
+func (p *Plan) Registry(secrets []string) world.ImageRequest {
+	r := p.Request.Registry
+	r.Secrets = slices.Concat(r.Secrets, secrets)
+	return r
+}
+
+// Result is how far the entries of a set were satisfied.
+type Result struct {
+	Verified, Required int
+	Errors             []error
+}
+
+// OK reports whether the set is satisfied.
+func (r *Result) OK() bool { return r.Required > 0 && r.Verified >= r.Required }
+
+// Satisfy evaluates a set: as many entries as it requires have to pass the check. Once they have, no other is asked,
+// and what failed before does not count.
+func (set *Set) Satisfy(check func(*Signer) error) Result {
+	r := Result{Required: set.Required}
+	if len(set.Entries) == 0 {
+		r.Required, r.Errors = 1, []error{fmt.Errorf("%s: %w", set.Path, errNoEntries)}
+		return r
+	}
+	for i := range set.Entries {
+		e := &set.Entries[i]
+		if e.Set != nil {
+			if inner := e.Set.Satisfy(check); !inner.OK() {
+				r.Errors = append(r.Errors, inner.Errors...) // their paths are complete
+				continue
+			}
+		} else if err := check(e); err != nil {
+			r.Errors = append(r.Errors, fmt.Errorf("%s: %w", e.Path, err))
+			continue
+		}
+		if r.Verified++; r.Verified >= r.Required {
+			return r
+		}
+	}
+	if len(r.Errors) == 0 {
+		r.Errors = []error{fmt.Errorf("%s: %d of %d required entries are satisfied", set.Path, r.Verified, r.Required)}
+	}
+	return r
+}
+
+//lint:ignore ST1005 the reference's words
+var errNoEntries = errors.New("An entry is required")
+
+// Yield is the result of a set that is not satisfied: fail when the signatures do not satisfy it, error when that could not
+// be found out.
+func (r *Result) Yield(prefix string) policy.Yield {
+	y := policy.Yield{Status: policy.StatusFail}
+	texts := make([]string, len(r.Errors))
+	for i, err := range r.Errors {
+		var unverified *world.UnverifiedError
+		if !errors.As(err, &unverified) {
+			y.Status = policy.StatusError
+		}
+		texts[i] = err.Error()
+	}
+	y.Message = prefix + strings.Join(texts, "; ")
+	return y
+}
+
+// attestation is the result of a set of attestors of statements; none when it is satisfied.
+func (r Result) attestation() policy.Yield {
+	if r.OK() {
+		return policy.Yield{}
+	}
+	return r.Yield(fmt.Sprintf("image attestations verification failed, verifiedCount: %d, requiredCount: %d, error: ", r.Verified, r.Required))
+}

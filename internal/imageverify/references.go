@@ -1,0 +1,54 @@
+package imageverify
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// References are patterns that name images, and those among them that are left out.
+type References struct{ about, skip []wildcard.Pattern }
+
+// NewReferences compiles the patterns.
+func NewReferences(about, skip []string) References {
+	return References{about: patterns(about), skip: patterns(skip)}
+}
+
+func patterns(in []string) []wildcard.Pattern {
+	out := make([]wildcard.Pattern, len(in))
+	for i, p := range in {
+		out[i] = wildcard.Compile(strings.TrimSpace(p))
+	}
+	return out
+}
+
+// Price is what comparing one image with the patterns takes, in steps.
+func (r *References) Price() int { return 1 + 4*len(r.about) + len(r.skip) }
+
+// About reports whether the patterns name the image. Every way to write the image counts: a pattern app:v1 is also about
+// app:v1@sha256:…, whose tag could otherwise be written to escape it.
+func (r *References) About(image *imageref.Image) bool {
+	full := image.String()
+	for i := range r.about {
+		p := &r.about[i]
+		if p.Match(full) || image.Digest != "" && (p.Match(image.WithTag()) || p.Match(image.Pinned())) {
+			return true
+		}
+	}
+	return false
+}
+
+// Skips reports whether an image that the patterns name is left out. Here only the full reference counts.
+func (r *References) Skips(image *imageref.Image) bool {
+	if len(r.skip) == 0 {
+		return false
+	}
+	full := image.String()
+	for i := range r.skip {
+		if r.skip[i].Match(full) {
+			return true
+		}
+	}
+	return false
+}
