@@ -19,22 +19,12 @@ type libraryCall struct {
 	written  bool // the first argument is written in the expression, as far as the host of a URL goes
 }
 
-// called replaces a call of a Function, and of the lenient orValue, by our own.
-func called(i interpreter.Interpretable) interpreter.Interpretable {
-	call, ok := i.(interpreter.InterpretableCall)
-	if !ok {
-		return i
+// functionOf is the Function that a call calls; nil for the library's own.
+func functionOf(c interpreter.InterpretableCall) *Function {
+	if c.OverloadID() == "" || strings.HasPrefix(c.OverloadID(), overloadPrefix) {
+		return byName[c.Function()]
 	}
-	if args := call.Args(); call.OverloadID() == lenientOrValue && len(args) == 2 {
-		return &orElse{call, args[0], args[1]}
-	}
-	if call.Function() == "timestamp" && len(call.Args()) == 1 {
-		return &timestamp{call}
-	}
-	if f := functions[call.Function()]; f != nil && (call.OverloadID() == "" || strings.HasPrefix(call.OverloadID(), overloadPrefix)) {
-		return &libraryCall{call, f, isWritten(call.Args(), f)}
-	}
-	return i
+	return nil
 }
 
 // timestamp is a conversion to a time. Its error says which text is none.
@@ -104,7 +94,7 @@ func isWritten(args []interpreter.Interpretable, f *Function) bool {
 			s, ok := x.Value().(types.String)
 			_, rest, _ := strings.Cut(string(s), "://")
 			return ok && (whole || strings.Contains(rest, "/"))
-		case weighedCall:
+		case *call:
 			if x.Function() != operators.Add {
 				return false
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/traits"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"github.com/google/cel-go/interpreter"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -33,8 +33,9 @@ var resultTypes = [...]*cel.Type{
 
 // Expression is a compiled expression. It is immutable and safe for all goroutines.
 type Expression struct {
-	text    string
-	program cel.Program
+	text  string
+	plan  interpreter.Interpretable
+	parts int64 // what it costs to evaluate each part once
 }
 
 // Compiler compiles the expressions of one rule, which share their variables.
@@ -42,6 +43,7 @@ type Compiler struct {
 	declared  Declarations
 	env       *cel.Env
 	mapType   *apiservercel.DeclType // of `variables`; nil until there is one
+	planner   *planner
 	variables *Variables
 	allowance *Allowance
 	reads     reads
@@ -49,7 +51,7 @@ type Compiler struct {
 
 // NewCompiler makes a Compiler without variables.
 func NewCompiler(d Declarations) *Compiler {
-	return &Compiler{declared: d, env: d.env(), variables: &Variables{declared: d}}
+	return &Compiler{declared: d, env: d.env(), planner: d.planner(), variables: &Variables{declared: d}}
 }
 
 // Within lets the Compiler take what it compiles from an Allowance. An expression beyond it is an *AllowanceError.
@@ -76,13 +78,17 @@ func (c *Compiler) Variable(name, expression string) error {
 		c.env = env
 		c.variables.mapType = c.mapType
 	}
-	x, checked, err := compile(c.env, c.declared.Kind.words(), expression, Any)
+	x, checked, err := c.compile(expression, Any)
 	var output *cel.Type
 	if checked != nil {
 		output = checked.OutputType()
 	}
 	c.reads.variable(name, checked)
 	c.mapType.Fields[name] = apiservercel.NewDeclField(name, declType(output), true, nil, nil)
+	if c.variables.index == nil {
+		c.variables.index = map[string]int{}
+	}
+	c.variables.index[name] = len(c.variables.list)
 	c.variables.list = append(c.variables.list, variable{name, x, err})
 	return err
 }
@@ -93,7 +99,7 @@ func (c *Compiler) Compile(expression string, results ...Result) (*Expression, e
 	if err := c.allowance.take(expression); err != nil {
 		return nil, err
 	}
-	x, checked, err := compile(c.env, c.declared.Kind.words(), expression, results...)
+	x, checked, err := c.compile(expression, results...)
 	if checked != nil {
 		c.reads.expression(checked)
 	}
@@ -135,23 +141,23 @@ func (e *CompileError) summary() string {
 }
 
 // compile also gives the checked form, as far as the expression can be evaluated.
-func compile(env *cel.Env, words typeWords, expression string, results ...Result) (*Expression, *cel.Ast, error) {
-	parsed, err := parse(env, expression)
+func (c *Compiler) compile(expression string, results ...Result) (*Expression, *cel.Ast, error) {
+	parsed, err := parse(c.env, expression)
 	if err != nil {
 		return nil, nil, err
 	}
-	checked, issues := env.Check(parsed)
+	checked, issues := c.env.Check(parsed)
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, compileError(issues)
 	}
-	if err := hasType(checked.OutputType(), results, words); err != nil {
+	if err := hasType(checked.OutputType(), results, c.declared.Kind.words()); err != nil {
 		return nil, nil, err
 	}
-	program, err := env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CustomDecorator(checks(checked.NativeRep())))
+	plan, err := c.planner.plan(c.env, checked, c.variables.index)
 	if err != nil {
 		return nil, nil, fmt.Errorf("program instantiation failed: %w", err)
 	}
-	return &Expression{text: expression, program: program}, checked, nil
+	return &Expression{expression, plan, int64(partsOf(checked.NativeRep().Expr()))}, checked, nil
 }
 
 func compileError(issues *cel.Issues) *CompileError {

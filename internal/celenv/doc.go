@@ -8,7 +8,8 @@
 //	e := c.Variables().Evaluate(ctx, &celenv.Input{Object: object}, celenv.Budget)
 //	ok, err := e.Bool(hosts)
 //
-// Objects are read as they are decoded: map[string]any with int64 or float64 numbers. The environment is built once, on
+// Objects are read as they are decoded: map[string]any with int64 or float64 numbers (native.go, path.go). Expressions are planned by
+// the library, with nodes of our own for what is frequent and for what has a price (plan.go, node.go, cost.go). The environment is built once, on
 // first use, so that programs without CEL pay nothing for it; expressions are compiled once per policy. Compiler.Reads says which
 // parts of the documents they read, from their checked form (reads.go). TypeCheck holds an
 // expression against the Go types of built-in kinds, for warnings.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -59,6 +58,7 @@ type Variables struct {
 	declared Declarations
 	mapType  *apiservercel.DeclType
 	list     []variable
+	index    map[string]int
 }
 
 type variable struct {
@@ -79,9 +79,10 @@ type Evaluation struct {
 	variables *Variables
 	remaining int64
 	spent     int64
+	cost      int64              // of the expression that is being evaluated
 	failure   error              // why something that an expression asked for could not be had
 	weights   map[inputPart]int  // of large parts of the object
-	arguments map[node][]ref.Val // of the calls that are checked before they are made, and of structs
+	arguments map[node][]ref.Val // of structs
 	structs   map[ref.Val]int    // weights of structs
 
 	loops int  // turns of all loops
@@ -89,6 +90,8 @@ type Evaluation struct {
 	over  bool // the context is done
 
 	written bool // see libraryCall, for the call that is being made
+
+	values []ref.Val // of the variables, as far as they are known
 
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool
@@ -161,30 +164,37 @@ func (e *EvaluationError) Error() string {
 // Unwrap gives the library's error.
 func (e *EvaluationError) Unwrap() error { return e.Err }
 
-// run evaluates and takes the cost off what remains; a negative rest stays.
+// run evaluates an expression, whose cost counts for itself and for the rule.
 func (e *Evaluation) run(x *Expression) (ref.Val, error) {
+	if e.failure != nil {
+		return nil, e.failure
+	}
 	if e.remaining < 0 {
 		return nil, errOutOfBudget
 	}
-	v, details, err := x.program.Eval(e)
-	cost := uint64(math.MaxInt64)
-	if details != nil && details.ActualCost() != nil {
-		cost = *details.ActualCost()
-	}
-	e.spent += int64(min(cost, uint64(Budget)/10))
-	if cost > uint64(e.remaining) {
-		e.remaining = -1
-	} else if e.remaining >= 0 { // variables inside may have used it up
-		e.remaining -= int64(cost)
-	}
-	var cancelled interpreter.EvalCancelledError
-	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		e.failure = errCallLimit // variables pass on no more than the text
-	}
+	around := e.cost
+	e.cost = 0
+	e.spend(x.parts)
+	v, err := x.evaluate(e)
+	e.cost = around
 	if e.in.Trace != nil {
 		e.in.Trace.Query(x.text, shown(v), err)
 	}
 	return v, err
+}
+
+// evaluate turns the values that are errors, and the panics of functions of libraries, into errors.
+func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("internal error: %v", r)
+		}
+	}()
+	v = x.plan.Eval(e)
+	if failure, ok := v.(*types.Err); ok {
+		return v, failure
+	}
+	return v, nil
 }
 
 // shown is a value as notes show it: scalars as they are, others in the notation of the language.
@@ -195,6 +205,12 @@ func shown(v ref.Val) any {
 	switch x := v.Value().(type) {
 	case bool, string, int64, float64:
 		return x
+	}
+	switch x := v.(type) {
+	case jsonMap:
+		return types.Format(x.full())
+	case jsonList:
+		return types.Format(x.full())
 	}
 	return types.Format(v)
 }
@@ -291,27 +307,45 @@ func (e *Evaluation) fail(err error) (any, bool) {
 
 var errNoAuthorizer = errors.New("the rights of the requester are not known here")
 
-// lazy makes the value of `variables`.
+// variable is the value of a variable, which is computed on first use.
+func (e *Evaluation) variable(i int) ref.Val {
+	if e.values == nil {
+		e.values = make([]ref.Val, len(e.variables.list))
+	}
+	if v := e.values[i]; v != nil {
+		return v
+	}
+	x := &e.variables.list[i]
+	e.values[i] = dependsOnItself // by way of `variables` as a whole
+	e.values[i] = e.compute(x)
+	return e.values[i]
+}
+
+var dependsOnItself = types.NewErr("a variable depends on itself")
+
+func (e *Evaluation) compute(x *variable) ref.Val {
+	native := e.variables.declared.Kind == Native
+	if x.err != nil {
+		return types.NewErr("composited variable %q fails to compile: %v", x.name, x.err)
+	}
+	v, err := e.run(x.expression)
+	switch {
+	case err != nil && native:
+		return types.NewErr("composited variable %q fails to evaluate: %v", x.name, err)
+	case err != nil:
+		return types.WrapErr(err)
+	}
+	return weigh(v, e)
+}
+
+// lazy makes the value of `variables` as a whole.
 func (v *Variables) lazy(e *Evaluation) any {
 	if v.mapType == nil {
 		return types.NullValue
 	}
 	m := lazy.NewMapValue(v.mapType)
 	for i := range v.list {
-		x := &v.list[i]
-		m.Append(x.name, func(*lazy.MapValue) ref.Val {
-			if x.err != nil {
-				return types.NewErr("composited variable %q fails to compile: %v", x.name, x.err)
-			}
-			val, err := e.run(x.expression)
-			if err != nil && v.declared.Kind != Native {
-				return types.WrapErr(err)
-			}
-			if err != nil {
-				return types.NewErr("composited variable %q fails to evaluate: %v", x.name, err)
-			}
-			return weigh(val, e)
-		})
+		m.Append(v.list[i].name, func(*lazy.MapValue) ref.Val { return e.variable(i) })
 	}
 	return m
 }

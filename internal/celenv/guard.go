@@ -2,7 +2,6 @@ package celenv
 
 import (
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -48,100 +47,54 @@ type node struct {
 	id int64
 }
 
-// place is an argument of a call that is checked beforehand, or a field of a struct, which are remembered.
-type place struct {
-	call      node
-	index, of int
-	ask       price // nil for comparisons, which pay for heavy values
+// fieldOf is a field of a struct, which is remembered until the struct is made.
+type fieldOf struct {
+	parent node
+	index  int
 }
 
-// remember is the price of a struct: it is weighed when it is made.
-func remember([]ref.Val, interpreter.Activation) (tooMuch bool) { return false }
-
-// places finds those arguments by the ids of their nodes.
-func places(checked *ast.AST) map[int64]place {
-	var out map[int64]place
+// fields finds the fields of structs by the ids of their nodes.
+func fields(checked *ast.AST) map[int64]fieldOf {
+	var out map[int64]fieldOf
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if out == nil && (e.Kind() == ast.CallKind || e.Kind() == ast.StructKind) {
-			out = map[int64]place{}
-		}
-		at := node{checked, e.ID()}
-		if e.Kind() == ast.StructKind {
-			fields := e.AsStruct().Fields()
-			for i, f := range fields {
-				out[f.AsStructField().Value().ID()] = place{call: at, index: i, of: len(fields), ask: remember}
-			}
+		if e.Kind() != ast.StructKind {
 			return
 		}
-		if e.Kind() != ast.CallKind {
-			return
+		if out == nil {
+			out = map[int64]fieldOf{}
 		}
-		call := e.AsCall()
-		ask := prices[call.FunctionName()]
-		switch call.FunctionName() {
-		case operators.Equals, operators.NotEquals, operators.In:
-		default:
-			if ask == nil {
-				return
-			}
-		}
-		args := call.Args()
-		if call.IsMemberFunction() {
-			args = append([]ast.Expr{call.Target()}, args...)
-		}
-		for i, arg := range args {
-			if ask == nil && arg.Kind() == ast.LiteralKind {
-				continue
-			}
-			out[arg.ID()] = place{call: at, index: i, of: len(args), ask: ask}
+		for i, f := range e.AsStruct().Fields() {
+			out[f.AsStructField().Value().ID()] = fieldOf{node{checked, e.ID()}, i}
 		}
 	}))
 	return out
 }
 
-// checks makes the evaluation weigh what expressions make, and ask for the price of calls: the arguments remember their
-// values, and the last of them fails when the call would be too much.
-func checks(checked *ast.AST) interpreter.InterpretableDecorator {
-	at, loops := places(checked), steps(checked)
+// checks makes the evaluation weigh what expressions make, ask for the price of calls, and count the turns of loops.
+func (in *planning) checks() interpreter.InterpretableDecorator {
+	of, loops := fields(in.checked), steps(in.checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		id := i.ID()
-		i = weighing(called(i), node{checked, id})
-		if p, ok := at[id]; ok {
-			i = &guarded{Interpretable: i, place: p}
+		i = in.node(i)
+		if f, ok := of[id]; ok {
+			i = &remembered{i, f}
 		}
-		if s, ok := loops[id]; ok {
-			i = &turn{i, s}
+		if parts, ok := loops[id]; ok {
+			i = &turn{i, parts}
 		}
 		return i, nil
 	}
 }
 
-// guarded evaluates such an argument.
-type guarded struct {
+// remembered evaluates a field of a struct.
+type remembered struct {
 	interpreter.Interpretable
-	place
+	fieldOf
 }
 
 // Eval implements the library's interface.
-func (g *guarded) Eval(vars interpreter.Activation) ref.Val {
-	v := g.Interpretable.Eval(vars)
-	if g.ask == nil {
-		w := 0
-		switch x := v.(type) {
-		case heavyList:
-			w = x.weight
-		case heavyMap:
-			w = x.weight
-		default:
-			return v
-		}
-		if e := evaluationOf(vars); e != nil {
-			if e.remaining -= costPerValue * int64(w); e.remaining < 0 {
-				return types.WrapErr(errOutOfBudget)
-			}
-		}
-		return v
-	}
+func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
+	v := r.Interpretable.Eval(vars)
 	e := evaluationOf(vars)
 	if e == nil {
 		return v
@@ -149,12 +102,41 @@ func (g *guarded) Eval(vars interpreter.Activation) ref.Val {
 	if e.arguments == nil {
 		e.arguments = map[node][]ref.Val{}
 	}
-	known := append(e.arguments[g.call][:min(g.index, len(e.arguments[g.call]))], v)
-	e.arguments[g.call] = known
-	if g.index == g.of-1 && len(known) == g.of && g.ask(known, vars) {
-		return tooLarge(vars)
-	}
+	known := e.arguments[r.parent]
+	e.arguments[r.parent] = append(known[:min(r.index, len(known))], v)
 	return v
+}
+
+// payComparison charges for comparing a list or map, by its weight. The value is an error when the budget is used up.
+func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
+	w := 0
+	switch x := v.(type) {
+	case heavyList:
+		w = x.weight
+	case heavyMap:
+		w = x.weight
+	case jsonList:
+		w = weightOfJSON([]any(x))
+	case jsonMap:
+		w = weightOfJSON(map[string]any(x))
+	default:
+		return nil
+	}
+	e := evaluationOf(vars)
+	if e == nil || w <= lightWeight {
+		return nil
+	}
+	if e.spend(costPerValue * int64(w)); e.ended() {
+		return types.WrapErr(errOutOfBudget)
+	}
+	return nil
+}
+
+// weightOfJSON counts the values in decoded JSON, as far as anything may hold.
+func weightOfJSON(v any) int {
+	left := maxWeight
+	count(v, &left)
+	return maxWeight - left
 }
 
 // evaluationOf finds the evaluation behind the scopes of comprehensions.

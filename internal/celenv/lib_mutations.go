@@ -1,6 +1,8 @@
 package celenv
 
 import (
+	"sync"
+
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apiserver/pkg/cel/common"
@@ -34,8 +36,21 @@ func (c *Compiler) Mutations() error {
 		return err
 	}
 	c.env = env
-	return nil
+	c.planner, err = mutating(env)
+	return err
 }
+
+// mutating is the planner of the API server's policies that mutate.
+func mutating(env *cel.Env) (*planner, error) {
+	mutatingOnce.Do(func() { mutatingPlanner, errMutating = newPlanner(env, Declarations{}) })
+	return mutatingPlanner, errMutating
+}
+
+var (
+	mutatingOnce    sync.Once
+	mutatingPlanner *planner
+	errMutating     error
+)
 
 // Value evaluates an expression of any type. Lists and maps of the result hold no more values than the guards allow.
 func (e *Evaluation) Value(x *Expression) (ref.Val, error) { return e.value(x) }

@@ -28,14 +28,23 @@ const (
 	lenientOrValue = "policies_orValue_dyn_dyn"
 )
 
-// orElse is a call of the lenient orValue. The second argument is evaluated when it is needed.
+// orElse is a call of orValue. The second argument is evaluated when it is needed.
 type orElse struct {
 	interpreter.InterpretableCall
 	value, other interpreter.Interpretable
+	direct       *path // the value, when it is a path
 }
 
 // Eval implements the library's interface.
 func (o *orElse) Eval(vars interpreter.Activation) ref.Val {
+	if o.direct != nil {
+		switch v, optional, f := o.direct.find(vars); {
+		case f == present && optional:
+			return natively.NativeToValue(v)
+		case f == absent:
+			return o.other.Eval(vars)
+		}
+	}
 	v := o.value.Eval(vars)
 	optional, ok := v.(*types.Optional)
 	switch {
@@ -45,4 +54,19 @@ func (o *orElse) Eval(vars interpreter.Activation) ref.Val {
 		return optional.GetValue()
 	}
 	return o.other.Eval(vars)
+}
+
+// orOptional is a call of or, of two optional values.
+type orOptional struct {
+	interpreter.InterpretableCall
+	value, other interpreter.Interpretable
+}
+
+// Eval implements the library's interface.
+func (o *orOptional) Eval(vars interpreter.Activation) ref.Val {
+	v := o.value.Eval(vars)
+	if optional, ok := v.(*types.Optional); ok && !optional.HasValue() {
+		return o.other.Eval(vars)
+	}
+	return v
 }

@@ -49,8 +49,8 @@ func pricesOf(libraries []*Library) map[string]price {
 	return out
 }
 
-// functions are those of all libraries by their names; libraryOf is the library of each.
-var functions, libraryOf = functionsOf(Libraries)
+// byName are the Functions of all libraries; libraryOf is the library of each.
+var byName, libraryOf = functionsOf(Libraries)
 
 func functionsOf(libraries []*Library) (map[string]*Function, map[string]*Library) {
 	out, of := map[string]*Function{}, map[string]*Library{}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -27,19 +26,6 @@ const (
 )
 
 var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxWeight, maxText, quiet{ErrBudget})
-
-// weighing makes the evaluation weigh what literals and additions give. at is the node of the expression.
-func weighing(i interpreter.Interpretable, at node) interpreter.Interpretable {
-	switch n := i.(type) {
-	case interpreter.InterpretableConstructor:
-		return weighedConstructor{n, at}
-	case interpreter.InterpretableCall:
-		if n.Function() == operators.Add {
-			return weighedCall{n}
-		}
-	}
-	return i
-}
 
 type weighedConstructor struct {
 	interpreter.InterpretableConstructor
@@ -91,10 +77,13 @@ func weightOfStruct(v ref.Val, vars interpreter.Activation) int {
 	return lightWeight
 }
 
-type weighedCall struct{ interpreter.InterpretableCall }
-
-func (w weighedCall) Eval(vars interpreter.Activation) ref.Val {
-	return weigh(w.InterpretableCall.Eval(vars), vars)
+// weighResult weighs what a function of the library made.
+func weighResult(v ref.Val, vars interpreter.Activation) ref.Val {
+	switch v.(type) {
+	case traits.Lister, traits.Mapper:
+		return weigh(v, vars)
+	}
+	return v
 }
 
 // heavyList and heavyMap are values with their weight.
@@ -111,6 +100,15 @@ type heavyMap struct {
 // weigh gives v with its weight noted if it is heavy, or the error that it is too heavy.
 func weigh(v ref.Val, vars interpreter.Activation) ref.Val {
 	switch x := v.(type) {
+	case types.Bool, types.String, types.Int, types.Double:
+		return v
+	case jsonMap: // a part of what is given; it is weighed where that matters
+		return v
+	case jsonList: // or a sum of such parts
+		if len(x) > maxWeight {
+			return tooLarge(vars)
+		}
+		return v
 	case traits.MutableLister, traits.MutableMapper: // still being made
 		return v
 	case heavyList, heavyMap:

@@ -1,0 +1,297 @@
+package celenv
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// The maps and lists of decoded JSON are values of the language as they are: a jsonMap takes no memory of its own, and a jsonList
+// takes that of a slice header. The library's own wrappers allocate for each access.
+type (
+	jsonMap  map[string]any
+	jsonList []any
+)
+
+// adapter makes values of decoded JSON; all others are for the library's adapter.
+type adapter struct{ next types.Adapter }
+
+// NativeToValue implements the library's interface.
+func (a adapter) NativeToValue(v any) ref.Val {
+	switch x := v.(type) {
+	case ref.Val:
+		return x
+	case map[string]any:
+		if x == nil {
+			return types.NullValue
+		}
+		return jsonMap(x)
+	case []any:
+		return jsonList(x)
+	case nil:
+		return types.NullValue
+	case string:
+		return types.String(x)
+	case bool:
+		return types.Bool(x)
+	case int64:
+		return types.Int(x)
+	case float64:
+		return types.Double(x)
+	}
+	return a.next.NativeToValue(v)
+}
+
+// natively is the adapter where no environment is at hand.
+var natively = adapter{types.DefaultTypeAdapter}
+
+func (m jsonMap) full() traits.Mapper {
+	return types.NewStringInterfaceMap(natively, m)
+}
+
+func (l jsonList) full() traits.Lister { return types.NewDynamicList(natively, []any(l)) }
+
+// ConvertToNative implements the library's interface.
+func (m jsonMap) ConvertToNative(t reflect.Type) (any, error) { return m.full().ConvertToNative(t) }
+
+// ConvertToType implements the library's interface.
+func (m jsonMap) ConvertToType(t ref.Type) ref.Val {
+	if t == types.MapType {
+		return m
+	}
+	return m.full().ConvertToType(t)
+}
+
+// Equal implements the library's interface.
+func (m jsonMap) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(jsonMap); ok {
+		return types.Bool(equal(map[string]any(m), map[string]any(o)))
+	}
+	return m.full().Equal(other)
+}
+
+// Type implements the library's interface.
+func (jsonMap) Type() ref.Type { return types.MapType }
+
+// Value implements the library's interface.
+func (m jsonMap) Value() any { return map[string]any(m) }
+
+// Contains implements the library's interface.
+func (m jsonMap) Contains(key ref.Val) ref.Val {
+	_, found := m.Find(key)
+	return types.Bool(found)
+}
+
+// Find implements the library's interface.
+func (m jsonMap) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return nil, false
+	}
+	v, found := m[string(name)]
+	if !found {
+		return nil, false
+	}
+	return natively.NativeToValue(v), true
+}
+
+// Get implements the library's interface.
+func (m jsonMap) Get(key ref.Val) ref.Val {
+	v, found := m.Find(key)
+	if !found {
+		return types.ValOrErr(v, "no such key: %v", key)
+	}
+	return v
+}
+
+// Size implements the library's interface.
+func (m jsonMap) Size() ref.Val { return types.Int(len(m)) }
+
+// IsZeroValue implements the library's interface.
+func (m jsonMap) IsZeroValue() bool { return len(m) == 0 }
+
+// Iterator implements the library's interface. The names come in order, so that the same request always gives the same text.
+func (m jsonMap) Iterator() traits.Iterator {
+	return &nameIterator{names: slices.Sorted(maps.Keys(m))}
+}
+
+// Fold implements the library's interface.
+func (m jsonMap) Fold(f traits.Folder) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if !f.FoldEntry(name, m[name]) {
+			return
+		}
+	}
+}
+
+func (m jsonMap) String() string { return fmt.Sprint(m.full()) }
+
+// ConvertToNative implements the library's interface.
+func (l jsonList) ConvertToNative(t reflect.Type) (any, error) { return l.full().ConvertToNative(t) }
+
+// ConvertToType implements the library's interface.
+func (l jsonList) ConvertToType(t ref.Type) ref.Val {
+	if t == types.ListType {
+		return l
+	}
+	return l.full().ConvertToType(t)
+}
+
+// Equal implements the library's interface.
+func (l jsonList) Equal(other ref.Val) ref.Val {
+	if o, ok := other.(jsonList); ok {
+		return types.Bool(equal([]any(l), []any(o)))
+	}
+	return l.full().Equal(other)
+}
+
+// Type implements the library's interface.
+func (jsonList) Type() ref.Type { return types.ListType }
+
+// Value implements the library's interface.
+func (l jsonList) Value() any { return []any(l) }
+
+// Add implements the library's interface. Two lists of JSON make a list of JSON.
+func (l jsonList) Add(other ref.Val) ref.Val {
+	o, ok := other.(traits.Lister)
+	switch {
+	case !ok:
+		return types.MaybeNoSuchOverloadErr(other)
+	case len(l) == 0:
+		return other
+	case o.Size() == types.IntZero:
+		return l
+	}
+	if o, ok := other.(jsonList); ok {
+		return slices.Concat(l, o)
+	}
+	return l.full().Add(other)
+}
+
+// Contains implements the library's interface.
+func (l jsonList) Contains(v ref.Val) ref.Val {
+	if s, ok := v.(types.String); ok {
+		for _, e := range l {
+			if e == any(string(s)) {
+				return types.True
+			}
+		}
+		return types.False
+	}
+	return l.full().Contains(v)
+}
+
+// Get implements the library's interface.
+func (l jsonList) Get(index ref.Val) ref.Val {
+	if i, ok := index.(types.Int); ok && i >= 0 && int(i) < len(l) {
+		return natively.NativeToValue(l[i])
+	}
+	return l.full().Get(index)
+}
+
+// Size implements the library's interface.
+func (l jsonList) Size() ref.Val { return types.Int(len(l)) }
+
+// IsZeroValue implements the library's interface.
+func (l jsonList) IsZeroValue() bool { return len(l) == 0 }
+
+// Iterator implements the library's interface.
+func (l jsonList) Iterator() traits.Iterator { return &elementIterator{list: l} }
+
+// Fold implements the library's interface.
+func (l jsonList) Fold(f traits.Folder) {
+	for i, e := range l {
+		if !f.FoldEntry(i, e) {
+			return
+		}
+	}
+}
+
+func (l jsonList) String() string { return fmt.Sprint(l.full()) }
+
+// equal compares decoded JSON as the language does: numbers by their value, whatever their types.
+func equal(a, b any) bool {
+	switch x := a.(type) {
+	case string:
+		y, ok := b.(string)
+		return ok && x == y
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for k, v := range x {
+			if w, ok := y[k]; !ok || !equal(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for i, v := range x {
+			if !equal(v, y[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return types.Equal(natively.NativeToValue(a), natively.NativeToValue(b)) == types.True
+}
+
+// iterator is what iterators are besides.
+type iterator struct{}
+
+// ConvertToNative implements the library's interface.
+func (iterator) ConvertToNative(t reflect.Type) (any, error) {
+	return nil, fmt.Errorf("type conversion on iterators not supported: %v", t)
+}
+
+// ConvertToType implements the library's interface.
+func (iterator) ConvertToType(ref.Type) ref.Val { return types.NewErr("no such overload") }
+
+// Equal implements the library's interface.
+func (iterator) Equal(ref.Val) ref.Val { return types.NewErr("no such overload") }
+
+// Type implements the library's interface.
+func (iterator) Type() ref.Type { return types.IteratorType }
+
+// Value implements the library's interface.
+func (iterator) Value() any { return nil }
+
+type nameIterator struct {
+	iterator
+	names []string
+	at    int
+}
+
+// HasNext implements the library's interface.
+func (i *nameIterator) HasNext() ref.Val { return types.Bool(i.at < len(i.names)) }
+
+// Next implements the library's interface.
+func (i *nameIterator) Next() ref.Val {
+	i.at++
+	return types.String(i.names[i.at-1])
+}
+
+type elementIterator struct {
+	iterator
+	list jsonList
+	at   int
+}
+
+// HasNext implements the library's interface.
+func (i *elementIterator) HasNext() ref.Val { return types.Bool(i.at < len(i.list)) }
+
+// Next implements the library's interface.
+func (i *elementIterator) Next() ref.Val {
+	i.at++
+	return natively.NativeToValue(i.list[i.at-1])
+}

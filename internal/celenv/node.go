@@ -1,0 +1,277 @@
+package celenv
+
+import (
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+	"github.com/google/cel-go/interpreter/functions"
+)
+
+// node replaces a node of the library by one of ours, where there is one. Decorators see some nodes twice.
+func (in *planning) node(i interpreter.Interpretable) interpreter.Interpretable {
+	switch n := i.(type) {
+	case *test:
+		in.variable(n.of)
+	case *path:
+		in.variable(n)
+	case interpreter.InterpretableAttribute:
+		if p, ok := n.Attr().(*path); ok { // the library's has()
+			in.variable(p)
+			return &test{n, p}
+		}
+		if p := newPath(n, in); p != nil {
+			return p
+		}
+	case interpreter.InterpretableConst:
+	case interpreter.InterpretableConstructor:
+		return weighedConstructor{n, node{in.checked, n.ID()}}
+	case interpreter.InterpretableCall:
+		return in.call(n)
+	}
+	return i
+}
+
+func (in *planning) call(n interpreter.InterpretableCall) interpreter.Interpretable {
+	args := n.Args()
+	switch name := n.Function(); {
+	case name == orValue && len(args) == 2 && n.OverloadID() != lenientOrValue && n.OverloadID() != "" && n.OverloadID() != "optional_orValue_value":
+	case name == orValue && len(args) == 2:
+		direct, _ := args[0].(*path)
+		return &orElse{n, args[0], args[1], direct}
+	case name == "or" && len(args) == 2 && (n.OverloadID() == "" || n.OverloadID() == "optional_or_optional"):
+		return &orOptional{n, args[0], args[1]}
+	case name == "timestamp" && len(args) == 1:
+		return &timestamp{in.ordinary(n)}
+	case name == operators.Equals && len(args) == 2:
+		return &equality{n, args[0], args[1], false}
+	case name == operators.NotEquals && len(args) == 2:
+		return &equality{n, args[0], args[1], true}
+	case name == operators.NotStrictlyFalse && len(args) == 1:
+		return &notFalse{n, args[0]}
+	case functionOf(n) != nil:
+		return &libraryCall{n, functionOf(n), isWritten(args, functionOf(n))}
+	}
+	return in.ordinary(n)
+}
+
+// ordinary is a call of one of the library's functions.
+func (in *planning) ordinary(n interpreter.InterpretableCall) interpreter.InterpretableCall {
+	args := n.Args()
+	if len(args) == 0 {
+		return n
+	}
+	out := &call{InterpretableCall: n, args: args, ask: prices[n.Function()], cost: costs[n.Function()], adds: n.Function() == operators.Add}
+	if out.cost == costNothing && !fixedCost[n.Function()] {
+		out.cost = costByLibrary
+	}
+	if n.OverloadID() != "" {
+		out.to, _ = in.functions.FindOverload(n.OverloadID())
+	}
+	if out.to == nil {
+		out.to, _ = in.functions.FindOverload(n.Function())
+	}
+	if pattern, ok := constantPattern(n); ok {
+		out.pattern = pattern(n)
+	}
+	return out
+}
+
+// call is a call of one of the library's functions: it evaluates the arguments, asks for the price, calls, and pays.
+type call struct {
+	interpreter.InterpretableCall
+	args    []interpreter.Interpretable
+	to      *functions.Overload // nil when only the value knows the function
+	pattern interpreter.Interpretable
+	ask     price
+	cost    cost
+	adds    bool
+}
+
+// Eval implements the library's interface.
+func (c *call) Eval(vars interpreter.Activation) ref.Val {
+	strict := c.to == nil || !c.to.NonStrict
+	if len(c.args) <= 2 && c.ask == nil && c.cost != costByLibrary && c.pattern == nil {
+		l := c.args[0].Eval(vars)
+		if len(c.args) == 1 {
+			if strict && types.IsUnknownOrError(l) {
+				return l
+			}
+			if err := c.pay(vars, l, nil); err != nil {
+				return err
+			}
+			return c.apply(l, nil)
+		}
+		r := c.args[1].Eval(vars)
+		switch {
+		case strict && types.IsUnknownOrError(l):
+			return l
+		case strict && types.IsUnknownOrError(r):
+			return r
+		}
+		if err := c.pay(vars, l, r); err != nil {
+			return err
+		}
+		out := c.apply(l, r)
+		if c.adds {
+			out = weigh(out, vars)
+		}
+		return out
+	}
+	args := make([]ref.Val, len(c.args))
+	for i, a := range c.args {
+		if args[i] = a.Eval(vars); strict && types.IsUnknownOrError(args[i]) {
+			return args[i]
+		}
+	}
+	if c.ask != nil && c.ask(args, vars) {
+		return tooLarge(vars)
+	}
+	if c.cost != costByLibrary {
+		var r ref.Val
+		if len(args) > 1 {
+			r = args[1]
+		}
+		if err := c.pay(vars, args[0], r); err != nil {
+			return err
+		}
+	}
+	var out ref.Val
+	switch {
+	case c.pattern != nil:
+		out = c.pattern.Eval(argumentsOf{args})
+	case len(args) == 1:
+		out = c.apply(args[0], nil)
+	case len(args) == 2:
+		out = c.apply(args[0], args[1])
+	default:
+		out = c.applyAll(args)
+	}
+	if c.cost == costByLibrary {
+		if types.IsUnknownOrError(out) {
+			return out
+		}
+		if e := evaluationOf(vars); e != nil {
+			if e.spend(libraryCost(c.Function(), c.OverloadID(), args, out)); e.ended() {
+				return types.WrapErr(errOutOfBudget)
+			}
+		}
+	}
+	return weighResult(out, vars)
+}
+
+// pay charges for a call whose price depends on the size of the arguments. The value is an error when it is too much.
+func (c *call) pay(vars interpreter.Activation, l, r ref.Val) ref.Val {
+	if c.cost == costNothing {
+		return nil
+	}
+	n := c.cost.of(l, r)
+	if n <= 1 {
+		return nil
+	}
+	if e := evaluationOf(vars); e != nil {
+		if e.spend(n); e.ended() {
+			return types.WrapErr(errOutOfBudget)
+		}
+	}
+	return nil
+}
+
+// apply calls with one or two arguments; the second is nil for one.
+func (c *call) apply(l, r ref.Val) ref.Val {
+	to := c.to
+	if to == nil {
+		return c.receive(l, r)
+	}
+	nonStrict := to.NonStrict && types.IsUnknownOrError(l)
+	switch fits := to.OperandTrait == 0 || nonStrict || l.Type().HasTrait(to.OperandTrait); {
+	case !fits:
+		return c.receive(l, r)
+	case r == nil && to.Unary != nil:
+		return types.LabelErrNode(c.ID(), to.Unary(l))
+	case r == nil && to.Function != nil:
+		return types.LabelErrNode(c.ID(), to.Function(l))
+	case r != nil && to.Binary != nil:
+		return types.LabelErrNode(c.ID(), to.Binary(l, r))
+	case r != nil && to.Function != nil:
+		return types.LabelErrNode(c.ID(), to.Function(l, r))
+	}
+	return c.receive(l, r)
+}
+
+func (c *call) receive(l, r ref.Val) ref.Val {
+	var rest []ref.Val
+	if r != nil {
+		rest = []ref.Val{r}
+	}
+	return c.receiveAll(l, rest)
+}
+
+func (c *call) receiveAll(l ref.Val, rest []ref.Val) ref.Val {
+	if receiver, ok := l.(traits.Receiver); ok && l.Type().HasTrait(traits.ReceiverType) {
+		return types.LabelErrNode(c.ID(), receiver.Receive(c.Function(), c.OverloadID(), rest))
+	}
+	return types.NewErrWithNodeID(c.ID(), "no such overload: %s", c.Function())
+}
+
+func (c *call) applyAll(args []ref.Val) ref.Val {
+	to := c.to
+	if to == nil || to.Function == nil || to.OperandTrait != 0 && !args[0].Type().HasTrait(to.OperandTrait) {
+		return c.receiveAll(args[0], args[1:])
+	}
+	return types.LabelErrNode(c.ID(), to.Function(args...))
+}
+
+// equality is == or !=.
+type equality struct {
+	interpreter.InterpretableCall
+	left, right interpreter.Interpretable
+	not         bool
+}
+
+// Eval implements the library's interface.
+func (q *equality) Eval(vars interpreter.Activation) ref.Val {
+	l, r := q.left.Eval(vars), q.right.Eval(vars)
+	if a, ok := l.(types.String); ok {
+		if b, ok := r.(types.String); ok {
+			if n := min(len(a), len(b)) / 10; n > 1 {
+				if e := evaluationOf(vars); e != nil {
+					e.spend(int64(n))
+				}
+			}
+			return types.Bool((a == b) != q.not)
+		}
+	}
+	switch {
+	case types.IsUnknownOrError(l):
+		return l
+	case types.IsUnknownOrError(r):
+		return r
+	}
+	if err := payComparison(vars, l); err != nil {
+		return err
+	}
+	if err := payComparison(vars, r); err != nil {
+		return err
+	}
+	same := types.Equal(l, r)
+	if q.not {
+		return types.Bool(same != types.True)
+	}
+	return same
+}
+
+// notFalse is what loops ask of their result before each turn.
+type notFalse struct {
+	interpreter.InterpretableCall
+	value interpreter.Interpretable
+}
+
+// Eval implements the library's interface.
+func (n *notFalse) Eval(vars interpreter.Activation) ref.Val {
+	if v, ok := n.value.Eval(vars).(types.Bool); ok {
+		return v
+	}
+	return types.True
+}

@@ -1,0 +1,95 @@
+package celenv
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/interpreter"
+)
+
+// planner makes what is evaluated of checked expressions. Unlike the library's Program it has one table of functions for all
+// expressions of an environment, and none of the library's accounting: nodes of our own charge for themselves (see guard.go).
+type planner struct {
+	functions interpreter.Dispatcher
+	declared  Declarations
+}
+
+// planners are made on first use, for each environment.
+var planners sync.Map // Declarations → func() *planner
+
+func (d Declarations) planner() *planner {
+	made, known := planners.Load(d)
+	if !known {
+		made, _ = planners.LoadOrStore(d, sync.OnceValue(func() *planner {
+			p, err := newPlanner(d.env(), d)
+			if err != nil { // this depends on the libraries alone, and the tests make every environment
+				panic("celenv: the functions of the environment: " + err.Error())
+			}
+			return p
+		}))
+	}
+	return made.(func() *planner)()
+}
+
+func newPlanner(env *cel.Env, d Declarations) (*planner, error) {
+	p := &planner{functions: interpreter.NewDispatcher(), declared: d}
+	for _, f := range env.Functions() {
+		bindings, err := f.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		if err := p.functions.Add(bindings...); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// planning is what decorators know of the expression that is being planned.
+type planning struct {
+	*planner
+	checked   *ast.AST
+	locals    map[string]bool // variables of macros
+	variables map[string]int  // indexes of the rule's variables
+}
+
+// plan makes what is evaluated of a checked expression. An error is one of its constants.
+func (p *planner) plan(env *cel.Env, checked *cel.Ast, variables map[string]int) (interpreter.Interpretable, error) {
+	in := &planning{planner: p, checked: checked.NativeRep(), locals: locals(checked.NativeRep()), variables: variables}
+	values, types := adapter{env.CELTypeAdapter()}, env.CELTypeProvider()
+	attributes := interpreter.NewAttributeFactory(env.Container, values, types)
+	i := interpreter.NewInterpreter(p.functions, env.Container, types, values, attributes)
+	return i.NewInterpretable(in.checked,
+		interpreter.InterruptableEval(),
+		interpreter.Optimize(),
+		interpreter.CustomDecorator(in.checks()),
+	)
+}
+
+// locals are the names of the variables of macros.
+func locals(checked *ast.AST) map[string]bool {
+	var out map[string]bool
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.ComprehensionKind {
+			return
+		}
+		if out == nil {
+			out = map[string]bool{}
+		}
+		c := e.AsComprehension()
+		out[c.IterVar()], out[c.IterVar2()], out[c.AccuVar()] = true, true, true
+	}))
+	return out
+}
+
+// variable makes a path that begins with `variables.name` know the variable.
+func (in *planning) variable(p *path) {
+	if p.root != rootOther || strings.TrimPrefix(p.name, ".") != varVariables || in.locals[p.name] || p.other || len(p.steps) == 0 || p.steps[0].optional || p.tests && len(p.steps) == 1 {
+		return
+	}
+	if i, known := in.variables[p.steps[0].name]; known {
+		p.root, p.index = rootVariable, i
+	}
+}
