@@ -55,7 +55,7 @@ var floors = []struct {
 		"internal/report", "internal/compliance", "internal/rollout", "internal/event", "internal/observe", "internal/ephemeral",
 	}},
 	{"7 servers", []string{
-		"internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
+		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
 		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl",
 	}},
 	{"8 products", []string{

@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/policyreview"
@@ -77,16 +78,18 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: webhookconf.NewDiscovery(resources, time.Now),
 		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), nativeChanged: newTrigger(), observing: observing,
-		optional: optional{cache: m.GetCache(), log: log},
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: newTrigger(), policiesChanged: newTrigger(),
 	}
-	p.policies = newPolicies(p.catalog, f.forceIgnore, log)
+	p.policies = intake.NewPolicies(intake.PolicyOptions{
+		Kinds: intake.Requests(), Catalog: p.catalog, ForceIgnore: f.forceIgnore, Seen: p.policiesChanged.fire, Log: log,
+	})
 	p.exceeded = newExceeded(p.policies, m.GetClient(), log)
 	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)
-	p.certs.changed = p.policies.changed.fire
+	p.certs.changed = p.policiesChanged.fire
 	p.paths = newSecretPaths(f.certificateFlags, f.secretPaths(), keystore.Routes, e, event.AdmissionController, m, log)
-	p.paths.changed, p.paths.ours = p.policies.changed.fire, p.certs.ours
+	p.paths.changed, p.paths.ours = p.policiesChanged.fire, p.certs.ours
 	warnOpen(f.paths, f.serving.clientCA, log)
-	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policies.changed.fire, missed: p.paths.failed}
+	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policiesChanged.fire, missed: p.paths.failed}
 	observing.observePolicies(p.policies)
 	observing.observeCertificates(&p.certs.keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}

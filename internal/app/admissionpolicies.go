@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/vapgen"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -21,7 +22,7 @@ import (
 // admissionPolicies turns policies that ask for it into ValidatingAdmissionPolicies of the API server. The replica that leads runs it.
 type admissionPolicies struct {
 	on        bool // --generateValidatingAdmissionPolicy
-	policies  *policies
+	policies  *intake.Policies
 	catalog   *catalog.Catalog
 	resources webhookconf.Resources
 	apply     *vapgen.Reconciler
@@ -44,7 +45,7 @@ const (
 
 // once is one round. The objects are taken before the snapshot, as for their other status.
 func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
-	objects, _ := n.policies.all()
+	objects, _ := n.policies.All()
 	snapshot := n.catalog.Snapshot()
 	out, asking := map[string]vapgen.Output{}, map[string]*unstructured.Unstructured{}
 	retry := false

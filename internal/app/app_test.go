@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,13 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
-	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 func TestFlags(t *testing.T) {
@@ -182,54 +177,6 @@ func TestTask(t *testing.T) {
 	expect(5)
 	cancel()
 	<-done
-}
-
-func TestPoliciesFollowEvents(t *testing.T) {
-	c := catalog.New()
-	p := newPolicies(c, true, slog.New(slog.DiscardHandler))
-	h := p.handler()
-	object := func(generation int64, message string) *unstructured.Unstructured {
-		var u unstructured.Unstructured
-		text := fmt.Sprintf(`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p, uid: u, generation: %d}, spec: {rules: [
-		  {name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: %s, pattern: {spec: {hostNetwork: "false"}}}}]}}`, generation, message)
-		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-			t.Fatal(err)
-		}
-		u.SetGeneration(generation)
-		return &u
-	}
-	program := func() *policy.Program { return c.Snapshot().Get(catalog.ID{Kind: "ClusterPolicy", Name: "p"}) }
-	first := object(1, "one")
-	h.OnAdd(first, true)
-	before := program()
-	if before == nil || before.Settings.FailurePolicy != policy.Ignore {
-		t.Fatalf("%+v", before)
-	}
-	withStatus := object(1, "one")
-	withStatus.Object["status"] = map[string]any{"ready": true}
-	h.OnUpdate(first, withStatus)
-	if program() != before {
-		t.Error("a status compiled the policy again")
-	}
-	if objects, _ := p.all(); objects["ClusterPolicy/p"] != withStatus {
-		t.Error("the object with the status is not kept: its status would be written again and again")
-	}
-	h.OnUpdate(withStatus, object(2, "two"))
-	if program() == before {
-		t.Error("a change was not compiled")
-	}
-	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: withStatus})
-	if program() != nil {
-		t.Error("a deleted policy is in force")
-	}
-	if objects, broken := p.all(); len(objects)+len(broken) > 0 {
-		t.Errorf("left over: %v %v", objects, broken)
-	}
-	select {
-	case <-p.changed:
-	default:
-		t.Error("nobody was woken")
-	}
 }
 
 func TestSubjectKeys(t *testing.T) {

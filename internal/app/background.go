@@ -16,6 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -164,7 +165,7 @@ func (c *background) watch(ctx context.Context) error {
 			}
 		},
 	}
-	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, watched{updateRequestObject(), requests})
+	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, intake.Watch{Object: updateRequestObject(), Handler: requests})
 }
 
 // shared is what each replica runs, for its share of the work.

@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,28 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 var namespaceGVK = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-
-// watchPolicies returns what follows the policies of a family. They are read as data: the compiler wants every field that was
-// written, known or not.
-func watchPolicies(f *family.Family, handler toolscache.ResourceEventHandler) (all []watched) {
-	for _, k := range f.Kinds {
-		all = append(all, watched{policyObject(k.GVK()), handler})
-	}
-	return all
-}
-
-func policyObject(gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(gvk)
-	return u
-}
 
 func namespaceObject() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
@@ -129,7 +113,7 @@ func webhookObjects(f certificateFlags, paths string, e env) map[client.Object]c
 func admissionObjects(f *admissionFlags, e env) cached {
 	shared := true // bindings are only read
 	objects := webhookObjects(f.certificateFlags, keystore.Routes, e)
-	objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
+	objects[intake.DefinitionObject()] = cache.ByObject{Transform: onlyIdentity}
 	objects[&rbacv1.RoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	objects[&rbacv1.ClusterRoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	return cached{
@@ -170,4 +154,18 @@ func onlySubjects(obj any) (any, error) {
 		o.SetOwnerReferences(nil)
 	}
 	return obj, nil
+}
+
+// onlySecrets keeps the contents of the two Secrets of a server and of the one with the key of its paths, and of no other
+// one: they may be of any type when users supply them.
+func onlySecrets(f certificateFlags, paths string) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		if s, ok := obj.(*corev1.Secret); ok {
+			s.SetManagedFields(nil)
+			if s.Name != f.caSecret && s.Name != f.tlsSecret && s.Name != paths {
+				s.Data, s.StringData, s.Annotations = nil, nil, nil
+			}
+		}
+		return obj, nil
+	}
 }

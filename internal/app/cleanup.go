@@ -20,10 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/catalog"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/failopen"
-	familycleanup "github.com/ephor-dev/ephor/internal/family/cleanup"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -51,9 +52,10 @@ type cleanup struct {
 	globals   *globals
 	server    *admission.Server
 	ring      *ring.Ring
+	catalog   *catalog.Catalog
 	policies  *cleanupctl.Controller
 	ttl       *ttl.Manager
-	optional  optional    // kinds that may be missing
+	intake    *intake.Kinds
 	filled    atomic.Bool // caches are filled
 }
 
@@ -74,8 +76,8 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, observing: b.observing}
-	c.optional = optional{cache: m.GetCache(), log: b.log}
+	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
+	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
 	c.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller takes no client certificates, so that its paths are secret unless they are switched off.
 	c.paths = newSecretPaths(f.certificateFlags, f.paths.secret != secretPathsOff, keystore.CleanupRoutes, e, event.CleanupController, m, b.log)
@@ -95,7 +97,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		work: func(ctx context.Context, beside func(func())) error {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.paths.watch()), b.observing.counted(c.optional.task())) {
+			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.paths.watch()), b.observing.counted(missingKinds(c.intake, newTrigger()))) {
 				beside(func() { t.run(ctx, c.log) })
 			}
 			return lead(ctx, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log)
@@ -108,15 +110,13 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
 	all := append(c.webhooks.watched(),
-		watched{&corev1.Secret{}, c.certs.handler(ctx)}, watched{&corev1.Secret{}, c.paths.handler()},
-		watched{namespaceObject(), toolscache.ResourceEventHandlerFuncs{}},
+		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.handler()},
+		intake.Watch{Object: namespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
-	optional := append(watchPolicies(familycleanup.Family, c.policyHandler()),
-		watched{policyObject(globalEntryGVK), c.observing.taken(globalsName, c.globals.handler())})
-	if err := c.optional.watch(ctx, optional); err != nil {
-		return err
-	}
-	if err := watchAll(ctx, c.manager.GetCache(), all); err != nil {
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
+	all = append(all, policies.Watches()...)
+	all = append(all, c.observing.takenAll(globalsName, c.globals.Watches())...)
+	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}
 	c.globals.settle(ctx)

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
@@ -94,27 +92,6 @@ func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersio
 		return false, fmt.Errorf("ask for our rights: %w", err)
 	}
 	return review.Status.Allowed, nil
-}
-
-// policyHandler is for the informers of cleanup policies.
-func (c *cleanup) policyHandler() toolscache.ResourceEventHandler {
-	set := func(obj any) {
-		if u, ok := obj.(*unstructured.Unstructured); ok {
-			c.policies.Set(u)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, obj any) { set(obj) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if u, ok := obj.(*unstructured.Unstructured); ok {
-				c.policies.Delete(u)
-			}
-		},
-	}
 }
 
 // endless makes a task of a function that runs until it is stopped.

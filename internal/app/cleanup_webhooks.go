@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -78,7 +79,7 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 }
 
 // watched are the kinds that the configurations depend on.
-func (w *cleanupWebhooks) watched() []watched {
+func (w *cleanupWebhooks) watched() []intake.Watch {
 	news := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { w.wake.fire() },
 		UpdateFunc: func(any, any) { w.wake.fire() },
@@ -89,9 +90,9 @@ func (w *cleanupWebhooks) watched() []watched {
 		UpdateFunc: func(_, obj any) { w.configure(obj) },
 		DeleteFunc: func(any) { w.unlocked.load(nil); w.settings.Set(nil); w.wake.fire() },
 	}
-	return []watched{
-		{&corev1.ConfigMap{}, config}, {ownerObject(), news},
-		{&admissionv1.ValidatingWebhookConfiguration{}, w.paths.configurations(news)}, {&admissionv1.MutatingWebhookConfiguration{}, toolscache.ResourceEventHandlerFuncs{}},
+	return []intake.Watch{
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: ownerObject(), Handler: news},
+		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: w.paths.configurations(news)}, {Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: toolscache.ResourceEventHandlerFuncs{}},
 	}
 }
 

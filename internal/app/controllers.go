@@ -5,6 +5,8 @@ import (
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/intake"
 )
 
 // controllerNames are Kyverno's names of our tasks, for metrics; others have none there. What is one round of ours may be
@@ -59,6 +61,14 @@ func (o *observing) counted(t task) task {
 func (o *observing) taken(name string, next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
 	o.metrics.Controller(name)
 	return takes{next, func() { o.metrics.Reconciled(name) }}
+}
+
+// takenAll is taken for each of several informers.
+func (o *observing) takenAll(name string, all []intake.Watch) []intake.Watch {
+	for i := range all {
+		all[i].Handler = o.taken(name, all[i].Handler)
+	}
+	return all
 }
 
 // takes reports each piece of news after it was taken in.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -62,7 +62,7 @@ type evaluator struct {
 	manager   manager.Manager
 	catalog   *catalog.Catalog
 	settings  *settings.Store
-	policies  *policies
+	policies  *intake.Policies
 	globals   *globals
 	resources discovery.ServerResourcesInterface
 	discovery *webhookconf.Discovery
@@ -70,8 +70,10 @@ type evaluator struct {
 	events    *event.Queue
 	// connections are those of what evaluates and carries out.
 	connections *http.Client
-	optional    optional
-	filled      atomic.Bool
+	intake      *intake.Kinds
+	// kindsDefined is fired when a custom kind comes or goes.
+	kindsDefined trigger
+	filled       atomic.Bool
 }
 
 // newEvaluator makes what does not need the cache; nothing runs yet.
@@ -80,19 +82,19 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 	if own.objects == nil {
 		own.objects = map[client.Object]cache.ByObject{}
 	}
-	own.objects[crdObject()] = cache.ByObject{Transform: onlyIdentity}
+	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: onlyIdentity}
 	m, err := newManager(b, &f.commonFlags, e, own)
 	if err != nil {
 		return nil, err
 	}
 	v := &evaluator{
 		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		optional: optional{cache: m.GetCache(), log: b.log},
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: newTrigger(),
 	}
 	if v.events, err = newEvents(b.cfg, f.events, v.settings, b.observing.metrics, b.log); err != nil {
 		return nil, err
 	}
-	v.policies = newPolicies(v.catalog, false, b.log)
+	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Log: b.log})
 	if v.connections, err = rest.HTTPClientFor(b.workConfig); err != nil {
 		return nil, err
 	}
@@ -125,23 +127,25 @@ func (v *evaluator) client() (client.Client, error) {
 func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
 
 // fill takes in everything that exists. namespaces is called for Namespaces, definitions for a change of what is served.
-func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, definitions func(), more ...watched) error {
+func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, definitions func(), more ...intake.Watch) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
 		UpdateFunc: func(_, obj any) { v.configure(obj) },
 		DeleteFunc: func(any) { v.settings.Set(nil) },
 	}
-	all := append([]watched{
-		{&corev1.ConfigMap{}, config}, {namespaceObject(), namespaces},
+	all := append([]intake.Watch{
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: namespaceObject(), Handler: namespaces},
 	}, more...)
-	all = append(all, watchPolicies(classic.Family, v.policies.handler())...)
-	if err := v.optional.watch(ctx, besides(v.globals, v.flags.exceptions, v.catalog, v.base.observing)); err != nil {
+	all = append(all, v.policies.Watches()...)
+	all = append(all, lookedUp(v.globals, v.flags.exceptions, v.catalog, v.base.observing)...)
+	if err := v.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	if err := watchAll(ctx, v.manager.GetCache(), all); err != nil {
-		return err
-	}
-	if err := watchDefinitions(ctx, v.manager.GetCache(), func() { v.discovery.Invalidate(); definitions() }); err != nil {
+	if err := intake.WatchDefinitions(ctx, v.manager.GetCache(), func() {
+		v.discovery.Invalidate()
+		v.kindsDefined.fire()
+		definitions()
+	}); err != nil {
 		return err
 	}
 	v.globals.settle(ctx)
@@ -201,7 +205,7 @@ func (v *evaluator) run(ctx context.Context, c controller) error {
 					c.changed(s)
 				})
 			})
-			every := []task{v.base.observing.counted(v.optional.task())}
+			every := []task{v.base.observing.counted(missingKinds(v.intake, v.kindsDefined))}
 			if c.every != nil {
 				every = append(every, c.every()...)
 			}

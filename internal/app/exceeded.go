@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/status"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // exceeded says in the status of policies, and in the log, that they used up a budget. Every replica does so for what it sees
 // itself: a policy's status is written at most once in status.BudgetEvery, by whichever replica is first.
 type exceeded struct {
-	policies *policies
+	policies *intake.Policies
 	writer   *status.Writer
 	log      *slog.Logger
 	now      func() time.Time
@@ -27,9 +27,9 @@ type exceeded struct {
 
 	mu sync.Mutex
 	// waiting are the policies whose status is to be written, written the time of the last write of each by this replica, both by
-	// webhookconf.ProgramKey. Policies that are gone are forgotten.
-	waiting map[string]*kyvernov1.BudgetStatus
-	written map[string]lastWrite
+	// policy. Policies that are gone are forgotten.
+	waiting map[policy.ID]*kyvernov1.BudgetStatus
+	written map[policy.ID]lastWrite
 }
 
 type lastWrite struct {
@@ -37,10 +37,10 @@ type lastWrite struct {
 	at         time.Time
 }
 
-func newExceeded(p *policies, c client.Client, log *slog.Logger) *exceeded {
+func newExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *exceeded {
 	return &exceeded{
 		policies: p, writer: &status.Writer{Client: c}, log: log, now: time.Now, news: newTrigger(),
-		waiting: map[string]*kyvernov1.BudgetStatus{}, written: map[string]lastWrite{},
+		waiting: map[policy.ID]*kyvernov1.BudgetStatus{}, written: map[policy.ID]lastWrite{},
 	}
 }
 
@@ -53,7 +53,7 @@ func (e *exceeded) note(list []policy.Exceeded) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, x := range list {
-		key := webhookconf.ProgramKey(x.Program)
+		key := x.Program.Identity()
 		if t, ok := e.written[key]; ok && t.generation == x.Program.Generation && now.Sub(t.at) < status.BudgetEvery {
 			continue
 		}
@@ -85,12 +85,12 @@ func (e *exceeded) task() task {
 func (e *exceeded) once(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
 	waiting := e.waiting
-	e.waiting = map[string]*kyvernov1.BudgetStatus{}
+	e.waiting = map[policy.ID]*kyvernov1.BudgetStatus{}
 	e.mu.Unlock()
 	if len(waiting) == 0 {
 		return 0, nil
 	}
-	objects, _ := e.policies.all()
+	objects, _ := e.policies.All()
 	var errs []error
 	for key, want := range waiting {
 		object := objects[key]
@@ -102,7 +102,7 @@ func (e *exceeded) once(ctx context.Context) (time.Duration, error) {
 			errs = append(errs, err)
 		}
 		if written {
-			e.log.Warn("policy used up its budget", "policy", key, "rule", want.Rule, "message", want.Message)
+			e.log.Warn("policy used up its budget", "policy", key.String(), "rule", want.Rule, "message", want.Message)
 		}
 		e.mu.Lock()
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/status"
 )
@@ -40,12 +41,13 @@ func (w patchedStatus) Patch(context.Context, client.Object, client.Patch, ...cl
 // again, and a policy that is gone is forgotten.
 func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	log := &bytes.Buffer{}
-	policies := newPolicies(catalog.New(), true, slog.New(slog.DiscardHandler))
+	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: catalog.New(), Log: slog.New(slog.DiscardHandler)})
+	handler := policies.Watches()[0].Handler
 	stored := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "kyverno.io/v1", "kind": "Policy", "metadata": map[string]any{"name": "p", "namespace": "team", "generation": int64(1)},
 		"spec": map[string]any{"rules": []any{}},
 	}}
-	policies.handler().OnAdd(stored, true)
+	handler.OnAdd(stored, true)
 	writes := &statusPatches{}
 	e := newExceeded(policies, writes, slog.New(slog.NewTextHandler(log, nil)))
 	now := time.Unix(1000, 0)
@@ -82,7 +84,7 @@ func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	now = now.Add(status.BudgetEvery)
 	note(&next)
 	round("after a while", 1, 1, false)
-	policies.handler().OnDelete(stored)
+	handler.OnDelete(stored)
 	now = now.Add(status.BudgetEvery)
 	note(&next)
 	round("the policy is gone", 0, 0, false)

@@ -33,7 +33,7 @@ func TestGlobalsFollowEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := g.handler()
+	h := g.Watches()[0].Handler
 	object := func(uid, spec string, generation int64) *unstructured.Unstructured {
 		var u unstructured.Unstructured
 		text := fmt.Sprintf(`{apiVersion: kyverno.io/v2beta1, kind: GlobalContextEntry, metadata: {name: e, uid: %s}, spec: %s}`, uid, spec)
@@ -47,8 +47,8 @@ func TestGlobalsFollowEvents(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		g.store.Settle(ctx)
-		v, err := g.store.Global(ctx, "e")
+		g.Store.Settle(ctx)
+		v, err := g.Store.Global(ctx, "e")
 		got := fmt.Sprint(v)
 		if err != nil {
 			got = err.Error()

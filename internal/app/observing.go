@@ -27,6 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/http1"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -87,7 +88,7 @@ type observing struct {
 	log     *slog.Logger
 	core    coreclient.CoreV1Interface
 	// policies are those that the metrics report.
-	policies atomic.Pointer[policies]
+	policies atomic.Pointer[intake.Policies]
 
 	mu      sync.Mutex
 	keepers []*certs.Keeper
@@ -250,16 +251,16 @@ func (o *observing) configured() { o.metrics.Reconciled(configName) }
 
 // observePolicies lets the metrics see the policies in force: those of the first controller, when a process holds several
 // that follow the same ones.
-func (o *observing) observePolicies(p *policies) {
+func (o *observing) observePolicies(p *intake.Policies) {
 	if o.policies.CompareAndSwap(nil, p) {
-		o.metrics.Policies(func() []observe.PolicyState { return policyStates(p.catalog.Snapshot()) })
+		o.metrics.Policies(func() []observe.PolicyState { return policyStates(p.Catalog.Snapshot()) })
 	}
 }
 
 // observeChanges counts what happens to these policies from now on: what was there before is no change.
-func (o *observing) observeChanges(p *policies) {
+func (o *observing) observeChanges(p *intake.Policies) {
 	if o.policies.Load() == p {
-		p.observe(o.metrics.PolicyChanged)
+		p.Observe(o.metrics.PolicyChanged)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
-	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/updaterequest/enqueue"
@@ -41,15 +41,17 @@ type process struct {
 	sending   *sending // of results; nil where none are sent
 	// installation is what the webhook configurations go away with.
 	installation *installation
-	policies     *policies
+	policies     *intake.Policies
 	exceeded     *exceeded
 	globals      *globals
 	discovery    *webhookconf.Discovery
 	cluster      *cluster
 
 	observing *observing
-	// optional are the kinds that may be missing.
-	optional optional
+	intake    *intake.Kinds
+	// kindsDefined is fired when a custom kind comes or goes, policiesChanged after each event for a policy, and by what else the
+	// webhook configurations depend on.
+	kindsDefined, policiesChanged trigger
 
 	wakeBindings trigger
 	// nativeChanged is fired when policies or exceptions change.
@@ -78,28 +80,31 @@ func (p *process) watch(ctx context.Context) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policies.changed.fire() },
+		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policiesChanged.fire() },
 	}
-	taken := p.observing.taken(policiesName, p.policies.handler())
 	drift := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.policies.changed.fire() },
-		UpdateFunc: func(any, any) { p.policies.changed.fire() },
-		DeleteFunc: func(any) { p.policies.changed.fire() },
+		AddFunc:    func(any) { p.policiesChanged.fire() },
+		UpdateFunc: func(any, any) { p.policiesChanged.fire() },
+		DeleteFunc: func(any) { p.policiesChanged.fire() },
 	}
-	all := []watched{
-		{&corev1.Secret{}, p.certs.handler(ctx)}, {&corev1.Secret{}, p.paths.handler()}, {&corev1.ConfigMap{}, config}, {namespaceObject(), p.installation.handler()},
-		{ownerObject(), drift},
-		{&admissionv1.ValidatingWebhookConfiguration{}, p.paths.configurations(drift)},
-		{&admissionv1.MutatingWebhookConfiguration{}, p.paths.configurations(drift)},
+	all := []intake.Watch{
+		{Object: &corev1.Secret{}, Handler: p.certs.handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.handler()},
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: namespaceObject(), Handler: p.installation.handler()},
+		{Object: ownerObject(), Handler: drift},
+		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: p.paths.configurations(drift)},
+		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.configurations(drift)},
 	}
-	all = append(all, watchPolicies(classic.Family, taken)...)
-	if err := p.optional.watch(ctx, besides(p.globals, p.flags.exceptions, p.catalog, p.observing)); err != nil {
+	all = append(all, p.observing.takenAll(policiesName, p.policies.Watches())...)
+	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.observing)...)
+	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	if err := watchAll(ctx, p.manager.GetCache(), all); err != nil {
-		return err
-	}
-	if err := p.watchKinds(ctx); err != nil {
+	// Nothing waits for the definitions: without them, a kind that a policy names is looked for twice a minute.
+	if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
+		p.discovery.Invalidate()
+		p.kindsDefined.fire()
+		p.policiesChanged.fire()
+	}); err != nil {
 		return err
 	}
 	p.globals.settle(ctx)
@@ -125,7 +130,7 @@ func (p *process) loadSettings(obj any) {
 	p.settings.Set(s)
 	p.observing.configured()
 	p.wakeBindings.fire()
-	p.policies.changed.fire()
+	p.policiesChanged.fire()
 }
 
 // every starts what runs in each replica.
@@ -144,7 +149,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
 		p.certs.watch(),
 		p.paths.watch(),
-		p.optional.task(),
+		missingKinds(p.intake, p.kindsDefined),
 		p.exceeded.task(),
 		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
 	} {
@@ -205,7 +210,7 @@ func (p *process) leaderTasks() []task {
 	}
 	tasks := []task{
 		p.paths.term(),
-		{name: "webhooks", wake: p.policies.changed, once: follow.once},
+		{name: "webhooks", wake: p.policiesChanged, once: follow.once},
 		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
 		{name: globalsName, wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
 	}

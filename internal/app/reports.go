@@ -205,7 +205,7 @@ func (c *reporting) unlistable(programs []*policy.Program, kind schema.GroupVers
 
 // watch fills the caches.
 func (c *reporting) watch(ctx context.Context) error {
-	kinds, err := c.flags.nativeKinds(c.resources)
+	natives, err := c.natives()
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (c *reporting) watch(ctx context.Context) error {
 		case !maps.Equal(before.Labels, after.Labels):
 			c.scanner.NamespaceChanged(after.Name)
 		}
-	}}, c.scanner.Replan, newNatives(c.catalog, c.log).watched(kinds)...)
+	}}, c.scanner.Replan, natives.Watches()...)
 }
 
 // leaderTasks are the controllers that only one replica runs.

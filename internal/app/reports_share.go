@@ -6,7 +6,6 @@ import (
 	"time"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/status"
 )
@@ -32,10 +31,10 @@ func (c *reporting) shared() []task {
 func (c *reporting) tellOmissions(ctx context.Context) (time.Duration, error) {
 	writer := &status.Writer{Client: c.manager.GetClient()}
 	omissions := c.scanner.Omissions()
-	objects, _ := c.policies.all()
+	objects, _ := c.policies.All()
 	var errs []error
-	for _, o := range objects {
-		want := scanStatus(omissions[catalog.ID{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}])
+	for id, o := range objects {
+		want := scanStatus(omissions[id])
 		if _, err := writer.WriteScan(ctx, o, want); err != nil {
 			errs = append(errs, err)
 		}

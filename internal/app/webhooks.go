@@ -14,6 +14,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -22,7 +23,7 @@ import (
 // webhookReconciler makes the webhook configurations and then the policies' status follow the catalog.
 type webhookReconciler struct {
 	catalog   *catalog.Catalog
-	policies  *policies
+	policies  *intake.Policies
 	settings  *settings.Store
 	discovery *webhookconf.Discovery
 	options   webhookconf.Options
@@ -80,7 +81,7 @@ func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 // write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the snapshot, so that a status is never written for a policy whose
 // Program is older than the object.
 func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
-	objects, broken := f.policies.all()
+	objects, broken := f.policies.All()
 	programs := f.catalog.Snapshot().Programs()
 	bundle, err := f.certs.bundle(ctx)
 	if err != nil {
@@ -135,9 +136,10 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 	}
 	var failed error
-	for key, object := range objects {
+	for id, object := range objects {
+		key := id.String()
 		notReady, known := ready[key]
-		if err := broken[key]; err != nil {
+		if err := broken[id]; err != nil {
 			notReady = err
 		} else if !known {
 			continue // its Program comes in a moment, and with it the next round

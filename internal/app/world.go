@@ -36,7 +36,7 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 			if entries, err = newGlobals(ctx, b.policyConfig, l.globals, r.API, r.Services, l.events, l.log); err != nil {
 				return nil, err
 			}
-			return entries.store, nil
+			return entries.Store, nil
 		},
 	}
 	if l.registry != nil {

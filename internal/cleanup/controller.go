@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
-	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
@@ -115,8 +114,8 @@ func key(u *unstructured.Unstructured) string {
 	return u.GetKind() + "/" + u.GetNamespace() + "/" + u.GetName()
 }
 
-// Set takes a policy in that is new or changed.
-func (c *Controller) Set(u *unstructured.Unstructured) {
+// Set takes a policy in that is new or changed, with its Program; nil for one that the compiler could not cope with.
+func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) {
 	c.mu.Lock()
 	old := c.policies[key(u)]
 	if old != nil && same(old.object, u) {
@@ -125,9 +124,6 @@ func (c *Controller) Set(u *unstructured.Unstructured) {
 		c.fire()
 		return
 	}
-	c.mu.Unlock()
-	program := c.compile(u)
-	c.mu.Lock()
 	now := &entry{object: u, program: program}
 	if old != nil && old.object.GetUID() == u.GetUID() {
 		now.last = old.last
@@ -135,7 +131,6 @@ func (c *Controller) Set(u *unstructured.Unstructured) {
 	old.end() // what it was to delete may no longer be meant
 	c.policies[key(u)] = now
 	c.mu.Unlock()
-	c.Log.Info("cleanup policy in force", "policy", key(u))
 	c.fire()
 }
 
@@ -152,24 +147,11 @@ func (c *Controller) Delete(u *unstructured.Unstructured) {
 	c.policies[key(u)].end()
 	delete(c.policies, key(u))
 	c.mu.Unlock()
-	c.Log.Info("cleanup policy gone", "policy", key(u))
 }
 
 // same reports whether nothing changed that matters to a run: statuses and our own claims do not.
 func same(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && Previews(a.GetAnnotations()) == Previews(b.GetAnnotations())
-}
-
-// compile must not take the process down, whatever the policy says.
-func (c *Controller) compile(u *unstructured.Unstructured) (program *policy.Program) {
-	defer func() {
-		if v := recover(); v != nil {
-			program = nil
-			c.Log.Error("the compiler panicked", "policy", key(u), "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
-	program, _ = compile.One(compile.Object{Value: u.Object})
-	return program
 }
 
 func (c *Controller) fire() {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -52,6 +53,12 @@ func controller(now *time.Time) (*Controller, *counted) {
 	return New(Options{Observer: c, Events: event.Discard, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}), c
 }
 
+// take gives the controller a policy as the intake does.
+func take(c *Controller, u *unstructured.Unstructured) {
+	program, _ := compile.One(compile.Object{Value: u.Object})
+	c.Set(u, program)
+}
+
 // A policy runs at the first time of its schedule after its last run, or after its creation.
 func TestDue(t *testing.T) {
 	now := at("2026-01-31T12:00:00Z")
@@ -64,7 +71,7 @@ func TestDue(t *testing.T) {
 	} {
 		ctl, _ := controller(&now)
 		u := object(c.schedule, c.created, c.last, nil)
-		ctl.Set(u)
+		take(ctl, u)
 		if got := ctl.due(ctl.policies[key(u)]).Format(time.RFC3339); got != c.want {
 			t.Errorf("%+v: due %s", c, got)
 		}
@@ -77,7 +84,7 @@ func TestFinish(t *testing.T) {
 	u := object("0 * * * *", "2026-01-31T11:30:00Z", "", nil)
 	due := func(outs ...outcome) string {
 		c, seen := controller(&now)
-		c.Set(u)
+		take(c, u)
 		e := c.policies[key(u)]
 		for _, out := range outs {
 			e.running, c.busy = true, 1
@@ -113,7 +120,7 @@ func TestSet(t *testing.T) {
 	now := at("2026-01-31T12:00:10Z")
 	c, _ := controller(&now)
 	set := func(u *unstructured.Unstructured) (*entry, *bool) {
-		c.Set(u)
+		take(c, u)
 		e, ended := c.policies[key(u)], new(bool)
 		e.stop = func() { *ended = true }
 		return e, ended

@@ -2,7 +2,7 @@
 // meets their conditions.
 //
 //	c := cleanup.New(options)
-//	c.Set(policy)        // from an informer
+//	c.Set(policy, program)   // from the intake
 //	c.Run(ctx)           // in every replica; Share tells each its part
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it

@@ -65,6 +65,6 @@ func Owns(apiVersion, kind string) bool { return FamilyOf(apiVersion, kind) != n
 // Evaluates reports whether Ephor evaluates policies of the kind in a cluster. The API server evaluates those of the other
 // kinds that Owns accepts.
 func Evaluates(apiVersion, kind string) bool {
-	f := FamilyOf(apiVersion, kind)
-	return f != nil && !f.Foreign
+	k := Kinds.Owner(apiVersion, kind)
+	return k != nil && !k.Foreign
 }

@@ -15,9 +15,6 @@ type Family struct {
 	Kinds Kinds
 	// Companions are the kinds of objects that its policies are compiled with, such as bindings.
 	Companions []Companion
-	// Foreign reports that the API server evaluates the policies of the family itself. The command line applies them, and
-	// reports cover those that ask for it.
-	Foreign bool
 	// Endpoints are where the webhooks for its policies ask; none where the API server does not ask about requests.
 	Endpoints []policy.Endpoint
 	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
@@ -47,6 +44,8 @@ type Options struct {
 type Companion struct {
 	Group, Kind string
 	Versions    []string
+	// Policy is the kind of policies that they belong to.
+	Policy string
 	// Compile decodes and checks one such object. With an error among the diagnostics, the result must not be used.
 	Compile func(object map[string]any) (Attached, diag.List)
 }

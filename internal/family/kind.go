@@ -26,6 +26,11 @@ type Kind struct {
 	Source string
 	// Work are the types of the UpdateRequests (spec.requestType) that ask for work of policies of the kind.
 	Work []string
+	// Foreign reports that the API server evaluates policies of the kind itself. The command line applies them, and reports cover
+	// those that ask for it.
+	Foreign bool
+	// Scheduled reports that policies of the kind run on a schedule, in the cleanup controller, and not on requests.
+	Scheduled bool
 	// Excepted reports whether a PolicyException of kyverno.io may name policies of the kind.
 	Excepted bool
 	// Superseded reports whether Kyverno has given the kind a successor, which kyverno_deprecated_resource_total counts.
@@ -80,6 +85,16 @@ func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
 func (all Kinds) Delegates(kind schema.GroupKind) bool {
 	k := all.Of(kind.Group, kind.Kind)
 	return k != nil && k.Namespaced
+}
+
+// Where returns the kinds of which is holds, in their order.
+func (all Kinds) Where(is func(*Kind) bool) (out Kinds) {
+	for _, k := range all {
+		if is(k) {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 func (all Kinds) first(is func(*Kind) bool) *Kind {

@@ -21,11 +21,11 @@ var Family = &family.Family{
 var familyKinds = family.Kinds{
 	{
 		Group: Group, Kind: ClusterCleanupPolicy, Resource: "clustercleanuppolicies", Short: "ccleanpol", Versions: versions,
-		Source: family.SourceKyverno, Superseded: true,
+		Source: family.SourceKyverno, Superseded: true, Scheduled: true,
 	},
 	{
 		Group: Group, Kind: CleanupPolicy, Resource: "cleanuppolicies", Short: "cleanpol", Versions: versions, Namespaced: true,
-		Source: family.SourceKyverno, Superseded: true,
+		Source: family.SourceKyverno, Superseded: true, Scheduled: true,
 	},
 }
 

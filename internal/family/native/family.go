@@ -13,10 +13,9 @@ import (
 var Family = &family.Family{
 	Name: "native", Doc: "ValidatingAdmissionPolicy and MutatingAdmissionPolicy of admissionregistration.k8s.io", Kinds: familyKinds,
 	Companions: []family.Companion{
-		{Group: Group, Kind: ValidatingBinding, Versions: versions, Compile: attach(ValidatingPolicy)},
-		{Group: Group, Kind: MutatingBinding, Versions: versions, Compile: attach(MutatingPolicy)},
+		{Group: Group, Kind: ValidatingBinding, Versions: versions, Policy: ValidatingPolicy, Compile: attach(ValidatingPolicy)},
+		{Group: Group, Kind: MutatingBinding, Versions: versions, Policy: MutatingPolicy, Compile: attach(MutatingPolicy)},
 	},
-	Foreign: true,
 	Compile: func(in family.Source) *policy.Program {
 		from := Source{Policy: in.Object}
 		for _, c := range in.Companions {
@@ -37,8 +36,8 @@ var Family = &family.Family{
 }
 
 var familyKinds = family.Kinds{
-	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy},
-	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy},
+	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy, Foreign: true},
+	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy, Foreign: true},
 }
 
 var versions = []string{"v1", "v1beta1", "v1alpha1"}

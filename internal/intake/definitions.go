@@ -1,4 +1,4 @@
-package app
+package intake
 
 import (
 	"context"
@@ -9,24 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// crdObject stands for the definitions of custom kinds, of which only the coming and going is of interest.
-func crdObject() *metav1.PartialObjectMetadata {
+// DefinitionObject stands for the definitions of custom kinds, of which only the coming and going is of interest.
+func DefinitionObject() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return o
 }
 
-// watchKinds looks at the served kinds again when a custom kind comes or goes. Nothing waits for it: without it, a kind
-// that a policy names is looked for twice a minute.
-func (p *process) watchKinds(ctx context.Context) error {
-	return watchDefinitions(ctx, p.manager.GetCache(), func() { p.discovery.Invalidate(); p.policies.changed.fire() })
-}
-
-// watchDefinitions calls changed when a custom kind comes, changes or goes.
-func watchDefinitions(ctx context.Context, from cache.Cache, changed func()) error {
-	informer, err := from.GetInformer(ctx, crdObject(), cache.BlockUntilSynced(false))
+// WatchDefinitions calls changed when a custom kind comes, changes or goes.
+func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) error {
+	informer, err := from.GetInformer(ctx, DefinitionObject(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return err
 	}
@@ -77,4 +72,13 @@ func versionOf(obj any) string {
 		return o.GetResourceVersion()
 	}
 	return ""
+}
+
+// defined reports whether there is a definition of a custom kind. Without the right to ask, it is taken for not defined.
+func (k *Kinds) defined(ctx context.Context, w Watch) bool {
+	if w.Resource == "" || k.Live == nil {
+		return false
+	}
+	name := w.Resource + "." + w.Object.GetObjectKind().GroupVersionKind().Group
+	return k.Live.Get(ctx, client.ObjectKey{Name: name}, DefinitionObject()) == nil
 }

@@ -1,0 +1,24 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/intake"
+)
+
+// lookedUp returns the kinds that policies depend on: GlobalContextEntries, and exceptions where they count.
+func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *observing) []intake.Watch {
+	all := o.takenAll(globalsName, g.Watches())
+	if f.on() {
+		follow := &intake.Exceptions{Accepts: f.accepts, Catalog: c, Log: o.log}
+		all = append(all, o.takenAll(exceptionsName, follow.Watches())...)
+	}
+	return all
+}
+
+// missingKinds is the task that looks for kinds that are not defined. Fire wake when one may have been defined.
+func missingKinds(k *intake.Kinds, wake trigger) task {
+	return task{name: "optional-kinds", wake: wake, once: func(ctx context.Context) (time.Duration, error) { return k.Again(ctx) }}
+}

@@ -1,0 +1,123 @@
+package intake
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// companions follows the objects that belong to policies, such as bindings, and compiles the policies anew that they name.
+type companions struct {
+	policies *Policies
+	objects  objects
+	// one is held while a policy with companions is compiled: it and they come from several informers.
+	one sync.Mutex
+
+	mu       sync.Mutex
+	attached map[policy.ID]family.Attached // by the companion
+}
+
+func newCompanions(p *Policies) companions {
+	return companions{policies: p, attached: map[policy.ID]family.Attached{}}
+}
+
+// watches are the informers of the companions of the kinds.
+func (c *companions) watches(kinds family.Kinds) (all []Watch) {
+	p := c.policies
+	c.objects = objects{log: p.Log, accept: p.Accept, take: c.take, drop: c.drop, seen: p.Seen}
+	var seen []*family.Family
+	for _, k := range kinds {
+		f := compile.FamilyOf(k.GVK().GroupVersion().String(), k.Kind)
+		if slices.Contains(seen, f) {
+			continue
+		}
+		seen = append(seen, f)
+		for _, of := range f.Companions {
+			if slices.ContainsFunc(kinds, func(k *family.Kind) bool { return k.Kind == of.Policy }) {
+				gvk := schema.GroupVersionKind{Group: of.Group, Version: of.Versions[0], Kind: of.Kind}
+				all = append(all, Watch{Object: Object(gvk), Older: of.Versions[1:], Optional: true, Handler: c.objects.handler()})
+			}
+		}
+	}
+	return all
+}
+
+// turn waits until no other policy with companions is compiled, where the policy is of a family that has them.
+func (c *companions) turn(u *unstructured.Unstructured) (done func()) {
+	if f := compile.FamilyOf(u.GetAPIVersion(), u.GetKind()); f == nil || len(f.Companions) == 0 {
+		return func() {}
+	}
+	c.one.Lock()
+	return c.one.Unlock
+}
+
+// take attaches a companion to its policy. One with a mistake is attached to none.
+func (c *companions) take(_, u *unstructured.Unstructured) error {
+	attached, diags := compile.Companion(compile.Object{Value: u.Object})
+	for _, d := range diags.Errors() {
+		c.policies.Log.Warn("object has a mistake", "kind", u.GetKind(), "object", idOf(u).Key(), "path", d.Path, "mistake", d.Summary)
+	}
+	if diags.HasErrors() {
+		c.drop(u)
+		return nil
+	}
+	return c.attach(idOf(u), &attached)
+}
+
+func (c *companions) drop(u *unstructured.Unstructured) { _ = c.attach(idOf(u), nil) }
+
+// attach attaches a companion, or nothing in its place, and compiles the policies that it belongs and belonged to.
+func (c *companions) attach(id policy.ID, now *family.Attached) error {
+	c.one.Lock()
+	defer c.one.Unlock()
+	c.mu.Lock()
+	old, was := c.attached[id]
+	delete(c.attached, id)
+	if now != nil {
+		c.attached[id] = *now
+	}
+	c.mu.Unlock()
+	var err error
+	if was && (now == nil || old.Policy != now.Policy) {
+		err = c.again(old.Policy)
+	}
+	if now != nil {
+		err = cmp.Or(c.again(now.Policy), err)
+	}
+	return err
+}
+
+// again compiles a policy whose companions changed.
+func (c *companions) again(id policy.ID) error {
+	u := c.policies.objects.get(id)
+	if u == nil {
+		return nil
+	}
+	return c.policies.compile(u)
+}
+
+// of are the contents of the companions of a policy, in the order of their names.
+func (c *companions) of(id policy.ID) (out []any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []policy.ID
+	for at, a := range c.attached {
+		if a.Policy == id {
+			names = append(names, at)
+		}
+	}
+	slices.SortFunc(names, func(a, b policy.ID) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	for _, at := range names {
+		out = append(out, c.attached[at].Content)
+	}
+	return out
+}

@@ -1,0 +1,91 @@
+package intake
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kinds follows kinds of objects. An installation may lack those that are optional: it has no objects of them, and everything else
+// goes on. They are followed as soon as they are defined.
+type Kinds struct {
+	Cache cache.Cache
+	// Live asks the API server whether a kind is defined.
+	Live client.Reader
+	Log  *slog.Logger
+
+	missing []Watch // used by one goroutine at a time
+}
+
+// RetryMissing is how soon a kind is looked for again that is not defined.
+const RetryMissing = 30 * time.Second
+
+// A kind that is defined and not served yet is looked for again after servedPause, as often as servedTries.
+const (
+	servedPause = 300 * time.Millisecond
+	servedTries = 30
+)
+
+// Follow starts the informers with their handlers and waits until everything that exists has been taken in. It remembers the
+// optional kinds that are not defined; the absence of another kind is an error.
+func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
+	again := len(k.missing) > 0
+	var missing []Watch
+	var synced []toolscache.InformerSynced
+	for _, w := range all {
+		s, err := k.begin(ctx, w)
+		switch {
+		case w.Optional && meta.IsNoMatchError(err):
+			missing = append(missing, w)
+			if !again {
+				k.Log.Warn("a kind is not defined in this cluster: policies do without its objects", "kind", kindOf(w.Object))
+			}
+		case err != nil:
+			return err
+		default:
+			synced = append(synced, s)
+		}
+	}
+	k.missing = missing
+	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// begin starts the informer of one kind. Between its definition and the moment when the API server lists it, a kind may have objects:
+// begin then waits, so that none of them is overlooked.
+func (k *Kinds) begin(ctx context.Context, w Watch) (toolscache.InformerSynced, error) {
+	for tries := 0; ; tries++ {
+		synced, err := start(ctx, k.Cache, w)
+		if !w.Optional || !meta.IsNoMatchError(err) || tries == servedTries || !k.defined(ctx, w) {
+			return synced, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(servedPause):
+		}
+	}
+}
+
+// Missing are the kinds that are not defined.
+func (k *Kinds) Missing() (names []string) {
+	for _, w := range k.missing {
+		names = append(names, kindOf(w.Object))
+	}
+	return names
+}
+
+// Again looks for what is missing, and returns when to look again; 0 for never.
+func (k *Kinds) Again(ctx context.Context) (time.Duration, error) {
+	if len(k.missing) == 0 {
+		return 0, nil
+	}
+	return RetryMissing, k.Follow(ctx, k.missing)
+}

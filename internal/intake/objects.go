@@ -1,0 +1,123 @@
+package intake
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime/debug"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// objects keeps objects of some kinds as they were last seen, and reports what is new.
+type objects struct {
+	log *slog.Logger
+	// accept says which objects count; nil for all. One that no longer counts is treated as deleted.
+	accept func(*unstructured.Unstructured) bool
+	// take takes in an object that is new or compiles to something else than before; old is nil for a new one.
+	take func(old, now *unstructured.Unstructured) error
+	// same, when set, takes an object that compiles to what it was.
+	same func(*unstructured.Unstructured)
+	// drop is called with the last state of an object that is gone.
+	drop func(last *unstructured.Unstructured)
+	// seen is called after each event, also for one that changes nothing that is compiled, such as a status that another
+	// client wrote.
+	seen func()
+
+	mu  sync.Mutex
+	all map[policy.ID]*unstructured.Unstructured // shared with the cache
+}
+
+func idOf(u *unstructured.Unstructured) policy.ID {
+	return policy.ID{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// handler is for the informers of the kinds.
+func (o *objects) handler() toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { o.set(obj) },
+		UpdateFunc: func(_, obj any) { o.set(obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if u, ok := obj.(*unstructured.Unstructured); ok {
+				o.remove(u)
+			}
+		},
+	}
+}
+
+func (o *objects) set(obj any) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	if o.accept != nil && !o.accept(u) {
+		if o.get(idOf(u)) != nil {
+			o.remove(u)
+		}
+		return
+	}
+	o.mu.Lock()
+	old := o.all[idOf(u)]
+	if o.all == nil {
+		o.all = map[policy.ID]*unstructured.Unstructured{}
+	}
+	o.all[idOf(u)] = u
+	o.mu.Unlock()
+	defer o.seen()
+	if old != nil && sameContent(old, u) {
+		if o.same != nil {
+			o.same(u)
+		}
+		return
+	}
+	if err := o.safely(u, func() error { return o.take(old, u) }); err != nil {
+		o.log.Error("object cannot be used", "kind", u.GetKind(), "object", idOf(u).Key(), "error", err)
+	}
+}
+
+func (o *objects) remove(u *unstructured.Unstructured) {
+	o.mu.Lock()
+	_, known := o.all[idOf(u)]
+	delete(o.all, idOf(u))
+	o.mu.Unlock()
+	if known {
+		o.drop(u)
+	}
+	o.seen()
+}
+
+// safely keeps the process up, whatever an object says.
+func (o *objects) safely(u *unstructured.Unstructured, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the compiler panicked: %v", v)
+			o.log.Error("the compiler panicked", "kind", u.GetKind(), "object", idOf(u).Key(), "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	return f()
+}
+
+func (o *objects) get(id policy.ID) *unstructured.Unstructured {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all[id]
+}
+
+func (o *objects) list() map[policy.ID]*unstructured.Unstructured {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.all)
+}
+
+// sameContent reports whether the two compile to the same: a status does not count.
+func sameContent(a, b *unstructured.Unstructured) bool {
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}

@@ -1,0 +1,212 @@
+package intake
+
+import (
+	"log/slog"
+	"maps"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/observe"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// PolicyOptions are the options of Policies.
+type PolicyOptions struct {
+	// Kinds are followed, with the companions of their families.
+	Kinds   family.Kinds
+	Catalog *catalog.Catalog
+	// Accept says which policies and companions count; nil for all.
+	Accept func(*unstructured.Unstructured) bool
+	// Compile are the options of the compiler.
+	Compile family.Options
+	// ForceIgnore gives every policy the failure policy Ignore.
+	ForceIgnore bool
+	// Seen is called after each event; nil for nothing.
+	Seen func()
+	// Sink is given the objects beside the catalog; nil for none.
+	Sink Sink
+	Log  *slog.Logger
+}
+
+// Sink takes policies with the objects that they were compiled from.
+type Sink interface {
+	// Set is called after each event for a policy. The Program is nil for one that cannot be used.
+	Set(*unstructured.Unstructured, *policy.Program)
+	Delete(*unstructured.Unstructured)
+}
+
+// Policies follows policies of some kinds: it compiles what is new or changed and puts it into the catalog.
+type Policies struct {
+	PolicyOptions
+	objects    objects
+	companions companions
+
+	mu sync.Mutex
+	// broken are the policies that the compiler could not cope with at all.
+	broken map[policy.ID]error
+	// changes is called for changes of policies; nil until it is set.
+	changes func(*policy.Program, observe.Change)
+}
+
+// NewPolicies returns what follows policies by its Watches.
+func NewPolicies(o PolicyOptions) *Policies {
+	if o.Seen == nil {
+		o.Seen = func() {}
+	}
+	p := &Policies{PolicyOptions: o, broken: map[policy.ID]error{}}
+	p.objects = objects{log: o.Log, accept: o.Accept, take: p.take, same: p.same, drop: p.drop, seen: o.Seen}
+	p.companions = newCompanions(p)
+	return p
+}
+
+// Requests are the kinds of policies that Ephor evaluates on requests and on objects that exist.
+func Requests() family.Kinds {
+	return compile.Kinds.Where(func(k *family.Kind) bool { return !k.Foreign && !k.Scheduled })
+}
+
+// Scheduled are the kinds of policies that run on a schedule.
+func Scheduled() family.Kinds {
+	return compile.Kinds.Where(func(k *family.Kind) bool { return k.Scheduled })
+}
+
+// Watches are the informers that the policies come from. Policies are read as data: the compiler wants every field that was
+// written, known or not.
+func (p *Policies) Watches() (all []Watch) {
+	for _, k := range p.Kinds {
+		all = append(all, Watch{Object: Object(k.GVK()), Resource: definedAs(k), Older: k.Versions[1:], Optional: true, Handler: p.objects.handler()})
+	}
+	return append(all, p.companions.watches(p.Kinds)...)
+}
+
+// definedAs is the resource of a custom kind; empty for one of the API server itself.
+func definedAs(k *family.Kind) string {
+	if k.Foreign {
+		return ""
+	}
+	return k.Resource
+}
+
+// take brings a policy that is new or changed into force.
+func (p *Policies) take(old, u *unstructured.Unstructured) error {
+	defer p.companions.turn(u)()
+	id := idOf(u)
+	err := p.compile(u)
+	p.mu.Lock()
+	delete(p.broken, id)
+	if err != nil {
+		p.broken[id] = err
+	}
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if program := p.Catalog.Snapshot().Get(id); program != nil {
+		change := observe.Updated
+		if old == nil {
+			change = observe.Created
+		}
+		p.report(program, change)
+	}
+	return nil
+}
+
+// same gives the sink an object that compiles to what it was.
+func (p *Policies) same(u *unstructured.Unstructured) {
+	if p.Sink != nil {
+		p.Sink.Set(u, p.Catalog.Snapshot().Get(idOf(u)))
+	}
+}
+
+// compile compiles a policy with its companions and puts it into the catalog. A policy with mistakes goes there too, since its broken
+// rules give errors, never silence, but for one that the API server evaluates: what it says of it is not known.
+func (p *Policies) compile(u *unstructured.Unstructured) error {
+	id := idOf(u)
+	var program *policy.Program
+	attached := p.companions.of(id)
+	err := p.objects.safely(u, func() (err error) {
+		var diags error
+		program, diags = p.program(u, attached)
+		if program == nil {
+			return diags
+		}
+		return nil
+	})
+	if p.Sink != nil {
+		defer p.Sink.Set(u, program)
+	}
+	if err != nil {
+		return err
+	}
+	mistakes := program.Diags.Errors()
+	for _, d := range mistakes {
+		// It was stored before policies were reviewed, or without a review.
+		p.Log.Warn("policy has a mistake", "policy", id.String(), "path", d.Path, "mistake", d.Summary)
+	}
+	foreign := !compile.Evaluates(u.GetAPIVersion(), u.GetKind())
+	if foreign && len(mistakes) > 0 {
+		p.Catalog.Delete(id)
+		return nil
+	}
+	p.Catalog.Set(program)
+	if foreign {
+		p.Log.Info("policy reported", "policy", id.String(), "bindings", len(attached))
+	} else {
+		p.Log.Info("policy in force", "policy", id.String(), "rules", len(program.Rules))
+	}
+	return nil
+}
+
+func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*policy.Program, error) {
+	program, diags := compile.With(compile.Object{Value: u.Object}, attached, p.Compile)
+	if program == nil {
+		return nil, diags
+	}
+	if p.ForceIgnore {
+		program.Settings.FailurePolicy = policy.Ignore // the Program is not shared yet
+	}
+	return program, nil
+}
+
+func (p *Policies) drop(u *unstructured.Unstructured) {
+	defer p.companions.turn(u)()
+	id := idOf(u)
+	if program := p.Catalog.Snapshot().Get(id); program != nil {
+		p.report(program, observe.Deleted)
+	}
+	p.mu.Lock()
+	delete(p.broken, id)
+	p.mu.Unlock()
+	p.Catalog.Delete(id)
+	if p.Sink != nil {
+		p.Sink.Delete(u)
+	}
+	p.Log.Info("policy gone", "policy", id.String())
+}
+
+// Observe reports each change of a policy to f from now on.
+func (p *Policies) Observe(f func(*policy.Program, observe.Change)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = f
+}
+
+func (p *Policies) report(program *policy.Program, c observe.Change) {
+	p.mu.Lock()
+	f := p.changes
+	p.mu.Unlock()
+	if f != nil {
+		f(program, c)
+	}
+}
+
+// All returns the policies as they were last seen, and why some cannot be used. The objects are shared and must not be changed.
+func (p *Policies) All() (objects map[policy.ID]*unstructured.Unstructured, broken map[policy.ID]error) {
+	objects = p.objects.list()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return objects, maps.Clone(p.broken)
+}
