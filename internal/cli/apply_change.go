@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -118,14 +119,14 @@ func (c *change) print(w io.Writer, toFiles, piped bool) {
 	}
 	for _, n := range c.notes {
 		if n.status == policy.StatusSkip {
-			fmt.Fprintf(legibleWriter{w}, "\nskipped mutate policy %s -> resource %s", c.policy, c.resource)
+			fmt.Fprintf(terminal.LegibleWriter(w), "\nskipped mutate policy %s -> resource %s", c.policy, c.resource)
 		} else {
-			fmt.Fprintf(legibleWriter{w}, "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
+			fmt.Fprintf(terminal.LegibleWriter(w), "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
 		}
 	}
 	if !toFiles {
 		if !piped {
-			fmt.Fprintf(legibleWriter{w}, "\npolicy %s applied to %s:", c.policy, c.resource)
+			fmt.Fprintf(terminal.LegibleWriter(w), "\npolicy %s applied to %s:", c.policy, c.resource)
 		}
 		fmt.Fprintf(w, "\n%s\n---\n", c.object)
 		if len(c.targets) > 0 {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/native"
@@ -32,7 +33,7 @@ type evaluation struct {
 	// keepChanges keeps what mutate rules made of the resources.
 	keepChanges bool
 	entries     report.Options
-	progress    *progress
+	progress    *terminal.Progress
 	given       *clivalues.Set // nil when nothing was given
 	targets     []source.Input // objects beside the resources that rules may look up or change
 	parameters  []source.Input // those that are parameters of rules
@@ -134,13 +135,13 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	var all evaluated
 	for b := range order {
 		all.add(<-b.answer)
-		j.progress.add(b.size())
+		j.progress.Add(b.size())
 		if all.err != nil {
 			stop() // what is under way ends soon, and is not looked at
 		}
 	}
 	wg.Wait()
-	j.progress.end()
+	j.progress.End()
 	all.entries, all.last = append(all.entries, all.last...), nil
 	return all
 }
@@ -149,7 +150,7 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 func (j evaluation) feedFiles(emit func(*batch), known func(evaluated)) {
 	for _, in := range j.inputs {
 		docs, diags := source.Open(in)
-		j.progress.total(len(docs))
+		j.progress.Total(len(docs))
 		if len(diags) > 0 {
 			known(evaluated{diags: diags})
 		}
@@ -193,7 +194,7 @@ func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known fu
 			}
 			known(found)
 		}
-		j.progress.total(len(p.objects))
+		j.progress.Total(len(p.objects))
 		if len(p.objects) > 0 {
 			emit(&batch{page: &p, answer: make(chan evaluated, 1)})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -129,7 +130,7 @@ func exceptionsWithin(inputs []source.Input) exceptionSet {
 }
 
 func (o *applyOptions) addExceptionFlags(f *pflag.FlagSet) {
-	paths := pathList{&o.exceptions}
+	paths := terminal.Paths(&o.exceptions)
 	f.VarP(paths, "exception", "e", "exceptions: files, directories, globs (repeat it, or separate by commas)")
 	f.Var(paths, "exceptions", "the same as --exception")
 	f.BoolVar(&o.exceptionsWithinResources, "exceptions-within-resources", false, "take the exceptions among the resources, and none from --exception")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -55,14 +56,14 @@ func generationsOf(o policy.Outcome) ([]change, error) {
 func (c *change) printGeneration(w io.Writer, toFiles, piped bool) {
 	g := c.generation
 	for _, err := range g.errs {
-		fmt.Fprintf(legibleWriter{w}, "\nerror while applying generate policy %s -> resource %s\nerror: %s", c.policy, c.resource, err)
+		fmt.Fprintf(terminal.LegibleWriter(w), "\nerror while applying generate policy %s -> resource %s\nerror: %s", c.policy, c.resource, err)
 	}
 	if len(g.objects) == 0 {
 		return
 	}
 	if !toFiles {
 		if !piped {
-			fmt.Fprintf(legibleWriter{w}, "\npolicy %s applied to %s:", c.policy, c.resource)
+			fmt.Fprintf(terminal.LegibleWriter(w), "\npolicy %s applied to %s:", c.policy, c.resource)
 		}
 		for _, o := range g.objects {
 			fmt.Fprintf(w, "\n%s\n---\n", o)

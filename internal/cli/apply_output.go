@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 )
@@ -26,8 +24,6 @@ func prepareOutput(path string) error {
 	}
 	return nil
 }
-
-func newBuffered(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 64<<10) }
 
 // outputIsFile tells a file for changed objects from a directory.
 func outputIsFile(path string) bool {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -17,20 +18,20 @@ var statusCells = map[policy.Status]struct{ word, color string }{
 	policy.StatusSkip:  {"Skip", "33"},
 }
 
-func (o *applyOptions) printTable(w io.Writer, entries []report.Entry, terminal bool) {
-	t := table{header: []string{"ID", "POLICY", "RULE", "RESOURCE", "RESULT", "REASON"}}
+func (o *applyOptions) printTable(w io.Writer, entries []report.Entry, colored bool) {
+	t := terminal.Table{Header: []string{"ID", "POLICY", "RULE", "RESOURCE", "RESULT", "REASON"}}
 	if o.detailed {
-		t.header = append(t.header, "MESSAGE")
+		t.Header = append(t.Header, "MESSAGE")
 	}
 	paint := func(s, color string) string { return s }
 	if !o.removeColor {
-		t.headerColor = "40;32"
-		if terminal {
+		t.HeaderColor = "40;32"
+		if colored {
 			paint = func(s, color string) string { return "\x1b[" + color + "m" + s + "\x1b[0m" }
 		}
 	}
 	if len(entries) > 10 {
-		t.header[0] = "ID (" + strconv.Itoa(len(entries)) + ") "
+		t.Header[0] = "ID (" + strconv.Itoa(len(entries)) + ") "
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -47,7 +48,7 @@ func (o *applyOptions) printTable(w io.Writer, entries []report.Entry, terminal 
 		if o.detailed {
 			row = append(row, e.Message)
 		}
-		t.add(row, map[int]string{4: cell.color}, paint)
+		t.Add(row, map[int]string{4: cell.color}, paint)
 	}
-	t.write(w)
+	t.Write(w)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -17,7 +18,7 @@ var ruleLine = strings.Repeat("-", 70)
 
 // printText prints the banner, what was refused, the failures by policy and resource, and the counters.
 func (o *applyOptions) printText(out io.Writer, set policySet, exceptions int, result evaluated) {
-	w := legibleWriter{out}
+	w := terminal.LegibleWriter(out)
 	if !o.pipe {
 		with := ""
 		if exceptions > 0 {

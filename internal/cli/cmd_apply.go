@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -76,12 +75,12 @@ func newApply() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	paths := pathList{&o.resources}
+	paths := terminal.Paths(&o.resources)
 	f.VarP(paths, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.Var(paths, "resources", "the same as --resource")
 	f.BoolVarP(&o.report, "policy-report", "p", false, "print a report instead of text")
 	f.StringVar(&o.format, "output-format", "yaml", "format of the report: json or yaml")
-	choices(cmd, "output-format", "json", "yaml")
+	terminal.Choices(cmd, "output-format", "json", "yaml")
 	f.BoolVarP(&o.table, "table", "t", false, "print a table of all results instead of text")
 	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
 	f.StringVarP(&o.output, "output", "o", "", "file (.yaml, .yml) or directory for mutated and generated objects")
@@ -94,15 +93,15 @@ func newApply() *cobra.Command {
 	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be evaluated (this is always done)")
 	o.addExceptionFlags(f)
 	o.addGivenFlags(f)
-	targets := pathList{&o.targets}
+	targets := terminal.Paths(&o.targets)
 	f.Var(targets, "target-resource", "objects that rules for existing resources may change, beside the resources: files, directories, globs")
 	f.Var(targets, "target-resources", "the same as --target-resource")
-	parameters := pathList{&o.parameters}
+	parameters := terminal.Paths(&o.parameters)
 	f.Var(parameters, "parameter-resource", "parameters of CEL rules, beside the resources: files, directories, globs")
 	f.Var(parameters, "parameter-resources", "the same as --parameter-resource")
 	o.cluster.addFlags(f)
 	addRegistryFlag(f, &o.registry)
-	crds := pathList{&o.crds}
+	crds := terminal.Paths(&o.crds)
 	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
 	f.Var(crds, "crd-path", "the same as --crd-paths")
 	addGitFlags(f, &o.git)
@@ -131,7 +130,7 @@ func (o *applyOptions) check(cmd *cobra.Command) error {
 
 // run is walk C of the architecture: load, compile, evaluate in parallel, print in the order of the input.
 func (o *applyOptions) run(cmd *cobra.Command) error {
-	trace := newTrace(cmd)
+	trace := terminal.NewTrace(cmd)
 	if o.output != "" {
 		if err := prepareOutput(o.output); err != nil {
 			return err
@@ -141,10 +140,10 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	stdin := stdinOf(cmd.InOrStdin())
+	stdin := terminal.Stdin(cmd.InOrStdin())
 	o.git.Progress = progressOf(cmd)
 	set := loadPoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
-	trace.done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
+	trace.Done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
 
 	images, err := imagesOf(o.registry)
 	if err != nil {
@@ -170,7 +169,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		tellErrors:  !o.report && !o.detailed,
 		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
 		entries:     report.Options{AuditWarn: o.auditWarn},
-		progress:    newProgress(cmd.ErrOrStderr(), "resources evaluated"),
+		progress:    terminal.NewProgress(cmd.ErrOrStderr(), "resources evaluated"),
 		given:       values,
 		targets:     targets,
 		parameters:  parameters,
@@ -183,10 +182,10 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	if result.err != nil {
 		return fmt.Errorf("failed to load resources (%w)", result.err)
 	}
-	trace.done("evaluated %d resources", result.resources)
+	trace.Done("evaluated %d resources", result.resources)
 
 	diags := slices.Concat(o.givenWarnings, set.diags, exceptions.diags, mistakes, result.diags)
-	printMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if err := o.printMissing(cmd.OutOrStdout(), result.names); err != nil {
 		return err
 	}
@@ -201,19 +200,19 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.exceptions), result); err != nil {
 		return err
 	}
-	trace.done("printed")
+	trace.Done("printed")
 	if n := len(diags.Warnings()); n > 0 && o.warningsAsErrors {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: found %d warning(s) and --warnings-as-errors is set\n", n)
-		return quietly(cmd, 1)
+		return terminal.End(cmd, 1)
 	}
 	if diags.HasErrors() {
-		return quietly(cmd, 1)
+		return terminal.End(cmd, 1)
 	}
-	return quietly(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
+	return terminal.End(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
 }
 
 func (o *applyOptions) print(out io.Writer, set policySet, exceptions int, result evaluated) error {
-	w := newBuffered(out)
+	w := terminal.Buffered(out)
 	var err error
 	switch {
 	case o.report:
@@ -229,7 +228,7 @@ func (o *applyOptions) print(out io.Writer, set policySet, exceptions int, resul
 	case o.generateExceptions:
 		err = writeExceptions(w, result.entries, o.exceptionTTL, o.format == "json")
 	case o.table || o.detailed:
-		o.printTable(w, result.entries, isTerminal(out))
+		o.printTable(w, result.entries, terminal.IsTerminal(out))
 	default:
 		o.printText(w, set, exceptions, result)
 	}
@@ -249,36 +248,4 @@ func (o *applyOptions) exitCode(out io.Writer, s report.Summary) int {
 		return o.warnExitCode
 	}
 	return 0
-}
-
-// printMistakes prints every diagnostic once: file by file in the order of the input, line by line.
-func printMistakes(w io.Writer, diags diag.List) {
-	file := map[string]int{}
-	for _, d := range diags {
-		if _, known := file[d.Pos.File]; !known {
-			file[d.Pos.File] = len(file)
-		}
-	}
-	sorted := slices.Clone(diags)
-	slices.SortStableFunc(sorted, func(a, b diag.Diagnostic) int {
-		return cmp.Or(file[a.Pos.File]-file[b.Pos.File], a.Pos.Line-b.Pos.Line)
-	})
-	seen := map[string]bool{}
-	for _, d := range sorted {
-		if s := legible(d.String()); !seen[s] {
-			seen[s] = true
-			fmt.Fprintln(w, s)
-		}
-	}
-}
-
-// stdinOf is standard input when something is piped into it, nil when it is a terminal.
-func stdinOf(in io.Reader) io.Reader {
-	if f, ok := in.(*os.File); ok {
-		info, err := f.Stat()
-		if err != nil || info.Mode()&os.ModeCharDevice != 0 {
-			return nil
-		}
-	}
-	return in
 }

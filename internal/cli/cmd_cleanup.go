@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/ephor-dev/ephor/internal/cleanup"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -65,7 +66,7 @@ func newCleanupPreview() *cobra.Command {
 				return err
 			}
 			if failed {
-				return quietly(cmd, 1)
+				return terminal.End(cmd, 1)
 			}
 			return nil
 		},
@@ -73,7 +74,7 @@ func newCleanupPreview() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of a CleanupPolicy; empty for a ClusterCleanupPolicy")
 	f.StringVarP(&p.output, "output", "o", "", "json for one JSON document")
-	choices(cmd, "output", "json")
+	terminal.Choices(cmd, "output", "json")
 	f.StringVar(&p.installation, "installation-namespace", "kyverno", "namespace of the installation, whose resource filters spare objects")
 	f.StringVar(&p.configMap, "configmap", "kyverno", "main ConfigMap of the installation")
 	f.BoolVar(&p.protect, "protect-managed-resources", false, "spare what is labelled as managed by kyverno, as the cleanup controller's flag does")

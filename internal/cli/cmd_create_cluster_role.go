@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
 // Controllers whose permissions can be extended by a ClusterRole.
@@ -71,5 +73,5 @@ func (w wordList) Set(s string) error {
 		*w.to = append(*w.to, "")
 		return nil
 	}
-	return pathList(w).Set(s)
+	return terminal.Paths(w.to).Set(s)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -42,14 +43,14 @@ func newExplain() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.VarP(pathList{&o.policies}, "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
-	f.VarP(pathList{&o.resources}, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
-	f.VarP(pathList{&o.exceptions}, "exception", "e", "policy exceptions: files or directories (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.policies), "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.resources), "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories (repeat it, or separate by commas)")
 	f.StringVar(&o.rule, "rule", "*", "explain only rules of this name, which may hold wildcards")
 	f.StringVar(&o.operation, "operation", "", "what is done to the resource: CREATE (the default), UPDATE, DELETE or CONNECT")
 	f.StringVarP(&o.format, "output", "o", "", "json for the facts instead of text")
-	choices(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
-	choices(cmd, "output", "json")
+	terminal.Choices(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
+	terminal.Choices(cmd, "output", "json")
 	o.addGivenFlags(f)
 	return cmd
 }
@@ -74,7 +75,7 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	stdin := stdinOf(cmd.InOrStdin())
+	stdin := terminal.Stdin(cmd.InOrStdin())
 	located, diags := loadLocated(o.policies, stdin)
 	programs := make([]*policy.Program, len(located))
 	for i := range located {
@@ -109,12 +110,12 @@ func (o *explainOptions) run(cmd *cobra.Command) error {
 			}
 		}
 	}
-	printMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
 		return err
 	}
 	if diags.HasErrors() {
-		return quietly(cmd, 1)
+		return terminal.End(cmd, 1)
 	}
 	return o.missedRule(programs)
 }
@@ -143,20 +144,20 @@ func (o *explainOptions) missedRule(programs []*policy.Program) error {
 }
 
 func (o *explainOptions) printExplanations(out io.Writer, all []explanation) error {
-	w := newBuffered(out)
+	w := terminal.Buffered(out)
 	if o.format == "json" {
 		list := make([]any, len(all))
 		for i := range all {
 			list[i] = all[i].facts()
 		}
-		fmt.Fprintln(w, indented(value.JSON(list)))
+		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))
 		return w.Flush()
 	}
 	for i := range all {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		all[i].print(legibleWriter{w})
+		all[i].print(terminal.LegibleWriter(w))
 	}
 	return w.Flush()
 }

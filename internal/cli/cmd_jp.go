@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -140,19 +139,10 @@ func jpQuery(w io.Writer, env *jmespath.Env, query string, document any, compact
 	}
 	text := value.JSON(result)
 	if !compact {
-		text = indented(text)
+		text = terminal.Indented(text)
 	}
 	_, err = fmt.Fprintln(w, text)
 	return err
-}
-
-// indented lays JSON out with two blanks for each level.
-func indented(text string) string {
-	var b bytes.Buffer
-	if err := json.Indent(&b, []byte(text), "", "  "); err != nil {
-		return text
-	}
-	return b.String()
 }
 
 func newJPParse() *cobra.Command {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/lint"
@@ -44,9 +44,9 @@ func newLint() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.Var(pathList{&o.crds}, "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
 	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
-	choices(cmd, "output", "json", "sarif")
+	terminal.Choices(cmd, "output", "json", "sarif")
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
 	return cmd
 }
@@ -58,7 +58,7 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 	if o.format != "" && o.format != "json" && o.format != "sarif" {
 		return fmt.Errorf("invalid output format %q, expected json or sarif", o.format)
 	}
-	stdin := stdinOf(cmd.InOrStdin())
+	stdin := terminal.Stdin(cmd.InOrStdin())
 	kinds, diags := o.kinds()
 	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	diags.Add(more...)
@@ -97,21 +97,13 @@ func (o *lintOptions) run(cmd *cobra.Command) error {
 			warnings++
 		}
 	}
-	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s", counted(policies, "policy", "policies"), counted(errs, "error", "errors"), counted(warnings, "warning", "warnings"))); err != nil {
+	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"))); err != nil {
 		return err
 	}
 	if errs > 0 || o.strict && warnings > 0 {
-		return quietly(cmd, 1)
+		return terminal.End(cmd, 1)
 	}
 	return nil
-}
-
-// counted writes a number with its word.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }
 
 // kinds are those of Kubernetes and of the definitions given.
@@ -134,7 +126,7 @@ func (o *lintOptions) kinds() (*schema.Kinds, diag.List) {
 }
 
 func (o *lintOptions) print(out io.Writer, findings []lint.Finding, summary string) error {
-	w := newBuffered(out)
+	w := terminal.Buffered(out)
 	switch o.format {
 	case "json":
 		list := make([]any, len(findings))
@@ -144,16 +136,16 @@ func (o *lintOptions) print(out io.Writer, findings []lint.Finding, summary stri
 				"path": f.Path, "message": f.Summary, "hint": f.Hint,
 			}
 		}
-		fmt.Fprintln(w, indented(value.JSON(list)))
+		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))
 	case "sarif":
-		fmt.Fprintln(w, indented(value.JSON(sarif(findings))))
+		fmt.Fprintln(w, terminal.Indented(value.JSON(sarif(findings))))
 	default:
 		for _, f := range findings {
 			text := f.String()
 			if code := f.Code(); code != f.Severity.String() {
 				text += " [" + code + "]"
 			}
-			fmt.Fprintln(w, legible(text))
+			fmt.Fprintln(w, terminal.Legible(text))
 		}
 		fmt.Fprintln(w, summary)
 	}

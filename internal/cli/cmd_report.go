@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
@@ -48,19 +49,19 @@ func newReport() *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.from.addFlags(f)
-	f.VarP(pathList{&o.filter.Namespaces}, "namespace", "n", "only what is about resources in these namespaces, which may hold wildcards (repeat it, or separate by commas)")
-	f.VarP(pathList{&o.filter.Policies}, "policy", "p", "only these policies, namespace/name for a Policy; may hold wildcards")
-	f.Var(pathList{&o.filter.Kinds}, "kind", "only resources of these kinds; may hold wildcards")
-	f.Var(pathList{&o.filter.Severities}, "severity", "only these severities: critical, high, medium, low, info, or none")
-	f.Var(pathList{&o.results}, "result", "only these results: fail, error, warn, skip, pass")
-	f.Var(pathList{&o.filter.Sources}, "source", "only reports of these engines, such as kyverno; may hold wildcards")
-	f.Var(pathList{&o.failOn}, "fail-on", "exit with 2 when there is such a result: fail, error, warn …, a severity (a failure of it or of a worse one), or RESULT:SEVERITY")
+	f.VarP(terminal.Paths(&o.filter.Namespaces), "namespace", "n", "only what is about resources in these namespaces, which may hold wildcards (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.filter.Policies), "policy", "p", "only these policies, namespace/name for a Policy; may hold wildcards")
+	f.Var(terminal.Paths(&o.filter.Kinds), "kind", "only resources of these kinds; may hold wildcards")
+	f.Var(terminal.Paths(&o.filter.Severities), "severity", "only these severities: critical, high, medium, low, info, or none")
+	f.Var(terminal.Paths(&o.results), "result", "only these results: fail, error, warn, skip, pass")
+	f.Var(terminal.Paths(&o.filter.Sources), "source", "only reports of these engines, such as kyverno; may hold wildcards")
+	f.Var(terminal.Paths(&o.failOn), "fail-on", "exit with 2 when there is such a result: fail, error, warn …, a severity (a failure of it or of a worse one), or RESULT:SEVERITY")
 	f.BoolVarP(&o.list, "list", "l", false, "list the single results, too: those that do not pass, or those of --result")
 	f.IntVar(&o.limit, "limit", 1000, "how many single results are listed, in HTML, too")
 	f.StringVarP(&o.format, "output", "o", "table", "table, json, csv, or html (one file that needs nothing else)")
-	choices(cmd, "output", "table", "json", "csv", "html")
-	choices(cmd, "severity", "critical", "high", "medium", "low", "info", "none")
-	choices(cmd, "result", "fail", "error", "warn", "skip", "pass")
+	terminal.Choices(cmd, "output", "table", "json", "csv", "html")
+	terminal.Choices(cmd, "severity", "critical", "high", "medium", "low", "info", "none")
+	terminal.Choices(cmd, "result", "fail", "error", "warn", "skip", "pass")
 	return cmd
 }
 
@@ -80,16 +81,16 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 	}
 	c := compliance.New(compliance.Options{Filter: o.filter, Keep: keep})
 	o.from.namespaces = o.filter.Namespaces
-	diags, err := o.from.read(cmd.Context(), stdinOf(cmd.InOrStdin()), c.Add)
+	diags, err := o.from.read(cmd.Context(), terminal.Stdin(cmd.InOrStdin()), c.Add)
 	if err != nil {
 		return err
 	}
-	printMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	s := c.Summary(nil)
 	if !o.list && o.format != "html" {
 		s.Omitted = 0 // nothing was asked for
 	}
-	out := newBuffered(cmd.OutOrStdout())
+	out := terminal.Buffered(cmd.OutOrStdout())
 	if err := write(out, s, o.list); err != nil {
 		return err
 	}
@@ -97,14 +98,14 @@ func (o *reportOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if diags.HasErrors() {
-		return quietly(cmd, 1)
+		return terminal.End(cmd, 1)
 	}
 	if s.Reports == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: there are no reports, so nothing was evaluated: does the reports controller run?")
 	}
 	if reached := o.thresholds.Reached(s); len(reached) > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Error: --fail-on is reached: %s\n", strings.Join(reached, ", "))
-		return quietly(cmd, noExit)
+		return terminal.End(cmd, noExit)
 	}
 	return nil
 }

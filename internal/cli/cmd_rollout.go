@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
@@ -48,7 +49,7 @@ func newRollout() *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.from.addFlags(f)
-	f.VarP(pathList{&o.from.namespaces}, "namespace", "n", "only these namespaces, which may hold wildcards (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.from.namespaces), "namespace", "n", "only these namespaces, which may hold wildcards (repeat it, or separate by commas)")
 	f.StringVar(&o.ownerLabel, "owner-label", "", "label that says whose a resource is: of its last owner, of those between, of itself, or of its namespace")
 	f.IntVar(&o.ownerReads, "owner-reads", 2000, "how many objects may be read to find owners")
 	f.StringVar(&o.prometheus.url, "metrics-url", "", "address of a Prometheus that scrapes the controllers, such as http://localhost:9090: requests are counted, too")
@@ -57,7 +58,7 @@ func newRollout() *cobra.Command {
 	f.DurationVar(&o.minAge, "min-age", 0, "how long the policy must have been in the cluster, such as 168h; by default the guide's week is an advice")
 	f.IntVar(&o.limit, "limit", 1000, "how many resources that would be refused are listed")
 	f.StringVarP(&o.format, "output", "o", "table", "table or json")
-	choices(cmd, "output", "table", "json")
+	terminal.Choices(cmd, "output", "table", "json")
 	return cmd
 }
 
@@ -69,12 +70,12 @@ func (o *rolloutOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	printMistakes(cmd.ErrOrStderr(), diags)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
 	write := rolloutTable
 	if o.format == "json" {
 		write = rolloutJSON
 	}
-	out := newBuffered(cmd.OutOrStdout())
+	out := terminal.Buffered(cmd.OutOrStdout())
 	if err := write(out, plan); err != nil {
 		return err
 	}
@@ -83,9 +84,9 @@ func (o *rolloutOptions) run(cmd *cobra.Command) error {
 	}
 	switch {
 	case diags.HasErrors():
-		return quietly(cmd, 1)
+		return terminal.End(cmd, 1)
 	case plan.Verdict != rollout.Safe:
-		return quietly(cmd, noExit)
+		return terminal.End(cmd, noExit)
 	}
 	return nil
 }
@@ -134,7 +135,7 @@ func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, err
 
 func (o *rolloutOptions) readReports(cmd *cobra.Command, at *rolloutCluster, c *rollout.Collector) (diag.List, error) {
 	if at == nil {
-		return o.from.read(cmd.Context(), stdinOf(cmd.InOrStdin()), c.Add)
+		return o.from.read(cmd.Context(), terminal.Stdin(cmd.InOrStdin()), c.Add)
 	}
 	return o.from.readCluster(cmd.Context(), at.cluster, c.Add)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -73,7 +74,7 @@ func newTest() *cobra.Command {
 	f.StringVarP(&o.fileName, "file-name", "f", "kyverno-test.yaml", "name of the test files, looked for in all directories below")
 	f.StringVarP(&o.selector, "test-case-selector", "t", "policy=*,rule=*,resource=*", "which results to check; wildcards are allowed")
 	f.StringVarP(&o.format, "output-format", "o", "", "format of the results instead of a table: json, yaml, markdown or junit")
-	choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
+	terminal.Choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
 	f.BoolVar(&o.failOnly, "fail-only", false, "show only what fails, in one table at the end")
 	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
 	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
@@ -127,7 +128,7 @@ type finished struct {
 // run is one pass over all tests. They run in all processors and are printed in their order. A test that cannot be run
 // does not keep the others from running.
 func (o *testOptions) run(cmd *cobra.Command) error {
-	out := newBuffered(cmd.OutOrStdout())
+	out := terminal.Buffered(cmd.OutOrStdout())
 	defer out.Flush()
 	filter, mistakes := parseTestFilter(o.selector)
 	printFilterMistakes(out, mistakes)
@@ -143,13 +144,13 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 		}
 		return nil
 	}
-	printer := testPrinter{o.format, o.detailed, o.removeColor || o.format != "", isTerminal(cmd.OutOrStdout())}
+	printer := testPrinter{o.format, o.detailed, o.removeColor || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
 	var failed []testRow
 	passes, warnings, broke := 0, 0, 0
-	progress := newProgress(cmd.ErrOrStderr(), "tests run")
+	progress := terminal.NewProgress(cmd.ErrOrStderr(), "tests run")
 	err = o.each(cmd.Context(), cases, filter, progress, func(f finished) error {
-		progress.pause()
-		defer progress.resume()
+		progress.Pause()
+		defer progress.Resume()
 		out.Write(f.log.Bytes())
 		if f.err != nil {
 			broke++
@@ -178,13 +179,13 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		printMistakes(cmd.ErrOrStderr(), f.diags)
+		terminal.PrintMistakes(cmd.ErrOrStderr(), f.diags)
 		for _, n := range f.notes {
 			fmt.Fprintln(cmd.ErrOrStderr(), n)
 		}
 		return nil
 	})
-	progress.end()
+	progress.End()
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (o *testOptions) run(cmd *cobra.Command) error {
 }
 
 // each runs the tests of which the filter leaves something, and calls done for each in order. The first error ends it.
-func (o *testOptions) each(ctx context.Context, cases []testCase, filter testFilter, progress *progress, done func(finished) error) error {
+func (o *testOptions) each(ctx context.Context, cases []testCase, filter testFilter, progress *terminal.Progress, done func(finished) error) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -223,7 +224,7 @@ func (o *testOptions) each(ctx context.Context, cases []testCase, filter testFil
 		}
 		runs = append(runs, &testRun{testCase: c, strict: o.strict, images: o.images, diags: c.warnings})
 	}
-	progress.total(len(runs))
+	progress.Total(len(runs))
 	results := make([]chan finished, len(runs))
 	for i := range results {
 		results[i] = make(chan finished, 1)
@@ -246,7 +247,7 @@ func (o *testOptions) each(ctx context.Context, cases []testCase, filter testFil
 		f := <-results[i]
 		results[i] = nil // what was read for the test is dropped
 		runs[i] = nil
-		progress.add(1)
+		progress.Add(1)
 		if err := done(f); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v2"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -47,6 +48,6 @@ func newVersion() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "", "json or yaml")
-	choices(cmd, "output", "json", "yaml")
+	terminal.Choices(cmd, "output", "json", "yaml")
 	return cmd
 }

@@ -1,37 +1,11 @@
 package cli
 
 import (
-	"encoding/csv"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
-
-// pathList is a flag that may be repeated or hold several values separated by commas. Several flags may share one
-// list, which pflag's own slices would replace.
-type pathList struct{ to *[]string }
-
-func (p pathList) String() string {
-	if p.to == nil {
-		return ""
-	}
-	return strings.Join(*p.to, ",")
-}
-
-func (p pathList) Type() string { return "strings" }
-
-func (p pathList) Set(s string) error {
-	if s == "" {
-		return nil
-	}
-	values, err := csv.NewReader(strings.NewReader(s)).Read()
-	if err != nil {
-		return err
-	}
-	*p.to = append(*p.to, values...)
-	return nil
-}
 
 // unsupported are the flags of Kyverno's command line whose feature this version does not have. They are known, so
 // that using one gives a sentence, and hidden.

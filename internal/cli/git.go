@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
@@ -17,7 +18,7 @@ func addGitFlags(f *pflag.FlagSet, g *source.Git) {
 
 // progressOf is where the progress of long downloads is shown: standard error, if it is a terminal.
 func progressOf(cmd *cobra.Command) io.Writer {
-	if w := cmd.ErrOrStderr(); isTerminal(w) {
+	if w := cmd.ErrOrStderr(); terminal.IsTerminal(w) {
 		return w
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compliance"
 )
 
@@ -24,7 +25,7 @@ func (p *htmlPage) markup(s string) {
 }
 
 // text writes text of others.
-func (p *htmlPage) text(s string) { p.markup(html.EscapeString(plain(s))) }
+func (p *htmlPage) text(s string) { p.markup(html.EscapeString(terminal.Plain(s))) }
 
 // element writes text in an element.
 func (p *htmlPage) element(tag, text string) {

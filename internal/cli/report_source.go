@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -26,7 +27,7 @@ type reportSource struct {
 }
 
 func (o *reportSource) addFlags(f *pflag.FlagSet) {
-	f.VarP(pathList{&o.files}, "filename", "f", "read reports from these files, directories, or - for standard input, instead of the cluster (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.files), "filename", "f", "read reports from these files, directories, or - for standard input, instead of the cluster (repeat it, or separate by commas)")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
 	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
@@ -73,7 +74,7 @@ func TestS26HTMLHoldsNothingOfTheResults(t *testing.T) {
 		}
 	}
 	for _, text := range hostile {
-		if !texts[plain(text)] {
+		if !texts[terminal.Plain(text)] {
 			t.Errorf("%q is not shown as text", text)
 		}
 	}
@@ -108,7 +109,7 @@ func TestNoOutputReachesTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range page.String() {
-			if r != '\n' && obeyed(r) {
+			if r != '\n' && terminal.IsControl(r) {
 				t.Errorf("%s: %q", format, r)
 			}
 		}
@@ -132,7 +133,7 @@ func TestNoRolloutReachesTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range page.String() {
-			if r != '\n' && obeyed(r) {
+			if r != '\n' && terminal.IsControl(r) {
 				t.Errorf("%q: %q", text, r)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -20,7 +21,7 @@ func columns(w io.Writer, rows [][]string) error {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
-			cells[i] = plain(c)
+			cells[i] = terminal.Plain(c)
 		}
 		if _, err := fmt.Fprintln(t, strings.Join(cells, "\t")); err != nil {
 			return err
@@ -128,7 +129,7 @@ func footer(s compliance.Summary) string {
 	return text
 }
 
-func reportJSON(w io.Writer, s compliance.Summary, _ bool) error { return writeJSON(w, s) }
+func reportJSON(w io.Writer, s compliance.Summary, _ bool) error { return terminal.WriteJSON(w, s) }
 
 // reportCSV writes a line for each policy, namespace and severity or, with list, for each single result.
 func reportCSV(w io.Writer, s compliance.Summary, list bool) error {
@@ -159,7 +160,7 @@ func reportCSV(w io.Writer, s compliance.Summary, list bool) error {
 
 // inert is a cell that a spreadsheet takes for text: what begins as a formula gets an apostrophe before it.
 func inert(cell string) string {
-	cell = plain(cell)
+	cell = terminal.Plain(cell)
 	if t := strings.TrimLeft(cell, " "); t != "" && strings.ContainsRune("=+-@＝＋－＠|%", []rune(t)[0]) {
 		return "'" + cell
 	}

@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/rollout"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-func rolloutJSON(w io.Writer, p *rollout.Plan) error { return writeJSON(w, p) }
+func rolloutJSON(w io.Writer, p *rollout.Plan) error { return terminal.WriteJSON(w, p) }
 
 // rolloutTable writes a plan for people: namespaces, what would be refused and whose, the targets, what is lacking, and the
 // verdict last.
@@ -21,7 +22,7 @@ func rolloutTable(w io.Writer, p *rollout.Plan) error {
 	if p.Action != "" {
 		title += " (" + p.Action + ")"
 	}
-	fmt.Fprintln(w, plain(title))
+	fmt.Fprintln(w, terminal.Plain(title))
 	for _, rows := range [][][]string{namespaceRows(p), refusedRows(p), targetRows(p)} {
 		if len(rows) == 1 {
 			continue
@@ -36,12 +37,12 @@ func rolloutTable(w io.Writer, p *rollout.Plan) error {
 		superseded += n.Superseded
 	}
 	if superseded > 0 {
-		fmt.Fprintf(w, "\nNot counted: %s\n", counted(superseded, "ReplicaSet of an earlier revision of its Deployment", "ReplicaSets of earlier revisions of their Deployments"))
+		fmt.Fprintf(w, "\nNot counted: %s\n", terminal.Counted(superseded, "ReplicaSet of an earlier revision of its Deployment", "ReplicaSets of earlier revisions of their Deployments"))
 	}
 	if len(p.Lacks) > 0 {
 		fmt.Fprintln(w, "\nNot known:")
 		for _, l := range p.Lacks {
-			fmt.Fprintln(w, "- "+plain(l.What))
+			fmt.Fprintln(w, "- "+terminal.Plain(l.What))
 		}
 	}
 	return writeVerdict(w, p)
@@ -53,7 +54,7 @@ func writeVerdict(w io.Writer, p *rollout.Plan) error {
 	}[p.Verdict]
 	fmt.Fprintln(w, "\n"+text)
 	for _, r := range p.Reasons {
-		fmt.Fprintln(w, "- "+plain(r))
+		fmt.Fprintln(w, "- "+terminal.Plain(r))
 	}
 	if p.Verdict != rollout.Unsafe {
 		return nil
@@ -65,7 +66,7 @@ func writeVerdict(w io.Writer, p *rollout.Plan) error {
 		}
 	}
 	if len(safe) > 0 {
-		fmt.Fprintln(w, plain("These namespaces are safe, and failureActionOverrides can enforce the policy there: "+strings.Join(safe, ", ")))
+		fmt.Fprintln(w, terminal.Plain("These namespaces are safe, and failureActionOverrides can enforce the policy there: "+strings.Join(safe, ", ")))
 	}
 	return nil
 }

@@ -6,12 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
-
-// Exit is an error that only carries the exit code: everything there is to say was printed already.
-type Exit int
-
-func (Exit) Error() string { return "" }
 
 // NewRoot makes the command tree; extra are commands that other packages bring (ephor controller …).
 func NewRoot(extra ...*cobra.Command) *cobra.Command {
@@ -24,10 +21,10 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
-	addLogFlags(root.PersistentFlags())
+	terminal.AddLogFlags(root.PersistentFlags())
 	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix(), newUnlock(), newAdopt(), newCleanup(), newReport(), newRollout())
 	root.AddCommand(extra...)
-	helpful(root)
+	terminal.AddUsage(root)
 	return root
 }
 
@@ -44,7 +41,7 @@ func Main(args []string, root *cobra.Command) int {
 		root.SetArgs(args[1:])
 	}
 	err := root.Execute()
-	var exit Exit
+	var exit terminal.Exit
 	switch {
 	case err == nil:
 		return 0
@@ -60,13 +57,4 @@ func renameExamples(cmd *cobra.Command) {
 		c.Example = strings.ReplaceAll(c.Example, "ephor ", c.Root().DisplayName()+" ")
 		renameExamples(c)
 	}
-}
-
-// quietly ends the command with an exit code and without another word.
-func quietly(cmd *cobra.Command, code int) error {
-	if code == 0 {
-		return nil
-	}
-	cmd.SilenceErrors = true
-	return Exit(code)
 }

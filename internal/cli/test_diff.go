@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v2"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
 // yamlText is a value as YAML with sorted keys, for people to read.
@@ -30,16 +32,16 @@ func printDifferences(w io.Writer, rows []testRow, paint func(s, color string) s
 		if r.Resource != "" {
 			place += " -> resource " + r.Resource
 		}
-		fmt.Fprintf(w, "\n%s: %s\n", legible(place), legible(r.Reason))
+		fmt.Fprintf(w, "\n%s: %s\n", terminal.Legible(place), terminal.Legible(r.Reason))
 		if r.want == "" {
-			fmt.Fprintln(w, "  "+legible(r.Message))
+			fmt.Fprintln(w, "  "+terminal.Legible(r.Message))
 		}
 		if r.want == "" && r.got == "" {
 			continue
 		}
 		fmt.Fprintln(w, "  "+paint("- expected", "31"))
 		fmt.Fprintln(w, "  "+paint("+ got", "32"))
-		for _, l := range lineDiff(lines(legible(r.want)), lines(legible(r.got))) {
+		for _, l := range lineDiff(lines(terminal.Legible(r.want)), lines(terminal.Legible(r.got))) {
 			switch l[0] {
 			case '-':
 				l = paint(l, "31")

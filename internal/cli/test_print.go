@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v2"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
 // testPrinter prints the rows of tests in one of the formats.
@@ -46,17 +48,17 @@ func (p testPrinter) paint(s, color string) string {
 }
 
 func (p testPrinter) table(w io.Writer, rows []testRow) {
-	t := table{header: p.header()}
+	t := terminal.Table{Header: p.header()}
 	if !p.noColor {
-		t.headerColor = "40;32"
+		t.HeaderColor = "40;32"
 	}
 	if len(rows) > 10 {
-		t.header[0] = "ID (" + strconv.Itoa(len(rows)) + ") "
+		t.Header[0] = "ID (" + strconv.Itoa(len(rows)) + ") "
 	}
 	for i := range rows {
-		t.add(p.cells(i, &rows[i]), map[int]string{4: rowColors[rows[i].Result]}, p.paint)
+		t.Add(p.cells(i, &rows[i]), map[int]string{4: rowColors[rows[i].Result]}, p.paint)
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 func (p testPrinter) header() []string {

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"io"
@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// table draws Kyverno's table: box characters │ and ─ also at the corners, cells aligned left with one space
+// Table draws Kyverno's table: box characters │ and ─ also at the corners, cells aligned left with one space
 // around them, cut at 300 characters, cells of several lines spanning as many.
-type table struct {
-	header      []string
-	headerColor string // ANSI codes; empty for none
+type Table struct {
+	Header      []string
+	HeaderColor string // ANSI codes; empty for none
 	rows        [][]tableCell
 }
 
@@ -21,11 +21,11 @@ type tableCell struct {
 
 const cellLimit = 300
 
-// add adds a row, with its cells made legible; colors gives the ANSI codes of single cells, which paint applies (or not).
-func (t *table) add(cells []string, colors map[int]string, paint func(s, color string) string) {
+// Add adds a row, with its cells made legible; colors gives the ANSI codes of single cells, which paint applies (or not).
+func (t *Table) Add(cells []string, colors map[int]string, paint func(s, color string) string) {
 	row := make([]tableCell, len(cells))
 	for i, c := range cells {
-		row[i] = tableCell{lines: cellLines(legible(c)), paint: func(s string) string { return s }}
+		row[i] = tableCell{lines: cellLines(Legible(c)), paint: func(s string) string { return s }}
 		if color, ok := colors[i]; ok {
 			row[i].paint = func(s string) string { return paint(s, color) }
 		}
@@ -40,9 +40,9 @@ func cellLines(s string) []string {
 	return strings.Split(strings.TrimRight(s, "\n"), "\n")
 }
 
-func (t *table) write(w io.Writer) {
-	widths := make([]int, len(t.header))
-	for i, h := range t.header {
+func (t *Table) Write(w io.Writer) {
+	widths := make([]int, len(t.Header))
+	for i, h := range t.Header {
 		widths[i] = utf8.RuneCountInString(h)
 	}
 	for _, row := range t.rows {
@@ -62,10 +62,10 @@ func (t *table) write(w io.Writer) {
 	}
 	rule()
 	b.WriteString("│")
-	for i, h := range t.header {
+	for i, h := range t.Header {
 		h = pad(h, widths[i])
-		if t.headerColor != "" {
-			h = "\x1b[" + t.headerColor + "m" + h + "\x1b[0m"
+		if t.HeaderColor != "" {
+			h = "\x1b[" + t.HeaderColor + "m" + h + "\x1b[0m"
 		}
 		b.WriteString(" " + h + " │")
 	}

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"fmt"
@@ -9,18 +9,17 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// progress draws a bar on a terminal once the work has taken a while. The nil progress draws nothing.
-type progress struct {
+// Progress draws a bar on a terminal once the work has taken a while. The nil progress draws nothing.
+type Progress struct {
 	w         io.Writer
 	known     atomic.Int64 // found so far
 	finished  atomic.Int64
@@ -38,34 +37,34 @@ const (
 	progressWidth = 30
 )
 
-func newProgress(w io.Writer, what string) *progress {
-	if !isTerminal(w) {
+func NewProgress(w io.Writer, what string) *Progress {
+	if !IsTerminal(w) {
 		return nil
 	}
 	return startProgress(w, progressAfter, what)
 }
 
-func startProgress(w io.Writer, after time.Duration, what string) *progress {
-	p := &progress{w: w, stop: make(chan struct{}), threshold: after, what: what}
+func startProgress(w io.Writer, after time.Duration, what string) *Progress {
+	p := &Progress{w: w, stop: make(chan struct{}), threshold: after, what: what}
 	p.stopped.Add(1)
 	go p.loop()
 	return p
 }
 
-func (p *progress) total(n int) {
+func (p *Progress) Total(n int) {
 	if p != nil {
 		p.known.Add(int64(n))
 	}
 }
 
-func (p *progress) add(n int) {
+func (p *Progress) Add(n int) {
 	if p != nil {
 		p.finished.Add(int64(n))
 	}
 }
 
-// pause takes the bar away while something else is printed; resume lets it be drawn again.
-func (p *progress) pause() {
+// Pause removes the bar while something else is printed; Resume lets the bar appear again.
+func (p *Progress) Pause() {
 	if p == nil {
 		return
 	}
@@ -75,14 +74,14 @@ func (p *progress) pause() {
 	}
 }
 
-func (p *progress) resume() {
+func (p *Progress) Resume() {
 	if p != nil {
 		p.drawing.Unlock()
 	}
 }
 
-// end takes the bar away again.
-func (p *progress) end() {
+// End removes the bar.
+func (p *Progress) End() {
 	if p == nil {
 		return
 	}
@@ -93,7 +92,7 @@ func (p *progress) end() {
 	}
 }
 
-func (p *progress) loop() {
+func (p *Progress) loop() {
 	defer p.stopped.Done()
 	wait := time.NewTimer(p.threshold)
 	defer wait.Stop()
@@ -118,26 +117,4 @@ func bar(done, all int64, what string) string {
 		filled = int(min(done, all) * progressWidth / all)
 	}
 	return fmt.Sprintf("[%s%s] %d of %d %s", strings.Repeat("=", filled), strings.Repeat(" ", progressWidth-filled), done, all, what)
-}
-
-// trace tells with -v what was done and how long it took.
-type trace struct {
-	w    io.Writer
-	last time.Time
-}
-
-func newTrace(cmd *cobra.Command) *trace {
-	if n, err := cmd.Flags().GetInt("v"); err != nil || n < 1 {
-		return nil
-	}
-	return &trace{w: cmd.ErrOrStderr(), last: time.Now()}
-}
-
-func (t *trace) done(format string, args ...any) {
-	if t == nil {
-		return
-	}
-	now := time.Now()
-	fmt.Fprintf(t.w, "%s in %s\n", fmt.Sprintf(format, args...), now.Sub(t.last).Round(time.Microsecond))
-	t.last = now
 }

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"bytes"
@@ -46,8 +46,8 @@ func (l *locked) String() string {
 func TestProgress(t *testing.T) {
 	var w locked
 	p := startProgress(&w, time.Millisecond, "resources evaluated")
-	p.total(4)
-	p.add(1)
+	p.Total(4)
+	p.Add(1)
 	deadline := time.Now().Add(10 * time.Second)
 	for !strings.Contains(w.String(), "1 of 4 resources evaluated") {
 		if time.Now().After(deadline) {
@@ -55,7 +55,7 @@ func TestProgress(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	p.end()
+	p.End()
 	if s := w.String(); !strings.HasSuffix(s, "\r\x1b[K") {
 		t.Errorf("the bar is still there: %q", s)
 	}
@@ -65,9 +65,9 @@ func TestProgress(t *testing.T) {
 func TestProgressQuiet(t *testing.T) {
 	var w locked
 	p := startProgress(&w, time.Hour, "resources evaluated")
-	p.total(4)
-	p.add(4)
-	p.end()
+	p.Total(4)
+	p.Add(4)
+	p.End()
 	if w.String() != "" {
 		t.Errorf("drew %q", w.String())
 	}
@@ -76,11 +76,11 @@ func TestProgressQuiet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if newProgress(f, "") != nil {
+	if NewProgress(f, "") != nil {
 		t.Error("a progress bar in a file")
 	}
-	var none *progress
-	none.total(1)
-	none.add(1)
-	none.end()
+	var none *Progress
+	none.Total(1)
+	none.Add(1)
+	none.End()
 }

@@ -1,10 +1,12 @@
-package cli
+package terminal
 
-import "github.com/spf13/pflag"
+import (
+	"github.com/spf13/pflag"
+)
 
-// addLogFlags adds the flags of Kyverno's logging library, so that scripts that set them go on. They say where logs go
+// AddLogFlags adds the flags of Kyverno's logging library, so that scripts that set them go on. They say where logs go
 // and what they look like; here there is one place, standard error, and one form.
-func addLogFlags(f *pflag.FlagSet) {
+func AddLogFlags(f *pflag.FlagSet) {
 	for _, name := range []string{
 		"add_dir_header", "alsologtostderr", "legacy_stderr_threshold_behavior", "logtostderr", "one_output", "skip_headers", "skip_log_headers",
 	} {

@@ -1,4 +1,4 @@
-package cli
+package terminal
 
 import (
 	"errors"
@@ -10,9 +10,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// helpful adds to every complaint about the arguments and flags of the commands where they are described, on a line of its
-// own: the first line is what programs look for.
-func helpful(cmd *cobra.Command) {
+// AddUsage adds a line about --help to every error about arguments and flags. It comes second: programs read the first line.
+func AddUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(flagError)
 	describeArgs(cmd)
 }
@@ -50,8 +49,8 @@ func withUsage(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w\n%s", err, fmt.Sprintf("Run '%s --help' for usage.", cmd.CommandPath())) // as cobra has it for unknown commands
 }
 
-// choices says which values a flag has, for the completion in a shell.
-func choices(cmd *cobra.Command, flag string, values ...string) {
+// Choices says which values a flag has, for the completion in a shell.
+func Choices(cmd *cobra.Command, flag string, values ...string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the command has no such flag
 	}

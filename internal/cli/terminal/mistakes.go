@@ -1,0 +1,31 @@
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+)
+
+// PrintMistakes prints every diagnostic once: file by file in the order of the input, line by line.
+func PrintMistakes(w io.Writer, diags diag.List) {
+	file := map[string]int{}
+	for _, d := range diags {
+		if _, known := file[d.Pos.File]; !known {
+			file[d.Pos.File] = len(file)
+		}
+	}
+	sorted := slices.Clone(diags)
+	slices.SortStableFunc(sorted, func(a, b diag.Diagnostic) int {
+		return cmp.Or(file[a.Pos.File]-file[b.Pos.File], a.Pos.Line-b.Pos.Line)
+	})
+	seen := map[string]bool{}
+	for _, d := range sorted {
+		if s := Legible(d.String()); !seen[s] {
+			seen[s] = true
+			fmt.Fprintln(w, s)
+		}
+	}
+}
