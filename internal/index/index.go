@@ -22,7 +22,9 @@ type Index struct {
 	kinds     map[string][]entry // by the kind that targets name
 	resources map[string][]entry // by the resource that targets name
 	wild      []entry            // entries that may be for every kind
-	places    places
+	// byResource: a target asks for the resource or the scope. Else neither decides anything, and they are not looked at.
+	byResource bool
+	places     places
 }
 
 // entry is one target of one rule.
@@ -103,6 +105,7 @@ func build(programs []*policy.Program, order func(a, b *policy.Program) int) *In
 // add files the entries of p in an index that is not shared yet.
 func (x *Index) add(p *policy.Program) {
 	entries(p, func(e entry) {
+		x.byResource = x.byResource || asksResource(e.target) || slices.ContainsFunc(e.rule.Excludes, func(t policy.Target) bool { return asksResource(&t) })
 		switch name := e.target; {
 		case name.Wild():
 			x.wild = append(x.wild, e)
@@ -113,6 +116,8 @@ func (x *Index) add(p *policy.Program) {
 		}
 	})
 }
+
+func asksResource(t *policy.Target) bool { return t.ByResource() || t.Scope != "" }
 
 func entries(p *policy.Program, f func(entry)) {
 	for _, r := range p.Rules {
@@ -130,7 +135,7 @@ func (x *Index) With(removed, added []*policy.Program) *Index {
 	for _, p := range removed {
 		gone[p] = true
 	}
-	out := &Index{order: x.order, kinds: maps.Clone(x.kinds), resources: maps.Clone(x.resources), wild: x.wild}
+	out := &Index{order: x.order, kinds: maps.Clone(x.kinds), resources: maps.Clone(x.resources), wild: x.wild, byResource: x.byResource}
 	out.programs = slices.DeleteFunc(slices.Clone(x.programs), func(p *policy.Program) bool { return gone[p] })
 	for _, p := range added {
 		at, _ := slices.BinarySearchFunc(out.programs, p, x.order)
@@ -168,7 +173,9 @@ func (x *Index) With(removed, added []*policy.Program) *Index {
 			delete(out.resources, name)
 		}
 	}
-	out.places.keep(&x.places, &changed)
+	if out.byResource == x.byResource {
+		out.places.keep(&x.places, &changed)
+	}
 	return out
 }
 
@@ -197,7 +204,7 @@ func (t *touched) add(e entry) {
 
 // concerns reports whether the change is about what is filed for the place.
 func (t *touched) concerns(k placeKey) bool {
-	return t.wild || t.kinds[k.kind] || t.resources[k.resource] || k.resource == "" && len(t.resources) > 0
+	return t.kinds[k.kind] || t.resources[k.resource.Resource] || k.resource.Resource == "" && len(t.resources) > 0
 }
 
 // Programs are all Programs in order. The list is shared: do not change it.

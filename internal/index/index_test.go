@@ -293,7 +293,7 @@ func TestIndexWithKeepsViewsOfOtherKinds(t *testing.T) {
 	index.Lookup(request, policy.StageValidate)
 	index.Lookup(serviceRequest(), policy.StageValidate)
 	next := index.With([]*policy.Program{services}, []*policy.Program{literalProgram("c", "Service", nil)})
-	place := func(x *Index, kind string) *place { return (*x.places.all.Load())[placeKey{kind: kind}] }
+	place := func(x *Index, kind string) *place { return x.places.byKind.load(kind) }
 	if place(next, "Pod") == nil || place(next, "Pod") != place(index, "Pod") {
 		t.Error("a change on Services made the view of Pods anew")
 	}
@@ -347,7 +347,7 @@ func TestIndexBoundsItsViews(t *testing.T) {
 			t.Fatalf("%q", got)
 		}
 	}
-	if n := len(*index.places.all.Load()); n > maxPlaces || n == 0 {
+	if n := index.places.byKind.size(); n > maxPlaces || n == 0 {
 		t.Errorf("%d places are kept", n)
 	}
 	r := podRequest("x", "ns", nil)
@@ -355,7 +355,7 @@ func TestIndexBoundsItsViews(t *testing.T) {
 		r.GVK.Version = fmt.Sprint("v", i)
 		index.Lookup(r, policy.StageValidate)
 	}
-	if n := len(*index.place(r).views.Load()); n > maxViews || n == 0 {
+	if n := index.place(r).views.size(); n > maxViews || n == 0 {
 		t.Errorf("%d views are kept", n)
 	}
 }

@@ -1,65 +1,55 @@
 package index
 
 import (
-	"maps"
-	"sync"
-	"sync/atomic"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// placeKey is what rules are filed under.
-type placeKey struct{ kind, resource string }
+// placeKey is what rules are filed under, where some are written by resource. Else the kind alone is.
+type placeKey struct {
+	kind       string
+	resource   schema.GroupVersionResource
+	namespaced bool
+}
 
 // maxPlaces bounds the places that are kept. A cluster has some hundred kinds; the bound is for requests with made-up ones,
-// which the command line can be given. A full map is emptied.
+// which the command line can be given.
 const maxPlaces = 4096
 
-// places are the places of the requests that came so far.
+// places are the places of the requests that came so far, by kind alone or by resource.
 type places struct {
-	mu  sync.Mutex // guards the making of places
-	all atomic.Pointer[map[placeKey]*place]
+	byKind     cache[string, place]
+	byResource cache[placeKey, place]
 }
 
 // place holds the entries for one kind and resource, and the views made of them so far.
 type place struct {
 	entries [][]entry
-
-	mu    sync.Mutex // guards the making of views
-	views atomic.Pointer[map[viewKey]*view]
+	views   cache[viewKey, view]
 }
 
 // place is that of the request.
 func (x *Index) place(r *policy.Request) *place {
-	key := placeKey{r.GVK.Kind, r.GVR.Resource}
-	if all := x.places.all.Load(); all != nil {
-		if p := (*all)[key]; p != nil {
+	if !x.byResource {
+		if p := x.places.byKind.load(r.GVK.Kind); p != nil {
 			return p
 		}
+		return x.places.byKind.add(r.GVK.Kind, maxPlaces, func() *place { return &place{entries: x.filed(r.GVK.Kind, "")} })
 	}
-	x.places.mu.Lock()
-	defer x.places.mu.Unlock()
-	all := map[placeKey]*place{}
-	if old := x.places.all.Load(); old != nil {
-		if p := (*old)[key]; p != nil {
-			return p
-		}
-		if len(*old) < maxPlaces {
-			all = maps.Clone(*old)
-		}
+	key := placeKey{r.GVK.Kind, r.GVR, r.ObjectNamespace() != ""}
+	if p := x.places.byResource.load(key); p != nil {
+		return p
 	}
-	p := &place{entries: x.filed(key)}
-	all[key] = p
-	x.places.all.Store(&all)
-	return p
+	return x.places.byResource.add(key, maxPlaces, func() *place { return &place{entries: x.filed(key.kind, key.resource.Resource)} })
 }
 
 // filed are the entries that may be for a kind and a resource. Where a request does not say its resource, those for each
 // resource are.
-func (x *Index) filed(key placeKey) [][]entry {
-	out := [][]entry{x.kinds[key.kind]}
-	if key.resource != "" {
-		out = append(out, x.resources[key.resource])
+func (x *Index) filed(kind, resource string) [][]entry {
+	out := [][]entry{x.kinds[kind]}
+	if resource != "" {
+		out = append(out, x.resources[resource])
 	} else {
 		for _, list := range x.resources {
 			out = append(out, list)
@@ -70,15 +60,9 @@ func (x *Index) filed(key placeKey) [][]entry {
 
 // keep takes over the places of old that a change is not about.
 func (p *places) keep(old *places, changed *touched) {
-	all := old.all.Load()
-	if all == nil || changed.wild {
+	if changed.wild {
 		return
 	}
-	kept := make(map[placeKey]*place, len(*all))
-	for key, place := range *all {
-		if !changed.concerns(key) {
-			kept[key] = place
-		}
-	}
-	p.all.Store(&kept)
+	p.byKind.keep(&old.byKind, func(kind string) bool { return !changed.kinds[kind] })
+	p.byResource.keep(&old.byResource, func(k placeKey) bool { return !changed.concerns(k) })
 }

@@ -94,7 +94,7 @@ func TestIndexByResourceRestrictions(t *testing.T) {
 
 // A change of a policy that is written by resource makes the views of that resource anew, whatever kind asked.
 func TestIndexWithResource(t *testing.T) {
-	x := New([]*policy.Program{literalProgram("a", "Pod", nil), literalProgram("b", "Service", nil)})
+	x := New([]*policy.Program{literalProgram("a", "Pod", nil), literalProgram("b", "Service", nil), resourceProgram("d", policy.Target{Version: "v1", Resource: "nodes"})})
 	pod, service, nameless := requestOf("Pod", "pods"), requestOf("Service", "services"), requestOf("Pod", "")
 	for _, r := range []*policy.Request{pod, service, nameless} {
 		x.Lookup(r, policy.StageValidate)
@@ -104,7 +104,7 @@ func TestIndexWithResource(t *testing.T) {
 	for _, c := range []struct {
 		r    *policy.Request
 		want string
-	}{{pod, "a c"}, {service, "b"}, {nameless, "a c"}} {
+	}{{pod, "a c"}, {service, "b"}, {nameless, "a c d"}} {
 		if got := names(next.Lookup(c.r, policy.StageValidate)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.r.GVK.Kind, got, c.want)
 		}

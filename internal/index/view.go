@@ -1,7 +1,6 @@
 package index
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -10,53 +9,21 @@ import (
 
 // viewKey is all of a request that decides which entries are candidates, besides its place, names and labels.
 type viewKey struct {
-	group, version string
-	// resourceGroup and resourceVersion are those of the resource, where it has others than the kind.
-	resourceGroup, resourceVersion string
-	otherGroup                     bool
-	namespaced                     bool
-	sub                            string
-	operation                      policy.Operation
-	origin                         policy.RequestOrigin
-	query                          Query
+	group, version, sub string
+	operation           policy.Operation
+	origin              policy.RequestOrigin
+	query               Query
 }
 
-func keyOf(r *policy.Request, q Query) viewKey {
-	k := viewKey{
-		group: r.GVK.Group, version: r.GVK.Version, sub: r.Subresource, namespaced: r.ObjectNamespace() != "",
-		operation: r.EffectiveOperation(), origin: r.Origin, query: q,
-	}
-	if r.GVR.Group != k.group || r.GVR.Version != k.version {
-		k.resourceGroup, k.resourceVersion, k.otherGroup = r.GVR.Group, r.GVR.Version, true
-	}
-	return k
-}
-
-// maxViews bounds the views of one place. A cluster has a few dozen for each; a full map is emptied.
+// maxViews bounds the views of one place. A cluster has a few dozen for each.
 const maxViews = 1024
 
 func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
-	key := keyOf(r, q)
-	if views := p.views.Load(); views != nil {
-		if v := (*views)[key]; v != nil {
-			return v
-		}
+	key := viewKey{r.GVK.Group, r.GVK.Version, r.Subresource, r.EffectiveOperation(), r.Origin, q}
+	if v := p.views.load(key); v != nil {
+		return v
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	views := make(map[viewKey]*view, 8)
-	if old := p.views.Load(); old != nil {
-		if v := (*old)[key]; v != nil {
-			return v
-		}
-		if len(*old) < maxViews {
-			maps.Copy(views, *old)
-		}
-	}
-	v := newView(order, p, r, q)
-	views[key] = v
-	p.views.Store(&views)
-	return v
+	return p.views.add(key, maxViews, func() *view { return newView(order, p, r, q) })
 }
 
 // view is the answer for all requests of one place, operation, origin and query. Rules that no literal name, namespace
