@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -50,32 +52,30 @@ func (f fakeCluster) KindFor(r schema.GroupVersionResource) (schema.GroupVersion
 	}
 	return schema.GroupVersionKind{}, fmt.Errorf("the API server serves no %s", r.Resource)
 }
-func (f fakeCluster) Serves(t policy.Target) (served, namespaced bool, err error) {
-	if t.Subresource != "" && t.Subresource != "status" {
-		return false, false, f.err
+func (f fakeCluster) Find(t policy.Target) ([]discovery.Resource, error) {
+	var all discovery.List
+	add := func(resource, kind string) {
+		all = append(all, discovery.Resource{
+			Group: strings.Trim(t.Group, "*"), Version: "v1", Resource: resource, Kind: kind, Namespaced: !slices.Contains(f.clusterish, kind),
+		})
+		status := all[len(all)-1]
+		status.Subresource = "status"
+		all = append(all, status)
 	}
-	for _, k := range f.clusterish {
-		if k == t.Kind {
-			return true, false, nil
+	for resource, kind := range f.kinds {
+		add(resource, kind)
+	}
+	for _, kind := range f.clusterish {
+		if !slices.Contains(slices.Collect(maps.Values(f.kinds)), kind) {
+			add(strings.ToLower(kind)+"s", kind)
 		}
 	}
-	for _, k := range f.kinds {
-		if k == t.Kind {
-			return true, true, nil
-		}
+	t.Version = "*"
+	found, _ := all.Find(t)
+	if len(found) == 0 {
+		return nil, f.err
 	}
-	return false, false, f.err
-}
-func (f fakeCluster) Resources(t policy.Target) ([]schema.GroupVersionResource, error) {
-	for r, k := range f.kinds {
-		if k == t.Kind {
-			if t.Subresource != "" {
-				r += "/" + t.Subresource
-			}
-			return []schema.GroupVersionResource{{Group: strings.Trim(t.Group, "*"), Version: "v1", Resource: r}}, nil
-		}
-	}
-	return nil, f.err
+	return found, nil
 }
 func (f fakeCluster) BodyOf(kind string) []string { return f.bodies[kind] }
 

@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -70,13 +71,13 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	resources, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, m.GetHTTPClient())
+	resources, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(cfg, m.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		discovery: webhookconf.NewDiscovery(resources, time.Now),
+		discovery: discovery.New(resources, time.Now),
 		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), nativeChanged: newTrigger(), observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: newTrigger(), policiesChanged: newTrigger(),
 	}
@@ -92,7 +93,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policiesChanged.fire, missed: p.paths.failed}
 	observing.observePolicies(p.policies)
 	observing.observeCertificates(&p.certs.keeper)
-	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: p.discovery}
+	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: p.discovery}
 	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics, log); err != nil {
 		return nil, err
 	}

@@ -11,12 +11,12 @@ import (
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/vapgen"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // admissionPolicies turns policies that ask for it into ValidatingAdmissionPolicies of the API server. The replica that leads runs it.
@@ -24,7 +24,7 @@ type admissionPolicies struct {
 	on        bool // --generateValidatingAdmissionPolicy
 	policies  *intake.Policies
 	catalog   *catalog.Catalog
-	resources webhookconf.Resources
+	resources discovery.Resources
 	apply     *vapgen.Reconciler
 	status    *status.Writer
 	log       *slog.Logger

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/intake"
@@ -101,18 +101,8 @@ func (c *background) build(ctx context.Context) error {
 
 // kinds are those that a kind selector means, each in one version.
 func (c *background) kinds(t policy.Target) ([]schema.GroupVersionKind, error) {
-	found, err := c.discovery.Find(t.Group, t.Version, t.Kind, "")
-	if err != nil {
-		return nil, err
-	}
-	var out []schema.GroupVersionKind
-	for _, r := range found {
-		gvk := schema.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
-		if !slices.ContainsFunc(out, func(o schema.GroupVersionKind) bool { return o.GroupKind() == gvk.GroupKind() }) {
-			out = append(out, gvk)
-		}
-	}
-	return out, nil
+	found, err := c.discovery.Find(t.WithoutSubresource())
+	return discovery.KindsOf(found), err
 }
 
 func updateRequestObject() *metav1.PartialObjectMetadata {

@@ -22,6 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/failopen"
 	"github.com/ephor-dev/ephor/internal/intake"
@@ -29,7 +30,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // cleanupLease is the name of the cleanup controller's lease.
@@ -48,7 +48,7 @@ type cleanup struct {
 	events    *event.Queue
 	observing *observing
 	webhooks  *cleanupWebhooks
-	discovery *webhookconf.Discovery
+	discovery *discovery.Discovery
 	globals   *globals
 	server    *admission.Server
 	ring      *ring.Ring

@@ -8,12 +8,13 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 
 	"github.com/ephor-dev/ephor/internal/admission"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/ttl"
@@ -27,7 +28,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err := c.paths.begin(ctx); err != nil {
 		return err
 	}
-	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
+	resources, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
 	if err != nil {
 		return err
 	}
@@ -39,8 +40,8 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if err != nil {
 		return err
 	}
-	c.discovery = webhookconf.NewDiscovery(resources, time.Now)
-	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: c.discovery}
+	c.discovery = discovery.New(resources, time.Now)
+	cluster := &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: c.discovery}
 	root, globals, err := lookups{
 		namespace: c.env.namespace, calls: &f.calls, globals: f.globals, rights: m.GetClient(), cluster: cluster, events: c.events, log: c.log,
 	}.open(ctx, b, m)

@@ -5,25 +5,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
-	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // cluster answers admission's questions about the cluster, from the cache where it can.
 type cluster struct {
-	cached    cache.Cache
-	live      client.Reader
-	discovery *webhookconf.Discovery
-	indexed   [2]bool // role bindings, cluster role bindings; used by one goroutine
+	*discovery.Discovery
+	cached  cache.Cache
+	live    client.Reader
+	indexed [2]bool // role bindings, cluster role bindings; used by one goroutine
 }
 
 // NamespaceLabels asks the cache, and the API server when the cache does not know the namespace: it may be newer than
@@ -38,84 +35,6 @@ func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[st
 		return nil, fmt.Errorf("read the labels of namespace %s: %w", namespace, err)
 	}
 	return ns.Labels, nil
-}
-
-// KindFor is the kind of a main resource.
-func (c *cluster) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	return c.discovery.KindFor(gvr)
-}
-
-// Serves reports what the API server makes of a kind selector.
-func (c *cluster) Serves(t policy.Target) (served, namespaced bool, err error) {
-	found, err := c.discovery.Find(t.Group, t.Version, t.Kind, t.Subresource)
-	if err != nil || len(found) == 0 {
-		return false, false, err
-	}
-	for _, r := range found {
-		if !r.Namespaced {
-			return true, false, nil
-		}
-	}
-	return true, true, nil
-}
-
-// BodyOf implements admission.Cluster.
-func (c *cluster) BodyOf(kind string) []string { return c.discovery.BodyOf(kind) }
-
-// Resources implements admission.Cluster.
-func (c *cluster) Resources(t policy.Target) ([]schema.GroupVersionResource, error) {
-	found, err := c.discovery.Find(t.Group, t.Version, t.Kind, t.Subresource)
-	out := make([]schema.GroupVersionResource, len(found))
-	for i, r := range found {
-		out[i] = schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
-		if r.Subresource != "" {
-			out[i].Resource += "/" + r.Subresource
-		}
-	}
-	return out, err
-}
-
-// Namespaced implements world.Kinds.
-func (c *cluster) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
-	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return false, err
-	}
-	found, err := c.discovery.Find(gv.Group, gv.Version, kind, "")
-	if err != nil {
-		return false, err
-	}
-	for _, r := range found {
-		if r.Kind == kind {
-			return r.Namespaced, nil
-		}
-	}
-	return false, fmt.Errorf("paramKind kind `%s, Kind=%s` not known", apiVersion, kind)
-}
-
-// Find implements world.KindFinder.
-func (c *cluster) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
-	group, version, named := strings.Cut(apiVersion, "/")
-	switch {
-	case !named && apiVersion == "*":
-		group, version = "*", "*"
-	case !named:
-		group, version = "", apiVersion
-	}
-	found, err := c.discovery.Find(group, version, kind, "")
-	if err != nil {
-		return nil, err
-	}
-	var out []world.Kind
-	seen := map[schema.GroupKind]bool{}
-	for _, r := range found {
-		gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
-		if !seen[gk] {
-			seen[gk] = true
-			out = append(out, world.Kind{APIVersion: schema.GroupVersion{Group: r.Group, Version: r.Version}.String(), Kind: r.Kind})
-		}
-	}
-	return out, nil
 }
 
 // subjectIndex is the name of the index of bindings by subject.

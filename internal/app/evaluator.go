@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -64,8 +64,8 @@ type evaluator struct {
 	settings  *settings.Store
 	policies  *intake.Policies
 	globals   *globals
-	resources discovery.ServerResourcesInterface
-	discovery *webhookconf.Discovery
+	resources clientdiscovery.ServerResourcesInterface
+	discovery *discovery.Discovery
 	cluster   *cluster
 	events    *event.Queue
 	// connections are those of what evaluates and carries out.
@@ -98,13 +98,13 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 	if v.connections, err = rest.HTTPClientFor(b.workConfig); err != nil {
 		return nil, err
 	}
-	resources, err := discovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
+	resources, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
 	v.resources = resources
-	v.discovery = webhookconf.NewDiscovery(resources, time.Now)
-	v.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), discovery: v.discovery}
+	v.discovery = discovery.New(resources, time.Now)
+	v.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: v.discovery}
 	return v, nil
 }
 

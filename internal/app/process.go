@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -44,7 +45,7 @@ type process struct {
 	policies     *intake.Policies
 	exceeded     *exceeded
 	globals      *globals
-	discovery    *webhookconf.Discovery
+	discovery    *discovery.Discovery
 	cluster      *cluster
 
 	observing *observing

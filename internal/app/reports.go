@@ -109,7 +109,7 @@ func (c *reporting) build(ctx context.Context) error {
 	observing := c.base.observing
 	over := newExceeded(c.policies, c.manager.GetClient(), c.log)
 	o := scan.Options{
-		Catalog: c.catalog, Find: c.find, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
+		Catalog: c.catalog, Resources: c.discovery, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
 		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
@@ -167,24 +167,6 @@ func (eventsOnly) Put(context.Context, policy.Outcome, report.Evaluated) (bool, 
 }
 func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules, func(schema.GroupKind, string) bool) error {
 	return nil
-}
-
-// find are the resources that a kind selector means.
-func (c *reporting) find(t policy.Target) ([]scan.Resource, error) {
-	kind := t.Kind
-	if t.ByResource() {
-		kind = "*"
-	}
-	found, err := c.discovery.Find(t.Group, t.Version, kind, "")
-	var out []scan.Resource
-	for _, r := range found {
-		if r.Subresource == "" && (!t.ByResource() || t.Resource == "*" || t.Resource == r.Resource) {
-			out = append(out, scan.Resource{
-				GroupVersionResource: schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}, Kind: r.Kind,
-			})
-		}
-	}
-	return out, err
 }
 
 // tell records the events of a resource whose report changed.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
@@ -25,7 +26,7 @@ type webhookReconciler struct {
 	catalog   *catalog.Catalog
 	policies  *intake.Policies
 	settings  *settings.Store
-	discovery *webhookconf.Discovery
+	discovery *discovery.Discovery
 	options   webhookconf.Options
 	reader    client.Reader // cached
 	certs     *certificates

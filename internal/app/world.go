@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -30,7 +31,7 @@ type lookups struct {
 func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Root, *globals, error) {
 	var entries *globals
 	o := live.Options{
-		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: l.cluster,
+		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: l.cluster},
 		Calls: l.calls.limits(), Services: l.calls.services(),
 		Globals: func(r *live.Root) (_ world.Globals, err error) {
 			if entries, err = newGlobals(ctx, b.policyConfig, l.globals, r.API, r.Services, l.events, l.log); err != nil {

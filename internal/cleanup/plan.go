@@ -15,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Executor plans runs of policies and carries them out. All but Log may be shared.
 type Executor struct {
-	Resources webhookconf.Resources
+	Resources discovery.Resources
 	Objects   dynamic.Interface
 	// Root makes the world that conditions and context entries see.
 	Root world.Root
@@ -102,7 +102,7 @@ func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 
 // listed is a resource to list.
 type listed struct {
-	webhookconf.Resource
+	discovery.Resource
 	wild bool // a wildcard brought it
 	// names are the names of the objects that are listed; nil for all objects.
 	names []string
@@ -126,7 +126,7 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 			if t.Subresource != "" {
 				continue // it is no object
 			}
-			found, err := e.Resources.Find(t.Group, t.Version, t.Kind, "")
+			found, err := e.Resources.Find(t)
 			if err != nil {
 				return nil, fmt.Errorf("find the kind %s: %w", t.Kind, err)
 			}
@@ -149,7 +149,7 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 					all[i-1].add(names)
 					continue
 				}
-				all = append(all, listed{r, wildcard.Has(t.Kind), slices.Clone(names)})
+				all = append(all, listed{r, t.Wild(), slices.Clone(names)})
 				have[key] = len(all)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -31,7 +31,7 @@ const generateLabel = "generate.kyverno.io/"
 
 // adoption looks at the marks of generated objects as an administrator.
 type adoption struct {
-	discovery discovery.DiscoveryInterface
+	discovery clientdiscovery.DiscoveryInterface
 	metadata  metadata.Interface
 	objects   dynamic.Interface
 	store     *keystore.Store
@@ -44,7 +44,7 @@ type adoption struct {
 func newAdoption(config *rest.Config, namespace string, warnings io.Writer) (*adoption, error) {
 	a := &adoption{warnings: warnings, kinds: map[schema.GroupKind]metav1.APIResource{}}
 	var errs [4]error
-	a.discovery, errs[0] = discovery.NewDiscoveryClientForConfig(config)
+	a.discovery, errs[0] = clientdiscovery.NewDiscoveryClientForConfig(config)
 	a.metadata, errs[1] = metadata.NewForConfig(config)
 	a.objects, errs[2] = dynamic.NewForConfig(config)
 	c, err := client.New(config, client.Options{})
@@ -112,7 +112,7 @@ func (o *labelled) identity() marks.Object {
 func (a *adoption) list(ctx context.Context) ([]labelled, error) {
 	lists, err := a.discovery.ServerPreferredResources()
 	if err != nil {
-		if !discovery.IsGroupDiscoveryFailedError(err) {
+		if !clientdiscovery.IsGroupDiscoveryFailedError(err) {
 			return nil, fmt.Errorf("find the kinds of the cluster: %w", err)
 		}
 		fmt.Fprintf(a.warnings, "Warning: %v\n", err)

@@ -106,7 +106,7 @@ func (o *clusterOptions) timing(w io.Writer) func(page) {
 		return nil
 	}
 	return func(p page) {
-		fmt.Fprintf(w, "listed %d %s in %s\n", len(p.objects), p.kind.gvr.GroupResource(), p.took.Round(time.Millisecond))
+		fmt.Fprintf(w, "listed %d %s in %s\n", len(p.objects), p.kind.GVR().GroupResource(), p.took.Round(time.Millisecond))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -172,14 +171,14 @@ func (j evaluation) feedFiles(emit func(*batch), known func(evaluated)) {
 func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known func(evaluated)) {
 	kinds := map[string]int{}
 	for _, k := range j.query.kinds {
-		kinds[k.kind]++
+		kinds[k.Kind]++
 	}
 	seen := map[types.UID]bool{}
 	j.cluster.list(ctx, j.query, func(p page) {
 		if j.timing != nil {
 			j.timing(p)
 		}
-		if kinds[p.kind.kind] > 1 && p.kind.sub == "" { // one kind in several groups, such as Event
+		if kinds[p.kind.Kind] > 1 && p.kind.Subresource == "" { // one kind in several groups, such as Event
 			p.objects = slices.DeleteFunc(p.objects, func(o source.Object) bool {
 				uid := (&unstructured.Unstructured{Object: o.Value}).GetUID()
 				again := seen[uid]
@@ -205,7 +204,7 @@ func (j evaluation) feedCluster(ctx context.Context, emit func(*batch), known fu
 			known(evaluated{err: p.err})
 			return
 		}
-		known(evaluated{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.kind}, Summary: p.err.Error(), Hint: "these are not evaluated"}}})
+		known(evaluated{diags: diag.List{{Severity: diag.Warning, Pos: diag.Position{File: p.kind.Kind}, Summary: p.err.Error(), Hint: "these are not evaluated"}}})
 	})
 }
 
@@ -384,18 +383,4 @@ func changesOf(a answer) ([]change, error) {
 		return generationsOf(a.Outcome)
 	}
 	return nil, nil
-}
-
-// plural guesses the resource of a kind as the API's naming convention has it.
-func plural(kind string) string {
-	s := strings.ToLower(kind)
-	switch {
-	case s == "" || s == "endpoints":
-		return s
-	case strings.HasSuffix(s, "s"), strings.HasSuffix(s, "x"), strings.HasSuffix(s, "ch"), strings.HasSuffix(s, "sh"):
-		return s + "es"
-	case strings.HasSuffix(s, "y") && len(s) > 1 && !strings.ContainsRune("aeiou", rune(s[len(s)-2])):
-		return s[:len(s)-1] + "ies"
-	}
-	return s + "s"
 }

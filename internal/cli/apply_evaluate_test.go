@@ -73,17 +73,6 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestPlural(t *testing.T) {
-	for kind, want := range map[string]string{
-		"Pod": "pods", "Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Gateway": "gateways", "Endpoints": "endpoints",
-		"Mesh": "meshes", "Box": "boxes", "Patch": "patches", "": "", "Y": "ys",
-	} {
-		if got := plural(kind); got != want {
-			t.Errorf("plural(%q) = %q, want %q", kind, got, want)
-		}
-	}
-}
-
 func BenchmarkApply(b *testing.B) {
 	set := loadPolicies([]string{tempFile(b, "p.yaml", needLabel)}, nil)
 	inputs, _ := source.Find([]string{pods(b, 1000, false)}, source.Options{})

@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +52,7 @@ func openCluster(kubeconfig, context string, registries bool) (*cluster, error) 
 	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	resources, err := discovery.NewDiscoveryClientForConfig(config)
+	resources, err := clientdiscovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func openCluster(kubeconfig, context string, registries bool) (*cluster, error) 
 		return nil, err
 	}
 	o := live.Options{
-		Config: config, Reader: reader, Creator: reader, Labels: c.namespaceLabels, Kinds: c.kinds,
+		Config: config, Reader: reader, Creator: reader, Labels: c.namespaceLabels, Kinds: servedKinds{c.kinds},
 		Services: apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
 		Globals: func(r *live.Root) (world.Globals, error) {
 			return &clusterGlobals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}, nil

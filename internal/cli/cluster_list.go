@@ -14,12 +14,13 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // clusterQuery says which objects of a cluster are evaluated.
 type clusterQuery struct {
-	kinds     []servedKind
+	kinds     []discovery.Resource
 	namespace string   // empty for all
 	names     []string // empty for all
 	page      int64    // objects that are asked for at once
@@ -30,16 +31,16 @@ type clusterQuery struct {
 
 // inScope leaves the kinds to look at: with a namespace those that lie in namespaces; with wide first those that do
 // not, and without a namespace only them.
-func inScope(kinds []servedKind, namespace string, wide bool) []servedKind {
-	var out []servedKind
+func inScope(kinds []discovery.Resource, namespace string, wide bool) []discovery.Resource {
+	var out []discovery.Resource
 	if wide {
-		out = slices.DeleteFunc(slices.Clone(kinds), func(k servedKind) bool { return k.namespaced })
+		out = slices.DeleteFunc(slices.Clone(kinds), func(k discovery.Resource) bool { return k.Namespaced })
 		if namespace == "" {
 			return out
 		}
 	}
 	for _, k := range kinds {
-		if k.namespaced || namespace == "" {
+		if k.Namespaced || namespace == "" {
 			out = append(out, k)
 		}
 	}
@@ -48,7 +49,7 @@ func inScope(kinds []servedKind, namespace string, wide bool) []servedKind {
 
 // page is a part of the list of one kind.
 type page struct {
-	kind    servedKind
+	kind    discovery.Resource
 	objects []source.Object
 	err     error // why the rest of the kind is missing
 	took    time.Duration
@@ -85,7 +86,7 @@ func (c *cluster) list(ctx context.Context, q clusterQuery, give func(page)) {
 }
 
 // listKind lists one kind. Names are asked for one by one, since a cluster may be large.
-func (c *cluster) listKind(ctx context.Context, q clusterQuery, k servedKind, give func(page)) {
+func (c *cluster) listKind(ctx context.Context, q clusterQuery, k discovery.Resource, give func(page)) {
 	if len(q.names) == 0 {
 		c.listPages(ctx, q, k, metav1.ListOptions{Limit: q.page}, give)
 	}
@@ -94,10 +95,10 @@ func (c *cluster) listKind(ctx context.Context, q clusterQuery, k servedKind, gi
 	}
 }
 
-func (c *cluster) listPages(ctx context.Context, q clusterQuery, k servedKind, options metav1.ListOptions, give func(page)) {
-	var resource dynamic.ResourceInterface = c.dynamic.Resource(k.gvr)
-	if k.namespaced && q.namespace != "" {
-		resource = c.dynamic.Resource(k.gvr).Namespace(q.namespace)
+func (c *cluster) listPages(ctx context.Context, q clusterQuery, k discovery.Resource, options metav1.ListOptions, give func(page)) {
+	var resource dynamic.ResourceInterface = c.dynamic.Resource(k.GVR())
+	if k.Namespaced && q.namespace != "" {
+		resource = c.dynamic.Resource(k.GVR()).Namespace(q.namespace)
 	}
 	for {
 		start := time.Now()
@@ -107,13 +108,13 @@ func (c *cluster) listPages(ctx context.Context, q clusterQuery, k servedKind, o
 			continue
 		}
 		if err != nil {
-			give(page{kind: k, err: fmt.Errorf("list %s: %w", k.gvr.GroupResource(), err), took: time.Since(start)})
+			give(page{kind: k, err: fmt.Errorf("list %s: %w", k.GVR().GroupResource(), err), took: time.Since(start)})
 			return
 		}
 		p := page{kind: k, objects: make([]source.Object, 0, len(list.Items))}
 		for i := range list.Items {
 			o := &list.Items[i]
-			if k.sub != "" {
+			if k.Subresource != "" {
 				if o, err = c.subresource(ctx, k, o); err != nil {
 					if !apierrors.IsNotFound(err) {
 						p.err = err
@@ -140,14 +141,14 @@ func restart(err error) string {
 }
 
 // subresource reads the subresource of an object.
-func (c *cluster) subresource(ctx context.Context, k servedKind, of *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	var resource dynamic.ResourceInterface = c.dynamic.Resource(k.gvr)
-	if k.namespaced {
-		resource = c.dynamic.Resource(k.gvr).Namespace(of.GetNamespace())
+func (c *cluster) subresource(ctx context.Context, k discovery.Resource, of *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	var resource dynamic.ResourceInterface = c.dynamic.Resource(k.GVR())
+	if k.Namespaced {
+		resource = c.dynamic.Resource(k.GVR()).Namespace(of.GetNamespace())
 	}
-	o, err := resource.Get(ctx, of.GetName(), metav1.GetOptions{}, k.sub)
+	o, err := resource.Get(ctx, of.GetName(), metav1.GetOptions{}, k.Subresource)
 	if err != nil {
-		return nil, fmt.Errorf("get %s/%s of %s: %w", k.gvr.Resource, k.sub, of.GetName(), err)
+		return nil, fmt.Errorf("get %s/%s of %s: %w", k.Resource, k.Subresource, of.GetName(), err)
 	}
 	return o, nil
 }

@@ -14,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 func newCleanup() *cobra.Command {
@@ -93,7 +93,7 @@ func (p *preview) run(ctx context.Context) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	resources, err := discovery.NewDiscoveryClientForConfig(config)
+	resources, err := clientdiscovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return false, err
 	}
@@ -106,7 +106,7 @@ func (p *preview) run(ctx context.Context) (failed bool, err error) {
 		return false, err
 	}
 	executor := &cleanup.Executor{
-		Resources: webhookconf.NewDiscovery(resources, time.Now), Objects: c.dynamic, Root: c.root, NamespaceLabels: c.namespaceLabels,
+		Resources: discovery.New(resources, time.Now), Objects: c.dynamic, Root: c.root, NamespaceLabels: c.namespaceLabels,
 		Settings: func() *settings.Settings { return s }, Protect: p.protect, Log: slog.New(slog.DiscardHandler),
 	}
 	plan, err := executor.Plan(ctx, program)

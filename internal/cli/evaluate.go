@@ -8,6 +8,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -30,12 +31,12 @@ type evaluator struct {
 	stages   []policy.Stage    // the groups that some policy has rules of
 	root     world.Root
 	given    *clivalues.Set
-	cluster  *cluster   // that the objects are from; nil for files
-	kind     servedKind // of the objects, from a cluster
+	cluster  *cluster           // that the objects are from; nil for files
+	kind     discovery.Resource // of the objects, from a cluster
 }
 
 // about is e for objects of the kind, from a cluster.
-func (e *evaluator) about(k servedKind) *evaluator {
+func (e *evaluator) about(k discovery.Resource) *evaluator {
 	out := *e
 	out.kind = k
 	return &out
@@ -212,9 +213,17 @@ func (e *evaluator) requestFor(o map[string]any) *policy.Request {
 	if e.cluster == nil {
 		return req
 	}
-	req.GVR = e.kind.gvr
-	if k := e.kind; k.sub != "" {
-		req.GVK, req.Subresource = k.gvr.GroupVersion().WithKind(k.kind), k.sub
+	k := e.kind
+	if k.Kind == "" { // an object of a file
+		if found := discovery.OneVersion(e.cluster.kinds.of(req.GVK)); len(found) > 0 && req.Subresource == "" {
+			k = found[0]
+		}
+	}
+	if k.Kind != "" {
+		req.GVR = k.GVR()
+	}
+	if k.Subresource != "" {
+		req.GVK, req.Subresource = k.GVK(), k.Subresource
 	}
 	if _, given := e.given.Namespaces()[req.Namespace]; !given && req.Namespace != "" {
 		req.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
@@ -242,7 +251,7 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 		Operation:  policy.Create,
 		GVK:        gvk,
 		RequestGVK: gvk,
-		GVR:        schema.GroupVersionResource{Group: group, Version: version, Resource: plural(kind)},
+		GVR:        discovery.ResourceOf(gvk),
 		Namespace:  namespace,
 		Name:       name,
 		Object:     value.Of(o),

@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compliance"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -58,7 +59,7 @@ func (o *reportSource) readCluster(ctx context.Context, c *cluster, add func(com
 	}
 	type key struct{ namespace, name string }
 	seen := map[key]bool{}
-	read := func(kinds []servedKind, namespace string) {
+	read := func(kinds []discovery.Resource, namespace string) {
 		c.list(ctx, clusterQuery{kinds: kinds, namespace: namespace, page: reportPage}, func(p page) {
 			for _, object := range p.objects {
 				if !compliance.IsReport(object.Value) {
@@ -69,7 +70,7 @@ func (o *reportSource) readCluster(ctx context.Context, c *cluster, add func(com
 					if !seen[k] {
 						add(r)
 					}
-					if p.kind.gvr.Group == "openreports.io" {
+					if p.kind.Group == "openreports.io" {
 						seen[k] = true
 					}
 				}, &diags)

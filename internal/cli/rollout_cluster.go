@@ -16,6 +16,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/rollout"
@@ -113,8 +114,8 @@ func (at *rolloutCluster) existing(ctx context.Context, namespaces []string) map
 				continue
 			}
 			for _, k := range at.kinds.wanted(t) {
-				kind := rollout.Kind{Group: k.gvr.Group, Kind: k.kind}
-				if _, known := out[kind]; known || !k.namespaced && namespaces[0] != "" {
+				kind := rollout.Kind{Group: k.Group, Kind: k.Kind}
+				if _, known := out[kind]; known || !k.Namespaced && namespaces[0] != "" {
 					continue
 				}
 				if n, ok := at.count(ctx, k, namespaces); ok {
@@ -126,9 +127,9 @@ func (at *rolloutCluster) existing(ctx context.Context, namespaces []string) map
 	return out
 }
 
-func (at *rolloutCluster) count(ctx context.Context, k servedKind, namespaces []string) (n int, ok bool) {
+func (at *rolloutCluster) count(ctx context.Context, k discovery.Resource, namespaces []string) (n int, ok bool) {
 	for _, namespace := range namespaces {
-		list, err := at.metadata.Resource(k.gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		list, err := at.metadata.Resource(k.GVR()).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil || list.Continue != "" && list.RemainingItemCount == nil {
 			return 0, false
 		}
@@ -150,15 +151,15 @@ func (at *rolloutCluster) meta(ctx context.Context, r compliance.Resource) (roll
 	if len(kinds) == 0 {
 		return rollout.Meta{}, false, nil // an owner of a kind that is gone is gone
 	}
-	if !kinds[0].namespaced {
+	if !kinds[0].Namespaced {
 		r.Namespace = ""
 	}
-	o, err := at.metadata.Resource(kinds[0].gvr).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	o, err := at.metadata.Resource(kinds[0].GVR()).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return rollout.Meta{}, false, nil
 	case err != nil:
-		return rollout.Meta{}, false, fmt.Errorf("get %s %s: %w", kinds[0].gvr.GroupResource(), r.Name, err)
+		return rollout.Meta{}, false, fmt.Errorf("get %s %s: %w", kinds[0].GVR().GroupResource(), r.Name, err)
 	}
 	return rollout.Meta{Namespace: o.Namespace, UID: string(o.UID), Labels: o.Labels, Annotations: o.Annotations, Owners: o.OwnerReferences}, true, nil
 }

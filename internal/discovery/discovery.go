@@ -1,40 +1,23 @@
-package webhookconf
+package discovery
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
-
-// Resource is one resource or subresource that the API server serves.
-type Resource struct {
-	Group, Version, Resource, Subresource string
-	// Kind is the kind of the main resource, also for subresources.
-	Kind       string
-	Namespaced bool
-}
-
-// Resources finds what a kind selector means on the API server.
-type Resources interface {
-	// Find returns the resources whose four parts match the selector's wildcards; an empty sub means only main
-	// resources. No resources and no error means that the API server serves no such kind. An error that wraps
-	// *discovery.ErrGroupDiscoveryFailed concerns this selector only; any other means that nothing could be listed.
-	Find(group, version, kind, sub string) ([]Resource, error)
-}
 
 // Discovery is the list of served resources, fetched on demand. It is safe for all goroutines; who finds an answer in the
 // list never waits for one who is fetching it.
 type Discovery struct {
-	client  discovery.ServerResourcesInterface
+	client  clientdiscovery.ServerResourcesInterface
 	now     func() time.Time
 	current atomic.Pointer[listing]
 	changed atomic.Pointer[time.Time] // when Invalidate was last called; nil for never
@@ -43,7 +26,7 @@ type Discovery struct {
 
 // listing is one answer of the API server.
 type listing struct {
-	all     []Resource
+	all     List
 	bodies  map[string][]string // kinds of the bodies of subresources → Kind/sub
 	partial error               // some groups could not be listed
 	fetched time.Time
@@ -58,18 +41,13 @@ const (
 	settlingAge = 200 * time.Millisecond
 )
 
-// NewDiscovery returns a Discovery that has fetched nothing yet.
-func NewDiscovery(client discovery.ServerResourcesInterface, now func() time.Time) *Discovery {
+// New returns a Discovery that has fetched nothing yet.
+func New(client clientdiscovery.ServerResourcesInterface, now func() time.Time) *Discovery {
 	return &Discovery{client: client, now: now}
 }
 
 // Find implements Resources.
-func (d *Discovery) Find(group, version, kind, sub string) ([]Resource, error) {
-	return d.search(func(r Resource) bool {
-		return wildcard.Match(kind, r.Kind) && wildcard.Match(group, r.Group) && wildcard.Match(version, r.Version) &&
-			(sub == "" && r.Subresource == "" || sub != "" && r.Subresource != "" && wildcard.Match(sub, r.Subresource))
-	})
-}
+func (d *Discovery) Find(t policy.Target) ([]Resource, error) { return d.search(selects(&t)) }
 
 // Settling reports whether kinds may come to be served in a moment: Invalidate was called some seconds ago.
 func (d *Discovery) Settling() bool {
@@ -90,7 +68,7 @@ func (d *Discovery) Invalidate() {
 
 // KindFor returns the kind of a main resource; an error when the API server does not serve it.
 func (d *Discovery) KindFor(gvr schema.GroupVersionResource) (schema.GroupVersionKind, error) {
-	found, err := d.search(func(r Resource) bool {
+	found, err := d.search(func(r *Resource) bool {
 		return r.Subresource == "" && r.Resource == gvr.Resource && r.Version == gvr.Version && r.Group == gvr.Group
 	})
 	if err != nil {
@@ -111,7 +89,7 @@ func (d *Discovery) BodyOf(kind string) []string {
 	return nil
 }
 
-func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
+func (d *Discovery) search(want func(*Resource) bool) ([]Resource, error) {
 	now := d.now()
 	l := d.current.Load()
 	if l == nil || now.Sub(l.fetched) > maxAge {
@@ -123,7 +101,7 @@ func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
 			return nil, err // an old list is better than none
 		}
 	}
-	found := filter(l.all, want)
+	found := l.all.filter(want)
 	oldest := minAge
 	if d.Settling() {
 		oldest = settlingAge
@@ -133,22 +111,12 @@ func (d *Discovery) search(want func(Resource) bool) ([]Resource, error) {
 		if l, err = d.fetch(l); err != nil {
 			return nil, err
 		}
-		found = filter(l.all, want)
+		found = l.all.filter(want)
 	}
 	if len(found) == 0 && l.partial != nil {
 		return nil, l.partial
 	}
 	return found, nil
-}
-
-func filter(all []Resource, want func(Resource) bool) []Resource {
-	var out []Resource
-	for _, r := range all {
-		if want(r) {
-			out = append(out, r)
-		}
-	}
-	return out
 }
 
 // fetch replaces the listing that the caller found wanting, unless another goroutine has replaced it meanwhile. A group that
@@ -159,37 +127,16 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 	if l := d.current.Load(); l != old {
 		return l, nil
 	}
-	_, lists, err := d.client.ServerGroupsAndResources()
-	var failed *discovery.ErrGroupDiscoveryFailed
+	groups, lists, err := d.client.ServerGroupsAndResources()
+	var failed *clientdiscovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &failed) {
 		return nil, fmt.Errorf("list the served resources: %w", err)
 	}
-	var all []Resource
+	all := listOf(groups, lists)
 	bodies := map[string][]string{}
-	for _, list := range lists {
-		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue
-		}
-		kinds := map[string]string{}
-		for i := range list.APIResources {
-			if r := &list.APIResources[i]; !strings.Contains(r.Name, "/") {
-				kinds[r.Name] = r.Kind
-			}
-		}
-		for i := range list.APIResources {
-			r := &list.APIResources[i]
-			name, sub, _ := strings.Cut(r.Name, "/")
-			kind := kinds[name]
-			if kind == "" {
-				continue // a subresource without a main resource has no kind that a policy could name
-			}
-			all = append(all, Resource{
-				Group: gv.Group, Version: gv.Version, Resource: name, Subresource: sub, Kind: kind, Namespaced: r.Namespaced,
-			})
-			if text := kind + "/" + sub; sub != "" && r.Kind != kind && !slices.Contains(bodies[r.Kind], text) {
-				bodies[r.Kind] = append(bodies[r.Kind], text)
-			}
+	for _, r := range all {
+		if text := r.Kind + "/" + r.Subresource; r.Subresource != "" && r.Body.Kind != r.Kind && !slices.Contains(bodies[r.Body.Kind], text) {
+			bodies[r.Body.Kind] = append(bodies[r.Body.Kind], text)
 		}
 	}
 	next := &listing{all: all, bodies: bodies, fetched: d.now()}
@@ -198,7 +145,7 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 		if old != nil {
 			// What a group served before its listing failed is still believed: a policy must not lose its rules because
 			// an aggregated API is down for a while.
-			next.all = append(next.all, filter(old.all, func(r Resource) bool {
+			next.all = append(next.all, old.all.filter(func(r *Resource) bool {
 				_, down := failed.Groups[schema.GroupVersion{Group: r.Group, Version: r.Version}]
 				return down
 			})...)
@@ -206,4 +153,14 @@ func (d *Discovery) fetch(old *listing) (*listing, error) {
 	}
 	d.current.Store(next)
 	return next, nil
+}
+
+// Fetch is the list of the API server as it is now. A group that cannot be listed does not hide the others.
+func Fetch(client clientdiscovery.ServerResourcesInterface) (List, error) {
+	d := New(client, time.Now)
+	l, err := d.fetch(nil)
+	if err != nil {
+		return nil, err
+	}
+	return l.all, nil
 }

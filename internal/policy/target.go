@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -48,6 +49,19 @@ const (
 	ClusterScope    ResourceScope = "Cluster"
 )
 
+// KindTarget is the target of a kind as an object writes it. Either text may hold wildcards; the apiVersion `*` means every
+// group and version.
+func KindTarget(apiVersion, kind string) Target {
+	group, version, named := strings.Cut(apiVersion, "/")
+	switch {
+	case apiVersion == "*":
+		group, version = "*", "*"
+	case !named:
+		group, version = "", apiVersion
+	}
+	return Target{Group: group, Version: version, Kind: kind}
+}
+
 // ByResource reports whether the target is written by resource.
 func (t *Target) ByResource() bool { return t.Resource != "" }
 
@@ -67,6 +81,12 @@ func (t *Target) Everything() bool {
 // Main reports whether the target is for main resources.
 func (t *Target) Main() bool {
 	return t.Subresource == "" || t.ByResource() && t.Subresource == "*"
+}
+
+// WithoutSubresource is the target for the main resources.
+func (t Target) WithoutSubresource() Target {
+	t.Subresource = ""
+	return t
 }
 
 // OnlyNames are the names that the objects of the target have, where each is written out; nil when there may be others.

@@ -1,6 +1,7 @@
 package policyreview
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,7 +11,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -57,11 +57,15 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 	ask := v.newRights()
 	check := func(who string, user *policy.User, t policy.Target) {
 		found := []apischema.GroupVersionResource{{Group: "*", Version: "*", Resource: "*"}} // what wildcards may come to mean
-		if !wildcard.Has(t.Kind) {
-			var err error
-			if found, err = v.Discovery.Resources(t); err != nil {
-				diags.Errorf("spec.match", "the kind %s cannot be looked up: %v", t.Kind, err)
+		if !t.Wild() {
+			served, err := v.Discovery.Find(t)
+			if err != nil {
+				diags.Errorf("spec.match", "the kind %s cannot be looked up: %v", named(t), err)
 				return
+			}
+			found = nil
+			for _, r := range served {
+				found = append(found, r.GVR())
 			}
 			if len(found) == 0 && user == author { // its definition may come later, when there is no review
 				found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
@@ -83,7 +87,7 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 						diags.Errorf("spec.match", "the rights of %s cannot be looked up: %v", user.Username, err)
 						diags.Code(diag.UnknownRights, user.Username)
 					case !allowed:
-						diags.Errorf("spec.match", "%s has no permission to %s kind %s", who, verb, t.Kind)
+						diags.Errorf("spec.match", "%s has no permission to %s kind %s", who, verb, named(t))
 						diags.Code(diag.MissingRights, user.Username)
 					default:
 						continue
@@ -105,3 +109,6 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 	}
 	return diags
 }
+
+// named is the kind or the resource that a target names.
+func named(t policy.Target) string { return cmp.Or(t.Kind, t.Resource) }

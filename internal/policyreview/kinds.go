@@ -1,13 +1,13 @@
 package policyreview
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -23,11 +23,11 @@ func (v *Reviewer) checkKinds(p *policy.Program, object map[string]any) diag.Lis
 			continue
 		}
 		for _, t := range r.Targets {
-			if t.Kind == "*" {
-				continue
+			if t.ByResource() || t.Kind == "*" {
+				continue // it may be served later
 			}
-			served, namespaced, err := v.Discovery.Serves(t)
-			name := kindText(t)
+			served, namespaced, err := v.serves(t)
+			name := t.String()
 			switch {
 			case err != nil:
 				v.Log.Warn("the kind of a policy could not be looked up", "policy", p.Key(), "kind", name, "error", err)
@@ -46,6 +46,15 @@ func (v *Reviewer) checkKinds(p *policy.Program, object map[string]any) diag.Lis
 		}
 	}
 	return diags
+}
+
+// serves reports whether the API server serves what a target names, and whether all of it is namespaced.
+func (v *Reviewer) serves(t policy.Target) (served, namespaced bool, err error) {
+	found, err := v.Discovery.Find(t)
+	if err != nil || len(found) == 0 {
+		return false, false, err
+	}
+	return true, !slices.ContainsFunc(found, func(r discovery.Resource) bool { return !r.Namespaced }), nil
 }
 
 // notASubresource is the mistake of a selector that no request can ever meet, with Kyverno's text where it has one.
@@ -67,8 +76,8 @@ func (v *Reviewer) neverServed(t policy.Target) bool {
 		return false
 	}
 	t.Subresource = ""
-	found, err := v.Discovery.Resources(t)
-	return err == nil && len(found) > 0 && !slices.ContainsFunc(found, func(r apischema.GroupVersionResource) bool {
+	found, err := v.Discovery.Find(t)
+	return err == nil && len(found) > 0 && !slices.ContainsFunc(found, func(r discovery.Resource) bool {
 		return !kinds.KubernetesGroup(r.Group)
 	})
 }
@@ -84,7 +93,7 @@ func (v *Reviewer) checkOutputs(p *policy.Program) diag.List {
 				continue
 			}
 			kind, _, _ := strings.Cut(o.Kind, "/") // a subresource is where its resource is
-			served, namespaced, err := v.Discovery.Serves(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+			served, namespaced, err := v.serves(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 			switch {
 			case err != nil:
 				v.Log.Warn("the kind that a policy generates could not be looked up", "policy", p.Key(), "kind", o.Kind, "error", err)
@@ -115,19 +124,4 @@ func (v *Reviewer) checkDeferred(p *policy.Program) diag.List {
 		}
 	}
 	return diags
-}
-
-// kindText is the selector as a user would write it.
-func kindText(t policy.Target) string {
-	text := t.Kind
-	switch {
-	case t.Group != "*":
-		text = fmt.Sprintf("%s/%s/%s", t.Group, t.Version, t.Kind)
-	case t.Version != "*":
-		text = t.Version + "/" + t.Kind
-	}
-	if t.Subresource != "" {
-		text += "/" + t.Subresource
-	}
-	return text
 }

@@ -7,6 +7,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
@@ -113,7 +114,10 @@ func literal(s string) bool { return s != "" && !wildcard.Has(s) && !strings.Con
 func meets(g policy.Grant, t policy.Target) bool {
 	gvk := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind)
 	kind, sub, _ := strings.Cut(gvk.Kind, "/")
-	if !either(t.Kind, kind) || !either(t.Group, gvk.Group) || !either(t.Version, gvk.Version) || t.Subresource != sub && t.Subresource != "*" {
+	if t.ByResource() {
+		kind = discovery.ResourceOf(apischema.GroupVersionKind{Kind: kind}).Resource // a guess will do: it is about a warning
+	}
+	if !either(named(t), kind) || !either(t.Group, gvk.Group) || !either(t.Version, gvk.Version) || t.Subresource != sub && t.Subresource != "*" {
 		return false
 	}
 	if len(t.Operations) > 0 && !slices.Contains(t.Operations, policy.Create) && !slices.Contains(t.Operations, policy.Update) {

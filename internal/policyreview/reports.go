@@ -3,11 +3,8 @@ package policyreview
 import (
 	"context"
 
-	apischema "k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // warnReports warns of the matched kinds that the reports controller may not read: they will be missing in reports of
@@ -31,16 +28,15 @@ func (v *Reviewer) warnReports(ctx context.Context, p *policy.Program) diag.List
 
 func (a *rights) unreadable(ctx context.Context, v *Reviewer, user *policy.User, p *policy.Program, r *policy.Rule) string {
 	for _, t := range r.Targets {
-		if wildcard.Has(t.Kind) || t.Subresource != "" {
+		if t.Wild() || t.Subresource != "" {
 			continue
 		}
-		found, err := a.discovery.Resources(t)
+		found, err := a.discovery.Find(t)
 		if err != nil {
 			continue // said by checkKinds
 		}
 		for _, resource := range found {
-			gv := apischema.GroupVersion{Group: resource.Group, Version: resource.Version}.String()
-			g := policy.Grant{APIVersion: gv, Kind: t.Kind, Verbs: []string{"get", "list", "watch"}}
+			g := policy.Grant{APIVersion: resource.APIVersion(), Kind: resource.Kind, Verbs: []string{"get", "list", "watch"}}
 			text, err := a.lacks(ctx, user, p, g, served{Group: resource.Group, Version: resource.Version, Resource: resource.Resource})
 			if err != nil {
 				v.Log.Warn("the rights of the reports controller cannot be looked up", "policy", p.Key(), "error", err)

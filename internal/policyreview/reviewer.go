@@ -7,6 +7,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -14,11 +15,8 @@ import (
 
 // Discovery answers what the API server serves. An error means that it could not be found out, which is never to be read as "none".
 type Discovery interface {
-	// Serves reports whether the API server serves what the selector names, and whether all of it is namespaced.
-	Serves(policy.Target) (served, namespaced bool, err error)
-	// Resources are the resources that the API server serves for what the selector names, subresources as pods/status.
-	Resources(policy.Target) ([]apischema.GroupVersionResource, error)
-	// BodyOf are the subresources, as Kind/sub, that are written with objects of the kind. It is asked after Serves.
+	discovery.Resources
+	// BodyOf are the subresources, as Kind/sub, that are written with objects of the kind. It is asked after Find.
 	BodyOf(kind string) []string
 	// KindFor is the kind of a main resource.
 	KindFor(apischema.GroupVersionResource) (apischema.GroupVersionKind, error)

@@ -46,7 +46,7 @@ func (a *rights) resources(g policy.Grant) ([]served, error) {
 	}
 	kind, sub, _ := strings.Cut(strings.TrimSpace(g.Kind), "/")
 	// A subresource that is not served yet can be granted all the same.
-	found, err := a.discovery.Resources(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	found, err := a.discovery.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 	if err != nil {
 		return nil, err
 	}

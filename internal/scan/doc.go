@@ -1,7 +1,7 @@
 // Package scan evaluates what exists already: every resource of the kinds that policies with background: true name, again
 // when it, a policy or an exception changes, and all of it once per interval.
 //
-//	s := scan.New(scan.Options{Catalog: catalog, Find: find, Dynamic: client, Metadata: client, Sink: writer, …})
+//	s := scan.New(scan.Options{Catalog: catalog, Resources: discovery, Dynamic: client, Metadata: client, Sink: writer, …})
 //	err := s.Run(ctx)
 //
 // Each kind is listed in pages, whose objects are evaluated as they come, and then watched as metadata. What is kept of

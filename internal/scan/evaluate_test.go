@@ -52,7 +52,7 @@ func TestEvaluatedAreCounted(t *testing.T) {
 		Eval: func(_ context.Context, in engine.Input) policy.Outcome { return policy.Outcome{Request: in.Request} },
 	})
 	l := newLoop(s)
-	l.set.Store(&set{resource: served[1], snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
+	l.set.Store(&set{resource: Resource{served[2].GVR(), served[2].Kind}, snapshot: catalog.NewStatic([]*policy.Program{p}), programs: []*policy.Program{p}, revision: 1, changes: []change{{revision: 1}}})
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "a", "uid": "1"}}}
 	l.evaluateIfChanged(t.Context(), u, false)
 	if *seen != (tally{1, 1}) {

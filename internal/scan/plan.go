@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -33,7 +34,7 @@ func unreported(r Resource) bool {
 type kinds map[schema.GroupResource]*set
 
 // plan finds the kinds to scan. What could not be found out is the error; the other kinds are there.
-func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (kinds, error) {
+func plan(s *catalog.Snapshot, served discovery.Resources) (kinds, error) {
 	out, rules := kinds{}, rulesOf(s)
 	var errs []error
 	for _, p := range s.Programs() {
@@ -45,11 +46,12 @@ func plan(s *catalog.Snapshot, find func(policy.Target) ([]Resource, error)) (ki
 				if !ephemeral.Covers(&t) {
 					continue
 				}
-				found, err := find(t)
+				found, err := served.Find(t.WithoutSubresource())
 				if err != nil {
 					errs = append(errs, fmt.Errorf("find out what %s names: %w", p.Key(), err))
 				}
-				for _, resource := range perGroup(found) {
+				for _, one := range discovery.OneVersion(found) {
+					resource := Resource{one.GVR(), one.Kind}
 					if t.Wild() && unreported(resource) || resource.Kind == "Event" {
 						continue
 					}
@@ -72,15 +74,4 @@ func (k kinds) add(resource Resource, s *catalog.Snapshot, rules rules, p *polic
 		entry.programs = append(entry.programs, p)
 	}
 	entry.namespaceLabels = entry.namespaceLabels || r.Needs.NamespaceLabels
-}
-
-// perGroup takes the first version of each resource: the API server names the preferred one first.
-func perGroup(found []Resource) []Resource {
-	var out []Resource
-	for _, r := range found {
-		if !slices.ContainsFunc(out, func(o Resource) bool { return o.GroupResource() == r.GroupResource() }) {
-			out = append(out, r)
-		}
-	}
-	return out
 }

@@ -12,33 +12,30 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// served are the kinds of a small API server, the preferred versions first.
-var served = []Resource{
-	{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "Pod"},
-	{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap"},
-	{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "Event"},
-	{schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, "HorizontalPodAutoscaler"},
-	{schema.GroupVersionResource{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers"}, "HorizontalPodAutoscaler"},
-	{schema.GroupVersionResource{Group: "wgpolicyk8s.io", Version: "v1alpha2", Resource: "policyreports"}, "PolicyReport"},
+// served are the resources of a small API server, the preferred versions first.
+var served = resources{
+	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
+	{Version: "v1", Resource: "pods", Subresource: "exec", Kind: "Pod", Namespaced: true},
+	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
+	{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true},
+	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true},
+	{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true},
+	{Group: "wgpolicyk8s.io", Version: "v1alpha2", Resource: "policyreports", Kind: "PolicyReport", Namespaced: true},
 }
 
-func find(t policy.Target) ([]Resource, error) {
+type resources discovery.List
+
+func (r resources) Find(t policy.Target) ([]discovery.Resource, error) {
 	if t.Kind == "Broken" {
 		return nil, errors.New("the group does not answer")
 	}
-	var out []Resource
-	for _, r := range served {
-		if wildcard.Match(t.Kind, r.Kind) && wildcard.Match(t.Group, r.Group) && wildcard.Match(t.Version, r.Version) {
-			out = append(out, r)
-		}
-	}
-	return out, nil
+	return discovery.List(r).Find(t)
 }
 
 func program(t *testing.T, text string) *policy.Program {
@@ -94,7 +91,7 @@ func TestPlan(t *testing.T) {
 		{"a kind that is not served", "", `resources: {kinds: [Gone]}`, pattern, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k, err := plan(catalog.NewStatic([]*policy.Program{rule(t, c.spec, c.match, c.body)}), find)
+			k, err := plan(catalog.NewStatic([]*policy.Program{rule(t, c.spec, c.match, c.body)}), served)
 			var got []string
 			for _, at := range slices.SortedFunc(maps.Keys(k), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
 				got = append(got, at.String())
@@ -105,8 +102,40 @@ func TestPlan(t *testing.T) {
 			}
 		})
 	}
-	if k, err := plan(catalog.NewStatic([]*policy.Program{rule(t, "", `resources: {kinds: [Broken, Pod]}`, pattern)}), find); err == nil || len(k) != 1 {
+	if k, err := plan(catalog.NewStatic([]*policy.Program{rule(t, "", `resources: {kinds: [Broken, Pod]}`, pattern)}), served); err == nil || len(k) != 1 {
 		t.Errorf("%v %v: a kind that cannot be found out must be said, and not hide the others", k, err)
+	}
+}
+
+// A policy that is written by resource is scanned on the kinds of these resources alone.
+func TestPlanByResource(t *testing.T) {
+	at := func(group, resource, sub string, operations ...policy.Operation) policy.Target {
+		return policy.Target{Group: group, Version: "*", Resource: resource, Subresource: sub, Operations: operations}
+	}
+	for _, c := range []struct {
+		name    string
+		targets []policy.Target
+		want    string
+	}{
+		{"one", []policy.Target{at("", "pods", "")}, "pods"},
+		{"all of a group", []policy.Target{at("", "*", "")}, "configmaps pods"},
+		{"everything", []policy.Target{at("*", "*", "*")}, "configmaps horizontalpodautoscalers.autoscaling pods"},
+		{"with its subresources", []policy.Target{at("", "pods", "*")}, "pods"},
+		{"a subresource", []policy.Target{at("", "pods", "exec")}, ""},
+		{"not served", []policy.Target{at("x.io", "pods", "")}, ""},
+		{"deletions", []policy.Target{at("", "pods", "", policy.Delete)}, ""},
+	} {
+		p := &policy.Program{Name: "p", Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{
+			{Name: "r", Stage: policy.StageValidate, Targets: c.targets},
+		}}
+		k, err := plan(catalog.NewStatic([]*policy.Program{p}), served)
+		var got []string
+		for _, at := range slices.SortedFunc(maps.Keys(k), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
+			got = append(got, at.String())
+		}
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v %v, want %q", c.name, got, err, c.want)
+		}
 	}
 }
 
@@ -114,7 +143,7 @@ func TestPlan(t *testing.T) {
 func TestDisabled(t *testing.T) {
 	p := rule(t, "", `resources: {kinds: [Pod]}`, pattern)
 	p.Labels = map[string]string{ephemeral.DisabledLabel: ""}
-	if k, err := plan(catalog.NewStatic([]*policy.Program{p}), find); err != nil || len(k) != 0 {
+	if k, err := plan(catalog.NewStatic([]*policy.Program{p}), served); err != nil || len(k) != 0 {
 		t.Errorf("%v %v", k, err)
 	}
 }
@@ -133,8 +162,8 @@ spec:
   - name: asks-who
     match: {any: [{resources: {kinds: [ConfigMap]}, subjects: [{kind: User, name: me}]}]}
     `+pattern+"\n")
-	s := &set{resource: served[1], snapshot: catalog.NewStatic([]*policy.Program{p})}
-	req := &policy.Request{Origin: policy.FromScan, Operation: policy.Create, GVK: served[1].GVK(), Object: value.Of(map[string]any{})}
+	s := &set{resource: Resource{served[2].GVR(), served[2].Kind}, snapshot: catalog.NewStatic([]*policy.Program{p})}
+	req := &policy.Request{Origin: policy.FromScan, Operation: policy.Create, GVK: served[2].GVK(), Object: value.Of(map[string]any{})}
 	for range 2 {
 		got := s.selections(req, nil)
 		if len(got) != 1 || len(got[0].Rules) != 1 || got[0].Rules[0].Name != "scanned" {

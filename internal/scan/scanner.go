@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -39,11 +40,11 @@ type Rules interface {
 // Options of a Scanner. All are required, but for those that say so.
 type Options struct {
 	Catalog *catalog.Catalog
-	// Find gives the main resources that a kind selector means, the preferred versions first.
-	Find     func(policy.Target) ([]Resource, error)
-	Dynamic  dynamic.Interface
-	Metadata metadata.Interface
-	Sink     Sink
+	// Resources finds what policies name.
+	Resources discovery.Resources
+	Dynamic   dynamic.Interface
+	Metadata  metadata.Interface
+	Sink      Sink
 	// Share says what is for this process to evaluate; nil for everything.
 	Share Share
 
@@ -198,7 +199,7 @@ func gather(ctx context.Context, changed <-chan struct{}) {
 
 // apply makes the loops those of the policies as they are now.
 func (s *Scanner) apply(ctx context.Context, running *sync.WaitGroup) error {
-	wanted, err := plan(s.o.Catalog.Snapshot(), s.o.Find)
+	wanted, err := plan(s.o.Catalog.Snapshot(), s.o.Resources)
 	s.mu.Lock()
 	for at, l := range s.loops {
 		if wanted[at] == nil && err == nil {

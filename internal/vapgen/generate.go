@@ -9,8 +9,8 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // Names and labels of what is generated.
@@ -26,7 +26,7 @@ type Input struct {
 	Policy *kyvernov1.ClusterPolicy
 	// Exceptions are those that name its rule.
 	Exceptions []*kyvernov2.PolicyException
-	Resources  webhookconf.Resources
+	Resources  discovery.Resources
 }
 
 // Output is what a policy becomes.

@@ -9,17 +9,17 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/match"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
 // rules collects the rules of a ValidatingAdmissionPolicy: one for each group, version, set of operations and of names.
 type rules struct {
-	known webhookconf.Resources
+	known discovery.Resources
 	order []*admissionregistrationv1.NamedRuleWithOperations
 }
 
-func newRules(known webhookconf.Resources) *rules { return &rules{known: known} }
+func newRules(known discovery.Resources) *rules { return &rules{known: known} }
 
 // add adds what a filter says of kinds, names and operations.
 func (x *rules) add(d *kyvernov1.ResourceDescription) error {
@@ -35,7 +35,7 @@ func (x *rules) add(d *kyvernov1.ResourceDescription) error {
 		if err != nil {
 			return err
 		}
-		found, err := x.known.Find(t.Group, t.Version, t.Kind, t.Subresource)
+		found, err := x.known.Find(t)
 		if err != nil {
 			return fmt.Errorf("look up the kind %s: %w", kind, err)
 		}

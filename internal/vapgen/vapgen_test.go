@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/classic"
-	"github.com/ephor-dev/ephor/internal/webhookconf"
-	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 var update = flag.Bool("update", false, "rewrite what is wanted in testdata")
 
 // served are the resources of the tests.
-type served []webhookconf.Resource
+type served []discovery.Resource
 
 var known = served{
 	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
@@ -32,16 +32,11 @@ var known = served{
 	{Group: "autoscaling", Version: "v1", Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Namespaced: true},
 }
 
-func (s served) Find(group, version, kind, sub string) (out []webhookconf.Resource, err error) {
-	for _, r := range s {
-		if wildcard.Match(group, r.Group) && wildcard.Match(version, r.Version) && wildcard.Match(kind, r.Kind) && wildcard.Match(sub, r.Subresource) {
-			out = append(out, r)
-		}
-	}
-	if kind == "Unknown" {
+func (s served) Find(t policy.Target) ([]discovery.Resource, error) {
+	if t.Kind == "Unknown" {
 		return nil, errors.New("discovery failed")
 	}
-	return out, nil
+	return discovery.List(s).Find(t)
 }
 
 // What policies become, with their exceptions, and why some become nothing.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -156,7 +157,7 @@ coordination.k8s.io/v1 leases Lease
 			for _, derive := range []bool{true, false} {
 				input := in(c.programs...)
 				input.Settings.Webhook.NamespaceSelector = nil
-				input.Resources, input.Options.Derive = NewDiscovery(all, time.Now), derive
+				input.Resources, input.Options.Derive = discovery.New(all, time.Now), derive
 				got, _, _, err := Desired(input)
 				if err != nil {
 					t.Fatal(err)
@@ -193,7 +194,7 @@ func TestT4NamespacesDoNotMeet(t *testing.T) {
 				programs = append(programs, p)
 			}
 		}
-		known := NewDiscovery(cluster+"v1 pods/resize Pod\nv1 pods/status Pod\nv1 pods/binding Binding\nv1 namespaces/status Namespace!\nrbac.authorization.k8s.io/v1 clusterroles ClusterRole!\n", time.Now)
+		known := discovery.New(cluster+"v1 pods/resize Pod\nv1 pods/status Pod\nv1 pods/binding Binding\nv1 namespaces/status Namespace!\nrbac.authorization.k8s.io/v1 clusterroles ClusterRole!\n", time.Now)
 		desired := func(programs []*policy.Program) Configurations {
 			input := in(programs...)
 			input.Settings.Webhook.NamespaceSelector = nil
@@ -280,7 +281,7 @@ func TestT4TooManyNamespaces(t *testing.T) {
 		}
 		input := in(programs...)
 		input.Settings.Webhook.NamespaceSelector = nil
-		input.Resources = NewDiscovery(cluster+"v1 secrets Secret\n", time.Now)
+		input.Resources = discovery.New(cluster+"v1 secrets Secret\n", time.Now)
 		got, _, _, err := Desired(input)
 		if err != nil {
 			t.Fatal(err)
@@ -433,8 +434,8 @@ func TestT13Resize(t *testing.T) {
 	} {
 		input := in(c.programs...)
 		input.Settings.Webhook.NamespaceSelector = nil
-		if input.Resources = NewDiscovery(known, time.Now); c.without {
-			input.Resources = NewDiscovery(cluster, time.Now)
+		if input.Resources = discovery.New(known, time.Now); c.without {
+			input.Resources = discovery.New(cluster, time.Now)
 		}
 		got, _, _, err := Desired(input)
 		if err != nil {

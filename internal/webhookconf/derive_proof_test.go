@@ -24,6 +24,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -61,7 +62,7 @@ func TestDerivedConditionsAreSound(t *testing.T) {
 		first, _ = strconv.ParseUint(s, 10, 64)
 		wanted = 1
 	}
-	known := NewDiscovery(cluster+`
+	known := discovery.New(cluster+`
 v1 namespaces/status Namespace!
 v1 namespaces/finalize Namespace!
 v1 pods/status Pod

@@ -8,8 +8,9 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -75,7 +76,7 @@ type Input struct {
 	Programs  []*policy.Program
 	Settings  *settings.Settings
 	CABundle  []byte
-	Resources Resources
+	Resources discovery.Resources
 	Options   Options
 	// Settling: kinds that are not served now may be in a moment (ErrSettling).
 	Settling bool
@@ -275,7 +276,7 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 		if unknown > 0 && b.Settling && b.ready[ProgramKey(p)] == nil {
 			b.ready[ProgramKey(p)] = ErrSettling
 		}
-		var group *discovery.ErrGroupDiscoveryFailed
+		var group *clientdiscovery.ErrGroupDiscoveryFailed
 		switch {
 		case errors.As(err, &group):
 			s.incomplete = true
@@ -333,7 +334,7 @@ func (b *builder) everything() {
 		for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
 			h := s.hook(fp, at, nil, nil, b.Options.TimeoutSeconds)
 			h.wild, h.derived.gaveUp = true, true
-			h.rules.put(place{"*", "*", "*", "*", string(admissionv1.AllScopes)}, ops)
+			h.rules.put(place{group: "*", version: "*", resource: "*", sub: "*", scope: string(admissionv1.AllScopes)}, ops)
 		}
 	}
 }

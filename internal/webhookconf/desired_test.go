@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -104,7 +105,7 @@ func in(programs ...*policy.Program) Input {
 		"webhookAnnotations": `{"admissions.enforcer/disabled":"true"}`,
 	})
 	return Input{
-		Programs: programs, Endpoints: classic.Endpoints, Settings: s, CABundle: []byte("CA"), Resources: NewDiscovery(cluster, time.Now),
+		Programs: programs, Endpoints: classic.Endpoints, Settings: s, CABundle: []byte("CA"), Resources: discovery.New(cluster, time.Now),
 		Options: Options{Namespace: "kyverno", Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10, AdmissionReports: true},
 	}
 }

@@ -15,5 +15,5 @@
 // The package reads Programs, never policy YAML, and writes nothing but webhook configurations; status tells the
 // policies whether their rules have arrived.
 //
-// Floor 7: imports policy, settings, celenv, diag and wildcard.
+// Floor 7: imports discovery, policy, settings, celenv, diag and wildcard.
 package webhookconf

@@ -6,8 +6,9 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -83,12 +84,12 @@ var podResize = place{group: "", version: "v1", resource: "pods", sub: "resize",
 func isPod(t policy.Target) bool { return t.Kind == "Pod" && t.Subresource == "" }
 
 // addResize adds what a selector of Pods asks for of pods/resize, where the API server serves that.
-func addResize(to ruleSet, t policy.Target, ops operations, known Resources) error {
+func addResize(to ruleSet, t policy.Target, ops operations, known discovery.Resources) error {
 	if !isPod(t) || !ops[policy.Update] {
 		return nil
 	}
-	found, err := known.Find(t.Group, t.Version, t.Kind, "*") // an answer without any is looked up again and again
-	var group *discovery.ErrGroupDiscoveryFailed
+	found, err := known.Find(policy.Target{Group: t.Group, Version: t.Version, Kind: t.Kind, Subresource: "*"}) // an answer without any is looked up again and again
+	var group *clientdiscovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &group) {
 		return err // what another group serves is not needed for this
 	}

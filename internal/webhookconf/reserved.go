@@ -3,8 +3,6 @@ package webhookconf
 import (
 	"slices"
 	"strings"
-
-	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 // Reserved are resources that wildcards in kind selectors do not bring: a policy that wants them names their kind.
@@ -86,7 +84,7 @@ func reservedFor(p place) *Reserved {
 	return nil
 }
 
-// named are the resources that policies name by their kinds, and the subresources that they name of all kinds.
+// named are the resources that policies name, and the subresources that they name of all kinds.
 type named struct {
 	places       map[place]bool // with group, resource and sub only
 	subresources map[string]bool
@@ -96,7 +94,23 @@ func (n *named) add(p place) {
 	if n.places == nil {
 		n.places = map[place]bool{}
 	}
-	n.places[place{group: p.group, resource: p.resource, sub: p.sub}] = true
+	put := func(group, sub string) { n.places[place{group: group, resource: p.resource, sub: sub}] = true }
+	if p.group != "*" && p.sub != "*" {
+		put(p.group, p.sub)
+		return
+	}
+	for _, r := range ReservedResources { // the groups and subresources that matter
+		group, subs := p.group, []string{p.sub}
+		if group == "*" {
+			group = r.Group
+		}
+		if p.sub == "*" {
+			subs = []string{"", r.Subresource}
+		}
+		for _, sub := range subs {
+			put(group, sub)
+		}
+	}
 }
 
 func (n *named) addSubresource(sub string) {
@@ -179,6 +193,3 @@ func (n *named) ownObjects() (out []string) {
 	}
 	return out
 }
-
-// isWild reports whether a kind selector brings kinds that it does not name.
-func isWild(kind string) bool { return wildcard.Has(kind) }

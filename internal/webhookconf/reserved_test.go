@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -51,7 +52,7 @@ func TestReservedKinds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			input := in(program("p", nil, c.kinds...))
-			input.Resources = NewDiscovery(reservedCluster, time.Now)
+			input.Resources = discovery.New(reservedCluster, time.Now)
 			got, _, _, err := Desired(input)
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +82,7 @@ func TestReservedKinds(t *testing.T) {
 // Kinds that a pattern with other letters brings are looked up; reserved ones are not among them.
 func TestReservedKindsOfPatterns(t *testing.T) {
 	input := in(program("p", nil, "*e*@CREATE"))
-	input.Resources = NewDiscovery(served("v1 nodes Node!\nv1 secrets Secret\ncoordination.k8s.io/v1 leases Lease\n"), time.Now)
+	input.Resources = discovery.New(served("v1 nodes Node!\nv1 secrets Secret\ncoordination.k8s.io/v1 leases Lease\n"), time.Now)
 	got, _, _, _ := Desired(input)
 	if text, want := text(got, false), "validate.kyverno.svc-fail /validate/fail Fail 10\n  \"\" v1 secrets Namespaced CREATE\n"; text != want {
 		t.Errorf("got %s, want %s", text, want)
@@ -90,7 +91,7 @@ func TestReservedKindsOfPatterns(t *testing.T) {
 
 // TestReview: the cost of wildcards and the risk of kinds that recovery needs are reported, once for each rule.
 func TestReview(t *testing.T) {
-	known := NewDiscovery(reservedCluster, time.Now)
+	known := discovery.New(reservedCluster, time.Now)
 	for _, c := range []struct {
 		kinds  []string
 		change func(*policy.Program)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 )
@@ -197,7 +198,7 @@ func TestGeneratedKinds(t *testing.T) {
 // Rules only shrink when everything is known: while a group cannot be listed, what a webhook had stays.
 func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	input := in(program("known", nil, "Pod@CREATE"), program("unknown", nil, "PodMetrics"))
-	input.Resources = NewDiscovery(brokenDiscovery{cluster}, time.Now)
+	input.Resources = discovery.New(brokenDiscovery{cluster}, time.Now)
 	scope := admissionv1.NamespacedScope
 	input.Stored = func(configuration, webhook string) []admissionv1.RuleWithOperations {
 		if configuration != ResourceValidating || webhook != "validate.kyverno.svc-fail" {
@@ -222,7 +223,7 @@ func TestRulesStayWhileDiscoveryFails(t *testing.T) {
 	if text := text(got, false); text != want[:len(want)-len("  \"metrics.k8s.io\" v1 pods Namespaced CREATE\n")] {
 		t.Error(text)
 	}
-	input.Resources = NewDiscovery(noDiscovery{}, time.Now)
+	input.Resources = discovery.New(noDiscovery{}, time.Now)
 	if _, _, _, err := Desired(input); err == nil {
 		t.Error("without any list nothing is concluded")
 	}

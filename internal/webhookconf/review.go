@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -18,7 +19,7 @@ const (
 // Review tells the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
 // of asking for what the cluster needs to come back. known finds what selectors mean; when it cannot, the risk is not
 // reported. All diagnostics are warnings.
-func Review(p *policy.Program, known Resources) diag.List {
+func Review(p *policy.Program, known discovery.Resources) diag.List {
 	var diags diag.List
 	if !p.Settings.Admission {
 		return nil
@@ -29,15 +30,15 @@ func Review(p *policy.Program, known Resources) diag.List {
 		}
 		var wild, risky []string
 		for _, t := range r.Targets {
-			text := kindText(t)
-			if isWild(t.Kind) {
+			text := t.String()
+			if t.Wild() {
 				wild = appendNew(wild, text)
 				continue
 			}
 			if p.Settings.FailurePolicy != policy.Fail {
 				continue
 			}
-			found, err := known.Find(t.Group, t.Version, t.Kind, t.Subresource)
+			found, err := known.Find(t)
 			if err != nil {
 				continue
 			}
@@ -64,19 +65,4 @@ func appendNew(list []string, s string) []string {
 		}
 	}
 	return append(list, s)
-}
-
-// kindText is the selector as a user would write it.
-func kindText(t policy.Target) string {
-	text := t.Kind
-	switch {
-	case t.Group != "*":
-		text = t.Group + "/" + t.Version + "/" + t.Kind
-	case t.Version != "*":
-		text = t.Version + "/" + t.Kind
-	}
-	if t.Subresource != "" {
-		text += "/" + t.Subresource
-	}
-	return text
 }

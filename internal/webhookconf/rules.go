@@ -1,12 +1,14 @@
 package webhookconf
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -42,10 +44,14 @@ func (o operations) within(list []string) bool {
 }
 
 // place is what a webhook rule names besides operations.
-type place struct{ group, version, resource, sub, scope string }
+type place struct {
+	group, version, resource, sub, scope string
+	// written: it is what an author wrote, to which nothing is added.
+	written bool
+}
 
-// covers reports whether everything at o is also at p. `pods` is covered by `*` and `*/*`, but not by `pods/*`; a main
-// resource covers no subresource.
+// covers reports whether everything at o is also at p. `pods` is covered by `*`, `*/*` and `pods/*`; a main resource covers no
+// subresource.
 func (p place) covers(o place) bool {
 	if p.group != "*" && p.group != o.group || p.version != "*" && p.version != o.version || p.scope != "*" && p.scope != o.scope {
 		return false
@@ -57,7 +63,7 @@ func (p place) covers(o place) bool {
 	case "":
 		return o.sub == ""
 	case "*":
-		return o.sub != "" || p.resource == "*"
+		return true
 	}
 	return p.sub == o.sub
 }
@@ -75,7 +81,7 @@ type ruleSet map[place]operations
 // add adds the selectors of a rule, without the operations that its exclude block takes from them for sure. It returns
 // how many selectors name nothing that the API server serves. A namespaced policy brings namespaced resources only, since
 // it matches nothing else.
-func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations, known Resources) (unknown int, err error) {
+func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	own, exact, resize := ruleSet{}, ruleSet{}, ruleSet{}
 	for _, t := range r.Targets {
@@ -93,7 +99,7 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 				if p.sub != "" && p.sub != "*" {
 					s.named.addSubresource(p.sub)
 				}
-			case !isWild(t.Kind):
+			case !t.Wild():
 				s.named.add(p)
 			case reservedFor(p) != nil:
 				continue
@@ -143,14 +149,14 @@ func (s *share) add(program *policy.Program, r *policy.Rule, defaults operations
 }
 
 // addOutputs adds the kinds that a generate rule makes: what becomes of them is its business, too.
-func (s *share) addOutputs(program *policy.Program, r *policy.Rule, known Resources) (unknown int, err error) {
+func (s *share) addOutputs(program *policy.Program, r *policy.Rule, known discovery.Resources) (unknown int, err error) {
 	namespacedPolicy := program.Namespace != ""
 	for _, o := range r.Outputs {
 		gv, err := schema.ParseGroupVersion(o.APIVersion)
 		if err != nil || strings.Contains(o.APIVersion+o.Kind, "{{") {
 			continue // known only when the rule is carried out
 		}
-		found, err := known.Find(gv.Group, gv.Version, o.Kind, "")
+		found, err := known.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: o.Kind})
 		if err != nil {
 			return unknown, err
 		}
@@ -208,17 +214,28 @@ func (s ruleSet) subtract(places []place, ops operations) {
 	}
 }
 
-// placesOf are the resources that a selector means; served is false when it names nothing that the API server serves.
-func placesOf(t policy.Target, namespacedPolicy bool, known Resources) (places []place, served bool, err error) {
-	if t.Kind == "*" && t.Group == "*" && t.Version == "*" {
+// placesOf are the resources that a selector means; served is false when it names nothing that the API server serves. What
+// is written by resource becomes a rule as it stands: the API server takes rules for what it does not serve yet.
+func placesOf(t policy.Target, namespacedPolicy bool, known discovery.Resources) (places []place, served bool, err error) {
+	if t.ByResource() {
+		p := place{group: t.Group, version: t.Version, resource: t.Resource, sub: t.Subresource, scope: cmp.Or(string(t.Scope), string(admissionv1.AllScopes)), written: true}
+		if namespacedPolicy {
+			if p.scope == string(admissionv1.ClusterScope) {
+				return nil, true, nil
+			}
+			p.scope = string(admissionv1.NamespacedScope)
+		}
+		return []place{p}, true, nil
+	}
+	if t.Everything() {
 		// Not resolved, so that kinds which are installed later are covered, too.
 		scope := string(admissionv1.AllScopes)
 		if namespacedPolicy {
 			scope = string(admissionv1.NamespacedScope)
 		}
-		return []place{{"*", "*", "*", t.Subresource, scope}}, true, nil
+		return []place{{group: "*", version: "*", resource: "*", sub: t.Subresource, scope: scope}}, true, nil
 	}
-	found, err := known.Find(t.Group, t.Version, t.Kind, t.Subresource)
+	found, err := known.Find(t)
 	if err != nil {
 		return nil, false, err
 	}
@@ -230,12 +247,12 @@ func placesOf(t policy.Target, namespacedPolicy bool, known Resources) (places [
 	return places, len(found) > 0, nil
 }
 
-func placeOf(r Resource) place {
+func placeOf(r discovery.Resource) place {
 	scope := string(admissionv1.AllScopes)
 	if r.Namespaced {
 		scope = string(admissionv1.NamespacedScope)
 	}
-	return place{r.Group, r.Version, r.Resource, r.Subresource, scope}
+	return place{group: r.Group, version: r.Version, resource: r.Resource, sub: r.Subresource, scope: scope}
 }
 
 // keep adds rules that are stored: nothing is given up while it is not known what the policies need.
@@ -257,7 +274,7 @@ func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
 			for _, version := range r.APIVersions {
 				for _, name := range r.Resources {
 					resource, sub, _ := strings.Cut(name, "/")
-					s.put(place{group, version, resource, sub, scope}, ops)
+					s.put(place{group: group, version: version, resource: resource, sub: sub, scope: scope}, ops)
 				}
 			}
 		}
@@ -268,21 +285,20 @@ func (s ruleSet) keep(stored []admissionv1.RuleWithOperations) {
 func (s ruleSet) rules() []admissionv1.RuleWithOperations {
 	s.dropCovered()
 	type group struct{ group, version, scope, operations string }
-	merged := map[group][]string{}
+	merged, added := map[group][]string{}, map[group]bool{}
 	for p, ops := range s {
 		if len(ops) == 0 {
 			continue
 		}
 		g := group{p.group, p.version, p.scope, ops.key()}
 		merged[g] = append(merged[g], p.name())
+		// A Pod selector also covers the containers that are added to a running Pod.
+		added[g] = added[g] || !p.written && (p.group == "" || p.group == "*") && (p.name() == "pods" || p.name() == "*")
 	}
 	out := make([]admissionv1.RuleWithOperations, 0, len(merged))
 	for g, resources := range merged {
-		if (g.group == "" || g.group == "*") && (slices.Contains(resources, "pods") || slices.Contains(resources, "*")) {
-			// A Pod selector also covers the containers that are added to a running Pod.
-			if !slices.Contains(resources, "*/ephemeralcontainers") && !slices.Contains(resources, "*/*") {
-				resources = append(resources, "pods/ephemeralcontainers")
-			}
+		if added[g] && !slices.Contains(resources, "*/ephemeralcontainers") && !slices.Contains(resources, "*/*") {
+			resources = append(resources, "pods/ephemeralcontainers")
 		}
 		slices.Sort(resources)
 		scope := admissionv1.ScopeType(g.scope)
@@ -340,8 +356,8 @@ func (s ruleSet) operations() operations {
 func (s ruleSet) dropCovered() {
 	for p, ops := range s {
 		for wide, wideOps := range s {
-			if wide == p || !wide.covers(p) {
-				continue
+			if wide == p || !wide.covers(p) || wide.written && !p.written && p.covers(wide) {
+				continue // of two that cover each other the one stays to which things are added
 			}
 			for op := range wideOps {
 				delete(ops, op)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -18,11 +19,11 @@ import (
 type siblings map[place][]place
 
 // add notes the siblings of the places that a selector means.
-func (s siblings) add(t policy.Target, places []place, known Resources) error {
-	if t.Version == "*" && t.Group == "*" {
-		return nil // it names all versions
+func (s siblings) add(t policy.Target, places []place, known discovery.Resources) error {
+	if t.Version == "*" && (t.Group == "*" || t.ByResource()) || t.Resource == "*" {
+		return nil // it names all versions, or no resource
 	}
-	found, err := known.Find("*", "*", t.Kind, t.Subresource)
+	found, err := known.Find(policy.Target{Group: "*", Version: "*", Kind: t.Kind, Resource: t.Resource, Subresource: t.Subresource})
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (o place) converts(p place) bool {
 	if o.resource == "events" {
 		return eventGroup(o.group) && eventGroup(p.group)
 	}
-	return o.group == p.group
+	return o.group == p.group || p.group == "*"
 }
 
 func eventGroup(group string) bool { return group == "" || group == "events.k8s.io" }

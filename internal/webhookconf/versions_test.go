@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -104,7 +105,7 @@ func TestT4VersionsOfClusterPolicies(t *testing.T) {
 			program("a", func(p *policy.Program) { p.Rules[0].Targets = versioned(c.cluster) }),
 			program("b", func(p *policy.Program) { p.Kind, p.Namespace, p.Rules[0].Targets = "Policy", "team", versioned(c.team) }))
 		input.Settings.Webhook.NamespaceSelector = nil
-		input.Resources = NewDiscovery(severalVersions, time.Now)
+		input.Resources = discovery.New(severalVersions, time.Now)
 		got, _, _, err := Desired(input)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +142,7 @@ func TestT4VersionsDoNotMeet(t *testing.T) {
 		desired := func(of func(*policy.Program) bool) Configurations {
 			input := in(slices.DeleteFunc(slices.Clone(programs), func(p *policy.Program) bool { return !of(p) })...)
 			input.Settings.Webhook.NamespaceSelector = nil
-			input.Resources = NewDiscovery(severalVersions, time.Now)
+			input.Resources = discovery.New(severalVersions, time.Now)
 			got, _, _, err := Desired(input)
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,236 @@
+package discovery
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+type served string
+
+const cluster = served(`
+v1 pods Pod
+v1 pods/exec PodExecOptions
+v1 pods/log Pod
+v1 pods/ephemeralcontainers Pod
+v1 configmaps ConfigMap
+v1 namespaces Namespace!
+v1 replicationcontrollers ReplicationController
+v1 replicationcontrollers/scale Scale
+v1 services Service
+apps/v1 daemonsets DaemonSet
+apps/v1 deployments Deployment
+apps/v1 deployments/scale Scale
+apps/v1 replicasets ReplicaSet
+apps/v1 statefulsets StatefulSet
+batch/v1 cronjobs CronJob
+batch/v1 jobs Job
+apiextensions.k8s.io/v1 customresourcedefinitions CustomResourceDefinition!
+autoscaling/v1 horizontalpodautoscalers HorizontalPodAutoscaler
+autoscaling/v2 horizontalpodautoscalers HorizontalPodAutoscaler
+`)
+
+func (s served) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	lists := map[string]*metav1.APIResourceList{}
+	var out []*metav1.APIResourceList
+	for line := range strings.Lines(string(s)) {
+		f := strings.Fields(line)
+		if len(f) != 3 {
+			continue
+		}
+		if lists[f[0]] == nil {
+			lists[f[0]] = &metav1.APIResourceList{GroupVersion: f[0]}
+			out = append(out, lists[f[0]])
+		}
+		kind, isCluster := strings.CutSuffix(f[2], "!")
+		lists[f[0]].APIResources = append(lists[f[0]].APIResources, metav1.APIResource{Name: f[1], Kind: kind, Namespaced: !isCluster})
+	}
+	return nil, out, nil
+}
+
+func (served) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) {
+	return nil, errors.New("not asked for")
+}
+func (served) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
+	return nil, errors.New("not asked for")
+}
+func (served) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList, error) {
+	return nil, errors.New("not asked for")
+}
+
+type brokenDiscovery struct{ served }
+
+func (b brokenDiscovery) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	groups, lists, _ := b.served.ServerGroupsAndResources()
+	return groups, lists, &clientdiscovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "metrics.k8s.io", Version: "v1"}: errors.New("no endpoints")}}
+}
+
+type flaky struct {
+	served
+	down bool
+}
+
+func (f *flaky) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	if f.down {
+		return brokenDiscovery{f.served}.ServerGroupsAndResources()
+	}
+	return f.served.ServerGroupsAndResources()
+}
+
+// What a group served before its listing failed is still believed.
+func TestStaleGroups(t *testing.T) {
+	now := time.Unix(0, 0)
+	fake := &flaky{served: cluster + "metrics.k8s.io/v1 pods PodMetrics\n"}
+	d := New(fake, func() time.Time { return now })
+	for range 3 {
+		if found, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "PodMetrics"}); err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		fake.served, fake.down = cluster, true
+		now = now.Add(time.Hour)
+	}
+}
+
+// What is missing in the list is looked for again, so that a new CRD is found.
+func TestDiscoveryIsRefreshed(t *testing.T) {
+	now := time.Unix(0, 0)
+	fake := &changing{served: cluster}
+	d := New(fake, func() time.Time { return now })
+	if found, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "Widget"}); err != nil || len(found) != 0 {
+		t.Fatal(found, err)
+	}
+	fake.served += "x.io/v1 widgets Widget\n"
+	now = now.Add(time.Minute)
+	if found, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "Widget"}); err != nil || len(found) != 1 || found[0].Group != "x.io" {
+		t.Fatal(found, err)
+	}
+	if gvk, err := d.KindFor(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}); err != nil || gvk.Kind != "Deployment" {
+		t.Error(gvk, err)
+	}
+	if _, err := d.KindFor(schema.GroupVersionResource{Version: "v1", Resource: "nothings"}); err == nil {
+		t.Error("a resource that is not served is an error")
+	}
+}
+
+type changing struct{ served }
+
+// Bodies of subresources have kinds that no resource has.
+func TestBodyOf(t *testing.T) {
+	d := New(cluster, time.Now)
+	if found, err := d.Find(policy.Target{Group: "*", Version: "*", Kind: "Scale"}); err != nil || len(found) != 0 {
+		t.Errorf("%v, %v", found, err)
+	}
+	for kind, want := range map[string]string{"Scale": "ReplicationController/scale Deployment/scale", "PodExecOptions": "Pod/exec", "Pod": "", "Strange": ""} {
+		if got := strings.Join(d.BodyOf(kind), " "); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+}
+
+// What targets mean on an API server.
+func TestFind(t *testing.T) {
+	d := New(cluster, time.Now)
+	kind := func(group, version, kind, sub string) policy.Target {
+		return policy.Target{Group: group, Version: version, Kind: kind, Subresource: sub}
+	}
+	resource := func(group, version, resource, sub string) policy.Target {
+		return policy.Target{Group: group, Version: version, Resource: resource, Subresource: sub}
+	}
+	for _, c := range []struct {
+		target policy.Target
+		want   string
+	}{
+		{kind("*", "*", "Pod", ""), "pods"},
+		{kind("*", "*", "Pod", "*"), "pods/exec pods/log pods/ephemeralcontainers"},
+		{kind("*", "*", "*", "scale"), "replicationcontrollers/scale deployments/scale"},
+		{kind("a*", "v1", "*Set", ""), "daemonsets replicasets statefulsets"},
+		{kind("", "v1", "Deployment", ""), ""},
+		{resource("", "v1", "pods", ""), "pods"},
+		{resource("", "v1", "pods", "exec"), "pods/exec"},
+		{resource("", "v1", "pods", "*"), "pods pods/exec pods/log pods/ephemeralcontainers"},
+		{resource("*", "*", "*", "scale"), "replicationcontrollers/scale deployments/scale"},
+		{resource("batch", "*", "*", ""), "cronjobs jobs"},
+		{resource("apps", "v1", "*", "*"), "daemonsets deployments deployments/scale replicasets statefulsets"},
+		{resource("a*", "*", "*", ""), ""}, // only * is a wildcard
+		{policy.Target{Group: "*", Version: "*", Resource: "*", Scope: policy.ClusterScope}, "namespaces customresourcedefinitions"},
+		{policy.Target{Group: "", Version: "*", Resource: "*", Scope: policy.NamespacedScope}, "pods configmaps replicationcontrollers services"},
+	} {
+		found, err := d.Find(c.target)
+		var got []string
+		for _, r := range found {
+			name := r.Resource
+			if r.Subresource != "" {
+				name += "/" + r.Subresource
+			}
+			got = append(got, name)
+		}
+		if text := strings.Join(got, " "); err != nil || text != c.want {
+			t.Errorf("%s: %q, %v; want %q", c.target.String(), text, err, c.want)
+		}
+	}
+}
+
+func TestOneVersion(t *testing.T) {
+	scaler := func(version string, preferred bool) Resource {
+		return Resource{Group: "autoscaling", Version: version, Resource: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Preferred: preferred}
+	}
+	status := scaler("v2", false)
+	status.Subresource = "status"
+	for _, c := range []struct {
+		found []Resource
+		want  string
+	}{
+		{[]Resource{scaler("v1", false), scaler("v2", true), status}, "v2 v2"},
+		{[]Resource{scaler("v1", false), scaler("v2", false)}, "v1"},
+		{nil, ""},
+	} {
+		var got []string
+		for _, r := range OneVersion(c.found) {
+			got = append(got, r.Version)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v, want %s", got, c.want)
+		}
+	}
+	if got := KindsOf([]Resource{status, scaler("v1", false)}); len(got) != 1 || got[0].Version != "v1" {
+		t.Errorf("%v", got)
+	}
+}
+
+// The answers that package world asks for.
+func TestKinds(t *testing.T) {
+	k := Kinds{Resources: New(cluster, time.Now)}
+	for _, c := range []struct {
+		apiVersion, kind string
+		namespaced, ok   bool
+	}{{"v1", "Pod", true, true}, {"v1", "Namespace", false, true}, {"v1", "Deployment", false, false}, {"a/b/c", "Pod", false, false}} {
+		if got, err := k.Namespaced(t.Context(), c.apiVersion, c.kind); got != c.namespaced || (err == nil) != c.ok {
+			t.Errorf("%s %s: %v, %v", c.apiVersion, c.kind, got, err)
+		}
+	}
+	for apiVersion, want := range map[string]int{"*": 3, "apps/*": 3, "v1": 0, "apps/v2": 0} {
+		if found, err := k.Find(t.Context(), apiVersion, "*Set"); err != nil || len(found) != want {
+			t.Errorf("%s: %v, %v", apiVersion, found, err)
+		}
+	}
+}
+
+// Without an API server the resources of Kubernetes' kinds are exact.
+func TestResourceOf(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Pod": "pods", "Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "Gateway": "gateways", "Endpoints": "endpoints",
+		"Mesh": "meshes", "Box": "boxes", "Patch": "patches", "": "", "Y": "ys", "IPAddress": "ipaddresses", "StorageClass": "storageclasses",
+	} {
+		gvk := schema.GroupVersionKind{Group: "g", Version: "v", Kind: kind}
+		if got := ResourceOf(gvk); got != (schema.GroupVersionResource{Group: "g", Version: "v", Resource: want}) {
+			t.Errorf("%s: %v, want %s", kind, got, want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Kinds answers what package world asks about kinds.
+type Kinds struct{ Resources Resources }
+
+// Namespaced implements world.Kinds.
+func (k Kinds) Namespaced(_ context.Context, apiVersion, kind string) (bool, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return false, err
+	}
+	found, err := k.Resources.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range found {
+		if r.Kind == kind {
+			return r.Namespaced, nil
+		}
+	}
+	return false, fmt.Errorf("paramKind kind `%s, Kind=%s` not known", apiVersion, kind)
+}
+
+// Find implements world.KindFinder.
+func (k Kinds) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	found, err := k.Resources.Find(policy.KindTarget(apiVersion, kind))
+	if err != nil {
+		return nil, err
+	}
+	var out []world.Kind
+	for _, gvk := range KindsOf(found) {
+		out = append(out, world.Kind{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind})
+	}
+	return out, nil
+}
+
+// KindsOf are the kinds of the main resources among those that were found, each in one version.
+func KindsOf(found []Resource) []schema.GroupVersionKind {
+	var out []schema.GroupVersionKind
+	seen := map[schema.GroupKind]bool{}
+	for _, r := range OneVersion(Main(found)) {
+		if gvk := r.GVK(); !seen[gvk.GroupKind()] {
+			seen[gvk.GroupKind()] = true
+			out = append(out, gvk)
+		}
+	}
+	return out
+}
