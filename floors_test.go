@@ -46,7 +46,7 @@ var floors = []struct {
 	}},
 	{"4 effects", []string{
 		"internal/discovery", "internal/source", "internal/clivalues", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
-		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/share",
+		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
 		"internal/catalog",

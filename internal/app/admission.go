@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -41,15 +42,15 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		return err
 	}
 	var server *admission.Server
-	l := lifecycle{
-		cache: p.manager.Start,
-		build: func(ctx context.Context) (err error) {
+	l := lifecycle.Phases{
+		Cache: p.manager.Start,
+		Build: func(ctx context.Context) (err error) {
 			server, err = p.server(ctx, b)
 			return err
 		},
-		serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.get) },
-		fill:  p.watch,
-		work: func(ctx context.Context, beside func(func())) error {
+		Serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.get) },
+		Fill:  p.watch,
+		Work: func(ctx context.Context, beside func(func())) error {
 			server.Open()
 			p.observing.observeChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
@@ -57,11 +58,12 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			down := p.removeOnShutdown()
 			down.begin(ctx)
 			defer down.end(ctx)
-			return lead(ctx, b.cfg, lease, e.namespace, e.podName, f.leaderRetryPeriod, p.leaderTasks(), p.log)
+			leading := &lifecycle.Leader{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: p.leaderTasks(), Log: p.log}
+			return leading.Run(ctx)
 		},
-		last: []func(context.Context){p.work.Run, p.events.Run, p.sending.run},
+		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.run},
 	}
-	return l.run(ctx)
+	return l.Run(ctx)
 }
 
 // newProcess makes what the admission controller consists of; nothing runs yet.
@@ -78,19 +80,19 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: discovery.New(resources, time.Now),
-		unlocked:  unlocked{log: log}, wakeBindings: newTrigger(), nativeChanged: newTrigger(), observing: observing,
-		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: newTrigger(), policiesChanged: newTrigger(),
+		unlocked:  unlocked{log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, ForceIgnore: f.forceIgnore, Seen: p.policiesChanged.fire, Log: log,
+		Kinds: intake.Requests(), Catalog: p.catalog, ForceIgnore: f.forceIgnore, Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = newExceeded(p.policies, m.GetClient(), log)
 	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)
-	p.certs.changed = p.policiesChanged.fire
+	p.certs.changed = p.policiesChanged.Fire
 	p.paths = newSecretPaths(f.certificateFlags, f.secretPaths(), keystore.Routes, e, event.AdmissionController, m, log)
-	p.paths.changed, p.paths.ours = p.policiesChanged.fire, p.certs.ours
+	p.paths.changed, p.paths.ours = p.policiesChanged.Fire, p.certs.ours
 	warnOpen(f.paths, f.serving.clientCA, log)
-	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policiesChanged.fire, missed: p.paths.failed}
+	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policiesChanged.Fire, missed: p.paths.failed}
 	observing.observePolicies(p.policies)
 	observing.observeCertificates(&p.certs.keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: p.discovery}
@@ -108,7 +110,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p.certs.events, p.paths.events = p.events, p.events
 	p.installation = &installation{
 		namespace: e.namespace, reader: m.GetCache(), client: m.GetClient(), events: p.events, controller: event.AdmissionController, log: log,
-		leaving: newTrigger(),
+		leaving: lifecycle.NewTrigger(),
 	}
 	return p, nil
 }

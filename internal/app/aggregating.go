@@ -20,6 +20,7 @@ import (
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/reports"
 	"github.com/ephor-dev/ephor/internal/scan"
@@ -123,10 +124,10 @@ const (
 )
 
 // announcing says on the Lease of the reports controller which kinds are scanned, for those who find results themselves.
-func (c *reporting) announcing() task {
+func (c *reporting) announcing() lifecycle.Task {
 	var said *string
 	var at time.Time
-	return task{name: "scanned-kinds", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+	return lifecycle.Task{Name: "scanned-kinds", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 		text := c.announcement()
 		if time.Since(at) < announceAgain && (said == text || said != nil && text != nil && *said == *text) {
 			return announceEvery, nil

@@ -1,16 +1,11 @@
 package app
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -133,50 +128,6 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%+v: %+v", c, e)
 		}
 	}
-}
-
-func TestTask(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	var rounds atomic.Int32
-	ctx, cancel := context.WithCancel(t.Context())
-	wake := newTrigger()
-	done := make(chan struct{})
-	reached := make(chan int32, 100)
-	go func() {
-		defer close(done)
-		task{name: "t", wake: wake, once: func(context.Context) (time.Duration, error) {
-			n := rounds.Add(1)
-			reached <- n
-			switch n {
-			case 1:
-				return 0, errors.New("not yet") // tried again after a pause
-			case 2:
-				panic("boom") // so is a panic
-			case 3:
-				return time.Millisecond, nil // without news
-			}
-			return 0, nil // only with news
-		}}.run(ctx, log)
-	}()
-	expect := func(want int32) {
-		t.Helper()
-		select {
-		case n := <-reached:
-			if n != want {
-				t.Fatalf("round %d, want %d", n, want)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatalf("round %d never came", want)
-		}
-	}
-	for n := range int32(4) {
-		expect(n + 1)
-	}
-	wake.fire()
-	wake.fire()
-	expect(5)
-	cancel()
-	<-done
 }
 
 func TestSubjectKeys(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
@@ -37,7 +38,7 @@ type background struct {
 	follower *follow.Follower
 	ring     *ring.Ring
 	sending  *sending
-	changed  trigger // the policies
+	changed  lifecycle.Trigger // the policies
 }
 
 // runBackground is the background controller. It returns when ctx is done and everything was finished in order.
@@ -52,11 +53,11 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 		return err
 	}
 	b.observing.observePolicies(v.policies)
-	c := &background{evaluator: v, flags: f, changed: newTrigger()}
+	c := &background{evaluator: v, flags: f, changed: lifecycle.NewTrigger()}
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
 		last:    func(ctx context.Context) { c.sending.run(ctx) },
-		changed: func(*catalog.Snapshot) { c.changed.fire() },
+		changed: func(*catalog.Snapshot) { c.changed.Fire() },
 	})
 }
 
@@ -159,19 +160,19 @@ func (c *background) watch(ctx context.Context) error {
 }
 
 // shared is what each replica runs, for its share of the work.
-func (c *background) shared() []task {
-	return []task{
+func (c *background) shared() []lifecycle.Task {
+	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
 		endless("reports-controller", c.sending.follow),
-		{name: execute.WorkerName, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		{Name: execute.WorkerName, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},
 	}
 }
 
 // tasks are the controllers that only one replica runs: work is made of changes of policies once.
-func (c *background) tasks() []task {
-	return []task{
-		c.base.observing.counted(task{name: "policy-controller", wake: c.changed, once: c.follower.Once}),
+func (c *background) tasks() []lifecycle.Task {
+	return []lifecycle.Task{
+		c.base.observing.counted(lifecycle.Task{Name: "policy-controller", Wake: c.changed, Once: c.follower.Once}),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/ring"
 )
@@ -95,11 +96,11 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	if b.observing, err = startObserving(ctx, &f.observe, cfg, e, process, b.log); err != nil {
 		return nil, err
 	}
-	r, err := newReach(cfg, b.log)
+	r, err := lifecycle.NewReachability(cfg, b.log)
 	if err != nil {
 		return nil, err
 	}
-	go r.run(ctx)
+	go r.Run(ctx)
 	b.policyConfig = b.observing.wrap(cfg, observe.DynamicClient)
 	b.cfg = b.observing.wrap(cfg, observe.KubeClient)
 	b.metadataConfig = b.observing.wrap(cfg, observe.MetadataClient)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
 // certificateFlags say where the certificates of a server are and how they are made.
@@ -71,8 +72,8 @@ type certificates struct {
 	events  event.Recorder // nil for none
 
 	keeper certs.Keeper
-	wake   trigger // something for the leader to do
-	again  trigger // something for every replica to take over in a moment
+	wake   lifecycle.Trigger // something for the leader to do
+	again  lifecycle.Trigger // something for every replica to take over in a moment
 
 	mu      sync.Mutex
 	serving string               // serial and end of what was last taken over, for the log
@@ -84,7 +85,7 @@ type certificates struct {
 func newCertificates(f certificateFlags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *certificates {
 	c := &certificates{
 		flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
-		changed: func() {}, wake: newTrigger(), again: newTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
+		changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
 	}
 	c.keeper.Published = func() [][]byte {
 		bundles, err := c.published(context.Background()) // from the cache
@@ -122,9 +123,9 @@ func (c *certificates) handler(ctx context.Context) toolscache.ResourceEventHand
 		if s, ok := obj.(*corev1.Secret); ok && s.Name != c.flags.caSecret && s.Name != c.flags.tlsSecret {
 			return
 		}
-		c.wake.fire()
+		c.wake.Fire()
 		if c.load(ctx) {
-			c.again.fire()
+			c.again.Fire()
 		}
 		c.changed()
 	}
@@ -172,8 +173,8 @@ func (c *certificates) bundle(ctx context.Context) ([]byte, error) {
 }
 
 // watch is what every replica does: it looks at the Secrets again, whether there was news or not, and at the clock.
-func (c *certificates) watch() task {
-	return task{name: "certificate-watch", wake: c.again, once: func(ctx context.Context) (time.Duration, error) {
+func (c *certificates) watch() lifecycle.Task {
+	return lifecycle.Task{Name: "certificate-watch", Wake: c.again, Once: func(ctx context.Context) (time.Duration, error) {
 		if c.load(ctx) {
 			return takeOverAgain, nil
 		}
@@ -216,8 +217,8 @@ func (c *certificates) hint() string {
 }
 
 // leaderTasks are what only one replica does.
-func (c *certificates) leaderTasks() []task {
-	tell := task{name: "certificate-expiry", wake: newTrigger(), once: func(context.Context) (time.Duration, error) {
+func (c *certificates) leaderTasks() []lifecycle.Task {
+	tell := lifecycle.Task{Name: "certificate-expiry", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
 		for _, e := range c.keeper.Expiries() {
 			if c.events == nil || !c.due(c.told, e) {
 				continue
@@ -231,7 +232,7 @@ func (c *certificates) leaderTasks() []task {
 		return certs.Interval, nil
 	}}
 	if c.flags.unmanagedCerts {
-		return []task{tell}
+		return []lifecycle.Task{tell}
 	}
 	issue := &certs.Reconciler{
 		Config: certs.Config{
@@ -241,7 +242,7 @@ func (c *certificates) leaderTasks() []task {
 		Client: c.manager.GetClient(), Reader: c.manager.GetAPIReader(), Serving: c.keeper.Serving, Published: c.published,
 		Now: time.Now, Log: c.log,
 	}
-	return []task{tell, {name: "certificates", wake: c.wake, once: issue.Reconcile}}
+	return []lifecycle.Task{tell, {Name: "certificates", Wake: c.wake, Once: issue.Reconcile}}
 }
 
 // published are the bundles of the webhook configurations that name our server.

@@ -27,6 +27,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/failopen"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/ttl"
@@ -89,22 +90,23 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c.certs.events, c.paths.events = c.events, c.events
 	c.webhooks = newCleanupWebhooks(c)
 	b.observing.observeCertificates(&c.certs.keeper)
-	l := lifecycle{
-		cache: m.Start,
-		build: func(ctx context.Context) error { return c.build(ctx, b) },
-		serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.get) },
-		fill:  c.watch,
-		work: func(ctx context.Context, beside func(func())) error {
+	l := lifecycle.Phases{
+		Cache: m.Start,
+		Build: func(ctx context.Context) error { return c.build(ctx, b) },
+		Serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.get) },
+		Fill:  c.watch,
+		Work: func(ctx context.Context, beside func(func())) error {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.paths.watch()), b.observing.counted(missingKinds(c.intake, newTrigger()))) {
-				beside(func() { t.run(ctx, c.log) })
+			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.paths.watch()), b.observing.counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
+				beside(func() { t.Run(ctx, c.log) })
 			}
-			return lead(ctx, b.cfg, cleanupLease, e.namespace, e.podName, f.leaderRetryPeriod, c.leaderTasks(), c.log)
+			leading := &lifecycle.Leader{Config: b.cfg, Lease: cleanupLease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: c.leaderTasks(), Log: c.log}
+			return leading.Run(ctx)
 		},
-		last: []func(context.Context){c.events.Run},
+		Last: []func(context.Context){c.events.Run},
 	}
-	return l.run(ctx)
+	return l.Run(ctx)
 }
 
 // watch fills the caches.
@@ -136,20 +138,20 @@ func (c *cleanup) ready() error {
 }
 
 // shared is what each replica runs, for its share of the work. These count their rounds themselves.
-func (c *cleanup) shared() []task {
-	return []task{endless("ring", c.ring.Run), endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
+func (c *cleanup) shared() []lifecycle.Task {
+	return []lifecycle.Task{endless("ring", c.ring.Run), endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }
 
 // leaderTasks are the controllers that only one replica runs.
-func (c *cleanup) leaderTasks() []task {
-	tasks := append(c.certs.leaderTasks(), c.paths.term(), task{name: "cleanup-webhooks", wake: c.webhooks.wake, once: c.webhooks.once})
+func (c *cleanup) leaderTasks() []lifecycle.Task {
+	tasks := append(c.certs.leaderTasks(), c.paths.term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {
 		watch := &failopen.Watch{
 			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),
 			Lease:      client.ObjectKey{Namespace: c.env.namespace, Name: admission.HeartbeatLease},
 			Annotation: admission.HeartbeatAnnotation, Grace: grace, Now: time.Now, Log: c.log, Events: c.events,
 		}
-		tasks = append(tasks, task{name: "dead-man", wake: newTrigger(), once: watch.Once})
+		tasks = append(tasks, lifecycle.Task{Name: "dead-man", Wake: lifecycle.NewTrigger(), Once: watch.Once})
 	}
 	for i := range tasks {
 		tasks[i] = c.observing.counted(tasks[i])

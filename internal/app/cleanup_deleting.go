@@ -16,6 +16,7 @@ import (
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/ttl"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -96,8 +97,8 @@ func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersio
 }
 
 // endless makes a task of a function that runs until it is stopped.
-func endless(name string, run func(context.Context)) task {
-	return task{name: name, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+func endless(name string, run func(context.Context)) lifecycle.Task {
+	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 		run(ctx)
 		return 0, ctx.Err()
 	}}

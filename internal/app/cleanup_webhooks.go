@@ -13,6 +13,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -20,7 +21,7 @@ import (
 // cleanupWebhooks keeps the webhook configurations of the cleanup controller.
 type cleanupWebhooks struct {
 	*cleanup
-	wake         trigger
+	wake         lifecycle.Trigger
 	installation *installation
 	unlocked     unlocked
 	apply        *webhookconf.Reconciler
@@ -30,15 +31,15 @@ type cleanupWebhooks struct {
 func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	m := c.manager
 	w := &cleanupWebhooks{
-		cleanup: c, wake: newTrigger(), unlocked: unlocked{log: c.log},
+		cleanup: c, wake: lifecycle.NewTrigger(), unlocked: unlocked{log: c.log},
 		installation: &installation{
 			namespace: c.env.namespace, reader: m.GetCache(), client: m.GetClient(), events: c.events, controller: event.CleanupController, log: c.log,
-			leaving: newTrigger(),
+			leaving: lifecycle.NewTrigger(),
 		},
 		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
 			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: c.env.namespace, Name: c.env.configMap})},
 	}
-	c.certs.changed, c.paths.changed = w.wake.fire, w.wake.fire
+	c.certs.changed, c.paths.changed = w.wake.Fire, w.wake.Fire
 	return w
 }
 
@@ -81,14 +82,14 @@ func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (
 // watched are the kinds that the configurations depend on.
 func (w *cleanupWebhooks) watched() []intake.Watch {
 	news := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { w.wake.fire() },
-		UpdateFunc: func(any, any) { w.wake.fire() },
-		DeleteFunc: func(any) { w.wake.fire() },
+		AddFunc:    func(any) { w.wake.Fire() },
+		UpdateFunc: func(any, any) { w.wake.Fire() },
+		DeleteFunc: func(any) { w.wake.Fire() },
 	}
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.configure,
 		UpdateFunc: func(_, obj any) { w.configure(obj) },
-		DeleteFunc: func(any) { w.unlocked.load(nil); w.settings.Set(nil); w.wake.fire() },
+		DeleteFunc: func(any) { w.unlocked.load(nil); w.settings.Set(nil); w.wake.Fire() },
 	}
 	return []intake.Watch{
 		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: ownerObject(), Handler: news},
@@ -107,5 +108,5 @@ func (w *cleanupWebhooks) configure(obj any) {
 	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // the settings are not shared yet
 	w.settings.Set(s)
 	w.observing.configured()
-	w.wake.fire()
+	w.wake.Fire()
 }

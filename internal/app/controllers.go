@@ -7,6 +7,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
 // controllerNames are Kyverno's names of our tasks, for metrics; others have none there. What is one round of ours may be
@@ -27,16 +28,16 @@ const (
 )
 
 // counted is the task with its rounds counted.
-func (o *observing) counted(t task) task {
-	names := controllerNames[t.name]
+func (o *observing) counted(t lifecycle.Task) lifecycle.Task {
+	names := controllerNames[t.Name]
 	if names == nil {
-		names = []string{t.name}
+		names = []string{t.Name}
 	}
 	for _, name := range names {
 		o.metrics.Controller(name)
 	}
-	once, failures := t.once, 0
-	t.once = func(ctx context.Context) (next time.Duration, err error) {
+	once, failures := t.Once, 0
+	t.Once = func(ctx context.Context) (next time.Duration, err error) {
 		done := false
 		defer func() {
 			failures++

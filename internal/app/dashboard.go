@@ -19,6 +19,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/certs"
 	"github.com/ephor-dev/ephor/internal/dashboard"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
@@ -96,11 +97,11 @@ func (c *reporting) serveDashboard() error {
 	d := dashboard.New(o)
 	c.log.Info("the dashboard is served", "address", listener.Addr().String(), "tokens", o.Tokens != nil, "tls", secured != nil)
 	c.everywhere = append(c.everywhere,
-		task{name: "dashboard-reports", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		lifecycle.Task{Name: "dashboard-reports", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			d.Follow(ctx)
 			return 0, nil
 		}},
-		task{name: "dashboard", wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+		lifecycle.Task{Name: "dashboard", Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			return 0, d.Serve(ctx, listener, secured)
 		}})
 	return nil
@@ -141,8 +142,8 @@ func (c *reporting) dashboardTLS() (*tls.Config, error) {
 }
 
 // everyReplica are the tasks that every replica runs.
-func (c *reporting) everyReplica() []task {
-	var out []task
+func (c *reporting) everyReplica() []lifecycle.Task {
+	var out []lifecycle.Task
 	for _, t := range c.everywhere {
 		out = append(out, c.base.observing.counted(t))
 	}

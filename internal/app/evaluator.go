@@ -21,6 +21,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -72,7 +73,7 @@ type evaluator struct {
 	connections *http.Client
 	intake      *intake.Kinds
 	// kindsDefined is fired when a custom kind comes or goes.
-	kindsDefined trigger
+	kindsDefined lifecycle.Trigger
 	filled       atomic.Bool
 }
 
@@ -89,7 +90,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 	}
 	v := &evaluator{
 		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
-		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: newTrigger(),
+		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: lifecycle.NewTrigger(),
 	}
 	if v.events, err = newEvents(b.cfg, f.events, v.settings, b.observing.metrics, b.log); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	}
 	if err := intake.WatchDefinitions(ctx, v.manager.GetCache(), func() {
 		v.discovery.Invalidate()
-		v.kindsDefined.fire()
+		v.kindsDefined.Fire()
 		definitions()
 	}); err != nil {
 		return err
@@ -182,9 +183,9 @@ type controller struct {
 	// changed is called for every change of the policies.
 	changed func(*catalog.Snapshot)
 	// every are run by each replica; nil for none.
-	every func() []task
+	every func() []lifecycle.Task
 	// tasks are run by the replica that leads.
-	tasks func() []task
+	tasks func() []lifecycle.Task
 	// last goes on until all else has ended; nil for nothing.
 	last func(context.Context)
 }
@@ -195,29 +196,30 @@ func (v *evaluator) run(ctx context.Context, c controller) error {
 	if err != nil {
 		return err
 	}
-	defer probes.close()
-	l := lifecycle{
-		cache: v.manager.Start, build: c.build, fill: c.fill, serve: probes.serve,
-		work: func(ctx context.Context, beside func(func())) error {
+	defer probes.Close()
+	l := lifecycle.Phases{
+		Cache: v.manager.Start, Build: c.build, Fill: c.fill, Serve: probes.Serve,
+		Work: func(ctx context.Context, beside func(func())) error {
 			beside(func() {
 				v.catalog.Follow(ctx, func(s *catalog.Snapshot) {
 					v.base.observing.metrics.Forget()
 					c.changed(s)
 				})
 			})
-			every := []task{v.base.observing.counted(missingKinds(v.intake, v.kindsDefined))}
+			every := []lifecycle.Task{v.base.observing.counted(missingKinds(v.intake, v.kindsDefined))}
 			if c.every != nil {
 				every = append(every, c.every()...)
 			}
 			for _, t := range every {
-				beside(func() { t.run(ctx, v.log) })
+				beside(func() { t.Run(ctx, v.log) })
 			}
-			return lead(ctx, v.base.cfg, c.lease, v.env.namespace, v.env.podName, v.flags.leaderRetryPeriod, c.tasks(), v.log)
+			leading := &lifecycle.Leader{Config: v.base.cfg, Lease: c.lease, Namespace: v.env.namespace, Identity: v.env.podName, Retry: v.flags.leaderRetryPeriod, Tasks: c.tasks(), Log: v.log}
+			return leading.Run(ctx)
 		},
-		last: []func(context.Context){v.events.Run},
+		Last: []func(context.Context){v.events.Run},
 	}
 	if c.last != nil {
-		l.last = append(l.last, c.last)
+		l.Last = append(l.Last, c.last)
 	}
-	return l.run(ctx)
+	return l.Run(ctx)
 }

@@ -12,6 +12,7 @@ import (
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/status"
 )
@@ -23,7 +24,7 @@ type exceeded struct {
 	writer   *status.Writer
 	log      *slog.Logger
 	now      func() time.Time
-	news     trigger
+	news     lifecycle.Trigger
 
 	mu sync.Mutex
 	// waiting are the policies whose status is to be written, written the time of the last write of each by this replica, both by
@@ -39,7 +40,7 @@ type lastWrite struct {
 
 func newExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *exceeded {
 	return &exceeded{
-		policies: p, writer: &status.Writer{Client: c}, log: log, now: time.Now, news: newTrigger(),
+		policies: p, writer: &status.Writer{Client: c}, log: log, now: time.Now, news: lifecycle.NewTrigger(),
 		waiting: map[policy.ID]*kyvernov1.BudgetStatus{}, written: map[policy.ID]lastWrite{},
 	}
 }
@@ -63,7 +64,7 @@ func (e *exceeded) note(list []policy.Exceeded) {
 		e.waiting[key] = &kyvernov1.BudgetStatus{
 			ExceededAt: metav1.NewTime(now), ObservedGeneration: x.Program.Generation, Rule: x.Rule.Name, Message: x.Message,
 		}
-		e.news.fire()
+		e.news.Fire()
 	}
 }
 
@@ -77,8 +78,8 @@ func (e *exceeded) evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	}
 }
 
-func (e *exceeded) task() task {
-	return task{name: "policy-budgets", wake: e.news, once: e.once}
+func (e *exceeded) task() lifecycle.Task {
+	return lifecycle.Task{Name: "policy-budgets", Wake: e.news, Once: e.once}
 }
 
 // once writes what is waiting. What could not be written waits on.

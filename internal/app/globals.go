@@ -14,6 +14,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/globalctx"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -41,7 +42,7 @@ const settleTime = 10 * time.Second
 type globals struct {
 	*intake.Entries
 	// changed is fired when a status may have to be written.
-	changed trigger
+	changed lifecycle.Trigger
 }
 
 // newGlobals returns globals whose data are refreshed until ctx is done.
@@ -50,11 +51,11 @@ func newGlobals(ctx context.Context, cfg *rest.Config, f globalFlags, api world.
 	if err != nil {
 		return nil, err
 	}
-	g := &globals{changed: newTrigger()}
-	g.Entries = intake.NewEntries(g.changed.fire, log)
+	g := &globals{changed: lifecycle.NewTrigger()}
+	g.Entries = intake.NewEntries(g.changed.Fire, log)
 	g.Store = globalctx.New(ctx, globalctx.Options{
 		API: api, Services: services, Resources: resources, MaxEntries: f.maxEntries, MaxBytes: f.maxBytes,
-		Changed: func(string) { g.changed.fire() },
+		Changed: func(string) { g.changed.Fire() },
 		Failed:  func(e *globalentry.Entry, err error) { events.Record(g.failure(e.Name, err)) },
 		Now:     time.Now, Log: log,
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
 // lookedUp returns the kinds that policies depend on: GlobalContextEntries, and exceptions where they count.
@@ -19,6 +20,6 @@ func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *observing) []
 }
 
 // missingKinds is the task that looks for kinds that are not defined. Fire wake when one may have been defined.
-func missingKinds(k *intake.Kinds, wake trigger) task {
-	return task{name: "optional-kinds", wake: wake, once: func(ctx context.Context) (time.Duration, error) { return k.Again(ctx) }}
+func missingKinds(k *intake.Kinds, wake lifecycle.Trigger) lifecycle.Task {
+	return lifecycle.Task{Name: "optional-kinds", Wake: wake, Once: func(ctx context.Context) (time.Duration, error) { return k.Again(ctx) }}
 }

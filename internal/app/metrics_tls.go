@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
@@ -47,7 +48,7 @@ func (f *metricsTLSFlags) complete() error {
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
 // task keeps the certificate of the metrics server.
-func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Keeper) (task, error) {
+func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Keeper) (lifecycle.Task, error) {
 	return o.certificate("metrics-certificates", o.wrap(cfg, observe.KubeClient), keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
 		Names: certs.ServiceNames(o.env.metricsService, o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
@@ -59,18 +60,18 @@ const lookForCertificate = time.Minute
 
 // certificate is the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is
 // served without a lease: writes carry the version that was read, so that of two that renew at once one starts over.
-func (o *observing) certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (task, error) {
+func (o *observing) certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return task{}, err
+		return lifecycle.Task{}, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		return task{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
+		return lifecycle.Task{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
 	}
 	want.Namespace = o.env.namespace
 	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.log}
-	return task{name: name, wake: newTrigger(), once: func(ctx context.Context) (time.Duration, error) {
+	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 		next, err := issue.Reconcile(ctx)
 		if err != nil {
 			return 0, err

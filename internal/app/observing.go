@@ -161,7 +161,7 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 		}
 		o.observeCertificates(keeper)
 		t = o.counted(t)
-		go t.run(ctx, o.log)
+		go t.Run(ctx, o.log)
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
 		answer = func() error { return server.ServeTLS(http1.Bound(listener, http1.Limits{}), "", "") }
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
@@ -48,13 +49,13 @@ func TestCounted(t *testing.T) {
 	rounds := []func() error{
 		func() error { return nil }, func() error { return errors.New("no") }, func() error { panic("no") }, func() error { return nil }, func() error { return errors.New("no") },
 	}
-	counted := o.counted(task{name: "webhooks", once: func(context.Context) (time.Duration, error) {
+	counted := o.counted(lifecycle.Task{Name: "webhooks", Once: func(context.Context) (time.Duration, error) {
 		next := rounds[0]
 		rounds = rounds[1:]
 		return 0, next()
 	}})
 	for range 5 {
-		_, _ = counted.round(t.Context())
+		_, _ = counted.Round(t.Context())
 	}
 	news := ""
 	taken := o.taken(exceptionsName, toolscache.ResourceEventHandlerFuncs{

@@ -18,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/updaterequest/enqueue"
@@ -52,11 +53,11 @@ type process struct {
 	intake    *intake.Kinds
 	// kindsDefined is fired when a custom kind comes or goes, policiesChanged after each event for a policy, and by what else the
 	// webhook configurations depend on.
-	kindsDefined, policiesChanged trigger
+	kindsDefined, policiesChanged lifecycle.Trigger
 
-	wakeBindings trigger
+	wakeBindings lifecycle.Trigger
 	// nativeChanged is fired when policies or exceptions change.
-	nativeChanged trigger
+	nativeChanged lifecycle.Trigger
 	filled        atomic.Bool // caches are filled and all policies compiled
 	rolesWanted   atomic.Bool // some policy asks for roles
 	rolesKnown    atomic.Bool // the bindings are indexed
@@ -81,12 +82,12 @@ func (p *process) watch(ctx context.Context) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policiesChanged.fire() },
+		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policiesChanged.Fire() },
 	}
 	drift := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.policiesChanged.fire() },
-		UpdateFunc: func(any, any) { p.policiesChanged.fire() },
-		DeleteFunc: func(any) { p.policiesChanged.fire() },
+		AddFunc:    func(any) { p.policiesChanged.Fire() },
+		UpdateFunc: func(any, any) { p.policiesChanged.Fire() },
+		DeleteFunc: func(any) { p.policiesChanged.Fire() },
 	}
 	all := []intake.Watch{
 		{Object: &corev1.Secret{}, Handler: p.certs.handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.handler()},
@@ -103,8 +104,8 @@ func (p *process) watch(ctx context.Context) error {
 	// Nothing waits for the definitions: without them, a kind that a policy names is looked for twice a minute.
 	if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
 		p.discovery.Invalidate()
-		p.kindsDefined.fire()
-		p.policiesChanged.fire()
+		p.kindsDefined.Fire()
+		p.policiesChanged.Fire()
 	}); err != nil {
 		return err
 	}
@@ -130,8 +131,8 @@ func (p *process) loadSettings(obj any) {
 	s.Webhook.MatchConditions = usable // the settings are not shared yet
 	p.settings.Set(s)
 	p.observing.configured()
-	p.wakeBindings.fire()
-	p.policiesChanged.fire()
+	p.wakeBindings.Fire()
+	p.policiesChanged.Fire()
 }
 
 // every starts what runs in each replica.
@@ -139,23 +140,23 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	beside(func() {
 		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
 			p.observing.metrics.Forget()
-			p.wakeBindings.fire()
-			p.nativeChanged.fire()
+			p.wakeBindings.Fire()
+			p.nativeChanged.Fire()
 		})
 	})
 	if p.sending != nil {
 		beside(func() { p.sending.follow(ctx) })
 	}
-	for _, t := range []task{
-		{name: "role-bindings", wake: p.wakeBindings, once: p.watchBindings},
+	for _, t := range []lifecycle.Task{
+		{Name: "role-bindings", Wake: p.wakeBindings, Once: p.watchBindings},
 		p.certs.watch(),
 		p.paths.watch(),
 		missingKinds(p.intake, p.kindsDefined),
 		p.exceeded.task(),
-		{name: "installation", wake: p.installation.leaving, once: p.installation.remove},
+		{Name: "installation", Wake: p.installation.leaving, Once: p.installation.remove},
 	} {
 		t = p.observing.counted(t)
-		beside(func() { t.run(ctx, p.log) })
+		beside(func() { t.Run(ctx, p.log) })
 	}
 }
 
@@ -191,7 +192,7 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 }
 
 // leaderTasks are the controllers that only one replica runs.
-func (p *process) leaderTasks() []task {
+func (p *process) leaderTasks() []lifecycle.Task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &webhookReconciler{
 		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, reader: m.GetCache(),
@@ -209,17 +210,17 @@ func (p *process) leaderTasks() []task {
 		status: &status.Writer{Client: m.GetClient()},
 		log:    p.log,
 	}
-	tasks := []task{
+	tasks := []lifecycle.Task{
 		p.paths.term(),
-		{name: "webhooks", wake: p.policiesChanged, once: follow.once},
-		{name: "heartbeat", wake: newTrigger(), once: p.heartbeat.once},
-		{name: globalsName, wake: p.globals.changed, once: p.globals.writeStatus(follow.status)},
+		{Name: "webhooks", Wake: p.policiesChanged, Once: follow.once},
+		{Name: "heartbeat", Wake: lifecycle.NewTrigger(), Once: p.heartbeat.once},
+		{Name: globalsName, Wake: p.globals.changed, Once: p.globals.writeStatus(follow.status)},
 	}
 	native := &admissionPolicies{
 		on: f.generateNative, policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
 		apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
 	}
-	tasks = append(tasks, task{name: "admissionpolicy-generator", wake: p.nativeChanged, once: native.once})
+	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})
 	tasks = append(tasks, p.certs.leaderTasks()...)
 	for i := range tasks {
 		tasks[i] = p.observing.counted(tasks[i])

@@ -22,6 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/reports"
@@ -43,9 +44,9 @@ type reporting struct {
 	rules    knownRules
 	leases   coordinationclient.LeasesGetter
 	ring     *ring.Ring
-	omitted  trigger
+	omitted  lifecycle.Trigger
 	// everywhere are tasks that every replica runs.
-	everywhere []task
+	everywhere []lifecycle.Task
 }
 
 // runReports is the reports controller. It returns when ctx is done and everything was finished in order.
@@ -54,7 +55,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	if err != nil {
 		return err
 	}
-	c := &reporting{evaluator: v, flags: f, omitted: newTrigger()}
+	c := &reporting{evaluator: v, flags: f, omitted: lifecycle.NewTrigger()}
 	return v.run(ctx, controller{
 		lease: reportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
 		changed: func(*catalog.Snapshot) {}, // the scanner looks for itself
@@ -111,7 +112,7 @@ func (c *reporting) build(ctx context.Context) error {
 	o := scan.Options{
 		Catalog: c.catalog, Resources: c.discovery, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.fire,
+		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -205,10 +206,10 @@ func (c *reporting) watch(ctx context.Context) error {
 }
 
 // leaderTasks are the controllers that only one replica runs.
-func (c *reporting) leaderTasks() []task {
-	tasks := []task{c.announcing()}
+func (c *reporting) leaderTasks() []lifecycle.Task {
+	tasks := []lifecycle.Task{c.announcing()}
 	if c.flags.scans() {
-		tasks = append(tasks, c.base.observing.counted(task{name: "policy-status", wake: c.omitted, once: c.tellOmissions}))
+		tasks = append(tasks, c.base.observing.counted(lifecycle.Task{Name: "policy-status", Wake: c.omitted, Once: c.tellOmissions}))
 	}
 	return tasks
 }

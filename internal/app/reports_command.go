@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
 func newReportsCommand() *cobra.Command {
@@ -22,7 +24,7 @@ func newReportsCommand() *cobra.Command {
 				return err
 			}
 			return f.run(cmd.Context(), "reports", func(ctx context.Context, e env, b *base) error {
-				go boundGarbage(ctx)
+				go lifecycle.BoundGarbage(ctx)
 				return runReports(ctx, f, e, b)
 			})
 		},

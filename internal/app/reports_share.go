@@ -6,6 +6,7 @@ import (
 	"time"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/status"
 )
@@ -14,16 +15,16 @@ import (
 const reportsRing = "reports-controller"
 
 // shared is what each replica runs, for its share of the namespaces.
-func (c *reporting) shared() []task {
+func (c *reporting) shared() []lifecycle.Task {
 	if !c.flags.scans() {
 		c.log.Info("nothing is scanned", "reason", "--backgroundScan, --enableReporting")
 		if c.consumer == nil {
 			return nil
 		}
 	}
-	return []task{
+	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
-		{name: scan.Name, wake: newTrigger(), once: c.reportAll},
+		{Name: scan.Name, Wake: lifecycle.NewTrigger(), Once: c.reportAll},
 	}
 }
 

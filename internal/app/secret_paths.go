@@ -24,6 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/secretpath"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
@@ -96,7 +97,7 @@ type secretPaths struct {
 	now        func() time.Time
 
 	guard secretpath.Guard
-	wake  trigger
+	wake  lifecycle.Trigger
 
 	mu       sync.Mutex
 	secret   *corev1.Secret // as it was last seen; not changed
@@ -117,7 +118,7 @@ type secretPaths struct {
 // newSecretPaths returns the paths of a server. on says whether they carry segments.
 func newSecretPaths(f certificateFlags, on bool, name string, e env, controller string, m manager.Manager, log *slog.Logger) *secretPaths {
 	p := &secretPaths{
-		flags: f.paths, on: on, manager: m, log: log, controller: controller, changed: func() {}, now: time.Now, wake: newTrigger(),
+		flags: f.paths, on: on, manager: m, log: log, controller: controller, changed: func() {}, now: time.Now, wake: lifecycle.NewTrigger(),
 		store:    &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: e.namespace, Name: name},
 		rotation: secretpath.Rotation{Period: f.paths.rotation, Settle: pathSettle, Overlap: f.paths.overlap},
 	}
@@ -186,7 +187,7 @@ func (p *secretPaths) begin(ctx context.Context) error {
 	if p.on && p.epochs.Current.ID != p.made {
 		// There was another process before, whose end may have made calls fail.
 		p.leaked = p.epochs.Current.ID
-		p.wake.fire()
+		p.wake.Fire()
 	}
 	return nil
 }
@@ -269,7 +270,7 @@ func (p *secretPaths) handler() toolscache.ResourceEventHandler {
 			p.mu.Lock()
 			p.secret = nil
 			p.mu.Unlock()
-			p.wake.fire() // it is made anew
+			p.wake.Fire() // it is made anew
 		}
 	}}
 }
@@ -321,7 +322,7 @@ func (p *secretPaths) stand() {
 	p.standing = standing
 	p.mu.Unlock()
 	p.guard.Stand(paths)
-	p.wake.fire()
+	p.wake.Fire()
 }
 
 // failed notes that a call may have failed, so that the API server showed the URL to a requester: the epoch ends soon.
@@ -333,7 +334,7 @@ func (p *secretPaths) failed() {
 	defer p.mu.Unlock()
 	if p.leaked != p.epochs.Current.ID {
 		p.leaked = p.epochs.Current.ID
-		p.wake.fire()
+		p.wake.Fire()
 	}
 }
 
@@ -342,8 +343,8 @@ const plainReason = "PlainWebhookPath"
 
 // watch is what every replica does: it makes the Secret where it is missing, asks for the end of an epoch that was revealed
 // to a requester, and reports plain paths.
-func (p *secretPaths) watch() task {
-	return task{name: "webhook-paths", wake: p.wake, once: func(ctx context.Context) (time.Duration, error) {
+func (p *secretPaths) watch() lifecycle.Task {
+	return lifecycle.Task{Name: "webhook-paths", Wake: p.wake, Once: func(ctx context.Context) (time.Duration, error) {
 		if !p.on {
 			return 0, nil
 		}
@@ -393,8 +394,8 @@ func (p *secretPaths) ask(ctx context.Context, epoch string) error {
 }
 
 // term is run once in each term of leading. The last leader may have ended without a word.
-func (p *secretPaths) term() task {
-	return task{name: "webhook-paths-term", wake: newTrigger(), once: func(context.Context) (time.Duration, error) {
+func (p *secretPaths) term() lifecycle.Task {
+	return lifecycle.Task{Name: "webhook-paths-term", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
 		p.mu.Lock()
 		fresh := p.epochs.Current.ID == p.made
 		p.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -27,7 +28,7 @@ type installation struct {
 	controller string
 	log        *slog.Logger
 	// leaving is fired when our namespace may be terminating.
-	leaving trigger
+	leaving lifecycle.Trigger
 
 	ownerless bool // it was said already; used by one goroutine
 }
@@ -81,7 +82,7 @@ func (i *installation) remove(ctx context.Context) (time.Duration, error) {
 func (i *installation) handler() toolscache.ResourceEventHandler {
 	look := func(obj any) {
 		if o, ok := obj.(metav1.Object); ok && o.GetName() == i.namespace && o.GetDeletionTimestamp() != nil {
-			i.leaving.fire()
+			i.leaving.Fire()
 		}
 	}
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look}

@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -9,46 +9,33 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/spf13/pflag"
-
 	"github.com/ephor-dev/ephor/internal/http1"
 )
 
-// probeFlags say where a controller without webhooks answers the kubelet.
-type probeFlags struct {
-	host string
-	port int // 0: nowhere, since another controller of the process does
-}
-
-func (f *probeFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
-	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP; 0 for no probes")
-}
-
-// probes answers the kubelet over HTTP: live at once, ready when ready gives no error.
-type probes struct {
+// Probes answers the kubelet over HTTP: live at once, ready when ready gives no error.
+type Probes struct {
 	listener net.Listener // nil: there are no probes
 	ready    func() error
 	log      *slog.Logger
 }
 
-// listen takes the port.
-func (f *probeFlags) listen(ready func() error, log *slog.Logger) (p probes, err error) {
-	p = probes{ready: ready, log: log}
-	if f.port != 0 {
-		p.listener, err = net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
+// ListenProbes takes the port for probes; without a port there are none.
+func ListenProbes(host string, port int, ready func() error, log *slog.Logger) (p Probes, err error) {
+	p = Probes{ready: ready, log: log}
+	if port != 0 {
+		p.listener, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	}
 	return p, err
 }
 
-func (p probes) close() {
+func (p Probes) Close() {
 	if p.listener != nil {
 		_ = p.listener.Close()
 	}
 }
 
-// serve answers until ctx is done.
-func (p probes) serve(ctx context.Context) error {
+// Serve answers until ctx is done.
+func (p Probes) Serve(ctx context.Context) error {
 	if p.listener == nil {
 		<-ctx.Done()
 		return nil

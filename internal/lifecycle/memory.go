@@ -1,13 +1,10 @@
-package app
+package lifecycle
 
 import (
-	"errors"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/pflag"
 )
 
 // gcPercent lets the heap grow to four times what is in use before it is collected. The live heap is a few megabytes, so
@@ -15,31 +12,14 @@ import (
 // default needs for a live heap of an ordinary size.
 const gcPercent = 300
 
-// memoryFlags bound the memory by what the container may have.
-type memoryFlags struct {
-	enabled bool
-	ratio   float64
-}
-
-func (f *memoryFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.enabled, "autoMemLimitEnabled", true, "collect garbage more eagerly near the memory limit of the container")
-	fs.Float64Var(&f.ratio, "autoMemLimitRatio", 0.9, "part of the container's memory that the heap may take, above 0 and up to 1")
-}
-
-func (f *memoryFlags) complete() error {
-	if !(f.ratio > 0 && f.ratio <= 1) {
-		return errors.New("--autoMemLimitRatio must be above 0 and at most 1")
-	}
-	return nil
-}
-
-// tune sets the collector unless the environment does.
-func (f *memoryFlags) tune() {
+// TuneHeap sets the garbage collector unless the environment does. ratio is the part of the container's memory that the heap may take; 0 for
+// no limit.
+func TuneHeap(ratio float64) {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	if limit := containerMemory(os.ReadFile); f.enabled && limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(float64(limit) * f.ratio))
+	if limit := containerMemory(os.ReadFile); ratio > 0 && limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(float64(limit) * ratio))
 	}
 }
 

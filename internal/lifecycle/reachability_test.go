@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 func TestOutageIsTwoLines(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Unix(1000, 0)
-	r := &reach{now: func() time.Time { return now }, log: slog.New(slog.NewTextHandler(&text, nil))}
+	r := &Reachability{now: func() time.Time { return now }, log: slog.New(slog.NewTextHandler(&text, nil))}
 	for _, err := range []error{nil, errors.New("refused"), errors.New("refused"), errors.New("refused"), nil, nil} {
 		r.evaluate(err)
 		now = now.Add(4 * time.Second)
@@ -38,7 +38,7 @@ func TestReachAsks(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer server.Close()
-	r, err := newReach(&rest.Config{Host: server.URL}, slog.New(slog.DiscardHandler))
+	r, err := NewReachability(&rest.Config{Host: server.URL}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
-package app
+package lifecycle
 
-import "testing"
+import (
+	"testing"
+)
 
 // A small heap is collected seldom, a large one so that little more than what is live is held.
 func TestPercentFor(t *testing.T) {

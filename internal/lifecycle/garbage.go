@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -16,8 +16,8 @@ const (
 	garbageEvery = 2 * time.Second
 )
 
-// boundGarbage keeps what is not collected yet within bounds until ctx is done, unless the environment tunes the collector.
-func boundGarbage(ctx context.Context) {
+// BoundGarbage keeps what is not collected yet within bounds until ctx is done, unless the environment tunes the collector.
+func BoundGarbage(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}

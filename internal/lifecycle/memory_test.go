@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"os"
@@ -26,11 +26,6 @@ func TestContainerMemory(t *testing.T) {
 		})
 		if got != c.want {
 			t.Errorf("%v: %d, want %d", c.files, got, c.want)
-		}
-	}
-	for ratio, good := range map[float64]bool{0.9: true, 1: true, 0: false, -1: false, 1.1: false} {
-		if err := (&memoryFlags{ratio: ratio}).complete(); (err == nil) != good {
-			t.Errorf("ratio %v: %v", ratio, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -17,10 +17,10 @@ const (
 	reachTimeout = 3 * time.Second
 )
 
-// reach logs when the API server, or etcd behind it, does not answer, and when it answers again. Everything that
+// Reachability logs when the API server, or etcd behind it, does not answer, and when it answers again. Everything that
 // depends on it retries by itself and logs what it restores, but in between only these lines explain why nothing
 // happens.
-type reach struct {
+type Reachability struct {
 	ask func(ctx context.Context) error
 	now func() time.Time
 	log *slog.Logger
@@ -28,8 +28,8 @@ type reach struct {
 	since time.Time // when it ceased to answer; zero while it answers
 }
 
-// newReach asks the API server of cfg, on a connection of its own.
-func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
+// NewReachability asks the API server of cfg, on a connection of its own.
+func NewReachability(cfg *rest.Config, log *slog.Logger) (*Reachability, error) {
 	own := rest.CopyConfig(cfg)
 	own.Timeout = reachTimeout
 	client, err := rest.HTTPClientFor(own)
@@ -41,7 +41,7 @@ func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
 		return nil, err
 	}
 	url := base.JoinPath("livez").String()
-	return &reach{now: time.Now, log: log, ask: func(ctx context.Context) error {
+	return &Reachability{now: time.Now, log: log, ask: func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return err
@@ -62,8 +62,8 @@ func newReach(cfg *rest.Config, log *slog.Logger) (*reach, error) {
 	}}, nil
 }
 
-// run asks until ctx is done.
-func (r *reach) run(ctx context.Context) {
+// Run asks until ctx is done.
+func (r *Reachability) Run(ctx context.Context) {
 	tick := time.NewTicker(reachEvery)
 	defer tick.Stop()
 	for {
@@ -79,7 +79,7 @@ func (r *reach) run(ctx context.Context) {
 }
 
 // evaluate takes one answer in.
-func (r *reach) evaluate(err error) {
+func (r *Reachability) evaluate(err error) {
 	switch {
 	case err != nil && r.since.IsZero():
 		r.since = r.now()

@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -14,26 +14,39 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// lead runs the tasks while this process holds the lease, until ctx is done. Losing the lease stops the tasks, never
+// Leader runs tasks in the one process that holds a lease.
+type Leader struct {
+	// Config reaches the API server.
+	Config           *rest.Config
+	Lease, Namespace string
+	// Identity is the name of this process, that of its Pod.
+	Identity string
+	// Retry is how often the lease is tried or renewed.
+	Retry time.Duration
+	Tasks []Task
+	Log   *slog.Logger
+}
+
+// Run runs the tasks while this process holds the lease, until ctx is done. Losing the lease stops the tasks, never
 // the process, and they start again when it is won back. No task of an earlier term runs beside one of a later term.
-func lead(ctx context.Context, cfg *rest.Config, lease, namespace, identity string, retry time.Duration, tasks []task, log *slog.Logger) error {
-	own := rest.CopyConfig(cfg)
+func (l *Leader) Run(ctx context.Context) error {
+	own := rest.CopyConfig(l.Config)
 	own.QPS, own.Burst = -1, 0 // a renewal must not wait behind other requests
 	client, err := coordinationv1.NewForConfig(own)
 	if err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		t := newTerm(ctx, lease, identity, tasks, log)
+		t := newTerm(ctx, l.Lease, l.Identity, l.Tasks, l.Log)
 		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 			Lock: &watchedLock{term: t, Interface: &resourcelock.LeaseLock{
-				LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: lease},
+				LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Lease},
 				Client:     client,
-				LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+				LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
 			}},
-			RetryPeriod:   retry,
-			RenewDeadline: 5 * retry,
-			LeaseDuration: 6 * retry,
+			RetryPeriod:   l.Retry,
+			RenewDeadline: 5 * l.Retry,
+			LeaseDuration: 6 * l.Retry,
 			// The successor need not wait for the lease to run out. All writes carry resource versions, so that a task
 			// which is still ending does no harm.
 			ReleaseOnCancel: true,
@@ -53,7 +66,7 @@ type term struct {
 	ctx             context.Context
 	cancel          context.CancelCauseFunc
 	lease, identity string
-	tasks           []task
+	tasks           []Task
 	log             *slog.Logger
 
 	mu      sync.Mutex
@@ -62,7 +75,7 @@ type term struct {
 	running sync.WaitGroup
 }
 
-func newTerm(ctx context.Context, lease, identity string, tasks []task, log *slog.Logger) *term {
+func newTerm(ctx context.Context, lease, identity string, tasks []Task, log *slog.Logger) *term {
 	t := &term{lease: lease, identity: identity, tasks: tasks, log: log}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	return t
@@ -78,7 +91,7 @@ func (t *term) begin(ctx context.Context) {
 	t.leading = true
 	t.log.Info("leading", "lease", t.lease)
 	for _, task := range t.tasks {
-		t.running.Go(func() { task.run(ctx, t.log) })
+		t.running.Go(func() { task.Run(ctx, t.log) })
 	}
 }
 

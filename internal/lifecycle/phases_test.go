@@ -1,4 +1,4 @@
-package app
+package lifecycle
 
 import (
 	"context"
@@ -31,18 +31,18 @@ func (s *steps) until(step string) func(context.Context) error {
 	}
 }
 
-func (s *steps) lifecycle() *lifecycle {
-	return &lifecycle{
-		cache: s.until("cache"),
-		build: func(context.Context) error { s.add("build"); return nil },
-		serve: s.until("serve"),
-		fill:  func(context.Context) error { s.add("fill"); return nil },
-		work: func(ctx context.Context, beside func(func())) error {
+func (s *steps) lifecycle() *Phases {
+	return &Phases{
+		Cache: s.until("cache"),
+		Build: func(context.Context) error { s.add("build"); return nil },
+		Serve: s.until("serve"),
+		Fill:  func(context.Context) error { s.add("fill"); return nil },
+		Work: func(ctx context.Context, beside func(func())) error {
 			beside(func() { _ = s.until("beside")(ctx) })
 			s.add("work")
 			return s.until("work")(ctx)
 		},
-		last: []func(context.Context){func(ctx context.Context) { _ = s.until("last")(ctx) }},
+		Last: []func(context.Context){func(ctx context.Context) { _ = s.until("last")(ctx) }},
 	}
 }
 
@@ -52,7 +52,7 @@ func TestLifecycleEndsInOrder(t *testing.T) {
 		l := s.lifecycle()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- l.run(ctx) }()
+		go func() { done <- l.Run(ctx) }()
 		synctest.Wait()
 		if !slices.Equal(s.seen, []string{"build", "fill", "work"}) {
 			t.Fatalf("it began with %v", s.seen)
@@ -81,10 +81,10 @@ func TestLifecycleWaitsForCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s steps
 		l := s.lifecycle()
-		l.fill = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		l.Fill = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- l.run(ctx) }()
+		go func() { done <- l.Run(ctx) }()
 		synctest.Wait()
 		stop()
 		if err := <-done; err != nil {
@@ -99,19 +99,19 @@ func TestLifecycleWaitsForCaches(t *testing.T) {
 
 func TestLifecycleFailures(t *testing.T) {
 	fails := func(context.Context) error { return errors.New("broken") }
-	for name, breaks := range map[string]func(*lifecycle){
-		"cache": func(l *lifecycle) { l.cache = fails },
-		"build": func(l *lifecycle) { l.build = fails },
-		"serve": func(l *lifecycle) { l.serve = fails },
-		"fill":  func(l *lifecycle) { l.fill = fails },
-		"work":  func(l *lifecycle) { l.work = func(context.Context, func(func())) error { return errors.New("broken") } },
+	for name, breaks := range map[string]func(*Phases){
+		"cache": func(l *Phases) { l.Cache = fails },
+		"build": func(l *Phases) { l.Build = fails },
+		"serve": func(l *Phases) { l.Serve = fails },
+		"fill":  func(l *Phases) { l.Fill = fails },
+		"work":  func(l *Phases) { l.Work = func(context.Context, func(func())) error { return errors.New("broken") } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var s steps
 				l := s.lifecycle()
 				breaks(l)
-				if err := l.run(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {
+				if err := l.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {
 					t.Errorf("the error is %v", err)
 				}
 				synctest.Wait()

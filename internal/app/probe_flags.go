@@ -1,0 +1,25 @@
+package app
+
+import (
+	"log/slog"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/lifecycle"
+)
+
+// probeFlags say where a controller without webhooks answers the kubelet.
+type probeFlags struct {
+	host string
+	port int // 0: nowhere, since another controller of the process does
+}
+
+func (f *probeFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.host, "healthHost", "", "address for the probes; empty for all")
+	fs.IntVar(&f.port, "healthPort", 9080, "port for the probes, over HTTP; 0 for no probes")
+}
+
+// listen takes the port.
+func (f *probeFlags) listen(ready func() error, log *slog.Logger) (lifecycle.Probes, error) {
+	return lifecycle.ListenProbes(f.host, f.port, ready, log)
+}

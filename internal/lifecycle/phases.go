@@ -1,0 +1,72 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Phases are the steps of a process, which begin and end in order. It serves from the start, fills its caches and then works.
+// When it is stopped it ends the lease and the tasks first, then open requests, then pending writes, and the cache last.
+type Phases struct {
+	// Cache is the manager's Start. It outlives the context, since the last phases still read from it.
+	Cache func(context.Context) error
+	// Build makes what needs the cache. What it starts goes on until the context of the cache is done.
+	Build func(context.Context) error
+	// Serve answers requests until its context is done, and those that are open after that.
+	Serve func(context.Context) error
+	// Fill waits until the caches hold everything that exists.
+	Fill func(context.Context) error
+	// Work begins when the caches are filled, and returns when its context is done. What goes on beside it is started
+	// through beside.
+	Work func(ctx context.Context, beside func(func())) error
+	// Last go on until serve and work have ended, since those may still give them something to write.
+	Last []func(context.Context)
+}
+
+// Run returns when ctx is done, or when a phase ended too early, after all phases have ended.
+func (l *Phases) Run(ctx context.Context) (err error) {
+	cacheCtx, stopCache := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCache()
+	cacheDone := make(chan error, 1)
+	go func() { cacheDone <- l.Cache(cacheCtx) }()
+	if err := l.Build(cacheCtx); err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	lastCtx, end := context.WithCancel(context.WithoutCancel(run))
+	defer end()
+	failures := make(chan error, 2)
+	var first, last sync.WaitGroup
+	first.Go(func() {
+		failures <- l.Serve(run)
+		stop()
+	})
+	first.Go(func() {
+		err := l.Fill(run)
+		if err == nil {
+			err = l.Work(run, first.Go)
+		}
+		if run.Err() == nil {
+			failures <- err
+			stop()
+		}
+	})
+	for _, f := range l.Last {
+		last.Go(func() { f(lastCtx) })
+	}
+	select {
+	case err = <-cacheDone:
+		stop()
+	case <-run.Done():
+	}
+	first.Wait()
+	end()
+	last.Wait()
+	close(failures)
+	for failure := range failures {
+		err = errors.Join(err, failure)
+	}
+	return err
+}
