@@ -20,6 +20,7 @@ var pages = []struct {
 	write func(*page) error
 }{
 	{"functions", functions},
+	{"cel-libraries", celLibraries},
 	{"operators", operators},
 	{"rule-kinds", ruleKinds},
 	{"context-entries", contextEntries},

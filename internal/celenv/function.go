@@ -20,6 +20,7 @@ type Function struct {
 	Overloads []Overload
 	Doc       string
 	Example   string // an expression that uses the first name
+	Result    string // its value as JSON, in the world of the tests
 	// call makes the value. Its arguments fit one of the overloads and are no errors.
 	call func(e *Evaluation, args []ref.Val) ref.Val
 	// cost is what the call takes besides, in parts of expressions (see maxTurns); nil for one part for each 64 bytes of text.
@@ -46,7 +47,7 @@ func (f *Function) Signature(o Overload) string {
 	return fmt.Sprintf("%s(%s) -> %s", f.Names[0], strings.Join(args, ", "), o.Result)
 }
 
-// Namespaced reports for which policies the overload exists: those of the cluster, namespaced ones.
+// Reaches reports for which policies the overload exists.
 func (o Overload) Reaches() (cluster, namespaced bool) { return !o.namespaced, !o.cluster }
 
 func (o Overload) exists(d Declarations) bool {

@@ -23,6 +23,7 @@ var libGenerator = &Library{
 		},
 		Doc:     "Generates the objects of a list, in the namespace if their kind has namespaces. It is always true.",
 		Example: "generator.apply('default', [{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'name': 'settings'})}])",
+		Result:  `true`,
 		cost:    costOfObjects,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
 			list := args[len(args)-1].(traits.Lister)

@@ -24,6 +24,7 @@ var libGlobalContext = &Library{
 		},
 		Doc:     "The data of an entry, or one of its projections. An entry that does not exist is null.",
 		Example: "globalContext.get('deployments', 'names')",
+		Result:  `["b"]`,
 		cost:    asking,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
 			name, projection := text(args[0]), ""

@@ -20,6 +20,7 @@ var libGzip = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.BytesType}},
 			Doc:       "The compressed bytes of a text, without a time stamp.",
 			Example:   `base64.encode(gzip.compress('a')).startsWith('H4sI')`,
+			Result:    `true`,
 			// The compressor alone takes 800 kB.
 			cost: func(args []ref.Val) int { return 2000 + len(text(args[0])) },
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
@@ -39,6 +40,7 @@ var libGzip = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.BytesType}, Result: cel.StringType}},
 			Doc:       "The text that was compressed.",
 			Example:   `gzip.decompress(gzip.compress('a'))`,
+			Result:    `"a"`,
 			cost: func(args []ref.Val) int {
 				b, _ := args[0].(types.Bytes)
 				return 1000 + len(b)

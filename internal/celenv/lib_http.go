@@ -31,6 +31,7 @@ var libHTTP = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: clientType}},
 			Doc:       "A client that trusts the certificates of a PEM text instead of those of the system. It has the functions get and post.",
 			Example:   "http.client(variables.ca).get('https://service.example/x')",
+			Result:    httpResults[world.GET],
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				if bundle := text(args[0]); x509.NewCertPool().AppendCertsFromPEM([]byte(bundle)) {
 					return httpClient{bundle}
@@ -48,6 +49,11 @@ var httpDocs = map[string]string{
 	world.POST: "Sends data as JSON to a URL, with headers if they are given.",
 }
 
+var httpResults = map[string]string{
+	world.GET:  `{"headers":0,"method":"GET","sent":null,"statusCode":200}`,
+	world.POST: `{"headers":0,"method":"POST","sent":{"a":1},"statusCode":200}`,
+}
+
 func httpOverloads(method string, client ...*cel.Type) []Overload {
 	args := append(client, cel.StringType)
 	if method == world.POST {
@@ -58,14 +64,14 @@ func httpOverloads(method string, client ...*cel.Type) []Overload {
 
 func httpFunction(names []string, example, method string) Function {
 	return Function{
-		Names: names, Overloads: httpOverloads(method), Doc: httpDocs[method], Example: example, cost: asking,
+		Names: names, Overloads: httpOverloads(method), Doc: httpDocs[method], Example: example, Result: httpResults[method], cost: asking,
 		call: func(e *Evaluation, args []ref.Val) ref.Val { return e.exchange(method, "", args) },
 	}
 }
 
 func clientFunction(names []string, example, method string) Function {
 	return Function{
-		Names: names, Member: true, Overloads: httpOverloads(method, clientType), Doc: httpDocs[method], Example: example, cost: asking,
+		Names: names, Member: true, Overloads: httpOverloads(method, clientType), Doc: httpDocs[method], Example: example, Result: httpResults[method], cost: asking,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
 			return e.exchange(method, args[0].(httpClient).bundle, args[1:])
 		},

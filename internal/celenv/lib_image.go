@@ -22,6 +22,7 @@ var libImage = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: imageType}},
 			Doc:       "The parts of a reference.",
 			Example:   "parseImageReference('nginx:1.25').tag()",
+			Result:    `"1.25"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				r, err := parseImage(text(args[0]))
 				if err != nil {
@@ -35,6 +36,7 @@ var libImage = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.BoolType}},
 			Doc:       "Whether a text is the reference of an image.",
 			Example:   "isImage('nginx:1.25')",
+			Result:    `true`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				_, err := parseImage(text(args[0]))
 				return types.Bool(err == nil)
@@ -46,7 +48,7 @@ var libImage = &Library{
 func imageParts() []Function {
 	part := func(name, doc string, result *cel.Type, of func(image) ref.Val) Function {
 		return Function{
-			Names: []string{name}, Member: true, Doc: doc, Example: "image('nginx:1.25')." + name + "()",
+			Names: []string{name}, Member: true, Doc: doc, Example: "image('nginx:1.25')." + name + "()", Result: partsOfNginx[name],
 			Overloads: []Overload{{Args: []*cel.Type{imageType}, Result: result}},
 			call:      func(_ *Evaluation, args []ref.Val) ref.Val { return of(args[0].(image)) },
 		}
@@ -73,6 +75,12 @@ func imageParts() []Function {
 		text("digest", "The digest; empty when there is none.", func(i image) string { return i.digest }),
 		part("containsDigest", "Whether there is a digest.", cel.BoolType, func(i image) ref.Val { return types.Bool(i.digest != "") }),
 	}
+}
+
+// partsOfNginx are the parts of nginx:1.25, as the documentation shows them.
+var partsOfNginx = map[string]string{
+	"registry": `"index.docker.io"`, "repository": `"library/nginx"`, "identifier": `"1.25"`, "identifierWithSeparator": `":1.25"`, "tag": `"1.25"`,
+	"digest": `""`, "containsDigest": `false`,
 }
 
 // image is a parsed reference.

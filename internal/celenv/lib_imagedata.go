@@ -21,6 +21,7 @@ var libImageData = &Library{
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: objectArg}},
 		Doc:       "The fields image, resolvedImage, registry, repository, tag, digest, imageIndex, manifest and config of an image, read from its registry.",
 		Example:   "image.getMetadata('ghcr.io/team/app:1').config.config.User",
+		Result:    `"1000"`,
 		cost:      asking,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
 			v, err := e.metadata(text(args[0]))

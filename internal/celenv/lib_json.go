@@ -26,6 +26,7 @@ var libJSON = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
 			Doc:       "The value that a JSON text writes.",
 			Example:   `json.unmarshal('{"a": [1, 2]}').a`,
+			Result:    `[1,2]`,
 			cost:      func(args []ref.Val) int { return 1 + len(text(args[0]))/4 },
 			call: func(e *Evaluation, args []ref.Val) ref.Val {
 				s := text(args[0])
@@ -44,6 +45,7 @@ var libJSON = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.DynType}, Result: cel.StringType}},
 			Doc:       "The JSON text of a value. Keys of maps have to be texts; a duration is a number of nanoseconds, a missing optional value is null.",
 			Example:   `json.marshal({'a': [1, 2]})`,
+			Result:    `"{\"a\":[1,2]}"`,
 			cost:      costOfValue,
 			call: func(e *Evaluation, args []ref.Val) ref.Val {
 				v, err := decoded(args[0], maxNestingOfValues)

@@ -17,6 +17,7 @@ var libMath = &Library{
 		Overloads: []Overload{{Args: []*cel.Type{cel.DoubleType, cel.IntType}, Result: cel.DoubleType}},
 		Doc:       "A number rounded to so many decimal places, halves away from zero; a negative number of places rounds to tens, hundreds and so on.",
 		Example:   "math.round(2.345, 2)",
+		Result:    `2.35`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {
 			x, places := float64(args[0].(types.Double)), float64(args[1].(types.Int))
 			scale := math.Pow(10, places)

@@ -24,6 +24,7 @@ var libRandom = &Library{
 		Overloads: []Overload{{Result: cel.StringType}, {Args: []*cel.Type{cel.StringType}, Result: cel.StringType}},
 		Doc:       "A random text that matches a regular expression; without one, eight digits and lower-case letters. * and + repeat at most 10 times.",
 		Example:   "random.random('[a-f]{4}')",
+		Result:    `"dddd"`,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
 			if e.in.World.Rand == nil {
 				return e.unknown(fmt.Errorf("random numbers are %w", world.ErrUnavailable))

@@ -46,6 +46,7 @@ var libResource = &Library{
 			},
 			Doc:     "One object: apiVersion and resource, or what resource.toGVR gives; the namespace, which is empty for objects of the cluster; and the name. An object that does not exist is null.",
 			Example: "resource.get('v1', 'configmaps', 'default', 'settings')",
+			Result:  `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"default"}}`,
 			cost:    asking, call: getResource,
 		},
 		{
@@ -58,6 +59,7 @@ var libResource = &Library{
 			},
 			Doc:     "A list of objects, in its field items. Without a namespace it has those of all namespaces. Labels select the objects that have all of them.",
 			Example: "dyn(resource.list('v1', 'configmaps', 'default').items).size()",
+			Result:  `1`,
 			cost:    asking, call: listResources,
 		},
 		{
@@ -68,6 +70,7 @@ var libResource = &Library{
 			},
 			Doc:     "Creates an object and gives the answer, for example that of a SubjectAccessReview.",
 			Example: "resource.post('authorization.k8s.io/v1', 'subjectaccessreviews', {'spec': {'user': 'alice'}})",
+			Result:  `{"kind":"SubjectAccessReview","status":{"allowed":true}}`,
 			cost:    asking, call: postResource,
 		},
 		{
@@ -75,6 +78,7 @@ var libResource = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: gvrType}},
 			Doc:       "The group, version and resource of a kind, as an argument of the other functions.",
 			Example:   "resource.toGVR('v1', 'ConfigMap')",
+			Result:    `{"Group":"","Resource":"configmaps","Version":"v1"}`,
 			cost:      asking, call: resourceOfKind,
 		},
 	},

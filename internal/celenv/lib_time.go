@@ -20,6 +20,7 @@ var libTime = &Library{
 			Overloads: []Overload{{Result: cel.TimestampType}},
 			Doc:       "The time of the evaluation.",
 			Example:   `time.now() > timestamp('2020-01-01T00:00:00Z')`,
+			Result:    `true`,
 			call: func(e *Evaluation, _ []ref.Val) ref.Val {
 				if e.in.World.Clock == nil {
 					return e.unknown(fmt.Errorf("the time is %w", world.ErrUnavailable))
@@ -32,6 +33,7 @@ var libTime = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.TimestampType, cel.DurationType}, Result: cel.TimestampType}},
 			Doc:       "A time rounded down to a multiple of a duration since the zero time.",
 			Example:   `time.truncate(timestamp('2024-01-02T03:04:05Z'), duration('1h'))`,
+			Result:    `"2024-01-02T03:00:00Z"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				t, d := args[0].(types.Timestamp), args[1].(types.Duration)
 				return types.Timestamp{Time: t.Truncate(d.Duration)}
@@ -42,6 +44,7 @@ var libTime = &Library{
 			Overloads: []Overload{{Args: []*cel.Type{cel.TimestampType}, Result: cel.StringType}},
 			Doc:       "The cron text of a time: minute, hour, day, month and weekday.",
 			Example:   `time.toCron(timestamp('2023-05-06T07:08:09Z'))`,
+			Result:    `"8 7 6 5 6"`,
 			call: func(_ *Evaluation, args []ref.Val) ref.Val {
 				t := args[0].(types.Timestamp)
 				return types.String(fmt.Sprintf("%d %d %d %d %d", t.Minute(), t.Hour(), t.Day(), t.Month(), t.Weekday()))

@@ -19,6 +19,7 @@ var libTransform = &Library{
 		Doc: "A map of two lists of objects that are equally long: the first gives the keys, in the field that the third argument names; the second gives " +
 			"the values, in the field that the fourth argument names.",
 		Example: `transform.listObjToMap([{'k': 'a'}], [{'v': 'b'}], 'k', 'v')`,
+		Result:  `{"a":"b"}`,
 		cost:    func(args []ref.Val) int { return 1 + 4*size(args[0]) },
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {
 			keys, values := args[0].(traits.Lister), args[1].(traits.Lister)

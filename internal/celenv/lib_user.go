@@ -21,6 +21,7 @@ var libUser = &Library{
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: accountType}},
 		Doc:       "The fields Name and Namespace of the service account that a user name stands for; both are empty for other users.",
 		Example:   "user.parseServiceAccount('system:serviceaccount:team-a:builder').Namespace",
+		Result:    `"team-a"`,
 		call: func(_ *Evaluation, args []ref.Val) ref.Val {
 			fields, shown := map[string]any{"Name": "", "Namespace": ""}, map[string]any{}
 			if rest, ok := strings.CutPrefix(text(args[0]), "system:serviceaccount:"); ok {

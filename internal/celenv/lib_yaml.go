@@ -20,6 +20,7 @@ var libYAML = &Library{
 		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
 		Doc:       "The value that a YAML text writes.",
 		Example:   `yaml.parse('a: [1, yes]').a[1]`,
+		Result:    `true`,
 		cost:      func(args []ref.Val) int { return 1 + 2*len(text(args[0])) }, // the parser is slow
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
 			raw, err := yaml.YAMLToJSON([]byte(text(args[0])))

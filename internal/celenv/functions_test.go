@@ -1,0 +1,219 @@
+package celenv
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// testWorld knows one object of each sort.
+func testWorld() world.World {
+	settings := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings", "namespace": "default"}}
+	return world.World{
+		Clock: testClock{}, Rand: testRand{}, Kinds: testKinds{},
+		Resources: world.APIFunc(func(_ context.Context, r world.APIRequest) (any, error) {
+			switch path := r.Path.String(); {
+			case r.Method == world.POST:
+				return map[string]any{"kind": "SubjectAccessReview", "status": map[string]any{"allowed": true}}, nil
+			case path == "/api/v1/namespaces/default/configmaps/settings":
+				return settings, nil
+			case r.Path.Resource == "configmaps" && r.Path.Name == "":
+				return map[string]any{"kind": "ConfigMapList", "items": []any{settings}}, nil
+			case r.Path.Resource == "secrets":
+				return nil, errors.New("permission denied: secrets")
+			}
+			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.Path.Resource}, r.Path.Name)
+		}),
+		HTTP: world.HTTPFunc(func(_ context.Context, r world.ServiceRequest) (map[string]any, error) {
+			if strings.Contains(r.URL, "blocked") || r.VariableHost {
+				return nil, errors.New("it is blocked")
+			}
+			return map[string]any{"method": r.Method, "sent": r.Body, "headers": int64(len(r.Headers)), "statusCode": int64(200)}, nil
+		}),
+		Globals: world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+			switch name {
+			case "deployments":
+				return []any{map[string]any{"a": "b"}}, nil
+			case "deployments.names":
+				return []any{"b"}, nil
+			case "deployments.other":
+				return nil, &world.NoProjectionError{Entry: "deployments", Projection: "other"}
+			case "broken":
+				return nil, errors.New("it has no data")
+			}
+			return nil, &world.NoGlobalError{Message: "none"}
+		}),
+		Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+			if r.Reference != "ghcr.io/team/app:1" {
+				return nil, errors.New("no such image")
+			}
+			return map[string]any{
+				"image": r.Reference, "resolvedImage": "ghcr.io/team/app@sha256:ab", "registry": "ghcr.io", "repository": "team/app", "identifier": "1",
+				"manifestList": nil, "manifest": map[string]any{"schemaVersion": int64(2)}, "configData": map[string]any{"config": map[string]any{"User": "1000"}},
+			}, nil
+		}),
+	}
+}
+
+type testClock struct{}
+
+func (testClock) Now() time.Time { return time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC) }
+
+type testRand struct{}
+
+func (testRand) Intn(n int) int { return n / 2 }
+
+type testKinds struct{}
+
+func (testKinds) Namespaced(context.Context, string, string) (bool, error) { return true, nil }
+
+func (testKinds) Resource(_ context.Context, apiVersion, kind string) (string, error) {
+	if kind != "ConfigMap" {
+		return "", errors.New("no matches for kind " + kind)
+	}
+	return "configmaps", nil
+}
+
+const testCertificate = "../certificate/testdata/rsa.pem"
+
+// evaluated is the value of an expression as JSON, or its error.
+func evaluated(t testing.TB, d Declarations, expression string, budget int64) string {
+	c := NewCompiler(d)
+	if d.Kind == Validating || d.Kind == Generating {
+		if err := c.Variable("ca", value.JSON(certificateText(t))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := c.Compile(expression, Any)
+	if err != nil {
+		return "compile: " + Summary(err)
+	}
+	in := &Input{
+		Object: map[string]any{"data": map[string]any{"tls.crt": certificateText(t)}, "n": int64(7), "f": 1.5, "s": "text", "list": []any{"a"}, "url": "https://service.example/x"},
+		World:  testWorld(), Namespaced: map[bool]string{true: "default"}[d.Namespaced],
+		Generate: func(namespace string, objects []map[string]any) error {
+			if namespace == "forbidden" {
+				return errors.New("permission denied: " + namespace)
+			}
+			return nil
+		},
+	}
+	v, err := c.Variables().Evaluate(context.Background(), in, budget).Value(x)
+	if err != nil {
+		if e := (*EvaluationError)(nil); errors.As(err, &e) {
+			err = e.Err
+		}
+		return "error: " + err.Error()
+	}
+	out, err := decoded(v, maxNestingOfValues)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	return value.JSON(out)
+}
+
+func certificateText(t testing.TB) string {
+	text, err := os.ReadFile(testCertificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every function has documentation, and its example has the result that the documentation shows, in every spelling.
+func TestExamples(t *testing.T) {
+	for _, l := range Libraries {
+		for _, f := range l.Functions {
+			if f.Doc == "" || f.Example == "" || f.Result == "" || len(f.Overloads) == 0 {
+				t.Errorf("%s: incomplete documentation", f.Names[0])
+			}
+			kind := Validating
+			if !l.In(kind) {
+				kind = Generating
+			}
+			for _, name := range f.Names {
+				expression := f.Example
+				if f.Member {
+					expression = strings.Replace(expression, "."+f.Names[0]+"(", "."+name+"(", 1)
+				} else if expression = strings.Replace(expression, f.Names[0]+"(", name+"(", 1); !strings.Contains(expression, name+"(") {
+					t.Errorf("%s: the example does not use it", name)
+				}
+				if got := evaluated(t, Declarations{Kind: kind}, expression, Budget); got != f.Result {
+					t.Errorf("%s\n got %s\nwant %s", expression, got, f.Result)
+				}
+			}
+		}
+	}
+}
+
+// testdata/functions.txt has calls with their values and errors, at the ends of what each function takes.
+func TestCalls(t *testing.T) {
+	text, err := os.ReadFile("testdata/functions.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := Declarations{Kind: Validating}
+	for i, line := range strings.Split(string(text), "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+			continue
+		case strings.HasPrefix(line, "@"):
+			declared = map[string]Declarations{
+				"@cluster": {Kind: Validating}, "@namespaced": {Kind: Validating, Namespaced: true}, "@generating": {Kind: Generating},
+				"@namespaced generating": {Kind: Generating, Namespaced: true}, "@deleting": {Kind: Deleting}, "@images": {Kind: ImageValidating},
+				"@references": {Kind: ImageReferences}, "@mutating": {Kind: Mutating},
+			}[line]
+			continue
+		}
+		expression, want, _ := strings.Cut(line, " => ")
+		if got := evaluated(t, declared, expression, Budget); got != want && !(strings.HasSuffix(want, "…") && strings.HasPrefix(got, strings.TrimSuffix(want, "…"))) {
+			t.Errorf("functions.txt:%d: %s\n got %s\nwant %s", i+1, expression, got, want)
+		}
+	}
+}
+
+// No call of a library panics or takes long, whatever its arguments are.
+func FuzzLibraries(f *testing.F) {
+	var calls []*Function
+	for _, l := range Libraries {
+		for i := range l.Functions {
+			calls = append(calls, &l.Functions[i])
+		}
+	}
+	for i := range calls {
+		f.Add(i, "a", "b", int64(1), 1.5, uint8(i))
+	}
+	f.Fuzz(func(t *testing.T, which int, a, b string, n int64, x float64, mix uint8) {
+		if which < 0 || which >= len(calls) {
+			return
+		}
+		values := []string{value.JSON(a), value.JSON(b), value.JSON(n), "dyn(" + value.JSON(a) + ")", "[" + value.JSON(a) + "]", "{" + value.JSON(a) + ": dyn(" + value.JSON(b) + ")}", "b" + value.JSON(a), "timestamp(0)", "duration('1s')", "object"}
+		call := calls[which]
+		for _, o := range call.Overloads {
+			args := make([]string, len(o.Args))
+			for i := range args {
+				args[i] = values[(int(mix)+i*3)%len(values)]
+			}
+			expression := call.Names[0] + "(" + strings.Join(args, ", ") + ")"
+			if call.Member && len(args) > 0 {
+				expression = "dyn(" + args[0] + ")." + call.Names[0] + "(" + strings.Join(args[1:], ", ") + ")"
+			}
+			start := time.Now()
+			if got := evaluated(t, Declarations{Kind: Validating}, expression, Budget); strings.Contains(got, "internal error: runtime") {
+				t.Errorf("%s: %s", expression, got)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("%s took %v", expression, took)
+			}
+		}
+	})
+}
