@@ -100,6 +100,7 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	evaluate := &evaluate{evaluation: j, ctx: ctx, evaluator: newEvaluator(j.programs, j.world(), j.given)}
+	evaluate.evaluator.names = j.definitions.names
 	if j.cluster != nil {
 		evaluate.evaluator.cluster = j.cluster
 	}

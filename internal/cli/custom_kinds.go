@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
@@ -11,6 +12,7 @@ import (
 type customKinds struct {
 	objects []map[string]any
 	scopes  source.Scopes
+	names   discovery.Offline
 }
 
 // readDefinitions reads files of CustomResourceDefinitions; other objects in them are passed over.
@@ -27,6 +29,7 @@ func readDefinitions(paths []string) (customKinds, diag.List) {
 		for _, o := range objects {
 			out.objects = append(out.objects, o.Value)
 			out.scopes.AddDefinition(o.Value)
+			out.names.Define(o.Value)
 		}
 	}
 	return out, diags

@@ -33,6 +33,7 @@ type evaluator struct {
 	given    *clivalues.Set
 	cluster  *cluster           // that the objects are from; nil for files
 	kind     discovery.Resource // of the objects, from a cluster
+	names    discovery.Offline  // of the resources of kinds that definitions are given of
 }
 
 // about is e for objects of the kind, from a cluster.
@@ -211,6 +212,9 @@ func (e *evaluator) request(p *policy.Program, o map[string]any, operation polic
 func (e *evaluator) requestFor(o map[string]any) *policy.Request {
 	req := requestFor(o, e.given)
 	if e.cluster == nil {
+		if req.Subresource == "" {
+			req.GVR = e.names.ResourceOf(req.GVK)
+		}
 		return req
 	}
 	k := e.kind

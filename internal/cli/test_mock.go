@@ -109,10 +109,12 @@ func (r *testRun) loadDefinitions() error {
 	}
 	for _, o := range r.cluster {
 		defined.scopes.AddDefinition(o)
+		defined.names.Define(o)
 	}
 	for _, o := range r.cluster {
 		defined.scopes.Normalise(o)
 	}
+	r.names = defined.names
 	r.scopes, r.cluster = defined.scopes, append(r.cluster, defined.objects...)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -35,6 +36,7 @@ type testRun struct {
 	cluster   []map[string]any // what the ClusterResource files hold
 	params    []map[string]any // what the files of parameters hold
 	scopes    source.Scopes
+	names     discovery.Offline
 	evaluator *evaluator
 	// answers to each operation, for each resource in order; the operation "" is that of the values.
 	answers map[policy.Operation][][]answer
@@ -168,6 +170,7 @@ func (r *testRun) load() error {
 	programs := exceptions.join(r.policies.programs)
 	r.diags.Add(exceptions.diags.Warnings()...)
 	r.evaluator = newEvaluator(programs, made.root(""), set)
+	r.evaluator.names = r.names
 	for i := range r.evaluator.policies {
 		if p := &r.evaluator.policies[i]; len(made.sources[p.program.Name]) > 0 {
 			p.root = made.root(p.program.Name)

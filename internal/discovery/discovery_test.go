@@ -234,3 +234,24 @@ func TestResourceOf(t *testing.T) {
 		}
 	}
 }
+
+// The definitions that are at hand say what convention cannot.
+func TestOffline(t *testing.T) {
+	var o Offline
+	define := func(group string, names map[string]any) {
+		o.Define(map[string]any{"kind": "CustomResourceDefinition", "spec": map[string]any{"group": group, "names": names}})
+	}
+	define("x.io", map[string]any{"kind": "Sheep", "plural": "sheep"})
+	define("y.io", map[string]any{"kind": "Goose"})
+	o.Define(map[string]any{"kind": "Pod", "spec": map[string]any{"group": "z.io", "names": map[string]any{"kind": "Ox", "plural": "oxen"}}})
+	for gvk, want := range map[schema.GroupVersionKind]string{
+		{Group: "x.io", Version: "v1", Kind: "Sheep"}: "sheep",
+		{Group: "a.io", Version: "v1", Kind: "Sheep"}: "sheeps",
+		{Group: "y.io", Version: "v1", Kind: "Goose"}: "gooses",
+		{Group: "z.io", Version: "v1", Kind: "Ox"}:    "oxes",
+	} {
+		if got := o.ResourceOf(gvk); got != gvk.GroupVersion().WithResource(want) {
+			t.Errorf("%v: %v", gvk, got)
+		}
+	}
+}

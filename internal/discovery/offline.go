@@ -11,3 +11,33 @@ import (
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(kinds.Plural(gvk.Kind))
 }
+
+// Offline knows what CustomResourceDefinitions say, besides the kinds of Kubernetes. The zero Offline knows no definitions.
+type Offline struct{ plurals map[schema.GroupKind]string }
+
+// Define takes in a decoded CustomResourceDefinition; anything else says nothing.
+func (o *Offline) Define(object map[string]any) {
+	if object["kind"] != "CustomResourceDefinition" {
+		return
+	}
+	spec, _ := object["spec"].(map[string]any)
+	names, _ := spec["names"].(map[string]any)
+	kind, _ := names["kind"].(string)
+	plural, _ := names["plural"].(string)
+	group, _ := spec["group"].(string)
+	if kind == "" || plural == "" || group == "" {
+		return
+	}
+	if o.plurals == nil {
+		o.plurals = map[schema.GroupKind]string{}
+	}
+	o.plurals[schema.GroupKind{Group: group, Kind: kind}] = plural
+}
+
+// ResourceOf is the function of that name, with the names of the definitions.
+func (o *Offline) ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+	if plural := o.plurals[gvk.GroupKind()]; plural != "" {
+		return gvk.GroupVersion().WithResource(plural)
+	}
+	return ResourceOf(gvk)
+}

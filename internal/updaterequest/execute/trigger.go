@@ -236,6 +236,10 @@ func (w *Worker) ScanRequest(object *unstructured.Unstructured) *policy.Request 
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
 		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: w.Conf(),
 	}
+	// Without its resource only policies that are written by kind match for sure; the others are errors.
+	if m, err := w.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
+		r.GVR = m.Resource
+	}
 	return w.attach(r)
 }
 
