@@ -8,6 +8,9 @@ rights along; docs/rbac.md names the value of each. */}}
 - apiGroups: [kyverno.io]
   resources: [policies, clusterpolicies, {{ if and $exceptions.enabled $exceptions.namespace }}policyexceptions, {{ end }}globalcontextentries]
   verbs: [get, list, watch]
+- apiGroups: [policies.kyverno.io]
+  resources: [validatingpolicies, namespacedvalidatingpolicies, mutatingpolicies, namespacedmutatingpolicies, generatingpolicies, namespacedgeneratingpolicies{{ if and $exceptions.enabled $exceptions.namespace }}, policyexceptions{{ end }}]
+  verbs: [get, list, watch]
 {{- end -}}
 
 {{/* Secrets of the own namespace for a controller without webhooks: (list $ "reports-controller"). It reads credentials and
@@ -44,6 +47,9 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
 {{ include "ephor.core.policies" (list . "admission-controller") }}
 - apiGroups: [kyverno.io]
   resources: [policies/status, clusterpolicies/status, globalcontextentries/status]
+  verbs: [get, patch, update]
+- apiGroups: [policies.kyverno.io]
+  resources: [validatingpolicies/status, namespacedvalidatingpolicies/status, mutatingpolicies/status, namespacedmutatingpolicies/status, generatingpolicies/status, namespacedgeneratingpolicies/status]
   verbs: [get, patch, update]
 - apiGroups: [kyverno.io]
   resources: [updaterequests, updaterequests/status]
@@ -95,6 +101,12 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
   verbs: [get, list, patch, watch]
 - apiGroups: [kyverno.io]
   resources: [cleanuppolicies/status, clustercleanuppolicies/status]
+  verbs: [get, patch, update]
+- apiGroups: [policies.kyverno.io]
+  resources: [deletingpolicies, namespaceddeletingpolicies]
+  verbs: [get, list, patch, watch]
+- apiGroups: [policies.kyverno.io]
+  resources: [deletingpolicies/status, namespaceddeletingpolicies/status]
   verbs: [get, patch, update]
 - apiGroups: ["", events.k8s.io]
   resources: [events]
