@@ -208,6 +208,7 @@ func (p *process) leaderTasks() []lifecycle.Task {
 			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
 		},
 		status: &status.Writer{Client: m.GetClient()},
+		rights: newScanRights(f.reportsAccount, m.GetClient(), time.Now),
 		log:    p.log,
 	}
 	tasks := []lifecycle.Task{

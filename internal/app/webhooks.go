@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/status"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -37,6 +38,7 @@ type webhookReconciler struct {
 	installation *installation
 	apply        *webhookconf.Reconciler
 	status       *status.Writer
+	rights       *scanRights
 	log          *slog.Logger
 
 	unconfined []string // webhookconf.Configurations.Unconfined, as it was last logged
@@ -131,12 +133,15 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		written = true
 	}
 	mistakes := map[string]error{} // of policies that were stored past our review
+	byID := make(map[policy.ID]*policy.Program, len(programs))
 	for _, p := range programs {
+		byID[p.Identity()] = p
 		if err := p.Diags.Errors().Err(); err != nil {
 			mistakes[webhookconf.ProgramKey(p)] = err
 		}
 	}
 	var failed error
+	lacking := false
 	for id, object := range objects {
 		key := id.String()
 		notReady, known := ready[key]
@@ -148,7 +153,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			notReady = err
 		}
 		if errors.Is(notReady, webhookconf.ErrSettling) {
-			if isNew(object) {
+			if status.IsNew(object) {
 				continue // who waits for it to be ready wants it to be in force
 			}
 			notReady = nil
@@ -156,9 +161,20 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		if notReady != nil {
 			f.log.Warn("policy is not ready", "policy", key, "error", notReady)
 		}
-		s, err := status.Desired(object, notReady, time.Now())
+		state := family.State{Program: byID[id], NotReady: notReady, Now: time.Now()}
+		if of := status.Of(object); of != nil && of.Rights {
+			if state.Missing, err = f.rights.missing(ctx, state.Program); err != nil {
+				failed = err
+				continue
+			}
+			lacking = lacking || len(state.Missing) > 0
+		}
+		s, err := status.Desired(object, state)
 		if err != nil {
 			f.log.Error("no status can be written", "policy", key, "error", err)
+			continue
+		}
+		if s == nil {
 			continue
 		}
 		if _, err := f.status.Write(ctx, object, s); err != nil {
@@ -168,14 +184,10 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	switch {
 	case unknown > 0 && settling:
 		return written, retrySettling, failed
+	case lacking:
+		return written, retryRights, failed
 	case unknown > 0:
 		return written, retryUnknown, failed
 	}
 	return written, 0, failed
-}
-
-// isNew reports whether the readiness of the policy is not known yet.
-func isNew(object *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	return len(conditions) == 0
 }

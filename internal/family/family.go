@@ -17,6 +17,8 @@ type Family struct {
 	Companions []Companion
 	// Endpoints are where the webhooks for its policies ask; none where the API server does not ask about requests.
 	Endpoints []policy.Endpoint
+	// Status describes the status of its policies; nil for a family whose status the admission controller does not write.
+	Status *Status
 	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
 	Compile func(Source) *policy.Program
 	// CheckUpdate, when set, finds what the update of a stored policy may not change.

@@ -15,8 +15,12 @@ import (
 const BudgetEvery = 5 * time.Minute
 
 // WriteBudget says in the status of a policy that it used up its budget, unless the object, as it was read, says so since less
-// than BudgetEvery. It touches no other field, so that every replica may write it. A policy that is gone is no error.
+// than BudgetEvery. It touches no other field, so that every replica may write it. A policy that is gone is no error. For a policy
+// whose status has no such field, nothing is stored and written is true.
 func (w *Writer) WriteBudget(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BudgetStatus) (written bool, err error) {
+	if !extended(object) {
+		return true, nil // the caller logs it
+	}
 	if fields, found, _ := unstructured.NestedMap(object.Object, "status", "budget"); found {
 		var have kyvernov1.BudgetStatus
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &have); err == nil &&

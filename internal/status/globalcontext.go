@@ -42,3 +42,6 @@ func GlobalContext(object *unstructured.Unstructured, failure error, refreshed, 
 	}
 	return s, later
 }
+
+// messageReady is the text of the condition Ready; tests and users compare it.
+const messageReady = "Ready"

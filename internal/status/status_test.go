@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -11,6 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 const onePolicy = `
@@ -36,9 +41,27 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return &o
 }
 
+// desired is the status of a policy as a value of its type.
+func desired(o *unstructured.Unstructured, notReady error, now time.Time) (s kyvernov1.PolicyStatus, err error) {
+	tree, err := Desired(o, family.State{NotReady: notReady, Now: now})
+	if err == nil {
+		err = json.Unmarshal(value.AppendJSON(nil, tree), &s)
+	}
+	return s, err
+}
+
+func treeOf(t *testing.T, s kyvernov1.PolicyStatus) map[string]any {
+	t.Helper()
+	tree, err := family.Tree(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
 func TestDesired(t *testing.T) {
 	now := time.Unix(1000, 0)
-	s, err := Desired(object(t, onePolicy), nil, now)
+	s, err := desired(object(t, onePolicy), nil, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +71,14 @@ func TestDesired(t *testing.T) {
 	if s.RuleCount.Validate != 1 || s.RuleCount.Mutate != 1 || s.RuleCount.Generate != 0 {
 		t.Errorf("%+v", s.RuleCount)
 	}
-	s, err = Desired(object(t, onePolicy), errors.New("the served resources cannot be listed"), now)
+	s, err = desired(object(t, onePolicy), errors.New("the served resources cannot be listed"), now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c := s.Conditions[0]; c.Status != metav1.ConditionFalse || c.Reason != "Failed" || c.Message != "Not Ready: the served resources cannot be listed" {
 		t.Errorf("%+v", c)
 	}
-	if _, err := Desired(&unstructured.Unstructured{Object: map[string]any{"spec": "text"}}, nil, now); err == nil {
+	if _, err := desired(&unstructured.Unstructured{Object: map[string]any{"apiVersion": "kyverno.io/v1", "kind": "Policy", "spec": "text"}}, nil, now); err == nil {
 		t.Error("what cannot be read is an error")
 	}
 }
@@ -71,7 +94,7 @@ spec:
     match: {any: [{resources: {kinds: [Pod]}}]}
     validate: {message: m, pattern: {spec: {hostNetwork: "false"}}}
 `)
-	first, err := Desired(only, nil, time.Unix(1000, 0))
+	first, err := desired(only, nil, time.Unix(1000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +102,7 @@ spec:
 		t.Fatalf("%+v", first.Autogen.Rules)
 	}
 	only.Object["status"], _ = runtime.DefaultUnstructuredConverter.ToUnstructured(&first)
-	second, err := Desired(only, nil, time.Unix(2000, 0))
+	second, err := desired(only, nil, time.Unix(2000, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +110,7 @@ spec:
 		t.Error("the transition time changed without a transition")
 	}
 	// A second pass writes nothing: the client would panic.
-	if written, err := (&Writer{}).Write(context.Background(), only, second); written || err != nil {
+	if written, err := (&Writer{}).Write(context.Background(), only, treeOf(t, second)); written || err != nil {
 		t.Error(written, err)
 	}
 }
@@ -148,13 +171,13 @@ func (w statusWriter) Patch(_ context.Context, obj client.Object, patch client.P
 func TestPatchNamesWhatHasGone(t *testing.T) {
 	o := object(t, onePolicy)
 	o.Object["status"] = map[string]any{"ready": true, "autogen": map[string]any{"rules": []any{map[string]any{"name": "autogen-old"}}}}
-	s, err := Desired(o, nil, time.Unix(0, 0))
+	s, err := desired(o, nil, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Autogen.Rules = nil
 	rec := &patchRecorder{}
-	written, err := (&Writer{Client: rec}).Write(context.Background(), o, s)
+	written, err := (&Writer{Client: rec}).Write(context.Background(), o, treeOf(t, s))
 	if err != nil || !written {
 		t.Fatal(written, err)
 	}
@@ -176,11 +199,11 @@ func TestParameters(t *testing.T) {
 			}},
 		}}},
 	}}
-	s, err := Desired(o, nil, time.Now())
+	s, err := desired(o, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := treeOf(&s)
+	tree := treeOf(t, s)
 	if err != nil || s.RuleCount.Validate != 1 || len(s.Conditions) != 1 || tree["conditions"] == nil {
 		t.Errorf("%+v %v %v", s, tree, err)
 	}

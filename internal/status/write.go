@@ -12,9 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
-	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Writer stores statuses.
@@ -22,26 +20,8 @@ type Writer struct{ Client client.Client }
 
 // Write stores the status of a policy unless the object, as it was read, already has it. A policy that is gone or was
 // changed in the meantime is no error: it is looked at again when that news arrives.
-func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, want kyvernov1.PolicyStatus) (written bool, err error) {
-	tree, err := treeOf(&want)
-	if err != nil {
-		return false, err
-	}
-	return w.write(ctx, object, tree)
-}
-
-// treeOf is a status as the API server stores it.
-func treeOf(status *kyvernov1.PolicyStatus) (map[string]any, error) {
-	text, err := json.Marshal(status)
-	if err != nil {
-		return nil, err
-	}
-	v, err := value.DecodeJSON(text)
-	if err != nil {
-		return nil, err
-	}
-	tree, _ := v.(map[string]any)
-	return tree, nil
+func (w *Writer) Write(ctx context.Context, object *unstructured.Unstructured, want map[string]any) (written bool, err error) {
+	return w.write(ctx, object, want)
 }
 
 // WriteGlobalContext stores the status of a GlobalContextEntry, as Write does.
@@ -58,18 +38,9 @@ func (w *Writer) write(ctx context.Context, object *unstructured.Unstructured, t
 	if equality.Semantic.DeepEqual(have, tree) {
 		return false, nil
 	}
-	// A merge patch keeps what it does not name, so what has gone is named as null.
-	for key := range have {
-		if _, ok := tree[key]; !ok {
-			tree[key] = nil
-		}
-	}
-	if a, ok := tree["autogen"].(map[string]any); ok && a["rules"] == nil {
-		a["rules"] = nil
-	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": object.GetResourceVersion()},
-		"status":   tree,
+		"status":   replacing(have, tree),
 	})
 	if err != nil {
 		return false, err
@@ -82,4 +53,22 @@ func (w *Writer) write(ctx context.Context, object *unstructured.Unstructured, t
 		return false, nil
 	}
 	return false, fmt.Errorf("write the status of %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+}
+
+// replacing is the merge patch that makes have what want is: it keeps what it does not name, so that what has gone is named as null.
+func replacing(have, want map[string]any) map[string]any {
+	patch := make(map[string]any, len(want))
+	for key := range have {
+		if _, ok := want[key]; !ok {
+			patch[key] = nil
+		}
+	}
+	for key, v := range want {
+		patch[key] = v
+		if now, ok := v.(map[string]any); ok {
+			before, _ := have[key].(map[string]any)
+			patch[key] = replacing(before, now)
+		}
+	}
+	return patch
 }

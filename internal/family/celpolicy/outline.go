@@ -22,7 +22,7 @@ func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Pro
 	out := &policy.Program{
 		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: string(meta.UID),
 		Generation: meta.Generation, ResourceVersion: meta.ResourceVersion, Labels: meta.Labels, Annotations: meta.Annotations,
-		Settings: policy.Settings{Admission: on(c.Admission), Background: on(c.Background)},
+		Settings: policy.Settings{Admission: On(c.Admission), Background: On(c.Background)},
 	}
 	if strings.HasPrefix(kind.Kind, NamespacedPrefix) {
 		if out.Namespace = meta.Namespace; out.Namespace == "" {
@@ -39,4 +39,5 @@ func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Pro
 	return out
 }
 
-func on(s *policiesv1beta1.SwitchOn) bool { return s == nil || s.Enabled == nil || *s.Enabled }
+// On reports whether a switch is on, as it is when it is left out.
+func On(s *policiesv1beta1.SwitchOn) bool { return s == nil || s.Enabled == nil || *s.Enabled }

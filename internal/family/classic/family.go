@@ -17,6 +17,7 @@ var Family = &family.Family{
 		program.Diags = diags
 		return program
 	},
+	Status: &family.Status{Conditions: []string{"conditions"}, Extended: true, Make: status},
 	CheckUpdate: func(old, updated map[string]any) diag.List {
 		before, _ := Decode(old)
 		after, _ := Decode(updated)

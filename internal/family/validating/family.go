@@ -17,7 +17,8 @@ const RuleKind policy.RuleKind = "validatingPolicy"
 // Family describes the family.
 var Family = &family.Family{
 	Name: "validating", Doc: "ValidatingPolicy and NamespacedValidatingPolicy of policies.kyverno.io",
-	Kinds: familyKinds,
+	Kinds:  familyKinds,
+	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		program := Compile(p, in.Object)

@@ -1,0 +1,115 @@
+package celpolicy
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Conditions of policies, their reasons and messages. These texts are Kyverno's, verbatim.
+const (
+	ConditionWebhook = "WebhookConfigured"
+	ConditionRights  = "RBACPermissionsGranted"
+
+	reasonSucceeded = "Succeeded"
+	reasonFailed    = "Failed"
+
+	textWebhook      = "Webhook configured."
+	textNoWebhook    = "Policy is not configured in the webhook."
+	textRights       = "Policy is ready for reporting."
+	textNoBackground = "Background scanning disabled; reporting permissions not required."
+	textNoRights     = "Policy is not ready for reporting, missing permissions: "
+	textGrant        = " If this is for an autogen'd custom workload CRD, grant it via reportsController.rbac.clusterRole.extraResources in the Helm values" +
+		" (or an equivalent ClusterRole labeled rbac.kyverno.io/aggregate-to-reports-controller)."
+)
+
+// ConditionsPath is where the status of a policy has its conditions.
+var ConditionsPath = []string{"conditionStatus", "conditions"}
+
+// Status makes the status of a policy. webhook says whether the policy is to be in a webhook, scanned whether its resources are read
+// for reports. autogen are the generated policies by their keys, nil for a kind that has none. The rest of the stored status stays.
+func Status(object map[string]any, s family.State, webhook, scanned bool, autogen any) (map[string]any, error) {
+	var stored struct {
+		Status struct {
+			ConditionStatus *policiesv1beta1.ConditionStatus `json:"conditionStatus,omitempty"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(value.AppendJSON(nil, map[string]any{"status": object["status"]}), &stored); err != nil {
+		stored.Status.ConditionStatus = nil // what cannot be read is written anew
+	}
+	c := stored.Status.ConditionStatus
+	if c == nil {
+		c = &policiesv1beta1.ConditionStatus{}
+	}
+	set := func(kind, good, bad string) {
+		condition := metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: reasonSucceeded, Message: good, LastTransitionTime: metav1.NewTime(s.Now),
+		}
+		if bad != "" {
+			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonFailed, value.Message(bad)
+		}
+		meta.SetStatusCondition(&c.Conditions, condition)
+	}
+	bad := ""
+	if s.NotReady != nil {
+		bad = textNoWebhook
+	}
+	if webhook || bad != "" {
+		set(ConditionWebhook, textWebhook, bad)
+	} else {
+		meta.RemoveStatusCondition(&c.Conditions, ConditionWebhook)
+	}
+	if scanned {
+		set(ConditionRights, textRights, missingText(s.Missing))
+	} else {
+		set(ConditionRights, textNoBackground, "")
+	}
+	ready := !slices.ContainsFunc(c.Conditions, func(x metav1.Condition) bool { return x.Status != metav1.ConditionTrue })
+	c.Ready = &ready
+	tree, err := family.Tree(struct {
+		ConditionStatus *policiesv1beta1.ConditionStatus `json:"conditionStatus"`
+	}{c})
+	if err != nil {
+		return nil, err
+	}
+	if autogen != nil {
+		configs, err := family.Tree(struct {
+			Configs any `json:"configs"`
+		}{autogen})
+		if err != nil {
+			return nil, err
+		}
+		if all, _ := configs["configs"].(map[string]any); len(all) > 0 {
+			tree["autogen"] = configs
+		}
+	}
+	have, _ := object["status"].(map[string]any)
+	for _, key := range []string{"generated", "lastExecutionTime"} {
+		if v, ok := have[key]; ok {
+			tree[key] = v
+		}
+	}
+	return tree, nil
+}
+
+// missingText says which rights the reports controller lacks; empty for none.
+func missingText(missing []family.MissingRight) string {
+	if len(missing) == 0 {
+		return ""
+	}
+	texts, hint := make([]string, len(missing)), ""
+	for i, m := range missing {
+		texts[i] = m.Verb + " " + m.Resource.String() + ": " + m.Reason
+		if m.Generated {
+			hint = textGrant
+		}
+	}
+	return textNoRights + strings.Join(texts, "; ") + "." + hint
+}

@@ -1,0 +1,71 @@
+package classic
+
+import (
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/autogen"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// The texts of the condition Ready; tests and users compare them. The second is followed by the reason.
+const (
+	messageReady    = "Ready"
+	messageNotReady = "Not Ready"
+)
+
+// status is the status that a policy should have. Conditions of other types and what other controllers report are kept.
+func status(object map[string]any, state family.State) (map[string]any, error) {
+	var p kyvernov1.ClusterPolicy // a Policy has the same spec and status
+	// By JSON: the converter of the API machinery cannot read paramRef, one of whose fields has no JSON name.
+	if err := json.Unmarshal(value.AppendJSON(nil, object), &p); err != nil {
+		return nil, err
+	}
+	s, notReady := *p.Status.DeepCopy(), state.NotReady
+	if s.Budget != nil && s.Budget.ObservedGeneration != p.Generation {
+		s.Budget = nil // it was another text
+	}
+	s.Ready = nil // the older form is no longer written
+	s.RuleCount = count(p.Spec.Rules)
+	s.Autogen.Rules = nil
+	generated, err := autogen.Expand(p.Spec.Rules, p.Annotations)
+	if err != nil && notReady == nil {
+		notReady = err
+	}
+	for _, g := range generated {
+		s.Autogen.Rules = append(s.Autogen.Rules, g.Rule)
+	}
+	ready := metav1.Condition{
+		Type: kyvernov1.PolicyConditionReady, Status: metav1.ConditionTrue, Reason: kyvernov1.PolicyReasonSucceeded,
+		Message: messageReady, LastTransitionTime: metav1.NewTime(state.Now),
+	}
+	if notReady != nil {
+		ready.Status, ready.Reason = metav1.ConditionFalse, kyvernov1.PolicyReasonFailed
+		ready.Message = value.Message(messageNotReady + ": " + notReady.Error())
+	}
+	meta.SetStatusCondition(&s.Conditions, ready)
+	return family.Tree(s)
+}
+
+// count counts the authored rules by what they do.
+func count(rules []kyvernov1.Rule) kyvernov1.RuleCountStatus {
+	var c kyvernov1.RuleCountStatus
+	for i := range rules {
+		r := &rules[i]
+		switch {
+		case r.Validation != nil:
+			c.Validate++
+		case r.Mutation != nil:
+			c.Mutate++
+		case r.Generation != nil:
+			c.Generate++
+		case len(r.VerifyImages) > 0:
+			c.VerifyImages++
+		}
+	}
+	return c
+}

@@ -1,0 +1,55 @@
+package family
+
+import (
+	"encoding/json"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Status describes the status of policies of a family.
+type Status struct {
+	// Conditions is the path of the list of conditions below the status.
+	Conditions []string
+	// Extended reports that the status has the fields budget and backgroundScan, for what was left undone.
+	Extended bool
+	// Rights reports that Make asks for State.Missing.
+	Rights bool
+	// Make makes the status that a policy should have. What other controllers report is kept. The error means that the object cannot
+	// be read.
+	Make func(object map[string]any, s State) (map[string]any, error)
+}
+
+// State is what the controllers know about a policy.
+type State struct {
+	// Program is the policy; nil for one that cannot be used.
+	Program *policy.Program
+	// NotReady is why requests are not evaluated by the policy, nil when they are.
+	NotReady error
+	// Missing are the rights that the reports controller lacks to scan the resources of the policy.
+	Missing []MissingRight
+	Now     time.Time
+}
+
+// MissingRight is a right that an account lacks.
+type MissingRight struct {
+	Verb     string
+	Resource schema.GroupVersionResource // Resource may name a subresource: pods/exec
+	Reason   string                      // of the authorizer; mostly empty
+	// Generated: only a rule that was generated for a custom controller of Pods needs it.
+	Generated bool
+}
+
+// Tree is a typed status as the API server stores it.
+func Tree(status any) (map[string]any, error) {
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	v, err := value.DecodeJSON(text)
+	tree, _ := v.(map[string]any)
+	return tree, err
+}
