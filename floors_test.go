@@ -86,6 +86,16 @@ var noJSON = []string{
 	"internal/rule", "internal/match", "internal/engine", "internal/condition",
 }
 
+// classicLanguage are the packages of the language whose expressions are JMESPath, and otherLanguages what has no part in it: the
+// waist, and the languages in CEL.
+var (
+	classicLanguage = []string{"internal/jmespath", "internal/template", "internal/pattern", "internal/condition", "internal/scope", "internal/loader", "internal/rule"}
+	otherLanguages  = []string{
+		"internal/policy", "internal/evalenv", "internal/celenv", "internal/celrule", "internal/constraint", "internal/imageverify",
+		"internal/family/celpolicy", "internal/family/validating", "internal/family/native",
+	}
+)
+
 // unit is what the rules look at: one package without its tests.
 type unit struct {
 	imports map[string]string // import path → the file that has it
@@ -126,6 +136,9 @@ func evaluate(units map[string]*unit) []string {
 			own, ok := strings.CutPrefix(imported, module+"/")
 			if !ok {
 				continue
+			}
+			if slices.Contains(classicLanguage, own) && slices.Contains(otherLanguages, name) {
+				wrong("%s imports %s: %s knows no expression of the classic language; take a policy.Call", file, own, name)
 			}
 			to, known := find(own)
 			if !known {
@@ -336,6 +349,10 @@ func TestFloorsCanFail(t *testing.T) {
 		{"decoding in a rule", map[string]string{
 			"internal/rule/a.go": `package rule; import _ "encoding/json"`,
 		}, "internal/rule/a.go imports encoding/json"},
+		{"the classic language in the waist", map[string]string{
+			"internal/policy/a.go":   `package policy; import _ "` + module + `/internal/jmespath"`,
+			"internal/jmespath/a.go": `package jmespath`,
+		}, "internal/policy/a.go imports internal/jmespath: internal/policy knows no expression"},
 		{"somebody else's engine", map[string]string{
 			"internal/cli/a.go": `package cli; import _ "github.com/kyverno/kyverno/api/kyverno/v1"`,
 		}, "imports github.com/kyverno/kyverno"},
