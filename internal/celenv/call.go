@@ -89,7 +89,7 @@ func isWritten(args []interpreter.Interpretable, f *Function) bool {
 	}
 	arg, whole := args[0], true
 	for {
-		switch x := arg.(type) {
+		switch x := unrecorded(arg).(type) {
 		case interpreter.InterpretableConst:
 			s, ok := x.Value().(types.String)
 			_, rest, _ := strings.Cut(string(s), "://")

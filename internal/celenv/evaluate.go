@@ -175,11 +175,14 @@ func (e *Evaluation) run(x *Expression) (ref.Val, error) {
 	around := e.cost
 	e.cost = 0
 	e.spend(x.parts)
+	if e.in.Trace != nil {
+		v, parts, err := e.explained(x)
+		e.cost = around
+		e.in.Trace.Expression(x.text, shown(v), err, parts)
+		return v, err
+	}
 	v, err := x.evaluate(e)
 	e.cost = around
-	if e.in.Trace != nil {
-		e.in.Trace.Query(x.text, shown(v), err)
-	}
 	return v, err
 }
 
@@ -195,24 +198,6 @@ func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 		return v, failure
 	}
 	return v, nil
-}
-
-// shown is a value as notes show it: scalars as they are, others in the notation of the language.
-func shown(v ref.Val) any {
-	if v == nil {
-		return nil
-	}
-	switch x := v.Value().(type) {
-	case bool, string, int64, float64:
-		return x
-	}
-	switch x := v.(type) {
-	case jsonMap:
-		return types.Format(x.full())
-	case jsonList:
-		return types.Format(x.full())
-	}
-	return types.Format(v)
 }
 
 // interrupted is the name that loops ask for after every element, to know whether they should end.

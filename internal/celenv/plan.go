@@ -55,16 +55,20 @@ type planning struct {
 	variables map[string]int  // indexes of the rule's variables
 }
 
-// plan makes what is evaluated of a checked expression. An error is one of its constants.
-func (p *planner) plan(env *cel.Env, checked *cel.Ast, variables map[string]int) (interpreter.Interpretable, error) {
+// plan makes what is evaluated of a checked expression. around changes how nodes are made. An error is one of its constants.
+func (p *planner) plan(env *cel.Env, checked *cel.Ast, variables map[string]int, around ...func(interpreter.InterpretableDecorator) interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
 	in := &planning{planner: p, checked: checked.NativeRep(), locals: locals(checked.NativeRep()), variables: variables}
 	values, types := adapter{env.CELTypeAdapter()}, env.CELTypeProvider()
+	checks := in.checks()
+	for _, f := range around {
+		checks = f(checks)
+	}
 	attributes := interpreter.NewAttributeFactory(env.Container, values, types)
 	i := interpreter.NewInterpreter(p.functions, env.Container, types, values, attributes)
 	return i.NewInterpretable(in.checked,
 		interpreter.InterruptableEval(),
 		interpreter.Optimize(),
-		interpreter.CustomDecorator(in.checks()),
+		interpreter.CustomDecorator(checks),
 	)
 }
 

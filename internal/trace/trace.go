@@ -40,6 +40,17 @@ type Variable struct {
 	Error string `json:"error,omitempty"`
 	// MissingKey is the key whose absence is the error; empty for other errors.
 	MissingKey string `json:"missingKey,omitempty"`
+	// CEL: it is an expression of that language, whose Parts follow in the order in which they are written.
+	CEL   bool   `json:"cel,omitempty"`
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// Part is a part of an expression with what it gave; inside of a loop, for the element that was looked at last.
+type Part struct {
+	Depth  int    `json:"depth"` // how many other parts it is in
+	Source string `json:"source"`
+	Value  any    `json:"value"`
+	Error  string `json:"error,omitempty"`
 }
 
 // Condition is one evaluated condition. Key and Value are what its sides gave; the sources are what the policy says.
@@ -152,6 +163,18 @@ func (l *Log) Field(f Field) {
 func (l *Log) Query(expression string, v any, err error) {
 	if r := l.current(); r != nil {
 		noteOnce(r, &r.Variables, variable(expression, v, err))
+	}
+}
+
+// Expression notes what an expression in CEL gave, with its parts. The same with the same result is noted once.
+func (l *Log) Expression(text string, v any, err error, parts []Part) {
+	if r := l.current(); r != nil {
+		if err != nil {
+			v = nil
+		}
+		n := variable(text, v, err)
+		n.CEL, n.Parts = true, parts
+		noteOnce(r, &r.Variables, n)
 	}
 }
 

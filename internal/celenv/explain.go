@@ -1,0 +1,253 @@
+package celenv
+
+import (
+	"math"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+	"github.com/google/cel-go/parser"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"github.com/ephor-dev/ephor/internal/trace"
+)
+
+// An expression whose notes are taken is compiled once more for each evaluation, with nodes that keep the value of each part.
+// It is the same evaluation otherwise, and takes place once. Nothing of this is kept for other evaluations.
+
+// maxShownNesting is how deeply a value may nest that is shown as JSON.
+const maxShownNesting = 100
+
+// maxExplained is how many parts of one expression are noted.
+const maxExplained = 60
+
+// explained evaluates an expression and tells the values of its parts.
+func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
+	checked, plan, values, err := e.variables.recording(x.text)
+	if err != nil { // it is an expression of another environment, such as that of mutations
+		v, err := x.evaluate(e)
+		return v, nil, err
+	}
+	v, err := (&Expression{x.text, plan, x.parts}).evaluate(e)
+	native := checked.NativeRep()
+	w := explainer{values: values.last, info: native.SourceInfo(), locals: locals(native)}
+	w.inside(native.Expr(), 0)
+	return v, w.parts, err
+}
+
+// recording compiles an expression so that the values of its parts are kept.
+func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable, *recorder, error) {
+	env, err := v.declared.env().Extend(cel.EnableMacroCallTracking())
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if v.mapType != nil {
+		if env, err = withTypes(env, []*apiservercel.DeclType{v.mapType}, cel.Variable(varVariables, v.mapType.CelType())); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	parsed, err := parse(env, text)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	checked, issues := env.Check(parsed)
+	if issues != nil && issues.Err() != nil {
+		return nil, nil, nil, issues.Err()
+	}
+	values := &recorder{last: map[int64]ref.Val{}, turns: turnsOf(checked.NativeRep())}
+	plan, err := v.declared.planner().plan(env, checked, v.index, values.around)
+	return checked, plan, values, err
+}
+
+// recorder keeps the last value of each part, by its id. A turn of a loop forgets those of the turn before.
+type recorder struct {
+	last  map[int64]ref.Val
+	turns map[int64][]int64 // the parts of loops, by the one that is evaluated in each turn
+}
+
+// turnsOf finds the parts of loops.
+func turnsOf(checked *ast.AST) map[int64][]int64 {
+	out := map[int64][]int64{}
+	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.ComprehensionKind {
+			return
+		}
+		step := e.AsComprehension().LoopStep()
+		ast.PreOrderVisit(step, ast.NewExprVisitor(func(part ast.Expr) { out[step.ID()] = append(out[step.ID()], part.ID()) }))
+	}))
+	return out
+}
+
+// around makes the nodes of a plan keep their values. Decorators see an attribute again for each of its members, and expect it
+// as they made it.
+func (r *recorder) around(checks interpreter.InterpretableDecorator) interpreter.InterpretableDecorator {
+	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		i, err := checks(unrecorded(i))
+		if err != nil {
+			return nil, err
+		}
+		switch n := i.(type) {
+		case interpreter.InterpretableConst, interpreter.InterpretableConstructor:
+			return i, nil
+		case interpreter.InterpretableAttribute:
+			return &recordedAttribute{n, r}, nil
+		}
+		return &recorded{i, r}, nil
+	}
+}
+
+// unrecorded is a node without the one around it that keeps its values.
+func unrecorded(i interpreter.Interpretable) interpreter.Interpretable {
+	switch n := i.(type) {
+	case *recorded:
+		return n.Interpretable
+	case *recordedAttribute:
+		return n.InterpretableAttribute
+	}
+	return i
+}
+
+type recorded struct {
+	interpreter.Interpretable
+	to *recorder
+}
+
+// Eval implements the library's interface.
+func (n *recorded) Eval(vars interpreter.Activation) ref.Val {
+	for _, part := range n.to.turns[n.ID()] {
+		delete(n.to.last, part)
+	}
+	v := n.Interpretable.Eval(vars)
+	n.to.last[n.ID()] = v
+	return v
+}
+
+type recordedAttribute struct {
+	interpreter.InterpretableAttribute
+	to *recorder
+}
+
+// Eval implements the library's interface.
+func (n *recordedAttribute) Eval(vars interpreter.Activation) ref.Val {
+	v := n.InterpretableAttribute.Eval(vars)
+	n.to.last[n.ID()] = v
+	return v
+}
+
+// explainer walks an expression and notes the parts that have a value. A part that was not evaluated, since another one decided, has
+// none. Inside of a macro it is the value for the element that was looked at last.
+type explainer struct {
+	values map[int64]ref.Val
+	info   *ast.SourceInfo
+	locals map[string]bool
+	parts  []trace.Part
+}
+
+// part notes an expression, and what it is made of.
+func (w *explainer) part(e ast.Expr, depth int) {
+	if !w.worthy(e) {
+		w.inside(e, depth)
+		return
+	}
+	v, known := w.values[e.ID()]
+	if !known || len(w.parts) >= maxExplained {
+		if e.Kind() != ast.SelectKind { // a path may be part of another one
+			w.inside(e, depth)
+		}
+		return
+	}
+	source, err := parser.Unparse(e, w.info, parser.WrapOnColumn(math.MaxInt32))
+	if err != nil {
+		w.inside(e, depth)
+		return
+	}
+	p := trace.Part{Depth: depth, Source: source}
+	if failure, ok := v.(*types.Err); ok {
+		p.Error = failure.Error()
+	} else {
+		p.Value = shown(v)
+	}
+	w.parts = append(w.parts, p)
+	w.inside(e, depth+1)
+}
+
+// worthy reports whether the value of the part says something: not what is written, and no document as a whole.
+func (w *explainer) worthy(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.CallKind:
+		call := e.AsCall()
+		for _, a := range call.Args() {
+			if w.ofMacro(a) { // a step of a loop
+				return false
+			}
+		}
+		return call.FunctionName() != operators.NotStrictlyFalse
+	case ast.IdentKind:
+		return w.locals[e.AsIdent()] && !w.ofMacro(e)
+	case ast.SelectKind, ast.ComprehensionKind:
+		return true
+	}
+	return false
+}
+
+// ofMacro reports whether the expression is the result so far of a loop, which the author did not write.
+func (w *explainer) ofMacro(e ast.Expr) bool {
+	return e.Kind() == ast.IdentKind && (e.AsIdent() == parser.AccumulatorName || e.AsIdent() == parser.HiddenAccumulatorName)
+}
+
+// inside notes the parts of an expression.
+func (w *explainer) inside(e ast.Expr, depth int) {
+	switch e.Kind() {
+	case ast.CallKind:
+		call := e.AsCall()
+		if call.IsMemberFunction() {
+			w.part(call.Target(), depth)
+		}
+		args := call.Args()
+		if name := call.FunctionName(); len(args) == 2 && (name == operators.Index || name == operators.OptIndex || name == operators.OptSelect) {
+			w.inside(args[0], depth) // the path as a whole is noted
+			args = args[1:]
+		}
+		for _, a := range args {
+			w.part(a, depth)
+		}
+	case ast.SelectKind:
+		w.inside(e.AsSelect().Operand(), depth)
+	case ast.ListKind:
+		for _, x := range e.AsList().Elements() {
+			w.part(x, depth)
+		}
+	case ast.MapKind:
+		for _, x := range e.AsMap().Entries() {
+			w.part(x.AsMapEntry().Key(), depth)
+			w.part(x.AsMapEntry().Value(), depth)
+		}
+	case ast.StructKind:
+		for _, x := range e.AsStruct().Fields() {
+			w.part(x.AsStructField().Value(), depth)
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		w.part(c.IterRange(), depth)
+		w.part(c.LoopStep(), depth)
+		w.part(c.Result(), depth)
+	}
+}
+
+// shown is a value as notes show it: as JSON where it can be that, else in the notation of the language.
+func shown(v ref.Val) any {
+	if v == nil || types.IsUnknownOrError(v) {
+		return nil
+	}
+	switch v.(type) {
+	case types.Bytes, types.Duration, types.Timestamp, types.Uint, *types.Optional:
+		return types.Format(v)
+	}
+	if out, err := decoded(v, maxShownNesting); err == nil {
+		return out
+	}
+	return types.Format(v)
+}
