@@ -39,7 +39,11 @@ func (x *explanation) noMatch() {
 			continue
 		}
 		for _, c := range f.Clauses {
-			if !c.Holds {
+			switch {
+			case c.Holds:
+			case strings.HasSuffix(c.Path, ".excludeResourceRules"):
+				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s is one of %s", x.below(c.Path), oneLine(c.Got), oneLine(c.Want)))
+			default:
 				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s is not %s", x.below(c.Path), oneLine(c.Got), oneLine(c.Want)))
 			}
 		}
@@ -49,6 +53,12 @@ func (x *explanation) noMatch() {
 // below is a path of the policy without the part that leads to the rule.
 func (x *explanation) below(path string) string {
 	if _, rest, ok := strings.Cut(path, "]."); ok && strings.HasPrefix(path, "spec.rules[") {
+		return rest
+	}
+	if _, rest, ok := strings.Cut(path, "].spec."); ok && strings.HasPrefix(path, "status.autogen.") {
+		return rest
+	}
+	if rest, ok := strings.CutPrefix(path, "spec."); ok && strings.HasPrefix(rest, "matchConstraints.") {
 		return rest
 	}
 	return path
@@ -68,6 +78,9 @@ func (x *explanation) skipped(rule *policy.Rule) {
 		if p.Status == "skip" {
 			x.Decided = append(x.Decided, fmt.Sprintf("%s says that the pattern is not for this resource: %s", x.below(p.Node), p.Message))
 		}
+	}
+	if len(x.Decided) == 0 {
+		x.skippedCEL()
 	}
 }
 
@@ -99,11 +112,8 @@ func (x *explanation) failed(rule *policy.Rule) {
 			x.ToPass = append(x.ToPass, fmt.Sprintf("do not let %s be %s", f.At, oneLine(f.Value)))
 		}
 	}
-	if n := len(x.Notes.Variables); rule.Kind == "validate.cel" && n > 0 {
-		if last := x.lastFalse(); last != "" {
-			x.Decided = append(x.Decided, "the expression is false: "+last)
-			x.ToPass = append(x.ToPass, "make it true: "+last)
-		}
+	if len(x.Decided) == 0 {
+		x.failedCEL()
 	}
 	if rule.Stage == policy.StageDelete {
 		for _, c := range x.Notes.Conditions {
@@ -141,16 +151,6 @@ func required(f notes.Field) string {
 		}
 	}
 	return "set " + f.At + " as the control " + f.Control + " asks"
-}
-
-// lastFalse is the expression that gave false last: the first that fails ends the rule.
-func (x *explanation) lastFalse() string {
-	for _, v := range slices.Backward(x.Notes.Variables) {
-		if v.Value == false {
-			return v.Name
-		}
-	}
-	return ""
 }
 
 // denied are the conditions that made a deny block deny: those that hold of the block that was evaluated last. In a foreach

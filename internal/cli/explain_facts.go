@@ -37,7 +37,8 @@ type explanation struct {
 	Decided    []string   `json:"decided,omitempty"` // what decided, in sentences
 	ToPass     []string   `json:"toPass,omitempty"`  // what would make it pass
 
-	autogen bool // the rule was made for pod controllers
+	autogen     bool   // the rule was made for pod controllers
+	controllers string // which, where the rule has no name
 }
 
 // filter is a filter of match or exclude with the clauses that were looked at.
@@ -98,7 +99,7 @@ func explain(ctx context.Context, e *evaluator, from located, p *policy.Program,
 	for _, rule := range p.Rules {
 		x := explanation{
 			Policy: p.Key(), Rule: rule.Name, Kind: string(rule.Kind), Resource: resourcePath(o),
-			Position: from.object.Pos(rule.Path).String(), Verdict: verdictNotRun, autogen: rule.Origin.IsAutogen(),
+			Position: from.object.Pos(rule.Path).String(), Verdict: verdictNotRun, autogen: rule.Origin.IsAutogen() || rule.Origin.Controllers != "", controllers: rule.Origin.Controllers,
 		}
 		switch taken := evaluated[rule]; {
 		case taken != nil:
@@ -152,7 +153,7 @@ func (x *explanation) evaluate(rule *policy.Rule, result policy.Result) {
 		switch {
 		case strings.HasPrefix(f.Path, "exclude"):
 			excluded = excluded || f.Holds
-		case strings.HasPrefix(f.Path, "match.all"):
+		case strings.HasPrefix(f.Path, "match.all"), strings.HasPrefix(f.Path, "matchConstraints."):
 			all = all && f.Holds
 			matched = all
 		default:
@@ -173,6 +174,9 @@ func (x *explanation) evaluate(rule *policy.Rule, result policy.Result) {
 func (x *explanation) filters(rule *policy.Rule) {
 	for _, c := range x.Notes.Clauses {
 		path, ok := strings.CutPrefix(c.Path, rule.Path+".")
+		if rule.Origin.Controllers != "" && !ok { // of the spec that was generated
+			_, path, ok = strings.Cut(c.Path, "].spec.")
+		}
 		if !ok {
 			continue
 		}

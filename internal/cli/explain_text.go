@@ -12,7 +12,7 @@ import (
 
 // print writes the explanation for people: the verdict first, then what led to it.
 func (x *explanation) print(w io.Writer) {
-	fmt.Fprintf(w, "policy %s, rule %s -> resource %s: %s\n", x.Policy, x.Rule, x.Resource, x.Verdict)
+	fmt.Fprintf(w, "policy %s%s -> resource %s: %s\n", x.Policy, x.named(), x.Resource, x.Verdict)
 	place := x.Position
 	if x.Kind != "" {
 		place = x.Kind + " at " + place
@@ -59,6 +59,18 @@ func (x *explanation) print(w io.Writer) {
 	}
 }
 
+// named is the rule as the first line names it. Policies in CEL are one rule without a name, and those that are generated for
+// controllers of Pods.
+func (x *explanation) named() string {
+	switch {
+	case x.Rule != "":
+		return ", rule " + x.Rule
+	case x.controllers != "":
+		return ", generated for " + x.controllers
+	}
+	return ""
+}
+
 func sentences(w io.Writer, title string, list []string) {
 	for _, s := range list {
 		fmt.Fprintf(w, "  %s: %s\n", title, s)
@@ -73,11 +85,22 @@ func variables(w io.Writer, title string, list []notes.Variable) {
 	for _, v := range list {
 		if v.Error != "" {
 			fmt.Fprintf(w, "    %s has no value: %s\n", v.Name, v.Error)
-			continue
+		} else {
+			fmt.Fprintf(w, "    %s = %s\n", v.Name, oneLine(v.Value))
 		}
-		fmt.Fprintf(w, "    %s = %s\n", v.Name, oneLine(v.Value))
+		for _, p := range v.Parts {
+			indent := strings.Repeat("  ", min(p.Depth, maxIndent))
+			if p.Error != "" {
+				fmt.Fprintf(w, "      %s%s has no value: %s\n", indent, p.Source, p.Error)
+			} else {
+				fmt.Fprintf(w, "      %s%s = %s\n", indent, p.Source, oneLine(p.Value))
+			}
+		}
 	}
 }
+
+// maxIndent bounds how far parts of an expression are indented.
+const maxIndent = 10
 
 func outcome(ok bool, yes, no string) string {
 	if ok {

@@ -13,6 +13,7 @@ import (
 
 // Constraints are compiled match constraints. They are immutable and safe for all goroutines.
 type Constraints struct {
+	path              string // of the constraints in the object
 	targets, excludes []policy.Target
 	include, exclude  []policy.Selector
 	everything        bool            // no rules: every resource is meant
@@ -32,7 +33,7 @@ func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) 
 		m = &admissionregistrationv1.MatchResources{}
 	}
 	var diags diag.List
-	c := &Constraints{everything: len(m.ResourceRules) == 0}
+	c := &Constraints{path: path, everything: len(m.ResourceRules) == 0}
 	exact := m.MatchPolicy != nil && *m.MatchPolicy == admissionregistrationv1.Exact
 	if c.everything {
 		c.targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*", ExactVersion: exact}}
@@ -85,6 +86,9 @@ func (c *Constraints) Needs() policy.Needs {
 // Match reports whether the constraints select the request. An error means that it is not known, since something could not
 // be looked up; it must not be read as false.
 func (c *Constraints) Match(ctx context.Context, r *policy.Request) (bool, error) {
+	if r.Trace != nil {
+		c.explain(ctx, r)
+	}
 	excluded, failed := anyOf(c.exclude, r)
 	if excluded {
 		return false, nil
