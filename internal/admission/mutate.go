@@ -35,6 +35,9 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		return response{message: decision.Message}, nil
 	}
 	res := response{allowed: true, warnings: decision.Warnings}
+	if row.Stages.Has(deferredStages) {
+		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row, spent)...)
+	}
 	final := changed.Object
 	if stage := row.Stages & policy.StageVerifyImages; stage != 0 && uses(selections, stage) {
 		on := req

@@ -27,13 +27,18 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	}
 	if !decision.Allowed {
 		s.tell(req, results, true)
-		return response{message: decision.Message}, nil
+		if !row.words.WithRefusal {
+			return response{message: decision.Message}, nil
+		}
 	}
-	res := response{allowed: true, warnings: decision.Warnings}
+	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
 		// These cannot refuse; they are evaluated now only for the sake of the warnings.
 		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
 		res.warnings = append(res.warnings, engine.Warnings(&out, row.words)...)
+	}
+	if !decision.Allowed {
+		return res, nil
 	}
 	if plan.audit {
 		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, results: results})

@@ -53,12 +53,6 @@ func (r *route) evaluates(op policy.Operation) bool {
 // changing are the operations that carry an object which could still be changed.
 var changing = []policy.Operation{policy.Create, policy.Update, policy.Connect}
 
-// The stages of the two kinds of resource webhooks.
-const (
-	validateStages = policy.StageValidate | deferredStages
-	mutateStages   = policy.StageMutate | policy.StageVerifyImages
-)
-
 // table holds the paths of a process.
 type table struct {
 	rows map[string]*route
@@ -76,6 +70,7 @@ func routesOf(families []*family.Family) table {
 		"/policyvalidate":        {handle: (*Server).reviewPolicy},
 		"/policymutate":          {handle: (*Server).allow, mutating: true},
 		"/exceptionvalidate":     {handle: (*Server).reviewException},
+		"/celexception/validate": {handle: (*Server).reviewException},
 		"/globalcontextvalidate": {handle: (*Server).reviewGlobalContext},
 		"/verifymutate":          {handle: (*Server).heartbeat, mutating: true},
 	}}
@@ -89,10 +84,13 @@ func routesOf(families []*family.Family) table {
 
 // add adds the rows of an endpoint.
 func (t *table) add(family string, at *policy.Endpoint) {
-	row := route{handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Family: family, Stages: validateStages}, at: at}
+	row := route{handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Family: family, Stages: at.Stages}, at: at}
 	if at.Mutating {
-		row.handle, row.words, row.Stages = (*Server).mutateResource, engine.MutateWording, mutateStages
+		row.handle, row.words = (*Server).mutateResource, engine.MutateWording
 		row.operations, row.mutating = changing, true
+	}
+	if at.Words.Refusal != nil {
+		row.words = at.Words
 	}
 	if at.ByName {
 		t.byName = append(t.byName, &row)

@@ -19,7 +19,7 @@ func TestFind(t *testing.T) {
 			{Kinds: []string{"C", "N"}, Path: "/mutate", Mutating: true},
 		}},
 		{Name: "named", Endpoints: []policy.Endpoint{
-			{Kinds: []string{"V"}, Path: "/v", ByName: true},
+			{Kinds: []string{"V"}, Path: "/v", Stages: policy.StageValidate, ByName: true},
 			{Kinds: []string{"I"}, Path: "/i/mutate", ByName: true, Mutating: true},
 		}},
 	})
@@ -72,7 +72,7 @@ func TestFind(t *testing.T) {
 
 // The rows that are kept for paths with names are bounded, and stay right.
 func TestFindIsBounded(t *testing.T) {
-	t1 := routesOf([]*family.Family{{Name: "named", Endpoints: []policy.Endpoint{{Kinds: []string{"V"}, Path: "/v", ByName: true}}}})
+	t1 := routesOf([]*family.Family{{Name: "named", Endpoints: []policy.Endpoint{{Kinds: []string{"V"}, Path: "/v", Stages: policy.StageValidate, ByName: true}}}})
 	long := strings.Repeat("a", 1<<20)
 	for i := range 20 {
 		path := "/v/" + long + strings.Repeat("b", i)
@@ -91,7 +91,7 @@ func TestFindIsBounded(t *testing.T) {
 func TestFamiliesAreApart(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"))
 	other := routesOf([]*family.Family{{Name: "other", Endpoints: []policy.Endpoint{
-		{Kinds: []string{"ClusterPolicy"}, Path: "/other"}, {Kinds: []string{"ClusterPolicy"}, Path: "/named", ByName: true},
+		{Kinds: []string{"ClusterPolicy"}, Path: "/other", Stages: policy.StageValidate}, {Kinds: []string{"ClusterPolicy"}, Path: "/named", Stages: policy.StageValidate, ByName: true},
 	}}})
 	name := srv.snapshot().Programs()[0].Name
 	if _, res := ask(t, srv, "/validate/fail", configMap("")); res.Allowed {

@@ -208,7 +208,7 @@ func TestRoutes(t *testing.T) {
 			t.Errorf("%s with the label: %d %+v", c.path, code, res)
 		}
 	}
-	for _, path := range []string{"/", "/validate/other", "/validate/finegrained/x", "/validate/fail/finegrained/", "/validate/fail/finegrained/a/b/c", "/vpol/x"} {
+	for _, path := range []string{"/", "/validate/other", "/validate/finegrained/x", "/validate/fail/finegrained/", "/validate/fail/finegrained/a/b/c", "/other/x"} {
 		if code, _ := ask(t, srv, path, configMap("")); code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, code)
 		}

@@ -17,6 +17,11 @@ func (c *Compiler) Needs() policy.Needs {
 	return out
 }
 
+// ReadsNamespace reports whether an expression reads the namespace of the object.
+func (c *Compiler) ReadsNamespace() bool {
+	return c.env.Reads().Get(plugincel.NamespaceVarName) != nil
+}
+
 // Calls reports whether an expression calls a function of the library, such as http.
 func (c *Compiler) Calls(library string) bool { return c.env.Calls(library) }
 

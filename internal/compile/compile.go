@@ -66,6 +66,9 @@ func OwnsException(apiVersion, kind string) bool {
 	return exception.Owns(apiVersion, kind) || celpolicy.OwnsException(apiVersion, kind)
 }
 
+// FieldErrors reports whether mistakes in exceptions of the kind are worded as the API server's errors about fields.
+func FieldErrors(apiVersion, kind string) bool { return celpolicy.OwnsException(apiVersion, kind) }
+
 // OneException compiles one exception. Its Diags are the returned diagnostics, with positions; an exception with errors
 // among them must not be used.
 func OneException(o Object) (*policy.Exception, diag.List) {

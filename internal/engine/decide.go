@@ -5,11 +5,15 @@ import (
 )
 
 // Decide turns an Outcome into the verdict on its request. A request is refused when a rule whose effective action denies failed, or when a
-// rule ended in an error that refuses (policy.ErrorMeaning). Warnings are given only with an allowed request.
+// rule ended in an error that refuses (policy.ErrorMeaning). Warnings are given with an allowed request, and where the words say so with a refusal.
 func Decide(out *policy.Outcome, words Wording) policy.Decision {
 	for i := range out.Results {
 		if refuses(out, &out.Results[i]) {
-			return policy.Decision{Message: words.Refusal(out, i)}
+			d := policy.Decision{Message: words.Refusal(out, i)}
+			if words.WithRefusal {
+				d.Warnings = Warnings(out, words)
+			}
+			return d
 		}
 	}
 	return policy.Decision{Allowed: true, Warnings: Warnings(out, words)}

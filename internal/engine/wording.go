@@ -7,12 +7,7 @@ import (
 )
 
 // Wording is how a route words its answers. It decides nothing.
-type Wording struct {
-	// Refusal words a refused request; by is the index of the first result that refuses it.
-	Refusal func(out *policy.Outcome, by int) string
-	// Warning words the warning of a result.
-	Warning func(r *policy.Result) string
-}
+type Wording = policy.Wording
 
 // ValidateWording is how the classic policies refuse a request for its object or its images.
 var ValidateWording = Wording{

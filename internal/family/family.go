@@ -21,6 +21,10 @@ type Family struct {
 	Status *Status
 	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
 	Compile func(Source) *policy.Program
+	// Review, when set, finds what a policy may not be when it is written, though one that is stored is evaluated.
+	Review func(object map[string]any) diag.List
+	// FieldErrors: mistakes are worded as the API server's errors about fields, in one list, and repeated as warnings.
+	FieldErrors bool
 	// CheckUpdate, when set, finds what the update of a stored policy may not change.
 	CheckUpdate func(old, updated map[string]any) diag.List
 }

@@ -9,6 +9,10 @@ import (
 type Endpoint struct {
 	// Kinds are the kinds of the policies that are evaluated there.
 	Kinds []string
+	// Stages are those that are evaluated there.
+	Stages Stage
+	// Words are the words of answers; the zero Wording for those of the classic policies.
+	Words Wording
 	// Mutating: its webhooks stand in the mutating configuration, and change objects.
 	Mutating bool
 	// Name begins the names of its webhooks, and Path their paths.
@@ -27,8 +31,8 @@ type Webhook struct {
 	Own OwnReason
 	// Conditions are the match conditions of a webhook of its own.
 	Conditions []MatchCondition
-	// Stages are those of the rules whose targets bring resources, with Operations for the targets that name none.
-	Stages     Stage
+	// Brings are the stages of rules whose targets bring resources, with Operations for the targets that name none.
+	Brings     Stage
 	Operations []Operation
 	// Selection holds resources as the author wrote them; nil where the targets of the rules bring them.
 	Selection *WebhookSelection

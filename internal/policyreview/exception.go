@@ -47,8 +47,12 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 		return Answer{Allowed: true}
 	}
 	_, diags := compile.OneException(compile.Object{Value: object})
-	if diags.HasErrors() {
-		return Answer{Message: refusal(diags.Errors())}
+	if mistakes := diags.Errors(); len(mistakes) > 0 {
+		if compile.FieldErrors(typeOf(object)) {
+			message, _ := fieldErrors(mistakes)
+			return Answer{Message: message}
+		}
+		return Answer{Message: refusal(mistakes)}
 	}
 	res := Answer{Allowed: true}
 	if w := v.Exceptions.warning(req.Namespace); w != "" {

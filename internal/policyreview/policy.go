@@ -25,6 +25,10 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 		return Answer{Allowed: true}
 	}
 	program, diags := compile.One(compile.Object{Value: object})
+	own := compile.FamilyOf(typeOf(object))
+	if own != nil && own.Review != nil {
+		diags = append(own.Review(object), diags...)
+	}
 	if program != nil {
 		diags.Add(v.checkKinds(program, object)...)
 		diags.Add(v.checkOutputs(program)...)
@@ -50,12 +54,22 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 			diags.Add(v.Webhooks(program)...)
 		}
 	}
-	if diags.HasErrors() {
-		return Answer{Message: refusal(diags.Errors())}
+	warnings := appendWarnings(nil, diags.Warnings())
+	switch mistakes := diags.Errors(); {
+	case len(mistakes) == 0:
+		return Answer{Allowed: true, Warnings: warnings}
+	case own != nil && own.FieldErrors:
+		message, repeated := fieldErrors(mistakes)
+		return Answer{Message: message, Warnings: append(repeated, warnings...)}
+	default:
+		return Answer{Message: refusal(mistakes)}
 	}
-	res := Answer{Allowed: true}
-	res.Warnings = appendWarnings(res.Warnings, diags.Warnings())
-	return res
+}
+
+func typeOf(object map[string]any) (apiVersion, kind string) {
+	apiVersion, _ = object["apiVersion"].(string)
+	kind, _ = object["kind"].(string)
+	return apiVersion, kind
 }
 
 // builtinKinds are the kinds whose fields are known; those of custom resources are not looked at.

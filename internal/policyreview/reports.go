@@ -28,7 +28,7 @@ func (v *Reviewer) warnReports(ctx context.Context, p *policy.Program) diag.List
 
 func (a *rights) unreadable(ctx context.Context, v *Reviewer, user *policy.User, p *policy.Program, r *policy.Rule) string {
 	for _, t := range r.Targets {
-		if t.Wild() || t.Subresource != "" {
+		if t.ByResource() || t.Wild() || t.Subresource != "" {
 			continue
 		}
 		found, err := a.discovery.Find(t)

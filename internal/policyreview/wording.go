@@ -26,6 +26,21 @@ func refusal(mistakes diag.List) string {
 	return b.String()
 }
 
+// fieldErrors words mistakes as the API server words errors about fields: one alone, several as a list. Each is a warning, too.
+func fieldErrors(mistakes diag.List) (message string, each []string) {
+	for _, d := range mistakes {
+		text := d.Summary
+		if d.Path != "" {
+			text = d.Path + ": " + text
+		}
+		each = append(each, text)
+	}
+	if len(each) == 1 {
+		return each[0], each
+	}
+	return "[" + strings.Join(each, ", ") + "]", each
+}
+
 // form is how the text of a mistake says where the mistake is.
 type form uint8
 

@@ -28,6 +28,7 @@ const (
 	ResourceValidating      = "kyverno-resource-validating-webhook-cfg"
 	ResourceMutating        = "kyverno-resource-mutating-webhook-cfg"
 	ExceptionValidating     = "kyverno-exception-validating-webhook-cfg"
+	CELExceptionValidating  = "kyverno-cel-exception-validating-webhook-cfg"
 	GlobalContextValidating = "kyverno-global-context-validating-webhook-cfg"
 	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
 
@@ -135,6 +136,7 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			b.validating(PolicyValidating, b.policyValidating()),
 			b.validating(ExceptionValidating, b.exceptionValidating()),
+			b.validating(CELExceptionValidating, b.celExceptionValidating()),
 			b.validating(GlobalContextValidating, b.globalContextValidating()),
 		},
 		Mutating: []*admissionv1.MutatingWebhookConfiguration{
@@ -258,7 +260,7 @@ func (b *builder) contribute(p *policy.Program, w *policy.Webhook) {
 	s := h.shareOf(to, p)
 	for _, r := range p.Rules {
 		generates := r.Stage.Has(policy.StageGenerate)
-		if !generates && !r.Stage.Has(w.Stages) {
+		if !generates && !r.Stage.Has(w.Brings) {
 			continue
 		}
 		s.derived.add(r)

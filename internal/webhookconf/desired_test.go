@@ -389,7 +389,7 @@ func TestFixedParts(t *testing.T) {
 	for _, c := range got.Mutating {
 		names = append(names, c.Name)
 	}
-	if want := "kyverno-policy-validating-webhook-cfg kyverno-exception-validating-webhook-cfg kyverno-global-context-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg"; strings.Join(names, " ") != want {
+	if want := "kyverno-policy-validating-webhook-cfg kyverno-exception-validating-webhook-cfg kyverno-cel-exception-validating-webhook-cfg kyverno-global-context-validating-webhook-cfg kyverno-resource-validating-webhook-cfg kyverno-policy-mutating-webhook-cfg kyverno-verify-mutating-webhook-cfg kyverno-resource-mutating-webhook-cfg"; strings.Join(names, " ") != want {
 		t.Errorf("names: %v", names)
 	}
 	policies := validatingOf(got, PolicyValidating).Webhooks[0]

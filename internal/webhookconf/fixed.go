@@ -141,6 +141,11 @@ func (b *builder) exceptionValidating() []webhook {
 	return b.review("/exceptionvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "policyexceptions"))
 }
 
+// celExceptionValidating is the review of exceptions from policies of policies.kyverno.io.
+func (b *builder) celExceptionValidating() []webhook {
+	return b.review("/celexception/validate", rule("policies.kyverno.io", celAll, writes, "policyexceptions"))
+}
+
 // globalContextValidating is the review of global context entries, in every version.
 func (b *builder) globalContextValidating() []webhook {
 	return b.review("/globalcontextvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "globalcontextentries"))

@@ -183,13 +183,19 @@ func (b *builder) groupWebhook(g *group, several bool) webhook {
 	return w
 }
 
-// namedIn are the resources that rules name; wild says that they also bring resources that they do not name.
+// holdsReserved reports whether a group of a rule has resources that wildcards do not bring.
+func holdsReserved(group string) bool {
+	return group == "*" || group == "rbac.authorization.k8s.io" || group == "apiextensions.k8s.io" ||
+		slices.ContainsFunc(ReservedResources, func(r Reserved) bool { return r.Group == group })
+}
+
+// namedIn are the resources that rules name; wild says that they may also bring reserved ones that they do not name.
 func namedIn(rules []admissionv1.RuleWithOperations) (n named, wild bool) {
 	for _, r := range rules {
 		for _, text := range r.Resources {
 			resource, sub, _ := strings.Cut(text, "/")
 			if resource == "*" {
-				wild = true
+				wild = wild || slices.ContainsFunc(r.APIGroups, holdsReserved)
 				if sub != "" && sub != "*" {
 					n.addSubresource(sub)
 				}

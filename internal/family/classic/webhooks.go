@@ -4,14 +4,14 @@ import "github.com/ephor-dev/ephor/internal/policy"
 
 // Endpoints are where the webhooks for policies of the family ask.
 var Endpoints = []policy.Endpoint{
-	{Kinds: []string{ClusterPolicy, Policy}, Name: "validate.kyverno.svc", Path: "/validate"},
-	{Kinds: []string{ClusterPolicy, Policy}, Name: "mutate.kyverno.svc", Path: "/mutate", Mutating: true},
+	{Kinds: []string{ClusterPolicy, Policy}, Name: "validate.kyverno.svc", Path: "/validate", Stages: policy.StageValidate | policy.StageGenerate | policy.StageMutateExisting},
+	{Kinds: []string{ClusterPolicy, Policy}, Name: "mutate.kyverno.svc", Path: "/mutate", Mutating: true, Stages: policy.StageMutate | policy.StageVerifyImages},
 }
 
 // The stages and operations of the two endpoints. Without operations of its own a filter means these.
 var (
-	validates     = policy.Webhook{Endpoint: &Endpoints[0], Stages: policy.StageValidate | policy.StageMutateExisting, Operations: allOperations}
-	mutates       = policy.Webhook{Endpoint: &Endpoints[1], Stages: policy.StageMutate | policy.StageVerifyImages, Operations: allOperations[:2]}
+	validates     = policy.Webhook{Endpoint: &Endpoints[0], Brings: policy.StageValidate | policy.StageMutateExisting, Operations: allOperations}
+	mutates       = policy.Webhook{Endpoint: &Endpoints[1], Brings: policy.StageMutate | policy.StageVerifyImages, Operations: allOperations[:2]}
 	allOperations = []policy.Operation{policy.Create, policy.Update, policy.Delete, policy.Connect}
 )
 
@@ -32,10 +32,10 @@ func Webhooks(p *policy.Program) (out []policy.Webhook) {
 		w.Own, w.Conditions = own, p.Settings.MatchConditions
 		out = append(out, w)
 	}
-	if stages.Has(validates.Stages | policy.StageGenerate) {
+	if stages.Has(validates.Brings | policy.StageGenerate) {
 		add(validates)
 	}
-	if stages.Has(mutates.Stages) {
+	if stages.Has(mutates.Brings) {
 		add(mutates)
 	}
 	return out

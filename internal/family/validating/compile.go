@@ -26,8 +26,11 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, object map[string]any) *policy
 	if mode(&p.Spec) == celenv.JSON {
 		return out
 	}
-	for _, c := range configs(&p.Spec) {
+	asks := celpolicy.WebhookInput{At: endpoints, Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions, Configs: configs(&p.Spec)}
+	rewritten := map[string][]admissionregistrationv1.MatchCondition{}
+	for _, c := range asks.Configs {
 		spec, mistakes := generated(&p.Spec, object, c)
+		rewritten[c.Key] = spec.MatchConditions
 		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
 		rule.Index = len(out.Rules)
 		rule.Origin.Controllers = c.Key
@@ -39,6 +42,8 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, object map[string]any) *policy
 		}
 		out.Rules = append(out.Rules, rule)
 	}
+	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
+	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, asks)}
 	return out
 }
 

@@ -17,7 +17,7 @@ const RuleKind policy.RuleKind = "validatingPolicy"
 // Family describes the family.
 var Family = &family.Family{
 	Name: "validating", Doc: "ValidatingPolicy and NamespacedValidatingPolicy of policies.kyverno.io",
-	Kinds:  familyKinds,
+	Kinds: familyKinds, Endpoints: endpoints,
 	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
@@ -25,10 +25,20 @@ var Family = &family.Family{
 		program.Diags = append(diags, program.Diags...)
 		return program
 	},
+	Review: func(object map[string]any) diag.List {
+		p, _ := Decode(object)
+		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
+	},
+	FieldErrors: true,
 }
 
 var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "validatingpolicies", Short: "vpol", LabelPrefix: "vpol.kyverno.io/", Source: "KyvernoValidatingPolicy",
+})
+
+// endpoints are where the webhooks for policies of the family ask.
+var endpoints = celpolicy.Endpoint(policy.Endpoint{
+	Kinds: []string{Kind}, Name: "vpol.validate.kyverno.svc", Path: "/vpol", Stages: policy.StageValidate, Words: celpolicy.Validating,
 })
 
 // Decode reads a policy of either kind and any served version.

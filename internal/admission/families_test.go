@@ -1,0 +1,145 @@
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+func validatingPolicy(name, actions, validation string) string {
+	return `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: ` + name + `}
+spec:
+  validationActions: ` + actions + `
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
+  validations:
+  - ` + validation
+}
+
+const needsTeam = `{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: a team is needed}`
+
+// The policies that a path names are evaluated, and their actions decide about the answer.
+func TestValidatingPolicies(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil, enforced("Fail"),
+		validatingPolicy("deny", "[Deny]", needsTeam),
+		validatingPolicy("default", "[]", needsTeam),
+		validatingPolicy("audit", "[Audit]", needsTeam),
+		validatingPolicy("warn", "[Warn]", needsTeam),
+		validatingPolicy("both", "[Deny, Warn]", needsTeam),
+		validatingPolicy("broken", "[Deny]", `{expression: "object.data.missing == 'x'"}`),
+		validatingPolicy("broken-audit", "[Audit, Warn]", `{expression: "object.data.missing == 'x'"}`),
+		validatingPolicy("silent", "[Deny]", `{expression: "false"}`),
+	)
+	for path, want := range map[string]string{
+		"/vpol/deny":              "denied: Policy deny failed: a team is needed",
+		"/vpol/default":           "denied: Policy default failed: a team is needed",
+		"/vpol/audit":             "allowed",
+		"/vpol/warn":              "allowed, warnings Policy warn failed: a team is needed",
+		"/vpol/both":              "denied: Policy both failed: a team is needed, warnings Policy both failed: a team is needed",
+		"/vpol/deny/warn":         "denied: Policy deny failed: a team is needed, warnings Policy warn failed: a team is needed",
+		"/vpol/deny/silent":       "denied: Policy deny failed: a team is needed; Policy silent failed: CEL expression validation failed at index 0",
+		"/vpol/broken":            "denied: Policy broken error: error: no such key: data",
+		"/vpol/broken-audit":      "allowed, warnings Policy broken-audit error: error: no such key: data",
+		"/vpol":                   "allowed",
+		"/vpol/gone":              "allowed",
+		"/nvpol/deny":             "allowed",
+		"/validate/fail":          "classic",
+		"/vpol/deny/gone/default": "denied: Policy default failed: a team is needed; Policy deny failed: a team is needed",
+	} {
+		_, res := ask(t, srv, path, configMap(""))
+		got := "allowed"
+		if !res.Allowed {
+			got = "denied: " + res.Result.Message
+		}
+		if len(res.Warnings) > 0 {
+			got += ", warnings " + strings.Join(res.Warnings, "; ")
+		}
+		if want == "classic" {
+			if res.Allowed || strings.Contains(got, "Policy ") {
+				t.Errorf("%s: %s", path, got)
+			}
+			continue
+		}
+		if got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", path, got, want)
+		}
+	}
+	if _, res := ask(t, srv, "/vpol/deny/both/warn", configMap(team)); !res.Allowed || len(res.Warnings) > 0 {
+		t.Errorf("a good object: %+v", res)
+	}
+	dry := func(q *admissionv1.AdmissionRequest) { on := true; q.DryRun = &on }
+	if _, res := ask(t, srv, "/vpol/deny", configMap("", dry)); res.Allowed {
+		t.Error("a dry run is allowed")
+	}
+}
+
+// A namespaced policy is evaluated for requests in its namespace only, by its bare name.
+func TestNamespacedValidatingPolicies(t *testing.T) {
+	policy := strings.Replace(strings.Replace(validatingPolicy("deny", "[Deny]", needsTeam), "kind: V", "kind: NamespacedV", 1), "{name: deny}", "{name: deny, namespace: shop}", 1)
+	srv, _ := setup(t, fakeCluster{}, nil, policy, strings.Replace(policy, "shop", "other", 1))
+	if _, res := ask(t, srv, "/nvpol/deny", configMap("")); res.Allowed || res.Result.Message != "Policy deny failed: a team is needed" {
+		t.Errorf("%+v", res)
+	}
+	if _, res := ask(t, srv, "/vpol/deny", configMap("")); !res.Allowed {
+		t.Errorf("%+v", res)
+	}
+	elsewhere := func(q *admissionv1.AdmissionRequest) {
+		q.Namespace = "third"
+		q.Object.Raw = []byte(strings.Replace(string(q.Object.Raw), "shop", "third", 1))
+	}
+	if _, res := ask(t, srv, "/nvpol/deny", configMap("", elsewhere)); !res.Allowed {
+		t.Errorf("another namespace: %+v", res)
+	}
+}
+
+// Mistakes in a policy deny it as the API server words errors about fields, one alone or all in a list, and each is a warning.
+func TestReviewOfValidatingPolicies(t *testing.T) {
+	const undeclared = "spec.validations[0].expression: Invalid value: \"foo\": ERROR: <input>:1:1: undeclared reference to 'foo' (in container '')\n | foo\n | ^"
+	const required = "spec.matchConstraints: Required value: a matchConstraints with at least one resource rule is required"
+	const rules = "matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]}"
+	for _, c := range []struct {
+		name, spec, message string
+		warnings            int
+	}{
+		{"good", rules + ", validations: [{expression: 'true'}]", "", 0},
+		{"no rules", "validations: [{expression: 'true'}]", required, 1},
+		{"no rules in them", "matchConstraints: {}, validations: [{expression: 'true'}]", required, 1},
+		{"an expression", rules + ", validations: [{expression: foo}]", undeclared, 1},
+		{"all at once", "validations: [{expression: foo}]", "[" + required + ", " + undeclared + "]", 2},
+		{"a type", rules + ", validations: [{expression: '1'}]", "spec.validations[0].expression: Invalid value: \"1\": output is expected to be of type bool", 1},
+	} {
+		srv, _ := setup(t, fakeCluster{kinds: map[string]string{"deployments": "Deployment"}}, nil)
+		text := "{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {" + c.spec + "}}"
+		code, res := ask(t, srv, "/policyvalidate", reviewOf(t, text, "", "jane"))
+		if code != 200 || res.Allowed != (c.message == "") {
+			t.Errorf("%s: %d %+v", c.name, code, res)
+			continue
+		}
+		if c.message != "" && res.Result.Message != c.message {
+			t.Errorf("%s:\ngot  %q\nwant %q", c.name, res.Result.Message, c.message)
+		}
+		if len(res.Warnings) != c.warnings {
+			t.Errorf("%s: %q", c.name, res.Warnings)
+		}
+	}
+}
+
+// An exception from policies of policies.kyverno.io is reviewed at a path of its own, with its own texts.
+func TestReviewOfTheirExceptions(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	exception := func(condition string) []byte {
+		return reviewOf(t, `{apiVersion: policies.kyverno.io/v1, kind: PolicyException, metadata: {name: e, namespace: shop},
+			spec: {policyRefs: [{name: p, kind: ValidatingPolicy}], matchConditions: [{name: c, expression: "`+condition+`"}]}}`, "", "jane")
+	}
+	if _, res := ask(t, srv, "/celexception/validate", exception("object.metadata.name == 'a'")); !res.Allowed {
+		t.Errorf("%+v", res)
+	}
+	if _, res := ask(t, srv, "/celexception/validate", exception("foo()")); res.Allowed || !strings.HasPrefix(res.Result.Message, `spec.matchConditions[0].expression: Invalid value: "foo()": ERROR: `) {
+		t.Errorf("%+v", res)
+	}
+}

@@ -1,0 +1,166 @@
+package celpolicy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Endpoint is an endpoint for each of the two kinds, cluster-wide first. The names and paths of the second begin with n.
+func Endpoint(at policy.Endpoint) []policy.Endpoint {
+	at.ByName, at.Once = true, true
+	namespaced := at
+	namespaced.Kinds = nil
+	for _, k := range at.Kinds {
+		namespaced.Kinds = append(namespaced.Kinds, NamespacedPrefix+k)
+	}
+	namespaced.Name, namespaced.Path = "n"+at.Name, "/n"+strings.TrimPrefix(at.Path, "/")
+	return []policy.Endpoint{at, namespaced}
+}
+
+// WebhookInput is what a policy says about its webhook.
+type WebhookInput struct {
+	// At are the endpoints of the two kinds (Endpoint).
+	At          []policy.Endpoint
+	Constraints *admissionregistrationv1.MatchResources
+	Conditions  []admissionregistrationv1.MatchCondition
+	// Configs are the policies that are generated for controllers of Pods; Rewritten gives their conditions.
+	Configs   []Config
+	Rewritten func(Config) []admissionregistrationv1.MatchCondition
+	// Always: requests that the rules do not name are sent for the resources as well, whatever the operation. Updates: the conditions
+	// only hold back the creation of objects, since an object that was a trigger may cease to be one.
+	Always, Updates bool
+}
+
+// Webhook is what the policy asks of the webhooks. With conditions that the API server can evaluate, with a timeout or where versions are
+// not converted it asks for a webhook of its own.
+func Webhook(p *policy.Program, in WebhookInput) policy.Webhook {
+	at := &in.At[0]
+	if p.Namespace != "" {
+		at = &in.At[1]
+	}
+	sel := &policy.WebhookSelection{TimeoutSeconds: p.Settings.TimeoutSeconds}
+	if m := in.Constraints; m != nil {
+		sel.NamespaceSelector, sel.ObjectSelector = m.NamespaceSelector, m.ObjectSelector
+		sel.Exact = m.MatchPolicy != nil && *m.MatchPolicy == admissionregistrationv1.Exact
+		for _, m := range slices.Concat([]*admissionregistrationv1.MatchResources{m}, constraintsOf(in.Configs)) {
+			for _, r := range m.ResourceRules {
+				rule := *r.RuleWithOperations.DeepCopy()
+				if in.Always {
+					rule.Operations = slices.Clone(everyOperation)
+				}
+				sel.Rules = append(sel.Rules, rule)
+			}
+		}
+	}
+	w := policy.Webhook{Endpoint: at, Selection: sel}
+	conditions, send := sendable(in.Conditions)
+	switch {
+	case send:
+		w.Own = policy.OwnConditions
+		w.Conditions = in.wrapped(conditions, sel.Rules)
+	case sel.Exact:
+		w.Own = policy.OwnMatchPolicy
+	case sel.TimeoutSeconds > 0:
+		w.Own = policy.OwnTimeout
+	}
+	return w
+}
+
+var everyOperation = []admissionregistrationv1.OperationType{
+	admissionregistrationv1.Connect, admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update,
+}
+
+func constraintsOf(configs []Config) (out []*admissionregistrationv1.MatchResources) {
+	for i := range configs {
+		out = append(out, configs[i].Constraints)
+	}
+	return out
+}
+
+// sendable are the conditions that the API server can evaluate in a webhook. ok is false when one needs more than its environment has, or
+// there is none: then none is sent. The namespace is not known there, so conditions that read it are left out.
+func sendable(in []admissionregistrationv1.MatchCondition) (out []admissionregistrationv1.MatchCondition, ok bool) {
+	for _, m := range in {
+		c := celrule.New(celenv.Declarations{Kind: celenv.Native}, nil)
+		c.Conditions([]admissionregistrationv1.MatchCondition{m}, "")
+		if c.Diags.HasErrors() {
+			return nil, false
+		}
+		if !c.ReadsNamespace() {
+			out = append(out, m)
+		}
+	}
+	return out, len(in) > 0
+}
+
+// wrapped are the conditions of the webhook: with generated policies each for the kinds of one of them, sorted by name. A condition is not
+// sent for operations without an object: the kind of an object that is not there cannot be read.
+func (in *WebhookInput) wrapped(conditions []admissionregistrationv1.MatchCondition, rules []admissionregistrationv1.RuleWithOperations) (out []policy.MatchCondition) {
+	add := func(prefix, expression string, c admissionregistrationv1.MatchCondition) {
+		if prefix != "" {
+			expression += " || (" + c.Expression + ")"
+		} else {
+			expression = c.Expression
+		}
+		if in.Updates {
+			expression = "request.operation != 'CREATE' || (" + expression + ")"
+		}
+		out = append(out, policy.MatchCondition{Name: prefix + c.Name, Expression: expression})
+	}
+	if len(in.Configs) == 0 {
+		for _, c := range conditions {
+			add("", "", c)
+		}
+		return out
+	}
+	if withoutObject(rules) {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, c := range conditions {
+		names[c.Name] = true
+		add("autogen-", unless(kindText{"v1", "Pod"}), c)
+	}
+	for _, config := range in.Configs {
+		if config.Template == "" {
+			continue
+		}
+		var kinds []kindText
+		for _, t := range config.Targets {
+			kinds = append(kinds, kindText{t.Group + "/" + t.Version, t.Kind})
+		}
+		for _, c := range in.Rewritten(config) {
+			if names[c.Name] { // the others are not sent
+				add("autogen-"+config.Key+"-", unless(kinds...), c)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b policy.MatchCondition) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func withoutObject(rules []admissionregistrationv1.RuleWithOperations) bool {
+	return slices.ContainsFunc(rules, func(r admissionregistrationv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(r.Operations, func(o admissionregistrationv1.OperationType) bool {
+			return o != admissionregistrationv1.Create && o != admissionregistrationv1.Update
+		})
+	})
+}
+
+type kindText struct{ version, kind string }
+
+// unless is true of objects of other kinds, in Kyverno's words.
+func unless(kinds ...kindText) string {
+	var terms []string
+	for _, k := range kinds {
+		terms = append(terms, "(object.apiVersion == '"+k.version+"' && object.kind =='"+k.kind+"')")
+	}
+	return "!(" + strings.Join(terms, " || ") + ")"
+}

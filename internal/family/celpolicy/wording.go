@@ -1,0 +1,45 @@
+package celpolicy
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Validating is how policies with validations refuse a request. Texts are Kyverno's, verbatim.
+var Validating = policy.Wording{
+	Refusal: func(out *policy.Outcome, _ int) string {
+		var texts []string
+		for i := range out.Results {
+			if r := &out.Results[i]; r.Action.Has(policy.Deny) && (r.Status == policy.StatusFail || r.Status == policy.StatusError) {
+				texts = append(texts, piece(r))
+			}
+		}
+		return strings.Join(texts, "; ")
+	},
+	Warning:     piece,
+	WithRefusal: true,
+}
+
+func piece(r *policy.Result) string {
+	what := "failed"
+	if r.Status == policy.StatusError {
+		what = "error"
+	}
+	return "Policy " + r.Program.Name + " " + what + ": " + r.Message
+}
+
+// Mutating is how policies refuse a request that they could not mutate.
+var Mutating = policy.Wording{
+	Refusal: func(out *policy.Outcome, _ int) string {
+		var texts []string
+		for i := range out.Results {
+			if r := &out.Results[i]; r.Status == policy.StatusError && r.Program.Settings.FailurePolicy == policy.Fail {
+				texts = append(texts, "Policy "+r.Program.Name+": "+r.Message)
+			}
+		}
+		req := out.Request
+		return "Resource: " + req.Namespace + "/" + req.Name + ", Kind: " + req.GVK.Kind + ", Errors: [" + strings.Join(texts, " ") + "]"
+	},
+	Warning: piece,
+}

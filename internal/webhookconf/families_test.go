@@ -1,0 +1,92 @@
+package webhookconf
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected webhooks")
+
+// TestFamilies compares the resource webhooks of compiled policies, without certificates, with testdata/families.
+func TestFamilies(t *testing.T) {
+	files, err := filepath.Glob("testdata/families/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			archive := txtar.Parse(text)
+			var programs []*policy.Program
+			want := -1
+			for i, f := range archive.Files {
+				if f.Name == "want.yaml" {
+					want = i
+					continue
+				}
+				var object map[string]any
+				if err := yaml.Unmarshal(f.Data, &object); err != nil {
+					t.Fatal(err)
+				}
+				p, diags := compile.One(compile.Object{Value: object})
+				if diags.HasErrors() {
+					t.Fatal(diags)
+				}
+				programs = append(programs, p)
+			}
+			input := in(programs...)
+			input.Settings.Webhook.NamespaceSelector = nil
+			got, _, _, err := Desired(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := []byte(shown(t, got))
+			if *update {
+				if want < 0 {
+					archive.Files = append(archive.Files, txtar.File{Name: "want.yaml", Data: out})
+				} else {
+					archive.Files[want].Data = out
+				}
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if want < 0 || string(archive.Files[want].Data) != string(out) {
+				t.Errorf("the webhooks are\n%s", out)
+			}
+		})
+	}
+}
+
+// shown are the resource webhooks of both configurations.
+func shown(t *testing.T, c Configurations) string {
+	t.Helper()
+	var hooks []any
+	for _, w := range slices.Concat(webhooksOf(validatingOf(c, ResourceValidating)), webhooksOf(mutatingOf(c, ResourceMutating))) {
+		w.clientConfig().CABundle = nil
+		if w.validating != nil {
+			hooks = append(hooks, w.validating)
+		} else {
+			hooks = append(hooks, w.mutating)
+		}
+	}
+	out, err := yaml.Marshal(hooks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
