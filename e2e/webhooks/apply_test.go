@@ -8,9 +8,10 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/client-go/discovery"
+	clientdiscovery "k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -21,7 +22,7 @@ import (
 // the second round write again. A thousand policies with webhooks of their own are stored, and what was made for them
 // goes when they go.
 func TestReconcileTwice(t *testing.T) {
-	found, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
+	found, err := clientdiscovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestReconcileTwice(t *testing.T) {
 			t.Fatal(diags.Error())
 		}
 		in := webhookconf.Input{
-			Programs: c.programs, Endpoints: classic.Endpoints, Settings: s, CABundle: ca(t), Resources: webhookconf.NewDiscovery(found, time.Now), Owner: reference,
+			Programs: c.programs, Endpoints: classic.Endpoints, Settings: s, CABundle: ca(t), Resources: discovery.New(found, time.Now), Owner: reference,
 			Options: webhookconf.Options{Namespace: namespace, Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10},
 		}
 		if c.options != nil {
