@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/compile"
+	kindnames "github.com/ephor-dev/ephor/internal/kinds"
 )
 
 // ClientType says what a client of the API server is for; it is the value of client_type where the requested group does
@@ -134,17 +135,21 @@ var kinds = withPolicies(map[string]string{
 	"subjectaccessreviews": "SubjectAccessReview", "selfsubjectaccessreviews": "SelfSubjectAccessReview",
 	"selfsubjectreviews": "SelfSubjectReview", "services": "Service",
 	"validatingwebhookconfigurations": "ValidatingWebhookConfiguration", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
-	"validatingadmissionpolicybindings": "ValidatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings": "MutatingAdmissionPolicyBinding",
 	"customresourcedefinitions": "CustomResourceDefinition", "policyexceptions": "PolicyException",
 	"globalcontextentries": "GlobalContextEntry", "updaterequests": "UpdateRequest",
 	"ephemeralreports": "EphemeralReport", "clusterephemeralreports": "ClusterEphemeralReport",
 	"policyreports": "PolicyReport", "clusterpolicyreports": "ClusterPolicyReport",
 })
 
-// withPolicies adds the kinds of policies to the table.
+// withPolicies adds the kinds of policies, and of what belongs to them, to the table.
 func withPolicies(table map[string]string) map[string]string {
 	for _, k := range compile.Kinds {
 		table[k.Resource] = k.Kind
+	}
+	for _, f := range compile.Families {
+		for _, c := range f.Companions {
+			table[kindnames.Plural(c.Kind)] = c.Kind
+		}
 	}
 	return table
 }
