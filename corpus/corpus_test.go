@@ -25,6 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/cli"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -188,9 +189,10 @@ func (k cluster) NamespaceLabels(_ context.Context, ns string) (map[string]strin
 func (cluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{}, errors.New("only subresources ask")
 }
-func (cluster) Serves(policy.Target) (served, namespaced bool, err error)      { return true, true, nil }
-func (cluster) Resources(policy.Target) ([]schema.GroupVersionResource, error) { return nil, nil }
-func (cluster) BodyOf(string) []string                                         { return nil }
+func (cluster) Find(t policy.Target) ([]discovery.Resource, error) {
+	return []discovery.Resource{{Group: t.Group, Version: t.Version, Kind: t.Kind, Namespaced: true}}, nil
+}
+func (cluster) BodyOf(string) []string { return nil }
 
 func (c *Case) server(t *testing.T, snapshot *catalog.Snapshot) http.Handler {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -41,9 +42,8 @@ func (c cluster) NamespaceLabels(_ context.Context, ns string) (map[string]strin
 func (cluster) KindFor(r schema.GroupVersionResource) (schema.GroupVersionKind, error) {
 	return schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, nil
 }
-func (cluster) Serves(policy.Target) (served, namespaced bool, err error) { return true, true, nil }
-func (cluster) Resources(policy.Target) ([]schema.GroupVersionResource, error) {
-	return []schema.GroupVersionResource{{Version: "v1", Resource: "pods"}}, nil
+func (cluster) Find(policy.Target) ([]discovery.Resource, error) {
+	return []discovery.Resource{{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}}, nil
 }
 func (cluster) BodyOf(string) []string { return nil }
 
