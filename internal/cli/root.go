@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/manifests"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 )
 
@@ -22,7 +23,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
-	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), newCreate(), newDocs(), newExplain(), newLint(), newMigrate(), newFix(), newUnlock(), newAdopt(), newCleanup(), newReport(), newRollout())
+	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), manifests.NewCreate(), newDocs(), newExplain(), newLint(), newMigrate(), manifests.NewFix(), newUnlock(), newAdopt(), newCleanup(), newReport(), newRollout())
 	root.AddCommand(extra...)
 	terminal.AddUsage(root)
 	return root

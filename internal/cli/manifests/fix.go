@@ -1,4 +1,4 @@
-package cli
+package manifests
 
 import (
 	"bytes"
@@ -15,7 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func newFix() *cobra.Command {
+// NewFix is the command fix.
+func NewFix() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fix",
 		Short: "Rewrite old policies and tests in the current form",

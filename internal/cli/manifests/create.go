@@ -1,4 +1,4 @@
-package cli
+package manifests
 
 import (
 	"fmt"
@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-func newCreate() *cobra.Command {
+// NewCreate is the command create.
+func NewCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Print a new test, values file, user info, exception, role or metrics configuration",
