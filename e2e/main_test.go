@@ -22,7 +22,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Setup: func(ctx context.Context) (err error) {
+	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Audited: true, Setup: func(ctx context.Context) (err error) {
 		if root, err = devcluster.Root(); err != nil {
 			return err
 		}

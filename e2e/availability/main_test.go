@@ -14,7 +14,7 @@ var cluster suite.Cluster
 const namespace = suite.Namespace
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Setup: func(ctx context.Context) error {
+	os.Exit(cluster.Main(m, suite.Options{Audited: true, Setup: func(ctx context.Context) error {
 		_, err := cluster.Kubectl(ctx, []byte(suite.RequireTeam), "apply", "-f", "-")
 		return err
 	}}))

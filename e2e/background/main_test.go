@@ -32,7 +32,7 @@ rules:
 `
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Values: "standard", Setup: func(ctx context.Context) error {
+	os.Exit(cluster.Main(m, suite.Options{Values: "standard", Audited: true, Setup: func(ctx context.Context) error {
 		if _, err := cluster.Kubectl(ctx, []byte(rights), "apply", "-f", "-"); err != nil {
 			return err
 		}

@@ -10,4 +10,4 @@ import (
 // One control plane serves all tests of the package.
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{})) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{Audited: true})) }
