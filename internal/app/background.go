@@ -39,6 +39,7 @@ type background struct {
 	ring     *ring.Ring
 	sending  *sending
 	changed  lifecycle.Trigger // the policies
+	exceeded *exceeded
 }
 
 // runBackground is the background controller. It returns when ctx is done and everything was finished in order.
@@ -87,10 +88,11 @@ func (c *background) build(ctx context.Context) error {
 	if _, err := marks.get(ctx, true); err != nil {
 		return err // better now than with the first work
 	}
+	c.exceeded = newExceeded(c.policies, c.manager.GetClient(), c.log)
 	c.worker = execute.NewWorker(execute.WorkerOptions{
 		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
-		Events: c.events, Observer: observe.Work{Metrics: observing.metrics}, Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Events: c.events, Observer: c.exceeded.worked(observe.Work{Metrics: observing.metrics}), Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &follow.Follower{
 		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
@@ -167,6 +169,7 @@ func (c *background) shared() []lifecycle.Task {
 		{Name: execute.WorkerName, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},
+		c.exceeded.task(),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/status"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
 // exceeded says in the status of policies, and in the log, that they used up a budget. Every replica does so for what it sees
@@ -76,6 +77,21 @@ func (e *exceeded) evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 		}
 		next(out)
 	}
+}
+
+// worked is note for the outcomes of background work, which go on to the observer.
+func (e *exceeded) worked(next execute.WorkerObserver) execute.WorkerObserver {
+	return exceededWork{next, e}
+}
+
+type exceededWork struct {
+	execute.WorkerObserver
+	over *exceeded
+}
+
+// Evaluated implements execute.WorkerObserver.
+func (w exceededWork) Evaluated(out *policy.Outcome) {
+	w.over.evaluated(w.WorkerObserver.Evaluated)(out)
 }
 
 func (e *exceeded) task() lifecycle.Task {

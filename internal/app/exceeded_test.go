@@ -37,6 +37,14 @@ func (w patchedStatus) Patch(context.Context, client.Object, client.Patch, ...cl
 	return w.rec.err
 }
 
+// observedWork counts the outcomes that it is given.
+type observedWork struct{ n *int }
+
+func (o observedWork) Evaluated(*policy.Outcome) { *o.n++ }
+func (o observedWork) Requeued(string, int)      {}
+func (o observedWork) Dropped(string)            {}
+func (o observedWork) Reconciled(string)         {}
+
 // T8: an exceeded budget is written and logged once in a while for each policy and generation. A write that fails is tried
 // again, and a policy that is gone is forgotten.
 func TestT8ExceededBudgetsAreWritten(t *testing.T) {
@@ -55,7 +63,11 @@ func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	program := &policy.Program{Kind: "Policy", Namespace: "team", Name: "p", Generation: 1}
 	note := func(p *policy.Program) {
 		out := &policy.Outcome{Exceeded: []policy.Exceeded{{Program: p, Rule: &policy.Rule{Name: "r"}, Message: "budget exhausted"}}}
-		e.evaluated(func(*policy.Outcome) {})(out)
+		seen := 0
+		e.worked(observedWork{&seen}).Evaluated(out)
+		if seen != 1 {
+			t.Errorf("the observer of work sees the outcome %d times", seen)
+		}
 	}
 	round := func(what string, wantWrites, wantLines int, fails bool) {
 		t.Helper()

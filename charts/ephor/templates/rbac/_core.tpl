@@ -139,6 +139,10 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
   resources: [customresourcedefinitions]
   verbs: [get, list, watch]
 {{ include "ephor.core.policies" (list . "background-controller") }}
+# The policies' status says that work used up a budget.
+- apiGroups: [kyverno.io]
+  resources: [policies/status, clusterpolicies/status]
+  verbs: [patch]
 - apiGroups: [kyverno.io]
   resources: [updaterequests, updaterequests/status]
   verbs: [create, delete, deletecollection, get, list, patch, update, watch]
