@@ -39,7 +39,7 @@ var stillNamesKinds = map[string]string{
 	"internal/cli/apply_evaluate.go":       "open: the rule kinds of the API server's policies",
 	"internal/cli/apply_policy.go":         "open: the rule kinds of the API server's policies",
 	"internal/cli/cmd_cleanup.go":          "a command for one family, and its help",
-	"internal/cli/cmd_fix_policy.go":       "a command for one family",
+	"internal/cli/manifests/fix_policy.go": "a command for one family",
 	"internal/cli/cmd_rollout.go":          "a command for one family, and its help",
 	"internal/cli/rollout_cluster.go":      "a command for one family",
 	"internal/cli/test_run.go":             "open: the flags of results in test files that name a kind (isValidatingAdmissionPolicy)",
