@@ -1,13 +1,13 @@
 package celenv
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/interpreter"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
@@ -33,9 +33,8 @@ var resultTypes = [...]*cel.Type{
 
 // Expression is a compiled expression. It is immutable and safe for all goroutines.
 type Expression struct {
-	text  string
-	plan  interpreter.Interpretable
-	parts int64 // what it costs to evaluate each part once
+	text string
+	*planned
 }
 
 // Compiler compiles the expressions of one rule, which share their variables.
@@ -45,6 +44,8 @@ type Compiler struct {
 	mapType   *apiservercel.DeclType // of `variables`; nil until there is one
 	planner   *planner
 	variables *Variables
+	signature [sha256.Size]byte // of the variables
+	alone     bool              // its plans are not shared
 	allowance *Allowance
 	reads     reads
 }
@@ -84,6 +85,7 @@ func (c *Compiler) Variable(name, expression string) error {
 		output = checked.OutputType()
 	}
 	c.reads.variable(name, checked)
+	c.sign(name, expression)
 	c.mapType.Fields[name] = apiservercel.NewDeclField(name, declType(output), true, nil, nil)
 	if c.variables.index == nil {
 		c.variables.index = map[string]int{}
@@ -153,11 +155,11 @@ func (c *Compiler) compile(expression string, results ...Result) (*Expression, *
 	if err := hasType(checked.OutputType(), results, c.declared.Kind.words()); err != nil {
 		return nil, nil, err
 	}
-	plan, err := c.planner.plan(c.env, checked, c.variables.index)
+	plan, err := c.plan(expression, checked.NativeRep())
 	if err != nil {
 		return nil, nil, fmt.Errorf("program instantiation failed: %w", err)
 	}
-	return &Expression{expression, plan, int64(partsOf(checked.NativeRep().Expr()))}, checked, nil
+	return &Expression{expression, plan}, checked, nil
 }
 
 func compileError(issues *cel.Issues) *CompileError {

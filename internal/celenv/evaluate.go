@@ -193,7 +193,7 @@ func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 			v, err = nil, fmt.Errorf("internal error: %v", r)
 		}
 	}()
-	v = x.plan.Eval(e)
+	v = x.root.Eval(e)
 	if failure, ok := v.(*types.Err); ok {
 		return v, failure
 	}

@@ -31,7 +31,7 @@ func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 		v, err := x.evaluate(e)
 		return v, nil, err
 	}
-	v, err := (&Expression{x.text, plan, x.parts}).evaluate(e)
+	v, err := (&Expression{x.text, &planned{plan, x.parts}}).evaluate(e)
 	native := checked.NativeRep()
 	w := explainer{values: values.last, info: native.SourceInfo(), locals: locals(native)}
 	w.inside(native.Expr(), 0)
@@ -58,7 +58,7 @@ func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable,
 		return nil, nil, nil, issues.Err()
 	}
 	values := &recorder{last: map[int64]ref.Val{}, turns: turnsOf(checked.NativeRep())}
-	plan, err := v.declared.planner().plan(env, checked, v.index, values.around)
+	plan, err := v.declared.planner().plan(env, checked.NativeRep(), v.index, values.around)
 	return checked, plan, values, err
 }
 

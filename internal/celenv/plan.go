@@ -56,8 +56,8 @@ type planning struct {
 }
 
 // plan makes what is evaluated of a checked expression. around changes how nodes are made. An error is one of its constants.
-func (p *planner) plan(env *cel.Env, checked *cel.Ast, variables map[string]int, around ...func(interpreter.InterpretableDecorator) interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
-	in := &planning{planner: p, checked: checked.NativeRep(), locals: locals(checked.NativeRep()), variables: variables}
+func (p *planner) plan(env *cel.Env, checked *ast.AST, variables map[string]int, around ...func(interpreter.InterpretableDecorator) interpreter.InterpretableDecorator) (interpreter.Interpretable, error) {
+	in := &planning{planner: p, checked: checked, locals: locals(checked), variables: variables}
 	values, types := adapter{env.CELTypeAdapter()}, env.CELTypeProvider()
 	checks := in.checks()
 	for _, f := range around {

@@ -35,7 +35,7 @@ func NewTypeCheck(d Declarations, name string, object Shape) (*Compiler, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{declared: d, env: env, planner: d.planner(), variables: &Variables{declared: d}}, nil
+	return &Compiler{declared: d, env: env, planner: d.planner(), alone: true, variables: &Variables{declared: d}}, nil
 }
 
 // UndefinedFields words those mistakes of a compilation that say that a field does not exist, as the API server words

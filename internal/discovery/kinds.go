@@ -31,6 +31,24 @@ func (k Kinds) Namespaced(_ context.Context, apiVersion, kind string) (bool, err
 	return false, fmt.Errorf("paramKind kind `%s, Kind=%s` not known", apiVersion, kind)
 }
 
+// Resource implements world.ResourceFinder.
+func (k Kinds) Resource(_ context.Context, apiVersion, kind string) (string, error) {
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return "", err
+	}
+	found, err := k.Resources.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
+	if err != nil {
+		return "", err
+	}
+	for _, r := range found {
+		if r.Kind == kind && r.Subresource == "" {
+			return r.Resource, nil
+		}
+	}
+	return "", fmt.Errorf("no matches for kind %q in version %q", kind, apiVersion)
+}
+
 // Find implements world.KindFinder.
 func (k Kinds) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
 	found, err := k.Resources.Find(policy.KindTarget(apiVersion, kind))

@@ -1,0 +1,93 @@
+package celenv
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"sync"
+	"weak"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Policies have expressions in common: generated rules, and policies that were made of one another. Equal expressions that see the same
+// variables in the same environment have one plan, for as long as any of them is in use.
+
+// planned is what is evaluated of an expression. It is immutable.
+type planned struct {
+	root  interpreter.Interpretable
+	parts int64 // what it costs to evaluate each part once
+}
+
+// planKey is all that a plan depends on.
+type planKey struct {
+	planner    *planner
+	variables  [sha256.Size]byte // of the names and expressions of the variables before it
+	expression string
+}
+
+var plans = planTable{of: map[planKey]weak.Pointer[planned]{}}
+
+// planTable holds plans weakly. Entries whose plan is gone are removed when the table has doubled.
+type planTable struct {
+	mu    sync.Mutex
+	of    map[planKey]weak.Pointer[planned]
+	limit int
+}
+
+const minPlans = 256
+
+func (t *planTable) get(key planKey) *planned {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of[key].Value()
+}
+
+// put adds a plan, unless an equal one was added meanwhile; it gives the one that counts.
+func (t *planTable) put(key planKey, p *planned) *planned {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.of[key].Value(); known != nil {
+		return known
+	}
+	if len(t.of) >= max(t.limit, minPlans) {
+		for k, v := range t.of {
+			if v.Value() == nil {
+				delete(t.of, k)
+			}
+		}
+		t.limit = 2 * len(t.of)
+	}
+	t.of[key] = weak.Make(p)
+	return p
+}
+
+// plan gives the plan of a checked expression, a shared one if there is one.
+func (c *Compiler) plan(expression string, checked *ast.AST) (*planned, error) {
+	key := planKey{c.planner, c.signature, expression}
+	if c.alone {
+		key = planKey{}
+	} else if p := plans.get(key); p != nil {
+		return p, nil
+	}
+	root, err := c.planner.plan(c.env, checked, c.variables.index)
+	if err != nil {
+		return nil, err
+	}
+	p := &planned{root, int64(partsOf(checked.Expr()))}
+	if c.alone {
+		return p, nil
+	}
+	return plans.put(key, p), nil
+}
+
+// sign makes the signature know one more variable.
+func (c *Compiler) sign(name, expression string) {
+	h := sha256.New()
+	h.Write(c.signature[:])
+	for _, s := range []string{name, expression} {
+		h.Write(binary.AppendUvarint(nil, uint64(len(s))))
+		h.Write([]byte(s))
+	}
+	h.Sum(c.signature[:0])
+}
