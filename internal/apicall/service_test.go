@@ -53,6 +53,29 @@ func echoServer(t *testing.T) *httptest.Server {
 	return s
 }
 
+// CEL policies see every answer, with its status.
+func TestExchange(t *testing.T) {
+	srv := echoServer(t)
+	s := newServices(t, ServiceOptions{Limits: Limits{MaxBytes: 1000, Timeout: 300 * time.Millisecond}})
+	host := strings.TrimPrefix(srv.URL, "http://")
+	for path, want := range map[string]string{
+		"/x":       `{"a":"","authorization":"","body":"","host":"` + host + `","method":"GET","statusCode":200}`,
+		"/nothing": `{"body":null,"statusCode":200}`,
+		"/text":    `{"body":null,"statusCode":200}`,
+		"/404":     `{"body":null,"statusCode":404}`,
+		"/long":    "error: response length must be less than max allowed response length of 1000",
+	} {
+		v, err := s.Exchange(t.Context(), world.ServiceRequest{Method: "GET", URL: srv.URL + path})
+		got := value.JSON(v)
+		if err != nil {
+			got = "error: " + err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
 func TestServices(t *testing.T) {
 	srv := echoServer(t)
 	s := newServices(t, ServiceOptions{Limits: Limits{MaxBytes: 1000, Timeout: 300 * time.Millisecond}})

@@ -76,7 +76,6 @@ var knownFlags = []knownFlag{
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 
 	{"generateMutatingAdmissionPolicy", "A", true, whyNative},
-	{"allowHTTPInNamespacedPolicies", "ABRC", true, "namespaced policies never call services"},
 }
 
 // registerKnown registers the flags of a table that the process (one letter) takes and that have no meaning in it yet.

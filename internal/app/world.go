@@ -32,7 +32,7 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 	var entries *globals
 	o := live.Options{
 		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: l.cluster},
-		Calls: l.calls.limits(), Services: l.calls.services(),
+		Calls: l.calls.limits(), Services: l.calls.services(), NamespacedHTTP: l.calls.namespaced,
 		Globals: func(r *live.Root) (_ world.Globals, err error) {
 			if entries, err = newGlobals(ctx, b.policyConfig, l.globals, r.API, r.Services, l.events, l.log); err != nil {
 				return nil, err

@@ -215,6 +215,11 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s %s: %v, %v", c.apiVersion, c.kind, got, err)
 		}
 	}
+	for kind, want := range map[string]string{"Pod": "pods", "Nope": ""} {
+		if got, err := k.Resource(t.Context(), "v1", kind); got != want || (err == nil) != (want != "") {
+			t.Errorf("the resource of %s: %q, %v", kind, got, err)
+		}
+	}
 	for apiVersion, want := range map[string]int{"*": 3, "apps/*": 3, "v1": 0, "apps/v2": 0} {
 		if found, err := k.Find(t.Context(), apiVersion, "*Set"); err != nil || len(found) != want {
 			t.Errorf("%s: %v, %v", apiVersion, found, err)

@@ -70,16 +70,25 @@ func TestOutsideIsConfined(t *testing.T) {
 	if all.Services == nil || all.Globals == nil || own.Services != nil || own.Globals != nil {
 		t.Error("services and global data are for the cluster's policies, and only for them")
 	}
+	root.HTTP = world.HTTPFunc(func(context.Context, world.ServiceRequest) (map[string]any, error) { return nil, nil })
+	for _, allowed := range []bool{false, true} {
+		root.NamespacedHTTP = allowed
+		if own := root.For(world.InNamespace("a")); root.For(world.Cluster()).HTTP == nil || (own.HTTP != nil) != allowed || own.Services != nil {
+			t.Errorf("HTTP of CEL policies in namespaces where the operator's word is %v: %v", allowed, own.HTTP != nil)
+		}
+	}
 	for text, inside := range map[string]bool{"/api/v1/namespaces/a/secrets": true, "/api/v1/namespaces/b/secrets": false, "/api/v1/secrets": false, "/version": false} {
 		p, err := apipath.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for w, ok := range map[*world.World]bool{&all: true, &own: inside} {
-			asked = ""
-			_, err := w.API.Call(t.Context(), world.APIRequest{Method: world.GET, Path: p})
-			if (err == nil) != ok || (asked == text) != ok {
-				t.Errorf("%s: asked %q, %v", text, asked, err)
+			for name, api := range map[string]world.API{"API": w.API, "Resources": w.Resources} {
+				asked = ""
+				_, err := api.Call(t.Context(), world.APIRequest{Method: world.GET, Path: p})
+				if (err == nil) != ok || (asked == text) != ok {
+					t.Errorf("%s, %s: asked %q, %v", name, text, asked, err)
+				}
 			}
 		}
 	}

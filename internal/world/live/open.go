@@ -23,6 +23,8 @@ type Options struct {
 
 	Calls    apicall.Limits
 	Services apicall.ServiceOptions
+	// NamespacedHTTP lets namespaced CEL policies ask services.
+	NamespacedHTTP bool
 	// Registries says how registries are asked, given the client for services; nil: they are not asked.
 	Registries func(*apicall.Services) registry.Options
 	// Globals makes the data of GlobalContextEntries out of the rest; nil: there are none.
@@ -39,7 +41,7 @@ func Open(o Options) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services, HTTP: services}
+	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services, HTTP: services, NamespacedHTTP: o.NamespacedHTTP}
 	if o.Creator != nil {
 		r.Access = Access{Creator: o.Creator}
 	}
