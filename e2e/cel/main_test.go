@@ -1,0 +1,58 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/e2e/suite"
+)
+
+// One control plane and one admission controller serve all tests of the package. A test removes its policies.
+var (
+	cluster suite.Cluster
+
+	kubectl, must, eventually = cluster.Try, cluster.Must, suite.Eventually
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Setup: func(ctx context.Context) error {
+		_, err := cluster.Ephor.StartAdmission(ctx)
+		return err
+	}}))
+}
+
+// apply creates a policy, waits until its webhook is configured, and deletes it after the test.
+func apply(t *testing.T, resource, name, manifest string, flags ...string) {
+	t.Helper()
+	cluster.Apply(t, manifest)
+	eventually(t, func() error {
+		out, err := kubectl(t, "", append([]string{"get", resource, name, "-o", "jsonpath={.status.conditionStatus.conditions[?(@.type==\"WebhookConfigured\")].status}"}, flags...)...)
+		if err == nil && out != "True" {
+			err = fmt.Errorf("WebhookConfigured is %q", out)
+		}
+		return err
+	})
+}
+
+var errNotDenied = errors.New("it was not denied")
+
+// denied waits until a creation on the server only is denied with the text; without a text, until it is admitted.
+func denied(t *testing.T, manifest, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		_, err := kubectl(t, manifest, "create", "--dry-run=server", "-f", "-")
+		switch {
+		case text == "":
+			return err
+		case err == nil:
+			return errors.New("it was admitted")
+		case !strings.Contains(err.Error(), text):
+			return fmt.Errorf("%q is not in %w", text, err)
+		}
+		return nil
+	})
+}
