@@ -21,7 +21,12 @@ type knownDeviation struct {
 }
 
 // knownDeviations are the deliberate differences, each with its reason.
-var knownDeviations = []knownDeviation{}
+var knownDeviations = []knownDeviation{
+	{folder: "refused-*", aspect: aspectEnd, about: "exit code", has: "want 0 \n",
+		reason: "a policy with an unknown field, or with a value that a field may not have, is an error; Kyverno's command line drops it without a word"},
+	{folder: "cel-expr-*", has: "interface conversion: *types.Err is not traits.Lister",
+		reason: "Kyverno's answer is a panic of its CEL library that was caught"},
+}
 
 func (k knownDeviation) covers(folder string, d deviation) bool {
 	ok, _ := path.Match(k.folder, folder)
@@ -34,8 +39,8 @@ var celParts = []struct {
 	name        string
 	unexplained int
 }{
-	{"cel-differential", 54},
-	{"cel-semantics", 339},
+	{"cel-differential", 0},
+	{"cel-semantics", 8},
 }
 
 // TestCEL compares with what Kyverno's command line says of the policies of policies.kyverno.io. A part is run by its folder:

@@ -110,7 +110,7 @@ func TestConformanceSuiteNotices(t *testing.T) {
 		{"unknown field", "result:\n" + expect("need-label", "check", "good", "fail"), 1, 0, false, "found 1 errors after loading tests"},
 		{"a registry", withRegistry + "results:\n" + expect("registry", "image", "good", "pass"), 0, 1, false, ""},
 		{"a registry and a failure", withRegistry + "results:\n" + expect("registry", "image", "good", "pass") + expect("need-label", "check", "good", "fail"), 2, 0, false, "Want fail, got pass"},
-		{"payloads of other kinds", "jsonPayloads: [x.json]\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, false, ""},
+		{"check requests", "httpPayloads: [x.json]\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if strings.HasPrefix(c.text, withRegistry) {

@@ -129,15 +129,9 @@ func (s suite) inspect(v *verdict) {
 	names, missing := inspect(s.paths("policies"))
 	v.policies += len(names)
 	v.missing = append(v.missing, missing.features()...)
-	for _, field := range []string{"jsonPayload", "jsonPayloads", "httpPayloads", "envoyPayloads", "context"} {
+	for _, field := range []string{"httpPayloads", "envoyPayloads"} {
 		if s.value[field] != nil {
 			v.missing = append(v.missing, featureCEL) // only those kinds read them
-		}
-	}
-	exceptions, _ := source.Load(s.paths("exceptions"), source.Options{Recursive: true})
-	for _, e := range exceptions {
-		if apiVersion, _ := e.Value["apiVersion"].(string); strings.HasPrefix(apiVersion, "policies.kyverno.io/") {
-			v.missing = append(v.missing, featureCEL)
 		}
 	}
 	for i, m := range v.missing {

@@ -41,7 +41,7 @@ func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
 		return nil, err
 	}
 	in.Trace = c.Trace
-	in.Namespace = func() (any, error) { return namespaceOf(c) }
+	in.Namespace = func() (any, error) { return o.namespaceOf(c) }
 	in.Authorizer = authorizerOf(c)
 	in.World = c.World
 	if c.Program != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // namespaceOf is namespaceObject with its error in Kyverno's words.
-func namespaceOf(c *policy.Call) (any, error) {
-	ns, err := namespaceObject(c)
+func (o Options) namespaceOf(c *policy.Call) (any, error) {
+	ns, err := o.namespaceObject(c)
 	if err != nil {
 		return nil, fmt.Errorf("Error getting the resource's namespace: %w", err) //nolint:staticcheck // Kyverno's words
 	}
@@ -19,18 +19,23 @@ func namespaceOf(c *policy.Call) (any, error) {
 
 // namespaceObject is the Namespace of the object; null for a Namespace and for cluster-scoped objects. Where Namespaces
 // cannot be read, it has the name and the labels that are known.
-func namespaceObject(c *policy.Call) (any, error) {
+func (o Options) namespaceObject(c *policy.Call) (any, error) {
 	r := c.Request
 	if r.Namespace == "" || r.GVK.Kind == "Namespace" && r.GVK.Group == "" {
 		return nil, nil
 	}
 	ctx := c.Context()
 	if reader, ok := c.World.Namespaces.(world.NamespaceObjects); ok {
-		o, err := reader.Namespace(ctx, r.Namespace)
-		if err != nil {
+		found, err := reader.Namespace(ctx, r.Namespace)
+		switch {
+		case err != nil:
 			return nil, err
+		case found == nil && o.EmptyObjects:
+			return nil, nil
+		case found == nil:
+			return map[string]any{"metadata": map[string]any{"name": r.Namespace}}, nil
 		}
-		return exposed(o), nil
+		return exposed(found), nil
 	}
 	labels, err := namespaceLabels(ctx, c)
 	if err != nil {

@@ -38,6 +38,8 @@ type evaluation struct {
 	parameters  []source.Input // those that are parameters of rules
 	definitions customKinds
 	images      world.Images // nil: registries are not asked
+	context     clivalues.Context
+	payloads    []payload
 	// cluster, when set, is where the resources are from, and where rules look things up; query says which ones.
 	cluster *cluster
 	query   clusterQuery
@@ -142,6 +144,9 @@ func evaluateAll(ctx context.Context, j evaluation) evaluated {
 	}
 	wg.Wait()
 	j.progress.End()
+	for _, p := range j.payloads {
+		all.add(evaluate.payload(p))
+	}
 	all.entries, all.last = append(all.entries, all.last...), nil
 	return all
 }
@@ -219,9 +224,14 @@ func (b *batch) size() int {
 
 // world is what the rules can look things up in.
 func (j evaluation) world() world.Root {
+	images := j.images
+	if images == nil {
+		images = j.context.Images
+	}
 	given := fixed.New(fixed.Values{
-		Now: Now, NamespaceLabels: j.given.Namespaces(), Objects: j.readObjects, Images: j.images,
-		Parameters: func() ([]map[string]any, error) { return j.read(j.parameters), nil },
+		Now: Now, NamespaceLabels: j.given.Namespaces(), EveryNamespace: true, Objects: j.readObjects, Images: images, HTTP: httpServices(),
+		ContextResources: func() ([]map[string]any, error) { return j.context.Resources, nil },
+		Parameters:       func() ([]map[string]any, error) { return j.read(j.parameters), nil },
 	})
 	switch {
 	case j.cluster == nil:
@@ -313,8 +323,13 @@ func (j *evaluate) object(by *evaluator, o source.Object) evaluated {
 		}
 		return evaluated{diags: mistakes}
 	}
-	out := evaluated{resources: 1}
 	answers, err := by.all(j.ctx, o.Value)
+	return j.gather(by, o, answers, err)
+}
+
+// gather makes of the answers about an object what is printed and counted.
+func (j *evaluate) gather(by *evaluator, o source.Object, answers []answer, err error) evaluated {
+	out := evaluated{resources: 1}
 	var deletions []policy.Outcome
 	if err == nil {
 		deletions, err = by.deletions(j.ctx, o.Value)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type policySet struct {
 // refusal is a policy that is not applied because of a mistake in it.
 type refusal struct {
 	name   string
+	cel    bool // it is a policy of policies.kyverno.io
 	errors diag.List
 }
 
@@ -44,6 +46,20 @@ func (r refusal) reason() string {
 	return strings.Join(out, "; ")
 }
 
+// printRefused names each policy whose expressions do not compile, with all mistakes, as Kyverno does.
+func (s policySet) printRefused(w io.Writer) {
+	for _, r := range s.refused {
+		if !r.cel {
+			continue
+		}
+		texts := make([]string, len(r.errors))
+		for i, d := range r.errors {
+			texts[i] = d.Path + ": " + d.Summary
+		}
+		fmt.Fprintf(w, "Error: failed to compile policy %s ([%s])\n", r.name, strings.Join(texts, ", "))
+	}
+}
+
 // elementOnly reports whether the first mistake is a use of foreach's element elsewhere; Kyverno lists these
 // policies apart.
 func (r refusal) elementOnly() bool {
@@ -55,7 +71,11 @@ func (r refusal) elementOnly() bool {
 func (s policySet) rules() int {
 	n := 0
 	for _, p := range s.programs {
-		n += len(p.Rules)
+		for _, r := range p.Rules {
+			if r.Name != "" || r.Origin.Controllers == "" { // what is generated from a policy without rules is a part of it
+				n++
+			}
+		}
 	}
 	return n
 }
@@ -89,12 +109,12 @@ func loadPoliciesFrom(paths []string, o source.Options) policySet {
 		}
 	}
 	set.diags.Add(companions.Unattached(ids)...)
-	types := family.Options{Types: knownTypes}
+	types := family.Options{Types: knownTypes, CommandLine: true}
 	for i, o := range policies {
 		program, found := compile.With(o, companions.Of(ids[i]), types)
 		set.diags.Add(found...)
 		if found.HasErrors() {
-			set.refused = append(set.refused, refusal{program.Name, found.Errors()})
+			set.refused = append(set.refused, refusal{program.Name, strings.HasPrefix(program.APIVersion, "policies.kyverno.io/"), found.Errors()})
 			continue
 		}
 		set.programs = append(set.programs, program)

@@ -109,8 +109,16 @@ func (o *applyOptions) printFailures(w io.Writer, entries []report.Entry) {
 func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out diag.List) {
 	for i := range entries {
 		if e := &entries[i]; e.Status == policy.StatusError {
-			out.Add(diag.Diagnostic{Pos: pos(""), Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": error in rule " + e.Rule.Name + ": " + e.Message})
+			out.Add(diag.Diagnostic{Pos: pos(""), Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": " + errorIn(e) + e.Message})
 		}
 	}
 	return out
+}
+
+// errorIn names the rule of an error, where it has a name.
+func errorIn(e *report.Entry) string {
+	if e.RuleName() == "" {
+		return ""
+	}
+	return "error in rule " + e.RuleName() + ": "
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -49,6 +50,8 @@ type applyOptions struct {
 	assignments  []string
 	valuesFile   string
 	userInfoFile string
+	contextFile  string
+	payloads     []string
 	// givenWarnings are what was doubtful about these files.
 	givenWarnings diag.List
 }
@@ -104,6 +107,8 @@ func newApply() *cobra.Command {
 	crds := terminal.Paths(&o.crds)
 	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
 	f.Var(crds, "crd-path", "the same as --crd-paths")
+	f.StringVar(&o.contextFile, "context-file", "", "file of kind Context: objects and image data that the functions of CEL policies find")
+	f.Var(terminal.Paths(&o.payloads), "json", "JSON or YAML documents for CEL policies with evaluation.mode JSON, one object in each file")
 	addGitFlags(f, &o.git)
 	addUnsupported(f)
 	return cmd
@@ -122,7 +127,9 @@ func (o *applyOptions) check(cmd *cobra.Command) error {
 		return errors.New("require policy")
 	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
 		return errors.New("a stdin pipe can be used for either policies or resources, not both")
-	case len(o.resources) == 0 && !o.cluster.use:
+	case len(o.resources) > 0 && len(o.payloads) > 0:
+		return errors.New("both resource and json files can not be used together, use one or the other")
+	case len(o.resources)+len(o.payloads) == 0 && !o.cluster.use:
 		return errors.New("resource file(s) or cluster required")
 	}
 	return o.cluster.check(cmd.Flags())
@@ -145,6 +152,18 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 	set := loadPoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
 	trace.Done("read %d policies with %d rules, refused %d", len(set.programs), set.rules(), len(set.refused))
 
+	payloads, err := readPayloads(o.payloads)
+	if err != nil {
+		return err
+	}
+	var known clivalues.Context
+	if o.contextFile != "" {
+		read, err := openContext(o.contextFile)
+		if err != nil {
+			return err
+		}
+		known = *read
+	}
 	images, err := imagesOf(o.registry)
 	if err != nil {
 		return err
@@ -175,6 +194,8 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 		parameters:  parameters,
 		definitions: defined,
 		images:      images,
+		context:     known,
+		payloads:    payloads,
 		cluster:     cluster,
 		query:       o.cluster.query(cluster, set.programs, o.resources),
 		timing:      o.cluster.timing(cmd.ErrOrStderr()),
@@ -186,6 +207,7 @@ func (o *applyOptions) run(cmd *cobra.Command) error {
 
 	diags := slices.Concat(o.givenWarnings, set.diags, exceptions.diags, mistakes, result.diags)
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	set.printRefused(cmd.ErrOrStderr())
 	if err := o.printMissing(cmd.OutOrStdout(), result.names); err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type evaluator struct {
 	cluster  *cluster           // that the objects are from; nil for files
 	kind     discovery.Resource // of the objects, from a cluster
 	names    discovery.Offline  // of the resources of kinds that definitions are given of
+	// documents: the objects are documents that need not be objects of a cluster.
+	documents bool
 }
 
 // about is e for objects of the kind, from a cluster.
@@ -210,6 +212,9 @@ func (e *evaluator) request(p *policy.Program, o map[string]any, operation polic
 
 // requestFor is requestFor for an object of this run.
 func (e *evaluator) requestFor(o map[string]any) *policy.Request {
+	if e.documents {
+		return documentRequest(o)
+	}
 	req := requestFor(o, e.given)
 	if e.cluster == nil {
 		if req.Subresource == "" {

@@ -14,9 +14,7 @@ var unsupported = []struct {
 	value bool     // takes a value
 	why   string
 }{
-	{[]string{"json"}, true, "payloads are evaluated by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
-	{[]string{"http-payload", "envoy-payload"}, true, "such requests are evaluated by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
-	{[]string{"context-file"}, true, "it is read by the CEL policies of policies.kyverno.io only, which cannot be run yet"},
+	{[]string{"http-payload", "envoy-payload"}, true, "check requests of proxies cannot be evaluated yet"},
 }
 
 func addUnsupported(f *pflag.FlagSet) {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 
+	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
@@ -23,7 +25,7 @@ type testWorld struct {
 
 func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	w := &testWorld{
-		values:  fixed.Values{Now: Now, NamespaceLabels: set.Namespaces(), Images: r.images},
+		values:  fixed.Values{Now: Now, NamespaceLabels: set.Namespaces(), EveryNamespace: true, Images: r.images},
 		objects: slices.Clone(set.Objects()),
 		sources: map[string][]map[string]any{},
 	}
@@ -54,14 +56,49 @@ func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	} else {
 		w.values.Globals = noGlobals // entries among the resources describe a real cluster
 	}
+	w.values.HTTP = httpServices()
+	context, err := r.readContext()
+	if err != nil {
+		return nil, err
+	}
+	w.values.ContextResources = func() ([]map[string]any, error) { return slices.Concat(context.Resources, r.cluster), nil }
+	if w.values.Images == nil {
+		w.values.Images = context.Images
+	}
 	if len(r.APICallResponses) > 0 {
 		if w.calls, err = clivalues.NewCalls(r.APICallResponses); err != nil {
 			return nil, err
 		}
 		w.values.Services = w.calls.Services()
+		w.values.HTTP = w.calls.HTTP(w.values.HTTP)
 	}
 	return w, nil
 }
+
+// readContext reads the file of kind Context that the Test names; without one it is empty.
+func (r *testRun) readContext() (*clivalues.Context, error) {
+	if r.Context == "" {
+		return &clivalues.Context{}, nil
+	}
+	return openContext(r.within(r.Context)[0])
+}
+
+func openContext(path string) (*clivalues.Context, error) {
+	c, diags := clivalues.ReadContext(path)
+	if diags.HasErrors() {
+		return nil, mistaken("failed to load the context", diags)
+	}
+	return c, nil
+}
+
+// httpServices answers the requests of CEL policies from the network.
+var httpServices = sync.OnceValue(func() world.HTTP {
+	s, err := apicall.NewServices(apicall.ServiceOptions{Block: apicall.DefaultBlocklist})
+	if err != nil {
+		return nil // the options are constant
+	}
+	return s
+})
 
 var noGlobals = world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
 	return nil, fmt.Errorf("the Test has no globalContextEntries: %w", world.ErrUnavailable)

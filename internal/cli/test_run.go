@@ -46,6 +46,7 @@ type testRun struct {
 // testObject is one resource of a Test.
 type testObject struct {
 	value                             map[string]any
+	document                          bool // it need not be an object of a cluster
 	apiVersion, kind, namespace, name string
 }
 
@@ -118,12 +119,16 @@ func (r *testRun) run(ctx context.Context) error {
 func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
 	all := make([][]answer, r.evaluated)
 	for i, o := range r.resources[:r.evaluated] {
-		answers, err := r.evaluator.each(ctx, o.value, op)
+		by := r.evaluator
+		if o.document {
+			by = by.ofDocuments()
+		}
+		answers, err := by.each(ctx, o.value, op)
 		if err != nil {
 			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
 		}
 		if op == "" {
-			deletions, err := r.evaluator.deletions(ctx, o.value)
+			deletions, err := by.deletions(ctx, o.value)
 			if err != nil {
 				return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
 			}
@@ -152,8 +157,8 @@ func (r *testRun) load() error {
 	if err := r.loadResources(); err != nil {
 		return err
 	}
-	if len(r.JSONPayloads) > 0 || r.JSONPayload != "" || len(r.HTTPPayloads) > 0 || len(r.EnvoyPayloads) > 0 {
-		return errors.New("payloads that are not Kubernetes objects are not supported by this version")
+	if len(r.HTTPPayloads)+len(r.EnvoyPayloads) > 0 {
+		return errors.New("check requests (httpPayloads, envoyPayloads) are not supported by this version")
 	}
 	made, err := r.loadWorld(set)
 	if err != nil {
@@ -178,6 +183,22 @@ func (r *testRun) load() error {
 	}
 	r.say("  Applying %s to %s with %s ...", count(len(r.policies.programs)+len(r.policies.refused), "policy", "policies"),
 		count(r.evaluated, "resource", "resources"), count(len(exceptions.exceptions), "exception", "exceptions"))
+	return nil
+}
+
+// loadPayloads reads the documents for policies with evaluation.mode JSON. Their names are those of their files.
+func (r *testRun) loadPayloads() error {
+	paths := r.JSONPayloads
+	if r.JSONPayload != "" {
+		paths = append([]string{r.JSONPayload}, paths...)
+	}
+	for _, path := range paths {
+		read, err := readPayloads(r.within(path))
+		if err != nil {
+			return err
+		}
+		r.resources = append(r.resources, &testObject{value: read[0].value, document: true, name: path})
+	}
 	return nil
 }
 
@@ -275,6 +296,9 @@ func (r *testRun) loadResources() error {
 			r.resources = append(r.resources, t)
 		}
 		if group == 0 {
+			if err := r.loadPayloads(); err != nil {
+				return err
+			}
 			r.evaluated = len(r.resources)
 		}
 	}

@@ -1,6 +1,7 @@
 package clivalues
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -69,6 +70,21 @@ func (c *Calls) Services() world.Services {
 			return nil, fmt.Errorf("apiCallResponses has no answer to %s %s: %w", r.Method, r.URL, world.ErrUnavailable)
 		}
 		return answer(response)
+	})
+}
+
+// HTTP answers requests of CEL policies, whatever the status, with statusCode and body; those that are not among the answers go to
+// next, which may be nil.
+func (c *Calls) HTTP(next world.HTTP) world.HTTP {
+	return world.HTTPFunc(func(ctx context.Context, r world.ServiceRequest) (map[string]any, error) {
+		response, ok := c.services[r.Method+" "+r.URL]
+		switch {
+		case ok:
+			return map[string]any{"statusCode": float64(cmp.Or(response.StatusCode, http.StatusOK)), "body": response.Body}, nil
+		case next == nil:
+			return nil, fmt.Errorf("apiCallResponses has no answer to %s %s: %w", r.Method, r.URL, world.ErrUnavailable)
+		}
+		return next.Exchange(ctx, r)
 	})
 }
 

@@ -2,8 +2,10 @@ package constraint
 
 import (
 	"context"
+	"maps"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -159,6 +161,13 @@ func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (
 		return true, nil
 	}
 	found, err := r.NamespaceLabels(ctx)
+	if found[corev1.LabelMetadataName] == "" { // every Namespace has it; what the command line knows of one may lack it
+		found = maps.Clone(found)
+		if found == nil {
+			found = map[string]string{}
+		}
+		found[corev1.LabelMetadataName] = r.Namespace
+	}
 	return c.namespace.Matches(labels.Set(found)), err
 }
 

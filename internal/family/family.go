@@ -42,6 +42,9 @@ type Options struct {
 	// Types gives the types of known kinds, by which lists are merged; nil for none. It may take a while, and is called only for
 	// policies that need it.
 	Types func() managedfields.TypeConverter
+	// CommandLine: the Programs evaluate what the user gives, wherever it would be in a cluster. A policy of a namespace is for the
+	// objects of every namespace, as Kyverno's command line has it, and one for documents is for objects of a cluster, too.
+	CommandLine bool
 	// Existing asks for Programs that say what policies mean for objects that exist, in reports, and not for requests.
 	Existing bool
 }

@@ -19,7 +19,7 @@ type candidate struct {
 // newCandidate evaluates an entry for the view of r. always: nothing restricts the entry. never: it is excluded whatever
 // the object is.
 func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q Query) (c *candidate, always, never bool) {
-	c = &candidate{ref: ref{e.program, e.rule}, Restriction: restriction, policyNamespace: e.program.Namespace}
+	c = &candidate{ref: ref{e.program, e.rule}, Restriction: restriction, policyNamespace: confinedTo(e.program)}
 	// A rule may set the label that a later one selects by, so labels decide nothing while objects are being mutated. Nor do
 	// they where the labels of the old object count too, which is decoded for few rules.
 	mutating := q.Stages.Has(policy.StageMutate)
@@ -182,4 +182,12 @@ func (v *view) merge(hits []ref) []policy.Selection {
 		}
 	}
 	return group(v.order, hits)
+}
+
+// confinedTo is the namespace of the objects that the policy is for; empty for those of every namespace.
+func confinedTo(p *policy.Program) string {
+	if p.Unconfined {
+		return ""
+	}
+	return p.Namespace
 }

@@ -105,7 +105,8 @@ func wanted(e entry, r *policy.Request, q Query) bool {
 		q.FailurePolicy == OnlyFail && p.Settings.FailurePolicy != policy.Fail,
 		q.FailurePolicy == OnlyIgnore && p.Settings.FailurePolicy != policy.Ignore,
 		q.SharedOnly && p.OwnWebhook(q.FixedWebhooks),
-		p.Namespace != "" && r.IsNamespace(): // a Namespace lies in no namespace
+		r.Payload && !e.rule.Payloads,
+		confinedTo(p) != "" && r.IsNamespace(): // a Namespace lies in no namespace
 		return false
 	}
 	return true

@@ -25,6 +25,8 @@ type Program struct {
 	Webhooks []Webhook
 	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
 	Rules []*Rule
+	// Unconfined: a namespaced policy is for the objects of every namespace (family.Options.CommandLine).
+	Unconfined bool
 	// Schedule says when a policy that deletes resources is due; nil for others.
 	Schedule *schedule.Schedule
 	// Diags are the mistakes and warnings found by Check and Compile. A Program with errors is still a Program: its

@@ -62,6 +62,8 @@ type Request struct {
 	// Asked is what the requester asked for, where that is something else: the API server converts what it sends.
 	Asked           Asked
 	Namespace, Name string
+	// Payload: the object is a JSON document that need not be one of a cluster. Only the command line has them.
+	Payload bool
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
 	// User is nil without a requester (a scan).
@@ -174,7 +176,7 @@ func (r *Request) WithObject(object *value.Doc) *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource, Asked: r.Asked,
-		Namespace: r.Namespace, Name: r.Name,
+		Namespace: r.Namespace, Name: r.Name, Payload: r.Payload,
 		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
 	}

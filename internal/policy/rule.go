@@ -80,6 +80,8 @@ type Rule struct {
 	Targets []Target
 	// Excludes are what the rule excludes, as far as a Target can say it: Match accepts no request that one of them matches.
 	Excludes []Target
+	// Payloads: the rule is also for documents that are no objects of a cluster (Request.Payload).
+	Payloads bool
 	// Header is what match and exclude say with literals; nil when nothing is known.
 	Header *Header
 	// Outputs are the kinds of the objects that a generate rule makes, as far as they are written out.

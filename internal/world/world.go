@@ -43,7 +43,7 @@ type Namespaces interface {
 	Labels(ctx context.Context, namespace string) (map[string]string, error)
 }
 
-// NamespaceObjects is what Namespaces may be too: it reads whole Namespaces.
+// NamespaceObjects is what Namespaces may be too: it reads whole Namespaces. The command line gives nil for one that it does not know.
 type NamespaceObjects interface {
 	// Namespace returns the Namespace as a JSON value; one that cannot be read is an error.
 	Namespace(ctx context.Context, namespace string) (map[string]any, error)

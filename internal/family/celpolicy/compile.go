@@ -3,13 +3,16 @@ package celpolicy
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/constraint"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Input is what Compile needs of a policy.
@@ -17,9 +20,9 @@ type Input struct {
 	// Kind and Mode are the environment of its expressions.
 	Kind celenv.Kind
 	Mode celenv.Mode
-	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing; Every says that it matches everything.
+	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Mode) has no use for
+	// them: it matches whatever the command line gives it, and nothing in a cluster.
 	Constraints *admissionregistrationv1.MatchResources
-	Every       bool
 	Conditions  []admissionregistrationv1.MatchCondition
 	// ConditionsPath is the field of the conditions; spec.matchConditions when it is empty.
 	ConditionsPath string
@@ -39,19 +42,24 @@ type Subject struct {
 	Rule celrule.Rule
 
 	constraints *constraint.Constraints // nil selects nothing, or everything when every is set
-	every       bool
-	namespace   string // of a namespaced policy
+	every       bool                    // the policy is for documents, on the command line
+	mistakes    diag.List               // in the constraints: nothing is known of any request
+	namespace   string                  // of a namespaced policy
 }
 
 // Compile compiles constraints, conditions and variables. The family compiles its own expressions with the Compiler, whose
 // diagnostics hold all mistakes.
 func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
-	s := &Subject{namespace: p.Namespace, every: in.Every}
+	documents := in.Mode == celenv.JSON
+	s := &Subject{namespace: p.Namespace, every: documents && p.Unconfined}
+	if p.Unconfined {
+		s.namespace = ""
+	}
 	path := cmp.Or(in.Path, "spec")
 	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != ""}, in.Allowance)
-	if in.Constraints != nil && !in.Every {
+	if in.Constraints != nil && !documents {
 		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: true})
-		s.constraints = constraints
+		s.constraints, s.mistakes = constraints, diags.Errors()
 		c.Diags.Add(diags...)
 	}
 	s.Rule.Options = celrule.Policies
@@ -80,8 +88,21 @@ func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 		r.Targets, r.Excludes = s.constraints.Targets(), s.constraints.Excludes()
 	} else if s.every {
 		r.Targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*"}}
+		r.Payloads = true
 	}
 	return r
+}
+
+// Broken is Eval for a rule whose policy has mistakes: an error, so that a stored policy with a mistake is not taken for one that holds.
+func Broken(mistakes diag.List) func(*policy.Call) policy.Yield {
+	texts := make([]string, 0, len(mistakes))
+	for _, d := range mistakes.Errors() {
+		texts = append(texts, d.Path+": "+d.Summary)
+	}
+	message := value.Message("failed to compile policy: " + strings.Join(texts, ", "))
+	return func(*policy.Call) policy.Yield {
+		return policy.Yield{Status: policy.StatusError, Message: message, Part: PartEvaluation}
+	}
 }
 
 // match reports whether the constraints select the request. A namespaced policy is about its own namespace.
@@ -89,6 +110,8 @@ func (s *Subject) match(ctx context.Context, r *policy.Request) (bool, error) {
 	switch {
 	case s.namespace != "" && r.ObjectNamespace() != s.namespace:
 		return false, nil
+	case len(s.mistakes) > 0:
+		return false, s.mistakes
 	case s.constraints == nil:
 		return s.every, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -22,20 +21,19 @@ type Exemption struct {
 	Allowed celenv.Exceptions
 }
 
-// Exempt evaluates the exceptions of the rule. The error is that of conditions without a value, where no exception exempts the
-// request anyway.
+// Exempt evaluates the exceptions of the rule in their order. The error is that of conditions without a value, unless an exception
+// before them exempts the request.
 func Exempt(c *policy.Call) (Exemption, error) {
 	var out Exemption
 	if len(c.Rule.Exceptions) == 0 {
 		return out, nil
 	}
 	var full []*policy.Exception
-	var failures celrule.Failures
 	for _, e := range c.Rule.Exceptions {
 		if e.Conditions != nil {
 			ok, err := e.Conditions(c, nil)
-			if err != nil {
-				failures = append(failures, err)
+			if err != nil && len(full) == 0 {
+				return out, err
 			}
 			if err != nil || !ok {
 				continue
@@ -48,11 +46,8 @@ func Exempt(c *policy.Call) (Exemption, error) {
 		}
 		full = append(full, e)
 	}
-	switch {
-	case len(full) > 0:
+	if len(full) > 0 {
 		out.Full = exempted(full)
-	case len(failures) > 0:
-		return out, failures
 	}
 	return out, nil
 }

@@ -17,7 +17,7 @@ type Common struct {
 	Admission, Background *policiesv1beta1.SwitchOn
 }
 
-// Outline is a Program of the policy without its rules.
+// Outline is a Program of the policy without its rules. Its Diags hold the mistakes in the settings.
 func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Program {
 	out := &policy.Program{
 		APIVersion: kind.APIVersion, Kind: kind.Kind, Name: meta.Name, UID: string(meta.UID),
@@ -30,8 +30,14 @@ func Outline(kind metav1.TypeMeta, meta metav1.ObjectMeta, c Common) *policy.Pro
 		}
 	}
 	out.Settings.Annotate(meta.Annotations)
-	if c.FailurePolicy != nil && *c.FailurePolicy == admissionregistrationv1.Ignore {
-		out.Settings.FailurePolicy = policy.Ignore
+	if f := c.FailurePolicy; f != nil {
+		switch *f {
+		case admissionregistrationv1.Ignore:
+			out.Settings.FailurePolicy = policy.Ignore
+		case admissionregistrationv1.Fail:
+		default:
+			out.Diags.Unsupported("spec.failurePolicy", string(*f), []string{string(admissionregistrationv1.Ignore), string(admissionregistrationv1.Fail)})
+		}
 	}
 	if w := c.Webhook; w != nil && w.TimeoutSeconds != nil {
 		out.Settings.TimeoutSeconds = *w.TimeoutSeconds

@@ -10,26 +10,28 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Compile makes the Program of a policy, which was decoded from the object. It always returns one; Program.Diags holds the mistakes,
+// Compile makes the Program of a policy, which was decoded from the object of in. It always returns one; Program.Diags holds the mistakes,
 // and with an error among them it must not be used.
-func Compile(p *policiesv1beta1.ValidatingPolicy, object map[string]any) *policy.Program {
+func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
+	out.Unconfined = in.CommandLine
 	allowance := &celenv.Allowance{}
 	rule, diags := compileSpec(out, &p.Spec, "spec", allowance)
-	out.Diags = diags
-	out.Rules = append(out.Rules, rule)
-	if mode(&p.Spec) == celenv.JSON {
-		return out
+	out.Diags.Add(diags...)
+	if in.CommandLine && forCheckRequests(&p.Spec) {
+		return out // it is not about objects
 	}
+	out.Rules = append(out.Rules, rule)
 	asks := celpolicy.WebhookInput{At: endpoints, Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions, Configs: configs(&p.Spec)}
 	rewritten := map[string][]admissionregistrationv1.MatchCondition{}
 	for _, c := range asks.Configs {
-		spec, mistakes := generated(&p.Spec, object, c)
+		spec, mistakes := generated(&p.Spec, in.Object, c)
 		rewritten[c.Key] = spec.MatchConditions
 		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
 		rule.Index = len(out.Rules)
@@ -42,6 +44,9 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, object map[string]any) *policy
 		}
 		out.Rules = append(out.Rules, rule)
 	}
+	if mode(&p.Spec) == celenv.JSON {
+		return out // it is not about requests
+	}
 	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
 	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, asks)}
 	return out
@@ -53,6 +58,13 @@ func common(spec *policiesv1beta1.ValidatingPolicySpec) celpolicy.Common {
 		c.Admission, c.Background = e.Admission, e.Background
 	}
 	return c
+}
+
+// forCheckRequests reports whether the policy is for the requests that proxies check. The controllers evaluate one as a policy for
+// objects of the cluster, as Kyverno's do.
+func forCheckRequests(spec *policiesv1beta1.ValidatingPolicySpec) bool {
+	e := spec.Evaluation
+	return e != nil && (e.Mode == policiesv1beta1.EvaluationModeHTTP || e.Mode == policiesv1beta1.EvaluationModeEnvoy)
 }
 
 func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {
@@ -96,7 +108,7 @@ func Autogen(p *policiesv1beta1.ValidatingPolicy, object map[string]any) map[str
 func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, diag.List) {
 	mode := mode(spec)
 	subject, c := celpolicy.Compile(p, celpolicy.Input{
-		Kind: celenv.Validating, Mode: mode, Constraints: spec.MatchConstraints, Every: mode == celenv.JSON,
+		Kind: celenv.Validating, Mode: mode, Constraints: spec.MatchConstraints,
 		Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a, Path: path,
 	})
 	for i := range spec.Validations {
@@ -114,6 +126,9 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = action(spec.ValidationActions)
 	rule.Eval = (&evaluator{rule: &subject.Rule, failure: p.Settings.FailurePolicy, json: mode == celenv.JSON}).evaluate
+	if c.Diags.HasErrors() {
+		rule.Eval = celpolicy.Broken(c.Diags)
+	}
 	return rule, c.Diags
 }
 

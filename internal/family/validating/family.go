@@ -21,7 +21,7 @@ var Family = &family.Family{
 	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
-		program := Compile(p, in.Object)
+		program := Compile(p, in)
 		program.Diags = append(diags, program.Diags...)
 		return program
 	},

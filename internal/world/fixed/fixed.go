@@ -17,6 +17,8 @@ type Values struct {
 	Seed uint64
 	// NamespaceLabels are the labels of the namespaces that are known.
 	NamespaceLabels map[string]map[string]string
+	// EveryNamespace: a namespaced policy may read the Namespaces of all objects that it is evaluated on.
+	EveryNamespace bool
 	// Objects are all that a made-up cluster holds; nil for no cluster. It is called at most once, when the cluster is
 	// first asked. They must not change afterwards.
 	Objects func() ([]map[string]any, error)
@@ -62,7 +64,7 @@ func New(v Values) world.Root {
 	scopes := newScopes(v.Parameters)
 	return world.RootFunc(func(r world.Reach) world.World {
 		w := world.World{
-			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, given: given},
+			Namespaces: namespaces{labels: v.NamespaceLabels, reach: r, every: v.EveryNamespace, given: given},
 			Kinds:      scopes,
 			API:        world.Confine(r, v.API),
 			Images:     world.ConfineImages(r, v.Images),
@@ -103,12 +105,13 @@ func (global) Intn(n int) int { return rand.IntN(n) }
 type namespaces struct {
 	labels map[string]map[string]string
 	reach  world.Reach
+	every  bool     // policies of other namespaces ask, too
 	given  *cluster // nil without a made-up cluster
 }
 
 // Labels returns the labels that were given for the namespace, none when none were.
 func (n namespaces) Labels(_ context.Context, namespace string) (map[string]string, error) {
-	if !n.reach.Allows(namespace) {
+	if !n.every && !n.reach.Allows(namespace) {
 		return nil, fmt.Errorf("namespace %s is out of the policy's reach: %w", namespace, world.ErrUnavailable)
 	}
 	return n.labels[namespace], nil

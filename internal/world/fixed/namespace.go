@@ -9,17 +9,20 @@ import (
 )
 
 // Namespace implements world.NamespaceObjects: the Namespace of the made-up cluster, with the labels that were given for
-// it; one without a description has only its name.
+// it; nil for one that nothing is known of.
 func (n namespaces) Namespace(ctx context.Context, name string) (map[string]any, error) {
 	labels, err := n.Labels(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]any{}
+	out, known := map[string]any{}, len(labels) > 0
 	if n.given != nil {
 		if o, err := n.given.get("v1", "Namespace", "", name); err == nil {
-			out = maps.Clone(o)
+			out, known = maps.Clone(o), true
 		}
+	}
+	if !known {
+		return nil, nil
 	}
 	meta := maps.Clone(metadata(out))
 	if meta == nil {

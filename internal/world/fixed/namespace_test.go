@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A Namespace is the one that was given, with the labels that were given for it; else a name.
+// A Namespace is the one that was given, with the labels that were given for it; nil when nothing is known.
 func TestNamespace(t *testing.T) {
 	given := func() ([]map[string]any, error) {
 		return []map[string]any{{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
@@ -23,12 +23,12 @@ func TestNamespace(t *testing.T) {
 		namespace string
 		want      string
 	}{
-		{"nothing is known", Values{}, "a", "map[metadata:map[name:a]]"},
+		{"nothing is known", Values{}, "a", "map[]"},
 		{"labels", Values{NamespaceLabels: map[string]map[string]string{"a": {"x": "y"}}}, "a", "map[metadata:map[labels:map[x:y] name:a]]"},
 		{"an object", Values{Objects: given}, "a", "map[apiVersion:v1 kind:Namespace metadata:map[annotations:map[n:note] labels:map[x:own] name:a]]"},
 		{"both", Values{Objects: given, NamespaceLabels: map[string]map[string]string{"a": {"y": "z"}}}, "a",
 			"map[apiVersion:v1 kind:Namespace metadata:map[annotations:map[n:note] labels:map[x:own y:z] name:a]]"},
-		{"another", Values{Objects: given}, "b", "map[metadata:map[name:b]]"},
+		{"another", Values{Objects: given}, "b", "map[]"},
 	} {
 		ns, err := New(c.values).For(world.Cluster()).Namespaces.(world.NamespaceObjects).Namespace(t.Context(), c.namespace)
 		if got := fmt.Sprint(ns); err != nil || got != c.want {

@@ -1,0 +1,62 @@
+package clivalues
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Context is what a file of kind Context says: what the libraries of CEL policies find.
+type Context struct {
+	// Resources are the objects that they read.
+	Resources []map[string]any
+	// Images gives what is known of images.
+	Images world.Images
+}
+
+// ReadContext reads a file of kind Context.
+func ReadContext(path string) (*Context, diag.List) {
+	var c v1alpha1.Context
+	diags, err := file(path, "context", &c)
+	if err != nil {
+		diags.Add(diag.Diagnostic{Pos: diag.Position{File: path}, Summary: "Object 'Kind' is missing",
+			Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: Context`"})
+	}
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	out, images := &Context{}, contextImages{}
+	for i, o := range c.ContextSpec.Resources {
+		object, ok := o.(map[string]any)
+		if !ok {
+			diags.Errorf(fmt.Sprintf("spec.resources[%d]", i), "a resource is an object")
+			continue
+		}
+		out.Resources = append(out.Resources, object)
+	}
+	for i, o := range c.ContextSpec.Images {
+		image, _ := o.(map[string]any)
+		name, _ := image["image"].(string)
+		if name == "" {
+			diags.Errorf(fmt.Sprintf("spec.images[%d].image", i), "an image needs its reference")
+			continue
+		}
+		images[name] = image
+	}
+	out.Images = images
+	return out, diags
+}
+
+// contextImages are what is known of images, by their references as policies write them.
+type contextImages map[string]map[string]any
+
+// Image implements world.Images.
+func (m contextImages) Image(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+	if image, ok := m[r.Reference]; ok {
+		return image, nil
+	}
+	return nil, fmt.Errorf("image data for %s not found in the context", r.Reference)
+}
