@@ -205,6 +205,7 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 		}
 		due := c.due(e)
 		switch {
+		case due.IsZero(): // the last year of its schedule is over
 		case due.After(now):
 			next = earlier(next, due)
 		case c.busy < workers: // else the end of a run is news
@@ -232,7 +233,7 @@ func (c *Controller) due(e *entry) time.Time {
 		last = e.object.GetCreationTimestamp().Time
 	}
 	due := e.program.Schedule.Next(last)
-	if due.Before(e.pause) {
+	if !due.IsZero() && due.Before(e.pause) {
 		return e.pause
 	}
 	return due

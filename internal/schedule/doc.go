@@ -7,6 +7,8 @@
 // CRON_TZ=…, and the names @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually. @every and seconds are
 // refused: they cannot be counted from a stored time.
 //
+//	s, err := schedule.ParseExtended("0 30 4 L * ? 2027") // of DeletingPolicies: with seconds, years, and the last days of months
+//
 //	at, err := schedule.EndOfLife("1d12h", creation) // the label cleanup.kyverno.io/ttl
 //
 // It neither waits nor reads the clock.
