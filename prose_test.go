@@ -17,9 +17,9 @@ import (
 // readers are the functions that may read the texts of errors and messages, each with its reason. All others compare codes
 // (diag.Code, trace.Cause), typed errors or fields: a text is for people, and may be worded better at any time.
 var readers = map[string]string{
-	"internal/source/mistake.go yamlMistake":       "the YAML library has no types for its errors: what is wrong, and the line, stand in the text only",
-	"internal/source/mistake.go lineIn":            "the YAML library has no types for its errors: the line stands in the text only",
-	"internal/family/native/eval.go ObjectToTyped": "the type converter of client-go has no type for the error of a kind without a type",
+	"internal/source/mistake.go yamlMistake":  "the YAML library has no types for its errors: what is wrong, and the line, stand in the text only",
+	"internal/source/mistake.go lineIn":       "the YAML library has no types for its errors: the line stands in the text only",
+	"internal/celrule/types.go ObjectToTyped": "the type converter of client-go has no type for the error of a kind without a type",
 }
 
 // messageFields are the fields that hold texts for people: of diagnostics, results, verdicts and notes.

@@ -48,7 +48,11 @@ func (d Declarations) base() *cel.Env {
 func extend(from *cel.Env, d Declarations, object *cel.Type, more []*apiservercel.DeclType) (*cel.Env, error) {
 	types, options := d.variables(object)
 	libraries, theirs := declarations(d)
-	return withTypes(from, append(append(types, theirs...), more...), append(options, libraries...)...)
+	env, err := withTypes(from, append(append(types, theirs...), more...), options...)
+	if err != nil {
+		return nil, err
+	}
+	return env.Extend(libraries...) // after the types, since a library may resolve more of them
 }
 
 // variables are those that expressions see, besides `variables`, with their types.

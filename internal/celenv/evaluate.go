@@ -97,6 +97,13 @@ type Evaluation struct {
 	haveRequest, haveNamespace bool
 }
 
+// Rebind gives the expressions that are evaluated from now on another object. Variables that have a value keep it.
+func (e *Evaluation) Rebind(object any) {
+	in := *e.in
+	in.Object = object
+	e.in, e.weights = &in, nil // what was weighed may be gone, and its place in memory taken by something else
+}
+
 // Spent is what the expressions cost so far, in the library's units.
 func (e *Evaluation) Spent() int64 { return max(e.spent, int64(e.turns)) }
 

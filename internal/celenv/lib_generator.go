@@ -33,9 +33,9 @@ var libGenerator = &Library{
 			}
 			objects := []map[string]any{}
 			for it := list.Iterator(); it.HasNext() == types.True; {
-				v, err := decoded(it.Next(), maxNestingOfValues)
+				v, err := Plain(it.Next())
 				if err != nil {
-					return types.WrapErr(err)
+					return types.WrapErr(fmt.Errorf("invalid arg %d: %w", len(args), err))
 				}
 				object, ok := v.(map[string]any)
 				if !ok {

@@ -125,3 +125,8 @@ func (c *Compiler) mistake(err error, text, path string) {
 		c.Diags.Errorf(path, "%s (line %d, column %d of the expression)", x.Message, x.Line, x.Column+1)
 	}
 }
+
+// Compile compiles an expression whose mistakes the caller reports.
+func (c *Compiler) Compile(text string, results ...celenv.Result) (*celenv.Expression, error) {
+	return c.env.Compile(text, results...)
+}

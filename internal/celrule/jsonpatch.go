@@ -11,7 +11,6 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"google.golang.org/protobuf/types/known/structpb"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/cel/mutation"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 
@@ -29,7 +28,7 @@ const (
 const bytesPerStep = 32
 
 // applyPatches applies a list of JSONPatch, as the API server does. An operation test that fails leaves the object as it is.
-func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ managedfields.TypeConverter) (map[string]any, error) {
+func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Merging) (map[string]any, error) {
 	list, ok := made.(traits.Lister)
 	if !ok {
 		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")

@@ -8,9 +8,11 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/celenv"
@@ -20,7 +22,15 @@ import (
 // Mutation is one compiled mutation.
 type Mutation struct {
 	expression *celenv.Expression
-	apply      func(m *budget.Meter, made ref.Val, object map[string]any, types managedfields.TypeConverter) (map[string]any, error)
+	apply      func(m *budget.Meter, made ref.Val, object map[string]any, how Merging) (map[string]any, error)
+}
+
+// Merging says how apply configurations are merged into objects.
+type Merging struct {
+	// Types say how the lists of known kinds are merged.
+	Types managedfields.TypeConverter
+	// Atomics: they may change lists, maps and structs that are one value for the API server.
+	Atomics bool
 }
 
 // Mutations compiles mutations, in their order. The types of mutations are known to them and to what is compiled after them.
@@ -47,8 +57,8 @@ func (c *Compiler) Mutations(in []admissionregistrationv1.Mutation, path string)
 }
 
 // Mutate applies one mutation to the object of in, and gives what it makes of it; the object of in is not changed. Variables
-// are evaluated anew, since they may depend on the object. types say how the lists of known kinds are merged.
-func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mutation Mutation, types managedfields.TypeConverter) (map[string]any, error) {
+// are evaluated anew, since they may depend on the object.
+func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mutation Mutation, how Merging) (map[string]any, error) {
 	object, ok := in.Object.(map[string]any)
 	if !ok {
 		return nil, errNoObject
@@ -61,7 +71,7 @@ func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mu
 	if err := m.Walk(object); err != nil { // it is read and written as a whole
 		return nil, err
 	}
-	out, err := mutation.apply(m, made, object, types)
+	out, err := mutation.apply(m, made, object, how)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +84,7 @@ const maxGrowth = 64 << 20
 var errNoObject = errors.New("there is no object to mutate")
 
 // applyConfiguration merges an Object into the object, as server-side apply does.
-func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, types managedfields.TypeConverter) (map[string]any, error) {
+func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, how Merging) (map[string]any, error) {
 	configuration, ok := made.(*dynamic.ObjectVal)
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", made.Type())
@@ -88,7 +98,11 @@ func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, ty
 	}
 	before, change := &unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: content}
 	change.SetGroupVersionKind(before.GroupVersionKind())
-	patched, err := patch.ApplyStructuredMergeDiff(types, before, change)
+	merge := patch.ApplyStructuredMergeDiff
+	if how.Atomics {
+		merge = mergeAtomics
+	}
+	patched, err := merge(how.Types, before, change)
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)
 	}
@@ -97,4 +111,21 @@ func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, ty
 		return nil, fmt.Errorf("the mutation gave a %T", patched)
 	}
 	return u.Object, nil
+}
+
+// mergeAtomics merges as ApplyStructuredMergeDiff does, without its check that nothing atomic is changed. Its texts are the library's.
+func mergeAtomics(types managedfields.TypeConverter, object runtime.Object, change *unstructured.Unstructured) (runtime.Object, error) {
+	typedChange, err := types.ObjectToTyped(change)
+	if err != nil {
+		return nil, fmt.Errorf("failed to convert patch object to typed object: %w", err)
+	}
+	typedObject, err := types.ObjectToTyped(object, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("failed to convert original object to typed object: %w", err)
+	}
+	merged, err := typedObject.Merge(typedChange)
+	if err != nil {
+		return nil, fmt.Errorf("failed to merge patch: %w", err)
+	}
+	return types.TypedToObject(merged)
 }

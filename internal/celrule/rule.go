@@ -75,6 +75,12 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 			break
 		}
 	}
+	out.Annotations, err = r.annotations(e)
+	return out, err
+}
+
+func (r *Rule) annotations(e evaluation) (map[string]string, error) {
+	var out map[string]string
 	for _, a := range r.Annotations {
 		text, ok, err := e.Text(a.value)
 		if err != nil {
@@ -84,10 +90,10 @@ func (r *Rule) check(e evaluation) (out Outcome, err error) {
 			return out, &AnnotationError{Key: a.Key, Type: "null_type"}
 		}
 		if text = strings.TrimSpace(text); ok && text != "" {
-			if out.Annotations == nil {
-				out.Annotations = map[string]string{}
+			if out == nil {
+				out = map[string]string{}
 			}
-			out.Annotations[a.Key] = text
+			out[a.Key] = text
 		}
 	}
 	return out, nil

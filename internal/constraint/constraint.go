@@ -26,6 +26,8 @@ type Constraints struct {
 type Options struct {
 	// GenerateNames: an object that is still without a name fulfils resourceNames when its generateName begins with one.
 	GenerateNames bool
+	// AnyOperation: the operations of the rules count for nothing, because objects are selected and not requests.
+	AnyOperation bool
 }
 
 // Compile compiles constraints; path is their field in the object, for the diagnostics. With an error among these the

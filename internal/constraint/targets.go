@@ -21,6 +21,9 @@ func targetsOf(diags *diag.List, rules []admissionregistrationv1.NamedRuleWithOp
 		r := &rules[i]
 		at := fmt.Sprintf("%s[%d]", path, i)
 		base := policy.Target{Operations: operationsOf(r.Operations), ExactVersion: exact}
+		if o.AnyOperation {
+			base.Operations = everyOperation
+		}
 		if r.Scope != nil {
 			base.Scope = policy.ResourceScope(*r.Scope)
 			if !slices.Contains([]policy.ResourceScope{policy.AnyScope, policy.ClusterScope, policy.NamespacedScope}, base.Scope) {

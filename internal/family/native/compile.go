@@ -112,7 +112,7 @@ func compileMutation(in Source, o Options) (*program, *policy.Program) {
 	var object admissionregistrationv1.MutatingAdmissionPolicy
 	diags := strict.Decode(in.Policy, &object)
 	spec := &object.Spec
-	p := &program{subject: subject{bindings: in.Bindings}, types: converter(o.Types)}
+	p := &program{subject: subject{bindings: in.Bindings}, types: celrule.Types(o.Types)}
 	out := outline(object.TypeMeta, object.ObjectMeta, spec.FailurePolicy)
 	diags.Add(p.about(spec.MatchConstraints, spec.ParamKind)...)
 	if len(spec.Mutations) == 0 {

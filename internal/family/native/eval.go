@@ -1,13 +1,8 @@
 package native
 
 import (
-	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
-
 	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -82,37 +77,11 @@ func (p *program) apply(c *policy.Call, in *celenv.Input) (ok bool, err error) {
 		return false, err
 	}
 	for _, m := range p.mutations {
-		object, err := p.rule.Mutate(meter.Context(), meter, in, m, p.types)
+		object, err := p.rule.Mutate(meter.Context(), meter, in, m, celrule.Merging{Types: p.types})
 		if err != nil {
 			return false, err
 		}
 		in.Object = object
 	}
 	return true, nil
-}
-
-// converter knows the types of known kinds, and finds out those of others from the objects themselves.
-func converter(known managedfields.TypeConverter) managedfields.TypeConverter {
-	deduced := managedfields.NewDeducedTypeConverter()
-	if known == nil {
-		return deduced
-	}
-	return either{known, deduced}
-}
-
-// either asks one converter, and another about what the first does not know.
-type either struct{ first, second managedfields.TypeConverter }
-
-// ObjectToTyped implements the library's interface.
-func (e either) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
-	v, err := e.first.ObjectToTyped(o, options...)
-	if err != nil && (runtime.IsNotRegisteredError(err) || strings.Contains(err.Error(), "no corresponding type")) { // it has no exported type
-		return e.second.ObjectToTyped(o, options...)
-	}
-	return v, err
-}
-
-// TypedToObject implements the library's interface.
-func (e either) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
-	return e.second.TypedToObject(v)
 }

@@ -1,0 +1,62 @@
+package celenv
+
+import "strings"
+
+// SkipToken is where what begins at the place in the text of an expression ends: a name or number, a text in quotes, a comment, or one
+// other character. It is for code that rewrites expressions, or looks for the end of one; a text without its closing quote goes up to the end.
+func SkipToken(expression string, at int) int {
+	rest := expression[at:]
+	switch {
+	case rest == "":
+		return at
+	case strings.HasPrefix(rest, "//"):
+		if i := strings.IndexByte(rest, '\n'); i >= 0 {
+			return at + i + 1
+		}
+		return len(expression)
+	case isWord(rest[0]):
+		n := 1
+		for n < len(rest) && isWord(rest[n]) {
+			n++
+		}
+		if n < len(rest) && isQuote(rest[n]) && isPrefix(rest[:n]) {
+			return at + n + quoted(rest[n:], strings.ContainsAny(rest[:n], "rR"))
+		}
+		return at + n
+	case isQuote(rest[0]):
+		return at + quoted(rest, false)
+	}
+	return at + 1
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80
+}
+
+func isQuote(c byte) bool { return c == '\'' || c == '"' }
+
+// isPrefix reports whether the word before a quote belongs to it: r for raw, b for bytes, and both.
+func isPrefix(word string) bool {
+	switch strings.ToLower(word) {
+	case "r", "b", "rb", "br":
+		return true
+	}
+	return false
+}
+
+// quoted is the length of the text in quotes with which rest begins.
+func quoted(rest string, raw bool) int {
+	quote := rest[:1]
+	if strings.HasPrefix(rest, strings.Repeat(quote, 3)) {
+		quote = rest[:3]
+	}
+	for n := len(quote); n < len(rest); n++ {
+		switch {
+		case rest[n] == '\\' && !raw:
+			n++
+		case strings.HasPrefix(rest[n:], quote):
+			return n + len(quote)
+		}
+	}
+	return len(rest)
+}

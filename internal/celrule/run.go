@@ -1,0 +1,100 @@
+package celrule
+
+import (
+	"context"
+
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Run is one evaluation of the expressions of a rule, in which a variable is evaluated at most once, also where mutations change the
+// object meanwhile. It belongs to one goroutine.
+type Run struct {
+	evaluation
+	rule    *Rule
+	object  any
+	charged int64
+}
+
+// Begin begins a Run.
+func (r *Rule) Begin(ctx context.Context, m *budget.Meter, in *celenv.Input) *Run {
+	return &Run{evaluation: begin(ctx, m, r.Named, in, celenv.Budget), rule: r, object: in.Object}
+}
+
+// Object is the object as the mutations left it.
+func (r *Run) Object() any { return r.object }
+
+// Applies reports whether the match conditions hold. All of them are evaluated; one that is false decides, also where others have no value.
+func (r *Run) Applies() (bool, error) {
+	ok, err := r.rule.Conditions.holdAll(r.evaluation)
+	return ok, r.charge(err)
+}
+
+// Mutate applies one mutation to the object.
+func (r *Run) Mutate(mutation Mutation, how Merging) error {
+	object, ok := r.object.(map[string]any)
+	if !ok {
+		return errNoObject
+	}
+	made, err := r.Value(mutation.expression)
+	if err = r.charge(err); err != nil {
+		return err
+	}
+	if err := r.meter.Walk(object); err != nil { // it is read and written as a whole
+		return err
+	}
+	out, err := mutation.apply(r.meter, made, object, how)
+	if err != nil {
+		return err
+	}
+	r.object = out
+	r.Rebind(out)
+	return r.meter.Bytes(max(0, value.Weigh(out, maxGrowth)-value.Weigh(object, maxGrowth)))
+}
+
+// Annotations evaluates the audit annotations. The error is an *AnnotationError.
+func (r *Run) Annotations() (map[string]string, error) {
+	out, err := r.rule.annotations(r.evaluation)
+	return out, r.charge(err)
+}
+
+// Evaluate evaluates an expression of the rule.
+func (r *Run) Evaluate(x *celenv.Expression) (ref.Val, error) {
+	v, err := r.Value(x)
+	return v, r.charge(err)
+}
+
+// charge charges what the expressions cost since it was charged last. The error is that of the budget when it is used up, else err.
+func (r *Run) charge(err error) error {
+	spent := r.Spent()
+	over := r.meter.Cost(spent - r.charged)
+	r.charged = spent
+	if over != nil {
+		return over
+	}
+	return err
+}
+
+// holdAll evaluates all conditions: one that is false decides, also before or after an error.
+func (c Conditions) holdAll(e evaluation) (bool, error) {
+	var failures Failures
+	holds := true
+	for _, x := range c {
+		ok, err := e.Bool(x)
+		switch {
+		case budget.Over(err):
+			return false, err
+		case err != nil:
+			failures = append(failures, err)
+		case !ok:
+			holds = false
+		}
+	}
+	if holds && len(failures) > 0 {
+		return false, failures
+	}
+	return holds, nil
+}

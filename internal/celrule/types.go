@@ -1,0 +1,35 @@
+package celrule
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// Types knows the types of known kinds, and deduces those of others from the objects themselves. known may be nil.
+func Types(known managedfields.TypeConverter) managedfields.TypeConverter {
+	deduced := managedfields.NewDeducedTypeConverter()
+	if known == nil {
+		return deduced
+	}
+	return either{known, deduced}
+}
+
+// either asks one converter, and another about what the first does not know.
+type either struct{ first, second managedfields.TypeConverter }
+
+// ObjectToTyped implements the library's interface.
+func (e either) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	v, err := e.first.ObjectToTyped(o, options...)
+	if err != nil && (runtime.IsNotRegisteredError(err) || strings.Contains(err.Error(), "no corresponding type")) { // it has no exported type
+		return e.second.ObjectToTyped(o, options...)
+	}
+	return v, err
+}
+
+// TypedToObject implements the library's interface.
+func (e either) TypedToObject(v *typed.TypedValue) (runtime.Object, error) {
+	return e.second.TypedToObject(v)
+}
