@@ -5,11 +5,12 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
+	"github.com/ephor-dev/ephor/internal/family/deleting"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// deletions asks the policies that delete resources about o. Every one of them gives a result, as in Kyverno: a
-// resource that it is not for did not match.
+// deletions asks the policies that delete resources about o. Every cleanup policy gives a result, as in Kyverno: a
+// resource that it is not for did not match. A DeletingPolicy gives none for such a resource, and one that cannot be evaluated ends the run.
 func (e *evaluator) deletions(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
 	var out []policy.Outcome
 	for i := range e.policies {
@@ -27,11 +28,28 @@ func (e *evaluator) deletions(ctx context.Context, o map[string]any) ([]policy.O
 		})
 		if len(got.Results) == 0 {
 			for _, rule := range p.program.Rules {
+				if rule.Kind != cleanup.RuleKind {
+					continue
+				}
 				got.Results = append(got.Results, policy.Result{Program: p.program, Rule: rule,
 					Yield: policy.Yield{Status: policy.StatusFail, Message: cleanup.TextNotMatched}})
 			}
 		}
-		out = append(out, got)
+		for i := range got.Results {
+			if r := &got.Results[i]; r.Rule.Kind == deleting.RuleKind && r.Status == policy.StatusError {
+				return nil, &deletionError{r.Message}
+			}
+		}
+		if len(got.Results) > 0 {
+			out = append(out, got)
+		}
 	}
 	return out, nil
+}
+
+// deletionError says why a DeletingPolicy could not be evaluated.
+type deletionError struct{ why string }
+
+func (e *deletionError) Error() string {
+	return "failed to apply deleting policies on resource: " + e.why
 }

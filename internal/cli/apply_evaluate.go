@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -333,6 +334,10 @@ func (j *evaluate) gather(by *evaluator, o source.Object, answers []answer, err 
 	var deletions []policy.Outcome
 	if err == nil {
 		deletions, err = by.deletions(j.ctx, o.Value)
+	}
+	if over := (*deletionError)(nil); errors.As(err, &over) {
+		out.err = err
+		return out
 	}
 	if err != nil {
 		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})

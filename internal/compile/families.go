@@ -6,6 +6,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
+	"github.com/ephor-dev/ephor/internal/family/deleting"
+	"github.com/ephor-dev/ephor/internal/family/generating"
+	"github.com/ephor-dev/ephor/internal/family/mutating"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/family/validating"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -17,6 +20,9 @@ var Families = []*family.Family{
 	cleanup.Family,
 	native.Family,
 	validating.Family,
+	mutating.Family,
+	generating.Family,
+	deleting.Family,
 }
 
 // Kinds are the kinds of all families, in their order.

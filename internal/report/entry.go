@@ -106,8 +106,11 @@ func (e *Entry) ReportProperties() map[string]string {
 		out[k] = v
 	}
 	out["process"] = "admission review"
-	if e.Program.Settings.Background {
+	switch {
+	case e.Program.Settings.Background:
 		out["process"] = "background scan"
+	case e.Rule != nil && e.Rule.Stage == policy.StageDelete:
+		out["process"] = "" // a schedule finds them
 	}
 	if len(e.Exceptions) > 0 {
 		names := make([]string, len(e.Exceptions))

@@ -23,7 +23,9 @@ type Input struct {
 	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Mode) has no use for
 	// them: it matches whatever the command line gives it, and nothing in a cluster.
 	Constraints *admissionregistrationv1.MatchResources
-	Conditions  []admissionregistrationv1.MatchCondition
+	// AnyOperation: objects are selected and not requests.
+	AnyOperation bool
+	Conditions   []admissionregistrationv1.MatchCondition
 	// ConditionsPath is the field of the conditions; spec.matchConditions when it is empty.
 	ConditionsPath string
 	// VariablesFirst: the conditions may use variables.
@@ -58,7 +60,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	path := cmp.Or(in.Path, "spec")
 	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != ""}, in.Allowance)
 	if in.Constraints != nil && !documents {
-		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: true})
+		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: true, AnyOperation: in.AnyOperation})
 		s.constraints, s.mistakes = constraints, diags.Errors()
 		c.Diags.Add(diags...)
 	}

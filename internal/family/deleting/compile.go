@@ -1,0 +1,83 @@
+package deleting
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/schedule"
+)
+
+// RuleKind is the kind of the only rule of a Program of this family.
+const RuleKind policy.RuleKind = "deletingPolicy"
+
+// Texts of results, Kyverno's, verbatim.
+const (
+	TextMatched    = "resource matched"
+	TextNotMatched = "resource did not match"
+)
+
+// Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among them it must
+// not be used.
+func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Program {
+	spec := &p.Spec
+	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{})
+	out.Settings.FailurePolicy, out.Settings.Admission, out.Settings.Background = policy.Ignore, false, false // it has no part in requests and scans
+	out.Unconfined = o.CommandLine && out.Namespace != ""
+	subject, c := celpolicy.Compile(out, celpolicy.Input{
+		Kind: celenv.Deleting, Constraints: spec.MatchConstraints, AnyOperation: true, Conditions: spec.Conditions, ConditionsPath: "spec.conditions",
+		Variables: spec.Variables, VariablesFirst: true, Allowance: &celenv.Allowance{},
+	})
+	switch d := spec.DeletionPropagationPolicy; {
+	case d == nil, *d == metav1.DeletePropagationForeground, *d == metav1.DeletePropagationBackground, *d == metav1.DeletePropagationOrphan:
+	default:
+		c.Diags.Unsupported("spec.deletionPropagationPolicy", string(*d), []string{"Background", "Foreground", "Orphan"})
+	}
+	out.Schedule, _ = schedule.ParseExtended(spec.Schedule) // Review reports the mistake
+	d := &deletion{subject: subject, work: policy.Work{Kind: policy.WorkDelete}}
+	if spec.DeletionPropagationPolicy != nil {
+		d.work.Propagation = string(*spec.DeletionPropagationPolicy)
+	}
+	rule := subject.NewRule(c)
+	rule.Name, rule.Kind, rule.Stage = out.Name, RuleKind, policy.StageDelete
+	rule.Eval = d.eval
+	out.Rules, out.Diags = []*policy.Rule{rule}, c.Diags
+	return out
+}
+
+// deletion is a compiled policy.
+type deletion struct {
+	subject *celpolicy.Subject
+	work    policy.Work
+}
+
+// eval passes for an object that is to be deleted. An exception keeps an object, without a result.
+func (d *deletion) eval(c *policy.Call) policy.Yield {
+	exemption, err := celpolicy.Exempt(c)
+	if err != nil {
+		return failed(err)
+	}
+	if exemption.Full.Status != policy.StatusNone || len(exemption.Allowed.AllowedImages)+len(exemption.Allowed.AllowedValues) > 0 {
+		return policy.Yield{}
+	}
+	in, err := celrule.Policies.Input(c)
+	if err != nil {
+		return failed(err)
+	}
+	ok, err := d.subject.Rule.Begin(c.Context(), c.Meter, in).Applies()
+	switch {
+	case err != nil:
+		return failed(err)
+	case !ok:
+		return policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}
+	}
+	return policy.Yield{Status: policy.StatusPass, Message: TextMatched, Work: []policy.Work{d.work}}
+}
+
+func failed(err error) policy.Yield {
+	return policy.Yield{Status: policy.StatusError, Message: celpolicy.Text(err)}
+}

@@ -1,0 +1,119 @@
+package generating
+
+import (
+	"errors"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/constraint"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// RuleKind is the kind of the only rule of a Program of this family.
+const RuleKind policy.RuleKind = "generatingPolicy"
+
+// generator is a compiled policy.
+type generator struct {
+	subject *celpolicy.Subject
+	steps   []step
+	work    policy.Work
+	// objects select triggers whatever the operation; nil for none. They belong to the namespace, where there is one.
+	objects   *constraint.Constraints
+	namespace string
+}
+
+// step is an entry of spec.generate: an expression, or a template.
+type step struct {
+	expression *celenv.Expression
+	template   template
+}
+
+// Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among them it must
+// not be used.
+func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
+	spec, e := &p.Spec, p.Spec.Evaluation
+	if e == nil {
+		e = &policiesv1beta1.GeneratingPolicyEvaluation{}
+	}
+	ignore := admissionregistrationv1.Ignore // it never refuses a request
+	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: &ignore, Webhook: spec.WebhookConfiguration, Admission: e.Admission})
+	out.Settings.Background = false
+	subject, c := celpolicy.Compile(out, celpolicy.Input{
+		Kind: celenv.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: &celenv.Allowance{},
+	})
+	g := &generator{subject: subject, namespace: out.Namespace}
+	if spec.MatchConstraints != nil {
+		g.objects, _ = constraint.Compile(spec.MatchConstraints, "spec.matchConstraints", constraint.Options{GenerateNames: true, AnyOperation: true})
+	}
+	g.compile(c, spec.Generate)
+	for i := range spec.AuditAnnotations {
+		subject.Rule.Annotations = append(subject.Rule.Annotations, c.Annotation(&spec.AuditAnnotations[i], "spec.auditAnnotations["+strconv.Itoa(i)+"]"))
+	}
+	rule := subject.NewRule(c)
+	rule.Name, rule.Kind, rule.Stage, rule.OnError = out.Name, RuleKind, policy.StageGenerate, policy.ErrorByOwn
+	rule.Generation = &policy.Generation{
+		Existing: on(e.GenerateExisting), Synchronize: on(e.Synchronize), Orphan: on(e.OrphanDownstreamOnPolicyDelete),
+		ServerSideApply: spec.UseServerSideApply != nil && *spec.UseServerSideApply,
+	}
+	rule.OnBackground = e.SkipBackgroundRequests != nil && !*e.SkipBackgroundRequests
+	g.work = policy.Work{Kind: policy.WorkGenerate, Synchronize: rule.Generation.Synchronize, SkipBackground: !rule.OnBackground}
+	rule.Eval = g.eval
+	g.follow(rule)
+	out.Rules, out.Diags = []*policy.Rule{rule}, c.Diags
+	return out
+}
+
+func on(s *policiesv1beta1.SwitchOff) bool { return s != nil && s.Enabled != nil && *s.Enabled }
+
+// These texts are Kyverno's, verbatim.
+const (
+	textOne  = "only one of expression or template may be set"
+	textNone = "one of expression or template must be set"
+)
+
+// compile compiles what the policy makes.
+func (g *generator) compile(c *celrule.Compiler, in []policiesv1beta1.Generation) {
+	if len(in) == 0 {
+		c.Diags.Required("spec.generate", "a policy needs something to generate")
+	}
+	for i := range in {
+		at := "spec.generate[" + strconv.Itoa(i) + "]"
+		switch x := &in[i]; {
+		case x.Expression != "" && x.Template != nil:
+			c.Diags.Errorf(at, textOne)
+		case x.Expression != "":
+			g.steps = append(g.steps, step{expression: c.Expression(x.Expression, at+".expression", celenv.Bool)})
+		case x.Template == nil:
+			c.Diags.Errorf(at, textNone)
+		default:
+			g.steps = append(g.steps, step{template: templateOf(c, x.Template, at+".template")})
+		}
+	}
+}
+
+func templateOf(c *celrule.Compiler, in *policiesv1beta1.GenerationTemplate, path string) template {
+	expression := func(text string) (*celenv.Expression, error) {
+		x, err := c.Compile(text, celenv.Any)
+		if mistakes := (*celenv.CompileError)(nil); errors.As(err, &mistakes) {
+			err = errors.New(mistakes.Text())
+		}
+		return x, err
+	}
+	switch in.Interpolate {
+	case "", "none":
+		expression = nil
+	case "cel":
+	default:
+		c.Diags.Unsupported(path+".interpolate", in.Interpolate, []string{"none", "cel"})
+	}
+	t, mistakes := compileTemplate(in.Value, expression)
+	for _, m := range mistakes {
+		c.Diags.Invalid(path+".value", in.Value, m.Error())
+	}
+	return t
+}

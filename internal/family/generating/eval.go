@@ -1,0 +1,90 @@
+package generating
+
+import (
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// These texts are Kyverno's, verbatim.
+const (
+	textGenerated = "policy evaluated successfully"
+	textFailed    = "failed to evaluate policy: "
+)
+
+// eval asks for work where the conditions hold, and plans it where that is wanted.
+func (g *generator) eval(c *policy.Call) policy.Yield {
+	in, err := g.input(c)
+	if err != nil {
+		return failed(err)
+	}
+	exemption, err := celpolicy.Exempt(c)
+	switch {
+	case err != nil:
+		return failed(err)
+	case exemption.Full.Status != policy.StatusNone:
+		return exemption.Full
+	}
+	out := &output{call: c}
+	in.Exceptions, in.Generate = exemption.Allowed, out.take
+	run := g.subject.Rule.Begin(c.Context(), c.Meter, in)
+	if ok, err := run.Applies(); err != nil {
+		return failed(err)
+	} else if !ok {
+		return policy.Yield{}
+	}
+	y := policy.Yield{Status: policy.StatusPass, Message: textGenerated}
+	if c.Request.DryRun {
+		return y
+	}
+	work := g.work
+	if c.Plan {
+		work.Planned = true
+		if err = g.make(run, out); err == nil {
+			y.Properties, err = run.Annotations()
+		}
+		if err != nil {
+			y = failed(err)
+		}
+		work.Generated = out.made
+	}
+	y.Work = []policy.Work{work}
+	return y
+}
+
+// make evaluates what the policy makes, in order.
+func (g *generator) make(run *celrule.Run, out *output) error {
+	for _, s := range g.steps {
+		if s.expression != nil {
+			if _, err := run.Evaluate(s.expression); err != nil {
+				return err
+			}
+			continue
+		}
+		objects, err := s.template.render(func(x *celenv.Expression) (ref.Val, error) { return run.Evaluate(x) })
+		if err == nil {
+			err = out.rendered(objects)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// input is what expressions see. Of an object that is deleted they see what it was.
+func (g *generator) input(c *policy.Call) (*celenv.Input, error) {
+	in, err := celrule.Policies.Input(c)
+	if err == nil && c.Request.Operation == policy.Delete {
+		in.Object = in.OldObject
+	}
+	return in, err
+}
+
+// failed is a policy that could not be evaluated. Unlike other kinds, reports name the policy as the rule.
+func failed(err error) policy.Yield {
+	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err)}
+}

@@ -1,0 +1,39 @@
+package generating
+
+import (
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Kind is the cluster-wide kind of the family.
+const Kind = "GeneratingPolicy"
+
+// Family describes the family.
+var Family = &family.Family{
+	Name: "generating", Doc: "GeneratingPolicy and NamespacedGeneratingPolicy of policies.kyverno.io", Kinds: familyKinds,
+	Compile: func(in family.Source) *policy.Program {
+		p, diags := Decode(in.Object)
+		program := Compile(p)
+		diags.Add(program.Diags...)
+		program.Diags = diags
+		return program
+	},
+	Review: func(object map[string]any) diag.List {
+		p, _ := Decode(object)
+		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
+	},
+	FieldErrors: true,
+}
+
+var familyKinds = celpolicy.Kinds(family.Kind{
+	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: []string{"cel-generate"},
+})
+
+// Decode reads a policy of any served version.
+func Decode(object map[string]any) (*policiesv1beta1.GeneratingPolicy, diag.List) {
+	p := &policiesv1beta1.GeneratingPolicy{}
+	return p, celpolicy.Decode(object, p, familyKinds)
+}

@@ -1,0 +1,131 @@
+package mutating
+
+import (
+	"slices"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// RuleKind is the kind of the rules of the family.
+const RuleKind policy.RuleKind = "mutatingPolicy"
+
+// Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among them it must
+// not be used.
+func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Program {
+	common := celpolicy.Common{FailurePolicy: p.Spec.FailurePolicy, Webhook: p.Spec.WebhookConfiguration}
+	if e := p.Spec.Evaluation; e != nil {
+		common.Admission, common.Background = e.Admission, e.Background
+	}
+	b := &builder{
+		program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common), spec: &p.Spec,
+		allowance: &celenv.Allowance{}, merging: celrule.Merging{Types: types(o, &p.Spec)},
+	}
+	if e := p.Spec.Evaluation; e != nil && e.UseServerSideApply != nil {
+		b.merging.Atomics = *e.UseServerSideApply
+	}
+	if o.Existing {
+		b.report()
+	} else {
+		b.requests()
+	}
+	for i, r := range b.program.Rules {
+		r.Index = i
+	}
+	b.program.Diags = b.diags
+	return b.program
+}
+
+// types are the types of known kinds, where an apply configuration asks for them.
+func types(o family.Options, spec *policiesv1beta1.MutatingPolicySpec) managedfields.TypeConverter {
+	merges := slices.ContainsFunc(spec.Mutations, func(m admissionregistrationv1.Mutation) bool {
+		return m.PatchType == admissionregistrationv1.PatchTypeApplyConfiguration
+	})
+	if !merges || o.Types == nil {
+		return celrule.Types(nil)
+	}
+	return celrule.Types(o.Types())
+}
+
+// builder makes the rules of one Program.
+type builder struct {
+	program   *policy.Program
+	spec      *policiesv1beta1.MutatingPolicySpec
+	allowance *celenv.Allowance
+	merging   celrule.Merging
+	diags     diag.List
+}
+
+// requests adds the rules that change the objects of requests. A policy with targets changes none.
+func (b *builder) requests() {
+	if targeted(b.spec) {
+		b.diags.Warnf("spec.targetMatchConstraints", "existing resources are not changed yet")
+		b.diags.Hint("the policy is reported and changes nothing")
+		return
+	}
+	b.variants(func(r *policy.Rule, v *variant) {
+		r.Stage, r.SkipOnDelete, r.Eval = policy.StageMutate, true, v.eval
+	})
+}
+
+// report adds the rules that tell what the policy would change. As in Kyverno they look at what the policy is for, whatever its targets.
+func (b *builder) report() {
+	b.variants(func(r *policy.Rule, v *variant) {
+		r.Stage, r.Eval = policy.StageValidate, v.wouldChange
+	})
+}
+
+// variants adds a rule for the policy itself, and one for each configuration of the controllers of Pods.
+func (b *builder) variants(finish func(*policy.Rule, *variant)) {
+	v, c := b.compile(b.spec, "spec")
+	b.diags.Add(c.Diags...)
+	b.add(v, c, "", finish)
+	var settings *policiesv1beta1.PodControllers
+	if b.spec.Autogen != nil {
+		settings = b.spec.Autogen.PodControllers
+	}
+	for _, config := range celpolicy.Configs(b.spec.MatchConstraints, settings) {
+		v, c := b.compile(generated(b.spec, config), "status.autogen.configs["+config.Key+"].spec")
+		if !b.diags.HasErrors() { // else the same mistakes were found before
+			b.diags.Add(c.Diags...)
+		}
+		v.extracts = config.Template == ""
+		b.add(v, c, config.Key, finish)
+	}
+}
+
+func (b *builder) add(v *variant, c *celrule.Compiler, key string, finish func(*policy.Rule, *variant)) {
+	r := v.subject.NewRule(c)
+	r.Kind, r.OnError, r.Object = RuleKind, policy.ErrorByOwn, nil // the object is written as a whole
+	r.Origin.Controllers = key
+	finish(r, v)
+	b.program.Rules = append(b.program.Rules, r)
+}
+
+// compile compiles a spec.
+func (b *builder) compile(spec *policiesv1beta1.MutatingPolicySpec, path string) (*variant, *celrule.Compiler) {
+	subject, c := celpolicy.Compile(b.program, celpolicy.Input{
+		Kind: celenv.Mutating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, VariablesFirst: true,
+		Allowance: b.allowance, Path: path,
+	})
+	v := &variant{subject: subject, merging: b.merging, mutations: c.Mutations(spec.Mutations, path+".mutations")}
+	for i := range spec.AuditAnnotations {
+		subject.Rule.Annotations = append(subject.Rule.Annotations, c.Annotation(&spec.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]"))
+	}
+	return v, c
+}
+
+// targeted reports whether the policy says which existing objects are changed.
+func targeted(spec *policiesv1beta1.MutatingPolicySpec) bool {
+	t := spec.TargetMatchConstraints
+	return t != nil && (t.Expression != "" || len(t.ResourceRules) > 0)
+}

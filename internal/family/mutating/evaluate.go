@@ -1,0 +1,89 @@
+package mutating
+
+import (
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// These texts are Kyverno's, verbatim.
+const (
+	textMutated    = "success"
+	textSkipped    = "skip"
+	textNotApplied = "mutation is not applied"
+	textFailed     = "failed to evaluate policy: "
+	textExtraction = "extraction mode: mutation for custom workload CRDs is not yet supported"
+)
+
+// variant is the policy as it is for one group of resources: those that it names, or controllers of Pods.
+type variant struct {
+	subject   *celpolicy.Subject
+	mutations []celrule.Mutation
+	merging   celrule.Merging
+	// extracts: the resources have templates of Pods in places that are not known.
+	extracts bool
+}
+
+// eval changes the object of the request.
+func (v *variant) eval(c *policy.Call) policy.Yield {
+	if v.extracts {
+		return policy.Yield{Status: policy.StatusSkip, Message: textExtraction}
+	}
+	in, err := celrule.Policies.Input(c)
+	if err != nil {
+		return failed(err)
+	}
+	exemption, err := celpolicy.Exempt(c)
+	switch {
+	case err != nil:
+		return failed(err)
+	case exemption.Full.Status != policy.StatusNone:
+		return exemption.Full
+	}
+	in.Exceptions = exemption.Allowed
+	run := v.subject.Rule.Begin(c.Context(), c.Meter, in)
+	if ok, err := run.Applies(); err != nil {
+		return failed(err)
+	} else if !ok {
+		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
+	}
+	return v.apply(c, run)
+}
+
+// wouldChange reports whether the policy would change the object.
+func (v *variant) wouldChange(c *policy.Call) policy.Yield {
+	y := v.eval(c)
+	if y.Object != nil {
+		y.Status, y.Message, y.Object = policy.StatusFail, textNotApplied, nil
+	}
+	return y
+}
+
+// apply applies the mutations to the object of the run.
+func (v *variant) apply(c *policy.Call, run *celrule.Run) policy.Yield {
+	before := run.Object()
+	for _, m := range v.mutations {
+		if err := run.Mutate(m, v.merging); err != nil {
+			return failed(err)
+		}
+	}
+	y := policy.Yield{Status: policy.StatusPass, Message: textMutated}
+	var err error
+	if y.Properties, err = run.Annotations(); err != nil {
+		return failed(err)
+	}
+	equal, err := c.Meter.Equal(before, run.Object())
+	if err != nil {
+		return failed(err)
+	}
+	if !equal {
+		y.Object = value.Of(run.Object())
+	}
+	return y
+}
+
+// failed is a policy that could not be evaluated.
+func failed(err error) policy.Yield {
+	return policy.Yield{Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Part: celpolicy.PartEvaluation}
+}

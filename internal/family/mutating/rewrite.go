@@ -1,0 +1,76 @@
+package mutating
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+)
+
+// template says where the Pod template of a controller is: the names of the fields that lead to it.
+type template []string
+
+// podFields are the fields of a Pod that its template has, too. As in Kyverno, metadata by itself is none of them.
+var podFields = regexp.MustCompile(`\b(object|oldObject|Object)\.(spec|metadata\.labels|metadata\.annotations)\b`)
+
+// references makes what an expression says about a Pod say the same about the Pod template: object.spec becomes
+// object.spec.template.spec, and the type Object.spec becomes Object.spec.template.spec. It works on the text, texts in
+// quotes included, as Kyverno does.
+func (t template) references(expression string) string {
+	return podFields.ReplaceAllString(expression, "${1}."+strings.Join(t, ".")+".${2}")
+}
+
+// configuration is references for an expression that makes an Object: what it makes of the Pod is put into the Pod template.
+func (t template) configuration(expression string) string {
+	return t.wrap(t.references(expression))
+}
+
+// wrap puts the fields of each Object{…} into the template.
+func (t template) wrap(expression string) string {
+	var opening strings.Builder
+	path := "Object"
+	for _, field := range t {
+		path += "." + field
+		opening.WriteString(field + ": " + path + "{")
+	}
+	closing := strings.Repeat("}", len(t))
+
+	var out strings.Builder
+	var roots []bool            // of the braces that are open: whether it is that of an Object
+	before, last := byte(0), "" // the character before the last token, and that token
+	for at := 0; at < len(expression); {
+		next := celenv.SkipToken(expression, at)
+		token := expression[at:next]
+		at = next
+		switch {
+		case token == "{":
+			root := last == "Object" && before != '.'
+			roots = append(roots, root)
+			out.WriteString(token)
+			if root {
+				out.WriteString(opening.String())
+			}
+		case token == "}" && len(roots) > 0:
+			if roots[len(roots)-1] {
+				out.WriteString(closing)
+			}
+			roots = roots[:len(roots)-1]
+			out.WriteString(token)
+		default:
+			out.WriteString(token)
+		}
+		if isBlank(token) {
+			continue
+		}
+		if last != "" {
+			before = last[len(last)-1]
+		}
+		last = token
+	}
+	return out.String()
+}
+
+// isBlank reports whether a token has no meaning: white space, or a comment.
+func isBlank(token string) bool {
+	return strings.HasPrefix(token, "//") || strings.TrimSpace(token) == ""
+}
