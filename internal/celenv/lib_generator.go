@@ -14,7 +14,7 @@ import (
 // libGenerator hands objects to Input.Generate.
 var libGenerator = &Library{
 	Name:  "generator",
-	Doc:   "What a GeneratingPolicy generates. In a namespaced policy the function has no argument for the namespace.",
+	Doc:   "What a policy generates. In a namespaced policy the function has no argument for the namespace.",
 	Kinds: kindsOf(Generating),
 	Functions: []Function{{
 		Names: []string{"generator.apply", "generator.Apply"},
