@@ -29,7 +29,9 @@ import (
 // One control plane serves all tests of the package; each has namespaces of its own.
 var cluster suite.Cluster
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, suite.Options{Values: "dashboard", Audited: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m, suite.Options{Values: "dashboard", Audited: true}))
+}
 
 // served is a dashboard in this process, for tests that turn its clock or read its log.
 type served struct {
