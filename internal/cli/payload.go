@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -41,9 +40,6 @@ func readPayloads(paths []string) ([]payload, error) {
 	}
 	return out, nil
 }
-
-// name is how results may name the payload.
-func (p payload) name() string { return filepath.Base(p.path) }
 
 // payload evaluates the policies for documents on one.
 func (j *evaluate) payload(p payload) evaluated {
