@@ -143,3 +143,46 @@ func TestReviewOfTheirExceptions(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+func mutatingPolicy(name, failure, value string) string {
+	return `
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: ` + name + `}
+spec:
+  failurePolicy: ` + failure + `
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data', value: {'v': ` + value + `}}]"}`
+}
+
+// Policies change the object one after the other; one with an error denies the request with failurePolicy Fail, and changes nothing with Ignore.
+func TestMutatingPolicies(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil,
+		mutatingPolicy("a", "Fail", "'one'"),
+		mutatingPolicy("b", "Fail", "object.data.v + ' two'"),
+		mutatingPolicy("bad", "Fail", "object.data.missing"),
+		mutatingPolicy("ignored", "Ignore", "object.data.missing"),
+	)
+	for path, want := range map[string]string{
+		"/mpol/a":         `[{"op":"add","path":"/data","value":{"v":"one"}}]`,
+		"/mpol/a/b":       `[{"op":"add","path":"/data","value":{"v":"one two"}}]`,
+		"/mpol/a/ignored": `[{"op":"add","path":"/data","value":{"v":"one"}}]`,
+		"/mpol/ignored":   "",
+		"/mpol":           "",
+		"/vpol/a":         "",
+		"/mpol/bad":       "denied: Resource: shop/c, Kind: ConfigMap, Errors: [Policy bad: failed to evaluate policy: ",
+	} {
+		_, res := ask(t, srv, path, configMap(""))
+		got := string(res.Patch)
+		if !res.Allowed {
+			got = "denied: " + res.Result.Message
+		}
+		if got != want && (!strings.HasPrefix(want, "denied") || !strings.HasPrefix(got, want)) {
+			t.Errorf("%s:\ngot  %s\nwant %s", path, got, want)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
@@ -84,7 +85,8 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
-		Kinds: intake.Requests(), Catalog: p.catalog, ForceIgnore: f.forceIgnore, Seen: p.policiesChanged.Fire, Log: log,
+		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes}, ForceIgnore: f.forceIgnore,
+		Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = newExceeded(p.policies, m.GetClient(), log)
 	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)

@@ -42,6 +42,9 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 		r.Index = i
 	}
 	b.program.Diags = b.diags
+	if !targeted(&p.Spec) {
+		b.program.Webhooks = []policy.Webhook{webhook(b.program, &p.Spec)}
+	}
 	return b.program
 }
 
@@ -69,7 +72,7 @@ type builder struct {
 func (b *builder) requests() {
 	if targeted(b.spec) {
 		b.diags.Warnf("spec.targetMatchConstraints", "existing resources are not changed yet")
-		b.diags.Hint("the policy is reported and changes nothing")
+		b.diags.Hint("the policy changes nothing, and does not become ready")
 		return
 	}
 	b.variants(func(r *policy.Rule, v *variant) {

@@ -13,7 +13,8 @@ const Kind = "MutatingPolicy"
 
 // Family describes the family.
 var Family = &family.Family{
-	Name: "mutating", Doc: "MutatingPolicy and NamespacedMutatingPolicy of policies.kyverno.io", Kinds: familyKinds,
+	Name: "mutating", Doc: "MutatingPolicy and NamespacedMutatingPolicy of policies.kyverno.io", Kinds: familyKinds, Endpoints: endpoints,
+	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		program := Compile(p, in.Options)

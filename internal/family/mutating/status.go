@@ -1,0 +1,18 @@
+package mutating
+
+import (
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+)
+
+// status is the status that a policy should have.
+func status(object map[string]any, s family.State) (map[string]any, error) {
+	p, _ := Decode(object) // the compiler reports what cannot be read
+	var e policiesv1beta1.MutatingPolicyEvaluation
+	if p.Spec.Evaluation != nil {
+		e = *p.Spec.Evaluation
+	}
+	admission, background := celpolicy.On(e.Admission), celpolicy.On(e.Background)
+	return celpolicy.Status(object, s, admission || !background, background, Autogen(p))
+}

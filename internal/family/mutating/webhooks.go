@@ -1,0 +1,29 @@
+package mutating
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// endpoints are where the webhooks for policies of the family ask. Their names have the word of validating ones, as Kyverno's do.
+var endpoints = celpolicy.Endpoint(policy.Endpoint{
+	Kinds: []string{Kind}, Name: "mpol.validate.kyverno.svc", Path: "/mpol", Mutating: true,
+	Stages: policy.StageMutate | policy.StageMutateExisting, Words: celpolicy.Mutating,
+})
+
+// webhook is what the policy asks of the webhooks.
+func webhook(p *policy.Program, spec *policiesv1beta1.MutatingPolicySpec) policy.Webhook {
+	var settings *policiesv1beta1.PodControllers
+	if spec.Autogen != nil {
+		settings = spec.Autogen.PodControllers
+	}
+	return celpolicy.Webhook(p, celpolicy.WebhookInput{
+		At: endpoints, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Configs: celpolicy.Configs(spec.MatchConstraints, settings),
+		Rewritten: func(c celpolicy.Config) []admissionregistrationv1.MatchCondition {
+			return generated(spec, c).MatchConditions
+		},
+	})
+}
