@@ -31,6 +31,8 @@ type Kind struct {
 	Foreign bool
 	// Scheduled reports that policies of the kind run on a schedule, in the cleanup controller, and not on requests.
 	Scheduled bool
+	// Offline reports that only the command line evaluates policies of the kind: the controllers do not carry out their work yet.
+	Offline bool
 	// Excepted reports whether a PolicyException of kyverno.io may name policies of the kind.
 	Excepted bool
 	// Superseded reports whether Kyverno has given the kind a successor, which kyverno_deprecated_resource_total counts.

@@ -31,7 +31,9 @@ var Family = &family.Family{
 	FieldErrors: true,
 }
 
-var familyKinds = celpolicy.Kinds(family.Kind{Kind: Kind, Resource: "deletingpolicies", Short: "dpol", Source: family.SourceKyverno})
+var familyKinds = celpolicy.Kinds(family.Kind{
+	Kind: Kind, Resource: "deletingpolicies", Short: "dpol", Source: family.SourceKyverno, Scheduled: true, Offline: true,
+})
 
 // Decode reads a policy of any served version.
 func Decode(object map[string]any) (*policiesv1beta1.DeletingPolicy, diag.List) {

@@ -30,6 +30,7 @@ var Family = &family.Family{
 
 var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: []string{"cel-generate"},
+	Offline: true,
 })
 
 // Decode reads a policy of any served version.
