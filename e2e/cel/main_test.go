@@ -19,7 +19,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Setup: func(ctx context.Context) error {
+	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Audited: true, Setup: func(ctx context.Context) error {
 		_, err := cluster.Ephor.StartAdmission(ctx)
 		return err
 	}}))

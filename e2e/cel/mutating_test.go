@@ -9,7 +9,7 @@ import (
 // their keys.
 func TestMutatingPolicy(t *testing.T) {
 	must(t, "", "create", "namespace", "e2e-cel-mutate")
-	cluster.Apply(t, `
+	apply(t, "mutatingpolicy", "e2e-label", `
 apiVersion: policies.kyverno.io/v1
 kind: MutatingPolicy
 metadata: {name: e2e-label}
@@ -36,7 +36,7 @@ spec:
 	})
 	eventually(t, func() error {
 		out, err := kubectl(t, "", "get", "mutatingpolicy", "e2e-label", "-o", "jsonpath={.status.conditionStatus.ready} {.status.autogen.configs.defaults.targets[*].kind}")
-		if err == nil && out != "true DaemonSet Deployment Job ReplicaSet ReplicationController StatefulSet" {
+		if err == nil && out != "true DaemonSet Deployment ReplicaSet StatefulSet Job" {
 			err = fmt.Errorf("the status has %q", out)
 		}
 		return err
