@@ -1,4 +1,4 @@
-// Package given holds the command line's values beside policies and resources: values of variables, labels of
+// Package clivalues holds the command line's values beside policies and resources: values of variables, labels of
 // namespaces, subresources, and the requester.
 //
 //	values, diags := clivalues.ReadValues("values.yaml")

@@ -1,4 +1,4 @@
-// Package keepalive answers the requests of a keep-alive connection (HTTP/1.1) one after the other, in one goroutine.
+// Package http1 answers the requests of a keep-alive connection (HTTP/1.1) one after the other, in one goroutine.
 //
 // net/http watches a connection while a handler runs, to cancel the request's context when the client goes away: for each
 // request a goroutine, a read, two deadlines and the thread switches that come with them. A review takes a tenth of a
