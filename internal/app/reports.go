@@ -64,7 +64,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 
 // build makes what evaluates and what writes.
 func (c *reporting) build(ctx context.Context) error {
-	if err := errors.Join(c.kindsDefined(), c.serveDashboard()); err != nil {
+	if err := errors.Join(c.reportsDefined(), c.serveDashboard()); err != nil {
 		return err
 	}
 	root, err := c.world(ctx)
@@ -137,8 +137,8 @@ func (c *reporting) form() reports.Form {
 	return reports.PolicyReports
 }
 
-// kindsDefined makes sure that reports can be written.
-func (c *reporting) kindsDefined() error {
+// reportsDefined makes sure that reports can be written.
+func (c *reporting) reportsDefined() error {
 	if !c.flags.write {
 		return nil
 	}
