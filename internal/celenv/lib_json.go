@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -105,6 +106,8 @@ func decoded(v ref.Val, depth int) (any, error) {
 		return decoded(x.GetValue(), depth-1)
 	case documented:
 		return x.document(), nil
+	case *mutation.JSONPatchVal:
+		return decodedPatch(x, depth)
 	case traits.Mapper:
 		return decodedMap(x, depth)
 	case traits.Lister:
@@ -140,6 +143,22 @@ func decodedMap(m traits.Mapper, depth int) (any, error) {
 			return nil, err
 		}
 		out[string(name)] = member
+	}
+	return out, nil
+}
+
+// decodedPatch is an operation of a JSON patch, without the fields that it does not have.
+func decodedPatch(p *mutation.JSONPatchVal, depth int) (any, error) {
+	out := map[string]any{"op": p.Op, "path": p.Path}
+	if p.From != "" {
+		out["from"] = p.From
+	}
+	if p.Val != nil {
+		v, err := decoded(p.Val, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		out["value"] = v
 	}
 	return out, nil
 }
