@@ -93,11 +93,16 @@ func TestT10ForgedReports(t *testing.T) {
 	}
 	suite.Eventually(t, both)
 
+	// The controller may delete the report between the read and the write of an apply, which fails then: it is repeated.
 	forge := func() {
 		t.Helper()
-		if out, err := asMallory(t, fmt.Sprintf(forgedReport, uid), "apply", "-f", "-"); err != nil {
-			t.Fatalf("%s: %v", out, err)
-		}
+		suite.Eventually(t, func() error {
+			out, err := asMallory(t, fmt.Sprintf(forgedReport, uid), "apply", "-f", "-")
+			if err != nil {
+				return fmt.Errorf("%s: %w", out, err)
+			}
+			return nil
+		})
 	}
 	gone := func() error { // it was looked at
 		out, err := cluster.Try(t, "", "get", "ephemeralreports", "-n", mallory, "-o", "name")
