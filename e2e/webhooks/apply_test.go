@@ -78,7 +78,7 @@ func TestReconcileTwice(t *testing.T) {
 			t.Fatal(diags.Error())
 		}
 		in := webhookconf.Input{
-			Programs: c.programs, Endpoints: classic.Endpoints, Settings: s, CABundle: ca(t), Resources: discovery.New(found, time.Now), Owner: reference,
+			Programs: c.programs, Settings: s, CABundle: ca(t), Resources: discovery.New(found, time.Now), Owner: reference,
 			Options: webhookconf.Options{Namespace: namespace, Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10},
 		}
 		if c.options != nil {

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -61,10 +60,7 @@ type table struct {
 	cache  *named
 }
 
-// routes is the table of the admission controller: every path of a POST that does not name a policy.
-var routes = routesOf(compile.Families)
-
-// routesOf makes the table for families of policies.
+// routesOf makes the table of the admission controller for families of policies: every path of a POST that does not name a policy.
 func routesOf(families []*family.Family) table {
 	t := table{cache: &named{}, rows: map[string]*route{
 		"/policyvalidate":        {handle: (*Server).reviewPolicy},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/http1"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -43,6 +44,8 @@ type Cluster interface {
 
 // Options are the limits and names of a Server.
 type Options struct {
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
 	// Namespace is the one the process runs in.
 	Namespace string
 	// Timeout is the time for a review whose URL names none.
@@ -114,13 +117,13 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	if o.Paths == nil {
 		o.Paths = secretpath.Open{}
 	}
-	srv := &Server{Options: o, routes: routes, snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
+	srv := &Server{Options: o, routes: routesOf(o.Families.Families()), snapshot: snapshot, settings: s, root: root, cluster: cluster, ready: ready}
 	srv.review = &policyreview.Reviewer{
-		Options: o.Review, Discovery: cluster, Root: root, Programs: func() []*policy.Program { return snapshot().Programs() },
+		Options: o.Review, Families: o.Families, Discovery: cluster, Root: root, Programs: func() []*policy.Program { return snapshot().Programs() },
 		Patience: policyreview.GrantPatience, Log: o.Log, Now: o.Now,
 	}
 	if o.FixedWebhooks {
-		srv.routes = routes.fixed()
+		srv.routes = srv.routes.fixed()
 	}
 	srv.gate.Clients, srv.large = o.Clients, semaphore.NewWeighted(largeBodies)
 	shares := share.New(runtime.GOMAXPROCS(0))

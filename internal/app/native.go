@@ -16,7 +16,6 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/intake"
 )
 
@@ -52,23 +51,16 @@ func reported(u *unstructured.Unstructured) bool {
 // nativeKinds are the kinds to follow by the flags. A kind that is asked for in so many words and is not served is an error.
 func (f *reportsFlags) nativeKinds(d discovery.ServerResourcesInterface) (family.Kinds, error) {
 	var out family.Kinds
-	for _, n := range []struct {
-		wanted, required bool
-		flag, kind       string
-	}{
-		{f.validatingNative, false, "validatingAdmissionPolicyReports", native.ValidatingPolicy},
-		{f.mutatingNative, true, "mutatingAdmissionPolicyReports", native.MutatingPolicy},
-	} {
-		if !n.wanted {
+	for _, kind := range compile.Kinds {
+		if wanted := f.switches[kind]; wanted == nil || !*wanted {
 			continue
 		}
-		kind := compile.Kinds.Named(n.kind)
 		ok, err := serves(d, kind)
 		switch {
 		case err != nil:
 			return nil, err
-		case !ok && n.required:
-			return nil, fmt.Errorf("--%s: the API server does not serve %s", n.flag, n.kind)
+		case !ok && kind.Switch.Required:
+			return nil, fmt.Errorf("--%s: the API server does not serve %s", kind.Switch.Flag, kind.Kind)
 		case ok:
 			out = append(out, kind)
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/certs"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/http1"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/observe"
@@ -282,7 +283,7 @@ func (o *observing) observeCertificates(keeper *certs.Keeper) {
 func policyStates(s *catalog.Snapshot) []observe.PolicyState {
 	var out []observe.PolicyState
 	for _, program := range s.Programs() {
-		if report.SourceOf(program) == report.SourceKyverno { // the API server's own are not ours to count
+		if report.SourceOf(program) == family.SourceKyverno { // the API server's own are not ours to count
 			out = append(out, observe.PolicyState{Program: program, Ready: !program.Diags.HasErrors()})
 		}
 	}

@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
 )
 
 // reportsFlags are the flags of the reports controller.
@@ -14,14 +17,14 @@ type reportsFlags struct {
 	scan  bool
 	write bool
 	open  bool
-	// validatingNative and mutatingNative: policies of the API server itself are reported.
-	validatingNative, mutatingNative bool
-	workers                          int
-	interval                         time.Duration
-	skipFilters                      bool
-	checkKinds                       bool
-	aggregate                        bool
-	takers                           int
+	// switches say, for kinds of policies that have a family.Switch, whether they are reported.
+	switches    map[*family.Kind]*bool
+	workers     int
+	interval    time.Duration
+	skipFilters bool
+	checkKinds  bool
+	aggregate   bool
+	takers      int
 	// admissionReports: results of admission are taken even where nothing is scanned.
 	admissionReports bool
 	dashboard        dashboardFlags
@@ -41,8 +44,12 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 func (f *reportsFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.scan, "backgroundScan", true, "evaluate existing objects")
 	fs.BoolVar(&f.write, "policyReports", true, "write policy reports; without them, scans only give events and metrics")
-	fs.BoolVar(&f.validatingNative, "validatingAdmissionPolicyReports", true, `scans also evaluate ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true"`)
-	fs.BoolVar(&f.mutatingNative, "mutatingAdmissionPolicyReports", false, "scans tell what MutatingAdmissionPolicies with this label would change")
+	f.switches = map[*family.Kind]*bool{}
+	for _, k := range compile.Kinds {
+		if s := k.Switch; s != nil {
+			f.switches[k] = fs.Bool(s.Flag, s.On, s.Usage)
+		}
+	}
 	fs.BoolVar(&f.open, "openreportsEnabled", false, "write reports as openreports.io/v1alpha1")
 	fs.IntVar(&f.workers, "backgroundScanWorkers", 2, "resources that are evaluated at once")
 	fs.DurationVar(&f.interval, "backgroundScanInterval", time.Hour, "how often everything is evaluated again without changes")

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -64,7 +63,7 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program) (out []fami
 			}
 			if !slices.Contains(order, at) {
 				order = append(order, at)
-				generated[at] = rule.Origin.Controllers == celpolicy.ConfigExtract
+				generated[at] = rule.Origin.Custom
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
@@ -110,7 +109,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	options.Path = path
 	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{
 		Programs: programs, Settings: f.settings.Load(), CABundle: bundle, Resources: f.discovery, Options: options,
-		Endpoints: compile.Endpoints(), Owner: owner, Stored: stored, Settling: settling,
+		Owner: owner, Stored: stored, Settling: settling,
 	})
 	if err != nil {
 		return false, 0, err
@@ -153,7 +152,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			notReady = err
 		}
 		if errors.Is(notReady, webhookconf.ErrSettling) {
-			if status.IsNew(object) {
+			if status.IsNew(f.status.Families, object) {
 				continue // who waits for it to be ready wants it to be in force
 			}
 			notReady = nil
@@ -162,14 +161,14 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			f.log.Warn("policy is not ready", "policy", key, "error", notReady)
 		}
 		state := family.State{Program: byID[id], NotReady: notReady, Now: time.Now()}
-		if of := status.Of(object); of != nil && of.Rights {
+		if of := status.Of(f.status.Families, object); of != nil && of.Rights {
 			if state.Missing, err = f.rights.missing(ctx, state.Program); err != nil {
 				failed = err
 				continue
 			}
 			lacking = lacking || len(state.Missing) > 0
 		}
-		s, err := status.Desired(object, state)
+		s, err := status.Desired(f.status.Families, object, state)
 		if err != nil {
 			f.log.Error("no status can be written", "policy", key, "error", err)
 			continue

@@ -9,7 +9,12 @@ import (
 )
 
 // Companions are objects that belong to policies, such as bindings. The zero value holds none.
-type Companions struct{ all []companion }
+type Companions struct {
+	// Registry holds their families; nil for Product.
+	Registry *Registry
+
+	all []companion
+}
 
 type companion struct {
 	family.Attached
@@ -18,7 +23,7 @@ type companion struct {
 
 // Add compiles a companion. One with a mistake is left out; the diagnostics say so.
 func (c *Companions) Add(o Object) diag.List {
-	attached, diags := Companion(o)
+	attached, diags := c.Registry.Companion(o)
 	if !diags.HasErrors() {
 		c.all = append(c.all, companion{attached, o})
 	}
@@ -52,8 +57,8 @@ func (c *Companions) Unattached(policies []policy.ID) (diags diag.List) {
 }
 
 // Companion compiles one object of a kind that CompanionOf knows. The result must not be used with an error among the diagnostics.
-func Companion(o Object) (family.Attached, diag.List) {
-	c := CompanionOf(typeOf(o))
+func (r *Registry) Companion(o Object) (family.Attached, diag.List) {
+	c := r.CompanionOf(typeOf(o))
 	if c == nil {
 		return family.Attached{}, notAPolicy(o)
 	}

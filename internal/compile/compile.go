@@ -15,24 +15,36 @@ type Object struct {
 	Pos func(path string) diag.Position
 }
 
-// One compiles one policy. The Program is nil when the object belongs to no family; then the diagnostics say so.
-// Otherwise the diagnostics are Program.Diags, with positions.
-func One(o Object) (*policy.Program, diag.List) { return With(o, nil, family.Options{}) }
+// One compiles one policy with the families of Ephor (Registry.With).
+func One(o Object) (*policy.Program, diag.List) { return Product.One(o) }
 
-// With compiles one policy as One does, with the contents of its companions (Companions.Of).
+// With compiles one policy with the families of Ephor (Registry.With).
 func With(o Object, companions []any, options family.Options) (*policy.Program, diag.List) {
-	f := FamilyOf(typeOf(o))
+	return Product.With(o, companions, options)
+}
+
+// One compiles one policy that has no companions.
+func (r *Registry) One(o Object) (*policy.Program, diag.List) {
+	return r.With(o, nil, family.Options{})
+}
+
+// With compiles one policy, with the contents of its companions (Companions.Of). The Program is nil when the object belongs to no
+// family; then the diagnostics say so. Otherwise the diagnostics are Program.Diags, with positions.
+func (r *Registry) With(o Object, companions []any, options family.Options) (*policy.Program, diag.List) {
+	f := r.FamilyOf(typeOf(o))
 	if f == nil {
 		return nil, notAPolicy(o)
 	}
+	var program *policy.Program
 	if pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths {
-		program := tooLarge(f, o.Value)
-		program.Family = f.Name
-		locate(program.Diags, o)
-		return program, program.Diags
+		program = tooLarge(f, o.Value)
+	} else {
+		program = f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
 	}
-	program := f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
 	program.Family = f.Name
+	if k := f.Kinds.Owner(typeOf(o)); k != nil {
+		program.Names = k.Names()
+	}
 	locate(program.Diags, o)
 	return program, program.Diags
 }
@@ -69,16 +81,19 @@ func OwnsException(apiVersion, kind string) bool {
 // FieldErrors reports whether mistakes in exceptions of the kind are worded as the API server's errors about fields.
 func FieldErrors(apiVersion, kind string) bool { return celpolicy.OwnsException(apiVersion, kind) }
 
+// OneException compiles one exception with the families of Ephor (Registry.OneException).
+func OneException(o Object) (*policy.Exception, diag.List) { return Product.OneException(o) }
+
 // OneException compiles one exception. Its Diags are the returned diagnostics, with positions; an exception with errors
 // among them must not be used.
-func OneException(o Object) (*policy.Exception, diag.List) {
+func (r *Registry) OneException(o Object) (*policy.Exception, diag.List) {
 	if celpolicy.OwnsException(typeOf(o)) {
 		e, diags := celpolicy.CompileException(o.Value)
 		locate(diags, o)
 		return e, diags
 	}
 	e, diags := exception.Compile(o.Value)
-	for _, k := range Kinds {
+	for _, k := range r.Kinds() {
 		if k.Excepted {
 			e.Kinds = append(e.Kinds, k.Kind)
 		}
@@ -88,15 +103,15 @@ func OneException(o Object) (*policy.Exception, diag.List) {
 }
 
 // CheckUpdate finds what the update of a stored policy may not change. Neither object is checked by itself.
-func CheckUpdate(old, updated map[string]any) diag.List {
-	f := FamilyOf(typeOf(Object{Value: updated}))
+func (r *Registry) CheckUpdate(old, updated map[string]any) diag.List {
+	f := r.FamilyOf(typeOf(Object{Value: updated}))
 	if f == nil || f.CheckUpdate == nil {
 		return nil
 	}
 	return f.CheckUpdate(old, updated)
 }
 
-// Compile compiles all objects. Every object of a family gives a Program, also one with mistakes: whether it may run is
+// Compile compiles all objects with the families of Ephor. Every object of a family gives a Program, also one with mistakes: whether it may run is
 // for the caller to decide by Program.Diags. The returned diagnostics are those of all objects, in their order.
 func Compile(objects []Object) ([]*policy.Program, diag.List) {
 	var programs []*policy.Program

@@ -1,8 +1,6 @@
 package compile
 
 import (
-	"strings"
-
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
@@ -11,11 +9,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/mutating"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/family/validating"
-	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Families is the explicit list of policy families.
-var Families = []*family.Family{
+// Product is the explicit list of the families of Ephor.
+var Product = NewRegistry(
 	classic.Family,
 	cleanup.Family,
 	native.Family,
@@ -23,54 +20,23 @@ var Families = []*family.Family{
 	mutating.Family,
 	generating.Family,
 	deleting.Family,
-}
+)
 
-// Kinds are the kinds of all families, in their order.
-var Kinds = kindsOf(Families)
+// Kinds are the kinds of all families of Ephor, in their order.
+var Kinds = Product.Kinds()
 
-func kindsOf(families []*family.Family) (all family.Kinds) {
-	for _, f := range families {
-		all = append(all, f.Kinds...)
-	}
-	return all
-}
-
-// Endpoints are where the webhooks for policies of all families ask.
-func Endpoints() (out []policy.Endpoint) {
-	for _, f := range Families {
-		out = append(out, f.Endpoints...)
-	}
-	return out
-}
+// The functions below are the methods of Product.
 
 // FamilyOf returns the family of policies of a kind, whatever their version; nil when the kind is none of a policy.
-func FamilyOf(apiVersion, kind string) *family.Family {
-	for _, f := range Families {
-		if f.Kinds.Owner(apiVersion, kind) != nil {
-			return f
-		}
-	}
-	return nil
-}
+func FamilyOf(apiVersion, kind string) *family.Family { return Product.FamilyOf(apiVersion, kind) }
 
-// CompanionOf returns the kind of companions of policies that objects of the kind are, whatever their version; nil when they are
-// none.
+// CompanionOf returns the kind of companions of policies that objects of the kind are; nil when they are none.
 func CompanionOf(apiVersion, kind string) *family.Companion {
-	group, _, _ := strings.Cut(apiVersion, "/")
-	for _, f := range Families {
-		if c := f.Companion(group, kind); c != nil {
-			return c
-		}
-	}
-	return nil
+	return Product.CompanionOf(apiVersion, kind)
 }
 
 // Owns reports whether some family compiles objects of the kind.
-func Owns(apiVersion, kind string) bool { return FamilyOf(apiVersion, kind) != nil }
+func Owns(apiVersion, kind string) bool { return Product.Owns(apiVersion, kind) }
 
-// Evaluates reports whether Ephor evaluates policies of the kind in a cluster. The API server evaluates those of the other
-// kinds that Owns accepts.
-func Evaluates(apiVersion, kind string) bool {
-	k := Kinds.Owner(apiVersion, kind)
-	return k != nil && !k.Foreign
-}
+// Evaluates reports whether Ephor evaluates policies of the kind in a cluster.
+func Evaluates(apiVersion, kind string) bool { return Product.Evaluates(apiVersion, kind) }

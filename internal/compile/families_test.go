@@ -12,7 +12,7 @@ import (
 func TestFamilies(t *testing.T) {
 	kinds, resources := map[schema.GroupKind]bool{}, map[schema.GroupResource]bool{}
 	names, families := map[string]bool{}, map[string]bool{}
-	for _, f := range compile.Families {
+	for _, f := range compile.Product.Families() {
 		if f.Name == "" || f.Doc == "" || families[f.Name] || len(f.Kinds) == 0 || f.Compile == nil {
 			t.Errorf("family %q is not complete, or there are two", f.Name)
 		}
@@ -43,6 +43,18 @@ func TestFamilies(t *testing.T) {
 		}
 		if compile.Kinds.Delegates(gk) != k.Namespaced {
 			t.Errorf("%s: Delegates is %v, want %v as for every policy in a namespace", gk, !k.Namespaced, k.Namespaced)
+		}
+	}
+	for _, k := range compile.Kinds {
+		// Kyverno's webhook is not asked about NamespacedDeletingPolicies, and the API server has no webhook for its own policies.
+		if reviewed := k.Review != 0; reviewed == (k.Foreign || k.Kind == "NamespacedDeletingPolicy") {
+			t.Errorf("%s: reviewed is %v", k.Kind, reviewed)
+		}
+		if m := k.Metrics; m != nil && (m.Name == "" || m.Kind == "" || m.Per == "" || k.Names().Metrics != m.Name) {
+			t.Errorf("%s: the metrics are not complete: %+v", k.Kind, m)
+		}
+		if s := k.Switch; s != nil && (s.Flag == "" || s.Usage == "") {
+			t.Errorf("%s: the flag is not complete: %+v", k.Kind, s)
 		}
 	}
 	if k := compile.Kinds.Owner("kyverno.io/v9", "Policy"); k == nil || k.Kind != "Policy" || compile.Kinds.Owner("v1", "Policy") != nil {

@@ -12,7 +12,6 @@ import (
 
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
-	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -142,9 +141,7 @@ func label(labels map[string]string, e *report.Entry) {
 			labels[prefix+name] = version
 		}
 	}
-	if k := compile.Kinds.Named(e.Program.Kind); k != nil {
-		set(k.LabelPrefix, e.Program.Name, e.Program.ResourceVersion)
-	}
+	set(e.Program.Names.LabelPrefix, e.Program.Name, e.Program.ResourceVersion)
 	for _, key := range e.Exceptions {
 		version := ""
 		for _, x := range e.Rule.Exceptions {

@@ -45,13 +45,14 @@ func TestSubject(t *testing.T) {
 }
 
 func TestPolicyLabels(t *testing.T) {
-	p, r := sent(func(_ *policy.Program, r *policy.Rule) {
+	p, r := sent(func(p *policy.Program, r *policy.Rule) {
+		p.Names.LabelPrefix = "cpol.kyverno.io/"
 		r.Exceptions = []*policy.Exception{{Namespace: "x", Name: "excuse", ResourceVersion: "8"}}
 	})
 	got := map[string]string{}
 	label(got, &report.Entry{Program: p, Rule: r, Exceptions: []string{"x/excuse"}})
 	local := *p
-	local.Kind, local.Namespace = "Policy", "ns"
+	local.Names.LabelPrefix, local.Namespace = "pol.kyverno.io/", "ns"
 	label(got, &report.Entry{Program: &local, Rule: r})
 	local.Name = strings.Repeat("n", 64)
 	label(got, &report.Entry{Program: &local, Rule: r})

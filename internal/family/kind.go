@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // SourceKyverno is the source of results that most kinds share.
@@ -19,16 +21,24 @@ type Kind struct {
 	// Versions are the served versions; the first is the one that is stored, read and written.
 	Versions   []string
 	Namespaced bool
+	// Retired are versions that are not served any more. The webhooks for policies name them all the same.
+	Retired []string
 
 	// LabelPrefix begins the labels with which intermediate reports name policies of the kind; empty for no label.
 	LabelPrefix string
 	// Source is what reports name as the source of results.
 	Source string
+	// Metrics describes the metrics for results; nil for those of most policies (kyverno_policy_results).
+	Metrics *Metrics
+	// Review says which webhooks ask about policies of the kind when they are written.
+	Review Review
 	// Work are the types of the UpdateRequests (spec.requestType) that ask for work of policies of the kind.
 	Work []string
 	// Foreign reports that the API server evaluates policies of the kind itself. The command line applies them, and reports cover
 	// those that ask for it.
 	Foreign bool
+	// Switch is the flag that makes reports cover policies of the kind; nil where they always do, or never.
+	Switch *Switch
 	// Scheduled reports that policies of the kind run on a schedule, in the cleanup controller, and not on requests.
 	Scheduled bool
 	// Offline reports that only the command line evaluates policies of the kind: the controllers do not carry out their work yet.
@@ -37,6 +47,15 @@ type Kind struct {
 	Excepted bool
 	// Superseded reports whether Kyverno has given the kind a successor, which kyverno_deprecated_resource_total counts.
 	Superseded bool
+}
+
+// Names are what outputs call policies of the kind.
+func (k *Kind) Names() policy.Names {
+	n := policy.Names{Source: k.Source, LabelPrefix: k.LabelPrefix}
+	if k.Metrics != nil {
+		n.Metrics = k.Metrics.Name
+	}
+	return n
 }
 
 // GVK is the kind in its first version.

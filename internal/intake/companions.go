@@ -34,7 +34,7 @@ func (c *companions) watches(kinds family.Kinds) (all []Watch) {
 	c.objects = objects{log: p.Log, accept: p.Accept, take: c.take, drop: c.drop, seen: p.Seen}
 	var seen []*family.Family
 	for _, k := range kinds {
-		f := compile.FamilyOf(k.GVK().GroupVersion().String(), k.Kind)
+		f := p.Families.FamilyOf(k.GVK().GroupVersion().String(), k.Kind)
 		if slices.Contains(seen, f) {
 			continue
 		}
@@ -51,7 +51,7 @@ func (c *companions) watches(kinds family.Kinds) (all []Watch) {
 
 // turn waits until no other policy with companions is compiled, where the policy is of a family that has them.
 func (c *companions) turn(u *unstructured.Unstructured) (done func()) {
-	if f := compile.FamilyOf(u.GetAPIVersion(), u.GetKind()); f == nil || len(f.Companions) == 0 {
+	if f := c.policies.Families.FamilyOf(u.GetAPIVersion(), u.GetKind()); f == nil || len(f.Companions) == 0 {
 		return func() {}
 	}
 	c.one.Lock()
@@ -60,7 +60,7 @@ func (c *companions) turn(u *unstructured.Unstructured) (done func()) {
 
 // take attaches a companion to its policy. One with a mistake is attached to none.
 func (c *companions) take(_, u *unstructured.Unstructured) error {
-	attached, diags := compile.Companion(compile.Object{Value: u.Object})
+	attached, diags := c.policies.Families.Companion(compile.Object{Value: u.Object})
 	for _, d := range diags.Errors() {
 		c.policies.Log.Warn("object has a mistake", "kind", u.GetKind(), "object", idOf(u).Key(), "path", d.Path, "mistake", d.Summary)
 	}

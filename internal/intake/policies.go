@@ -16,6 +16,8 @@ import (
 
 // PolicyOptions are the options of Policies.
 type PolicyOptions struct {
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
 	// Kinds are followed, with the companions of their families.
 	Kinds   family.Kinds
 	Catalog *catalog.Catalog
@@ -146,7 +148,7 @@ func (p *Policies) compile(u *unstructured.Unstructured) error {
 		// It was stored before policies were reviewed, or without a review.
 		p.Log.Warn("policy has a mistake", "policy", id.String(), "path", d.Path, "mistake", d.Summary)
 	}
-	foreign := !compile.Evaluates(u.GetAPIVersion(), u.GetKind())
+	foreign := !p.Families.Evaluates(u.GetAPIVersion(), u.GetKind())
 	if foreign && len(mistakes) > 0 {
 		p.Catalog.Delete(id)
 		return nil
@@ -161,7 +163,7 @@ func (p *Policies) compile(u *unstructured.Unstructured) error {
 }
 
 func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*policy.Program, error) {
-	program, diags := compile.With(compile.Object{Value: u.Object}, attached, p.Compile)
+	program, diags := p.Families.With(compile.Object{Value: u.Object}, attached, p.Compile)
 	if program == nil {
 		return nil, diags
 	}

@@ -146,7 +146,7 @@ func withPolicies(table map[string]string) map[string]string {
 	for _, k := range compile.Kinds {
 		table[k.Resource] = k.Kind
 	}
-	for _, f := range compile.Families {
+	for _, f := range compile.Product.Families() {
 		for _, c := range f.Companions {
 			table[kindnames.Plural(c.Kind)] = c.Kind
 		}

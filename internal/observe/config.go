@@ -95,6 +95,7 @@ func ParseConfig(data map[string]string) (Config, diag.List) {
 // checkExposure finds what has no effect.
 func checkExposure(name string, e Exposure) diag.List {
 	var diags diag.List
+	declared := Declared()
 	if !slices.ContainsFunc(declared, func(i Instrument) bool { return i.Name == name }) {
 		for i := range declared {
 			if declared[i].Exposed() == name {

@@ -5,15 +5,20 @@ var (
 	ruleLabels = []string{"policy_validation_mode", "policy_type", "policy_background_mode", "policy_namespace?", "policy_name?",
 		"resource_kind?", "resource_namespace?", "resource_request_operation", "rule_name?", "rule_result", "rule_type",
 		"rule_execution_cause", "dry_run"}
-	validatingLabels = []string{"policy_validation_mode", "policy_background_mode", "policy_name?", "policy_namespace?",
+	// kindLabels are those of the metrics that kinds of policies have for themselves; modeLabel and backgroundLabel stand before them.
+	kindLabels = []string{"policy_name?", "policy_namespace?",
 		"resource_kind?", "resource_namespace?", "resource_request_operation", "execution_cause", "result"}
-	mutatingLabels   = validatingLabels[1:]
-	generatingLabels = mutatingLabels[1:]
-	reviewLabels     = []string{"resource_kind?", "resource_namespace?", "resource_request_operation", "request_allowed", "request_webhook"}
-	httpLabels       = []string{"http_request_method", "http_response_status_code", "network_protocol_name", "network_protocol_version", "server_address?", "url_scheme"}
-	deletionLabels   = []string{"policy_type", "policy_namespace?", "policy_name?", "resource_kind?", "resource_namespace?", "deletion_propagation"}
-	deletingLabels   = []string{"policy_type", "policy_namespace?", "policy_name?", "resource?", "resource_namespace?", "deletion_propagation"}
-	ttlLabels        = []string{"resource_namespace?", "resource_group?", "resource_version?", "resource_resource?"}
+	reviewLabels   = []string{"resource_kind?", "resource_namespace?", "resource_request_operation", "request_allowed", "request_webhook"}
+	httpLabels     = []string{"http_request_method", "http_response_status_code", "network_protocol_name", "network_protocol_version", "server_address?", "url_scheme"}
+	deletionLabels = []string{"policy_type", "policy_namespace?", "policy_name?", "resource_kind?", "resource_namespace?", "deletion_propagation"}
+	deletingLabels = []string{"policy_type", "policy_namespace?", "policy_name?", "resource?", "resource_namespace?", "deletion_propagation"}
+	ttlLabels      = []string{"resource_namespace?", "resource_group?", "resource_version?", "resource_resource?"}
+)
+
+// Labels that only some of the metrics of kinds of policies have.
+const (
+	modeLabel       = "policy_validation_mode"
+	backgroundLabel = "policy_background_mode"
 )
 
 // httpScope is the scope under which Kyverno's users find the metrics of the HTTP server.
@@ -29,14 +34,6 @@ const (
 	nameChanges               = "kyverno_policy_changes"
 	nameResults               = "kyverno_policy_results"
 	nameExecution             = "kyverno_policy_execution_duration_seconds"
-	nameValidatingResults     = "kyverno_validating_policy_results"
-	nameValidatingExecution   = "kyverno_validating_policy_execution_duration_seconds"
-	nameImageResults          = "kyverno_image_validating_policy_results"
-	nameImageExecution        = "kyverno_image_validating_policy_execution_duration_seconds"
-	nameMutatingResults       = "kyverno_mutating_policy_results"
-	nameMutatingExecution     = "kyverno_mutating_policy_execution_duration_seconds"
-	nameGeneratingResults     = "kyverno_generating_policy_results"
-	nameGeneratingExecution   = "kyverno_generating_policy_execution_duration_seconds"
 	nameReviews               = "kyverno_admission_requests"
 	nameReviewDuration        = "kyverno_admission_review_duration_seconds"
 	nameHTTP                  = "kyverno_http_requests"
@@ -75,7 +72,7 @@ const (
 	nameOverflow              = "ephor_metric_overflow"
 )
 
-// declared is the table of all instruments. Names and labels are those of the policy language; what is
+// declared is the table of all instruments but those of kinds of policies (resultInstruments). Names and labels are those of the policy language; what is
 // marked Ours has no counterpart there.
 var declared = []Instrument{
 	{Name: nameInfo, Kind: Gauge, Labels: []string{"version"},
@@ -88,14 +85,6 @@ var declared = []Instrument{
 		Help: "results of rules, one for each rule and request or scanned object", Query: `sum by (policy_name, rule_result) (rate(kyverno_policy_results_total[5m]))`},
 	{Name: nameExecution, Kind: Histogram, Labels: ruleLabels,
 		Help: "seconds that a rule took for one request or scanned object", Query: `histogram_quantile(0.95, sum by (le, policy_name) (rate(kyverno_policy_execution_duration_seconds_bucket[5m])))`},
-	{Name: nameValidatingResults, Kind: Counter, Labels: validatingLabels, Help: "results of ValidatingPolicies"},
-	{Name: nameValidatingExecution, Kind: Histogram, Labels: validatingLabels, Help: "seconds that a ValidatingPolicy took for one request or scanned object"},
-	{Name: nameImageResults, Kind: Counter, Labels: validatingLabels, Help: "results of ImageValidatingPolicies"},
-	{Name: nameImageExecution, Kind: Histogram, Labels: validatingLabels, Help: "seconds that an ImageValidatingPolicy took for one request or scanned object"},
-	{Name: nameMutatingResults, Kind: Counter, Labels: mutatingLabels, Help: "results of MutatingPolicies"},
-	{Name: nameMutatingExecution, Kind: Histogram, Labels: mutatingLabels, Help: "seconds that a MutatingPolicy took for one request or object"},
-	{Name: nameGeneratingResults, Kind: Counter, Labels: generatingLabels, Help: "results of GeneratingPolicies"},
-	{Name: nameGeneratingExecution, Kind: Histogram, Labels: generatingLabels, Help: "seconds that a GeneratingPolicy took for one trigger"},
 	{Name: nameReviews, Kind: Counter, Labels: reviewLabels,
 		Help: "admission reviews that were answered", Query: `sum by (request_webhook, request_allowed) (rate(kyverno_admission_requests_total[5m]))`},
 	{Name: nameReviewDuration, Kind: Histogram, Labels: reviewLabels,

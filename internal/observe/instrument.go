@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compile"
 )
 
 // Kind says what the numbers of an instrument mean.
@@ -93,8 +95,11 @@ func (i *Instrument) columns(keep []bool) []column {
 }
 
 // Declared returns all instruments, in order of name.
-func Declared() []Instrument {
-	out := slices.Clone(declared)
+func Declared() []Instrument { return declaredFor(nil) }
+
+// declaredFor returns all instruments for policies of some families, in order of name.
+func declaredFor(families *compile.Registry) []Instrument {
+	out := append(slices.Clone(declared), resultInstruments(families)...)
 	slices.SortFunc(out, func(a, b Instrument) int {
 		if a.Name < b.Name {
 			return -1

@@ -21,6 +21,8 @@ type Options struct {
 	Version string
 	// Namespace is the one the process runs in.
 	Namespace string
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
 	// MaxSeries bounds the series of each instrument; 0 for DefaultMaxSeries.
 	MaxSeries int
 }
@@ -67,7 +69,7 @@ func NewMetrics(o Options) *Metrics {
 		o.MaxSeries = DefaultMaxSeries
 	}
 	m := &Metrics{options: o, families: make(map[string]*family, len(declared))}
-	for _, i := range Declared() {
+	for _, i := range declaredFor(o.Families) {
 		f := newFamily(&i)
 		m.families[i.Name] = f
 		m.ordered = append(m.ordered, f)
@@ -89,7 +91,7 @@ func NewMetrics(o Options) *Metrics {
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
 	m.cleanupStopped, m.ttlStopped = get(nameCleanupStopped), get(nameTTLStopped)
 	m.exceeded = get(nameBudgetExceeded)
-	m.kinds = resultKinds(get)
+	m.kinds = resultKinds(o.Families, get)
 	m.info.collect = func(set func(float64, ...string)) { set(1, o.Version) }
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
 	get(nameReportsUnlistable).collect = m.collectUnlistable
@@ -194,7 +196,7 @@ func (m *Metrics) Reviewed(req *policy.Request, webhook string, allowed bool, to
 		return
 	}
 	gvk := req.RequestGVK
-	if k := compile.Kinds.Of(gvk.Group, gvk.Kind); k != nil && k.Superseded {
+	if k := m.options.Families.Kinds().Of(gvk.Group, gvk.Kind); k != nil && k.Superseded {
 		m.deprecated.with(gvk.Group, gvk.Version, gvk.Kind, "").add(1)
 	}
 }

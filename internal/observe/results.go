@@ -1,37 +1,72 @@
 package observe
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/ephor-dev/ephor/internal/compile"
+	policies "github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// resultFamilies are the two instruments for the results of a family of policies, with the values of their labels.
+// The two metrics of a kind of policies (family.Metrics) end in these.
+const (
+	resultsEnd   = "_results"
+	executionEnd = "_execution_duration_seconds"
+)
+
+// reservedMetrics are those of kinds whose family is not there yet.
+var reservedMetrics = []*policies.Metrics{
+	{Name: "kyverno_image_validating_policy", Kind: "ImageValidatingPolicy", Per: "request or scanned object", Mode: true, Background: true},
+}
+
+// kindMetrics are the metrics that kinds of policies of some families have for themselves.
+func kindMetrics(families *compile.Registry) (out []*policies.Metrics) {
+	for _, k := range families.Kinds() {
+		if k.Metrics != nil && !slices.ContainsFunc(out, func(m *policies.Metrics) bool { return m.Name == k.Metrics.Name }) {
+			out = append(out, k.Metrics)
+		}
+	}
+	return append(out, reservedMetrics...)
+}
+
+// resultInstruments are the instruments for kindMetrics.
+func resultInstruments(families *compile.Registry) (out []Instrument) {
+	for _, m := range kindMetrics(families) {
+		var labels []string
+		if m.Mode {
+			labels = append(labels, modeLabel)
+		}
+		if m.Background {
+			labels = append(labels, backgroundLabel)
+		}
+		labels = append(labels, kindLabels...)
+		out = append(out,
+			Instrument{Name: m.Name + resultsEnd, Kind: Counter, Labels: labels, Help: "results of policies of kind " + m.Kind},
+			Instrument{Name: m.Name + executionEnd, Kind: Histogram, Labels: labels, Help: "seconds that a policy of kind " + m.Kind + " took for one " + m.Per})
+	}
+	return out
+}
+
+// resultFamilies are the two instruments for the results of a kind of policies, with the values of their labels.
 type resultFamilies struct {
 	count, took *family
 	labels      func(r *policy.Result, req *policy.Request) []string
 }
 
-// resultKinds is by the kind of the policy; "" stands for all other kinds.
-func resultKinds(get func(string) *family) map[string]resultFamilies {
-	validating := resultFamilies{get(nameValidatingResults), get(nameValidatingExecution), validatingValues}
-	images := resultFamilies{get(nameImageResults), get(nameImageExecution), validatingValues}
-	mutating := resultFamilies{get(nameMutatingResults), get(nameMutatingExecution), func(r *policy.Result, req *policy.Request) []string {
-		return validatingValues(r, req)[1:]
-	}}
-	generating := resultFamilies{get(nameGeneratingResults), get(nameGeneratingExecution), func(r *policy.Result, req *policy.Request) []string {
-		return validatingValues(r, req)[2:]
-	}}
-	return map[string]resultFamilies{
-		"":                 {get(nameResults), get(nameExecution), ruleValues},
-		"ValidatingPolicy": validating, "NamespacedValidatingPolicy": validating,
-		"ImageValidatingPolicy": images, "NamespacedImageValidatingPolicy": images,
-		"MutatingPolicy": mutating, "NamespacedMutatingPolicy": mutating,
-		"GeneratingPolicy": generating, "NamespacedGeneratingPolicy": generating,
+// resultKinds is by the name of the metrics; "" stands for all other kinds.
+func resultKinds(families *compile.Registry, get func(string) *family) map[string]resultFamilies {
+	out := map[string]resultFamilies{"": {get(nameResults), get(nameExecution), ruleValues}}
+	for _, m := range kindMetrics(families) {
+		out[m.Name] = resultFamilies{get(m.Name + resultsEnd), get(m.Name + executionEnd), func(r *policy.Result, req *policy.Request) []string {
+			return kindValues(m, r, req)
+		}}
 	}
+	return out
 }
 
 // requestKey is what the results of one request have in common.
@@ -124,7 +159,7 @@ func (m *Metrics) resolve(r *policy.Result, req *policy.Request) resultSeries {
 	if !m.counts(r.Program.Namespace) {
 		return resultSeries{}
 	}
-	f, ok := m.kinds[r.Program.Kind]
+	f, ok := m.kinds[r.Program.Names.Metrics]
 	if !ok {
 		f = m.kinds[""]
 	}
@@ -148,15 +183,21 @@ func namespaceOf(req *policy.Request) string {
 	return req.Namespace
 }
 
-// validatingValues are the values of validatingLabels.
-func validatingValues(r *policy.Result, req *policy.Request) []string {
+// kindValues are the values of the labels of the metrics of a kind (resultInstruments).
+func kindValues(m *policies.Metrics, r *policy.Result, req *policy.Request) (out []string) {
 	p := r.Program
-	action := "Audit"
-	if mode(p) == enforce {
-		action = "Deny"
+	if m.Mode {
+		action := "Audit"
+		if mode(p) == enforce {
+			action = "Deny"
+		}
+		out = append(out, action)
 	}
-	return []string{action, strconv.FormatBool(p.Settings.Background), p.Name, p.Namespace,
-		req.GVK.Kind, namespaceOf(req), operation(req.Operation), cause(req), r.Status.String()}
+	if m.Background {
+		out = append(out, strconv.FormatBool(p.Settings.Background))
+	}
+	return append(out, p.Name, p.Namespace,
+		req.GVK.Kind, namespaceOf(req), operation(req.Operation), cmp.Or(m.Cause, cause(req)), r.Status.String())
 }
 
 // The values of policy_validation_mode.

@@ -19,7 +19,9 @@ type Program struct {
 	Annotations     map[string]string
 
 	// Family names the family whose compiler made the Program.
-	Family   string
+	Family string
+	// Names are what outputs call the policy.
+	Names    Names
 	Settings Settings
 	// Webhooks are what the policy asks for at the endpoints of its family, where it is evaluated in admission.
 	Webhooks []Webhook

@@ -31,6 +31,8 @@ type Origin struct {
 	Parent string
 	// Controllers is "autogen" or "autogen-cronjob" for generated rules, else empty.
 	Controllers string
+	// Custom: the rule was generated for Pods inside resources of kinds that are not Kubernetes' own.
+	Custom bool
 }
 
 // IsAutogen reports whether the rule was generated for pod controllers.

@@ -28,7 +28,7 @@ func (v *Reviewer) Cleanup(ctx context.Context, req *policy.Request) Answer {
 	if leaves(req, object) {
 		return Answer{Allowed: true}
 	}
-	program, diags := compile.One(compile.Object{Value: object})
+	program, diags := v.Families.One(compile.Object{Value: object})
 	changed := true
 	if req.Operation == policy.Update {
 		old, err := req.OldObject.Map()

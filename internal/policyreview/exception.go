@@ -46,7 +46,7 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 	if leaves(req, object) {
 		return Answer{Allowed: true}
 	}
-	_, diags := compile.OneException(compile.Object{Value: object})
+	_, diags := v.Families.OneException(compile.Object{Value: object})
 	if mistakes := diags.Errors(); len(mistakes) > 0 {
 		if compile.FieldErrors(typeOf(object)) {
 			message, _ := fieldErrors(mistakes)

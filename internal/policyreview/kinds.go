@@ -41,11 +41,21 @@ func (v *Reviewer) checkKinds(p *policy.Program, object map[string]any) diag.Lis
 				diags.Warnf(r.Path, "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds %s", name)
 			case served && !namespaced && p.Namespace != "":
 				diags.Errorf(r.Path+".match", "Cluster wide resource '%s' not allowed in namespaced policy", t.Kind)
-				diags.Hint("a Policy sees the resources of its own namespace only; use a ClusterPolicy")
+				diags.Hint("a %s sees the resources of its own namespace only%s", p.Kind, v.useClusterWide(p))
 			}
 		}
 	}
 	return diags
+}
+
+// useClusterWide is the end of a hint for the author of a namespaced policy: which kind to use instead.
+func (v *Reviewer) useClusterWide(p *policy.Program) string {
+	if f := v.Families.FamilyOf(p.APIVersion, p.Kind); f != nil {
+		if k := f.Kinds.Scoped(false); k != nil {
+			return "; use a " + k.Kind
+		}
+	}
+	return ""
 }
 
 // serves reports whether the API server serves what a target names, and whether all of it is namespaced.

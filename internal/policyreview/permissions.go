@@ -8,7 +8,6 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -36,7 +35,7 @@ func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *p
 		ask := v.newRights()
 		for _, r := range p.Rules {
 			if len(r.Grants) > 0 {
-				ask.author(ctx, &diags, p, r, author)
+				v.authorRights(ctx, ask, &diags, p, r, author)
 			}
 		}
 	}
@@ -128,14 +127,14 @@ func fieldBelow(path, rule string) string {
 	return path
 }
 
-// author checks the rights of the one who wrote a namespaced policy, in its namespace. A kind that only variables or a
+// authorRights checks the rights of the one who wrote a namespaced policy, in its namespace. A kind that only variables or a
 // later definition tell takes the rights on all kinds that it may be.
-func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program, r *policy.Rule, author *policy.User) {
+func (v *Reviewer) authorRights(ctx context.Context, a *rights, diags *diag.List, p *policy.Program, r *policy.Rule, author *policy.User) {
 	var missing []string
 	for _, g := range r.Grants {
-		if kind := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind); !g.Source && compile.Kinds.Delegates(kind.GroupKind()) {
+		if kind := apischema.FromAPIVersionAndKind(g.APIVersion, g.Kind); !g.Source && v.Families.Kinds().Delegates(kind.GroupKind()) {
 			diags.Errorf(g.Path, textDelegates, kind.Kind)
-			diags.Hint("it would be written by the background controller, whose rights are not those of %s; use a ClusterPolicy", author.Username)
+			diags.Hint("it would be written by the background controller, whose rights are not those of %s%s", author.Username, v.useClusterWide(p))
 			continue
 		}
 		g.Namespace = p.Namespace
@@ -163,7 +162,7 @@ func (a *rights) author(ctx context.Context, diags *diag.List, p *policy.Program
 	if len(missing) > 0 {
 		diags.Errorf(r.Grants[0].Path, textAuthorRights, r.Grants[0].Path, author.Username, strings.Join(missing, "; "))
 		diags.Code(diag.MissingRights, author.Username)
-		diags.Hint("a policy of a namespace does nothing that its author may not do; a ClusterPolicy is for those who may do everything")
+		diags.Hint("a policy of a namespace does nothing that its author may not do%s", v.useClusterWide(p))
 	}
 }
 

@@ -24,8 +24,8 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	if leaves(req, object) {
 		return Answer{Allowed: true}
 	}
-	program, diags := compile.One(compile.Object{Value: object})
-	own := compile.FamilyOf(typeOf(object))
+	program, diags := v.Families.One(compile.Object{Value: object})
+	own := v.Families.FamilyOf(typeOf(object))
 	if own != nil && own.Review != nil {
 		diags = append(own.Review(object), diags...)
 	}
@@ -44,7 +44,7 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 		if err != nil {
 			return Answer{Message: "the stored policy cannot be read: " + err.Error()}
 		}
-		diags.Add(compile.CheckUpdate(old, object)...)
+		diags.Add(v.Families.CheckUpdate(old, object)...)
 		changed = !value.Equal(old["spec"], object["spec"])
 	}
 	if changed && !diags.HasErrors() {

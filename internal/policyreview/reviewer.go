@@ -6,6 +6,7 @@ import (
 
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -39,6 +40,8 @@ type Accounts struct{ Background, Reports, Cleanup string }
 // Reviewer reviews policies and what belongs to them. All methods are safe for all goroutines.
 type Reviewer struct {
 	Options
+	// Families are those of the policies; nil for those of Ephor.
+	Families  *compile.Registry
 	Discovery Discovery
 	// Root gives the access reviews.
 	Root world.Root

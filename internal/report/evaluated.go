@@ -1,7 +1,8 @@
 package report
 
 import (
-	"github.com/ephor-dev/ephor/internal/compile"
+	"cmp"
+
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -20,20 +21,8 @@ func RuleIn(p *policy.Program, r *policy.Rule) Rule {
 // ID is that of the rule's policy.
 func (r Rule) ID() ID { return ID{r.Source, r.Policy} }
 
-// Sources of results: the engine that a policy belongs to.
-const (
-	SourceKyverno  = source
-	SourceNative   = "ValidatingAdmissionPolicy"
-	SourceMutating = "MutatingAdmissionPolicy"
-)
-
-// SourceOf is what results of the policy name as their source.
-func SourceOf(p *policy.Program) string {
-	if k := compile.Kinds.Named(p.Kind); k != nil {
-		return k.Source
-	}
-	return SourceKyverno
-}
+// SourceOf is what results of the policy name as their source: the engine that it belongs to.
+func SourceOf(p *policy.Program) string { return cmp.Or(p.Names.Source, source) }
 
 // Evaluated says what of a resource's report an Outcome covers. The zero Evaluated covers all of it.
 type Evaluated struct {

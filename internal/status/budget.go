@@ -18,7 +18,7 @@ const BudgetEvery = 5 * time.Minute
 // than BudgetEvery. It touches no other field, so that every replica may write it. A policy that is gone is no error. For a policy
 // whose status has no such field, nothing is stored and written is true.
 func (w *Writer) WriteBudget(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BudgetStatus) (written bool, err error) {
-	if !extended(object) {
+	if !w.extended(object) {
 		return true, nil // the caller logs it
 	}
 	if fields, found, _ := unstructured.NestedMap(object.Object, "status", "budget"); found {

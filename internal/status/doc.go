@@ -2,7 +2,7 @@
 // in the way, the number of its rules, and the rules that were derived for pod controllers; of an
 // entry whether it has data, and when they came.
 //
-//	want, err := status.Desired(policyObject, notReady, now)     // pure
+//	want, err := status.Desired(families, policyObject, state)     // pure
 //	written, err := (&status.Writer{Client: c}).Write(ctx, policyObject, want)
 //
 // Only the leader writes, and only after the webhook configurations hold the policy's rules, since users take Ready

@@ -18,7 +18,7 @@ import (
 // WriteScan stores what scans leave out of a policy, nil for nothing, unless the object, as it was read, already says so. It
 // touches no other field: those are the admission controller's. A policy that is gone is no error.
 func (w *Writer) WriteScan(ctx context.Context, object *unstructured.Unstructured, want *kyvernov1.BackgroundScanStatus) (written bool, err error) {
-	if !extended(object) {
+	if !w.extended(object) {
 		return false, nil
 	}
 	have, found, _ := unstructured.NestedMap(object.Object, "status", "backgroundScan")

@@ -10,9 +10,10 @@ import (
 )
 
 // Desired is the status that a policy should have; nil for one whose status the admission controller does not write. What other
-// controllers report is kept. The error means that the object is not a policy that can be read.
-func Desired(object *unstructured.Unstructured, state family.State) (map[string]any, error) {
-	of := Of(object)
+// controllers report is kept. The families are those of the policies; nil for those of Ephor. The error means that the object is not a
+// policy that can be read.
+func Desired(families *compile.Registry, object *unstructured.Unstructured, state family.State) (map[string]any, error) {
+	of := Of(families, object)
 	if of == nil {
 		return nil, nil
 	}
@@ -24,8 +25,8 @@ func Desired(object *unstructured.Unstructured, state family.State) (map[string]
 }
 
 // Of describes the status of a policy; nil for one whose status the admission controller does not write.
-func Of(object *unstructured.Unstructured) *family.Status {
-	f := compile.FamilyOf(object.GetAPIVersion(), object.GetKind())
+func Of(families *compile.Registry, object *unstructured.Unstructured) *family.Status {
+	f := families.FamilyOf(object.GetAPIVersion(), object.GetKind())
 	if f == nil {
 		return nil
 	}
@@ -33,8 +34,8 @@ func Of(object *unstructured.Unstructured) *family.Status {
 }
 
 // IsNew reports whether the readiness of the policy is not known yet.
-func IsNew(object *unstructured.Unstructured) bool {
-	of := Of(object)
+func IsNew(families *compile.Registry, object *unstructured.Unstructured) bool {
+	of := Of(families, object)
 	if of == nil {
 		return false
 	}
@@ -43,7 +44,7 @@ func IsNew(object *unstructured.Unstructured) bool {
 }
 
 // extended reports whether the status of the policy has fields for what was left undone.
-func extended(object *unstructured.Unstructured) bool {
-	of := Of(object)
+func (w *Writer) extended(object *unstructured.Unstructured) bool {
+	of := Of(w.Families, object)
 	return of != nil && of.Extended
 }

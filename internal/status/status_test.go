@@ -43,7 +43,7 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 
 // desired is the status of a policy as a value of its type.
 func desired(o *unstructured.Unstructured, notReady error, now time.Time) (s kyvernov1.PolicyStatus, err error) {
-	tree, err := Desired(o, family.State{NotReady: notReady, Now: now})
+	tree, err := Desired(nil, o, family.State{NotReady: notReady, Now: now})
 	if err == nil {
 		err = json.Unmarshal(value.AppendJSON(nil, tree), &s)
 	}

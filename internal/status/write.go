@@ -13,10 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/compile"
 )
 
 // Writer stores statuses.
-type Writer struct{ Client client.Client }
+type Writer struct {
+	Client client.Client
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
+}
 
 // Write stores the status of a policy unless the object, as it was read, already has it. A policy that is gone or was
 // changed in the meantime is no error: it is looked at again when that news arrives.

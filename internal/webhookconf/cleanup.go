@@ -4,6 +4,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
@@ -18,7 +19,7 @@ const (
 func DesiredCleanup(in Input) Configurations {
 	b := &builder{Input: in}
 	// Kyverno's rule names subresources only, and so is never asked about a policy itself.
-	policies := b.review("/validate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "cleanuppolicies", "clustercleanuppolicies"))
+	policies := b.review("/validate", b.policyRules(family.ReviewCleanup)...)
 	ttl := b.review("/verifyttl", rule("*", []string{"*"}, writes, "*"))
 	ttl[0].FailurePolicy = admissionv1.Ignore // it only warns
 	ttl[0].ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{

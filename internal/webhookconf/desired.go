@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientdiscovery "k8s.io/client-go/discovery"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
@@ -83,8 +84,8 @@ type Input struct {
 	Settling bool
 	// Owner is the object with which the configurations go away (FindOwner); nil in tests only.
 	Owner *metav1.OwnerReference
-	// Endpoints are those of all families; they are used where the webhooks do not follow the policies (Options.Static).
-	Endpoints []policy.Endpoint
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
 	// Stored gives the rules of a resource webhook as it is stored, nil when there is none. They are kept for a webhook
 	// whose purpose is not known at present: rules only shrink when everything is known.
 	Stored func(configuration, webhook string) []admissionv1.RuleWithOperations
@@ -324,8 +325,7 @@ const staticAnnotation = "ephor.dev/static"
 
 // everything makes the webhooks for all requests, one for each failurePolicy.
 func (b *builder) everything() {
-	for i := range b.Endpoints {
-		at := &b.Endpoints[i]
+	for _, at := range b.Families.Endpoints() {
 		if at.ByName {
 			continue // its paths would have to name the policies
 		}
@@ -334,7 +334,7 @@ func (b *builder) everything() {
 			ops = writeOperations
 		}
 		for _, fp := range []policy.FailurePolicy{policy.Fail, policy.Ignore} {
-			h := s.hook(fp, at, nil, nil, b.Options.TimeoutSeconds)
+			h := s.hook(fp, &at, nil, nil, b.Options.TimeoutSeconds)
 			h.wild, h.derived.gaveUp = true, true
 			h.rules.put(place{group: "*", version: "*", resource: "*", sub: "*", scope: string(admissionv1.AllScopes)}, ops)
 		}

@@ -105,7 +105,7 @@ func in(programs ...*policy.Program) Input {
 		"webhookAnnotations": `{"admissions.enforcer/disabled":"true"}`,
 	})
 	return Input{
-		Programs: programs, Endpoints: classic.Endpoints, Settings: s, CABundle: []byte("CA"), Resources: discovery.New(cluster, time.Now),
+		Programs: programs, Settings: s, CABundle: []byte("CA"), Resources: discovery.New(cluster, time.Now),
 		Options: Options{Namespace: "kyverno", Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10, AdmissionReports: true},
 	}
 }

@@ -1,11 +1,12 @@
 package webhookconf
 
 import (
+	"slices"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/classic"
 )
 
 // webhook holds what validating and mutating webhooks have in common, with the defaults of the API server filled in.
@@ -106,32 +107,45 @@ func rule(group string, versions []string, operations []admissionv1.OperationTyp
 }
 
 var (
-	writes    = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
-	celAll    = []string{"v1alpha1", "v1beta1", "v1"}
-	celRecent = []string{"v1beta1", "v1"} // the namespaced kinds came later
+	writes = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
+	celAll = []string{"v1alpha1", "v1beta1", "v1"}
 )
 
-// policyRule selects the policies of a family, in every version.
-func policyRule(f *family.Family) admissionv1.RuleWithOperations {
-	var group string
-	var versions, resources []string
-	for _, k := range f.Kinds {
-		group, versions = k.Group, k.Versions
-		resources = append(resources, k.Resource)
-	}
-	return rule(group, versions, writes, resources...)
-}
-
-// policyValidating is the review of the policies themselves, in Kyverno's order.
-func (b *builder) policyValidating() []webhook {
-	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
-	w.Rules = []admissionv1.RuleWithOperations{policyRule(classic.Family)}
-	for _, kind := range []string{"validatingpolicies", "imagevalidatingpolicies", "generatingpolicies", "mutatingpolicies", "deletingpolicies"} {
-		w.Rules = append(w.Rules, rule("policies.kyverno.io", celAll, writes, kind))
-		if kind != "deletingpolicies" { // the namespaced form of it is not reviewed
-			w.Rules = append(w.Rules, rule("policies.kyverno.io", celRecent, writes, "namespaced"+kind))
+// policyRules select the policies that a webhook for policies asks about, in every version that was ever served: kinds of a family with
+// the same versions in one rule.
+func (b *builder) policyRules(review family.Review) (out []admissionv1.RuleWithOperations) {
+	for _, f := range b.Families.Families() {
+		own := len(out)
+		for _, k := range f.Kinds {
+			if !k.Review.Has(review) {
+				continue
+			}
+			versions := slices.Concat(k.Versions, k.Retired)
+			i := slices.IndexFunc(out[own:], func(r admissionv1.RuleWithOperations) bool {
+				return r.APIGroups[0] == k.Group && slices.Equal(r.APIVersions, versions)
+			})
+			if i < 0 {
+				out = append(out, rule(k.Group, versions, writes, k.Resource))
+				continue
+			}
+			r := &out[own+i]
+			r.Resources = append(r.Resources, k.Resource)
+			slices.Sort(r.Resources)
 		}
 	}
+	return out
+}
+
+// reserved are the kinds whose family is not there yet: no policy of theirs is stored without a review.
+var reserved = []admissionv1.RuleWithOperations{
+	rule("policies.kyverno.io", celAll, writes, "imagevalidatingpolicies"),
+	rule("policies.kyverno.io", []string{"v1beta1", "v1"}, writes, "namespacedimagevalidatingpolicies"),
+}
+
+// policyValidating is the review of the policies themselves.
+func (b *builder) policyValidating() []webhook {
+	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
+	w.Rules = append(b.policyRules(family.ReviewPolicy), reserved...)
 	return []webhook{w}
 }
 
@@ -155,9 +169,9 @@ func (b *builder) globalContextValidating() []webhook {
 // whatever --webhookTimeout is.
 const ReviewTimeoutSeconds = 10
 
-func (b *builder) review(path string, r admissionv1.RuleWithOperations) []webhook {
+func (b *builder) review(path string, rules ...admissionv1.RuleWithOperations) []webhook {
 	w := b.webhook(b.Options.Service+"."+b.Options.Namespace+".svc", path)
-	w.Rules = []admissionv1.RuleWithOperations{r}
+	w.Rules = rules
 	w.MatchConditions = b.globalConditions()
 	w.TimeoutSeconds = ReviewTimeoutSeconds
 	return []webhook{w}
@@ -166,7 +180,7 @@ func (b *builder) review(path string, r admissionv1.RuleWithOperations) []webhoo
 func (b *builder) policyMutating() []webhook {
 	w := b.webhook("mutate-policy.kyverno.svc", "/policymutate")
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
-	w.Rules = []admissionv1.RuleWithOperations{policyRule(classic.Family)}
+	w.Rules = b.policyRules(family.ReviewDefaults)
 	return []webhook{w}
 }
 

@@ -9,6 +9,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // Keys of the policies that are generated for the controllers of Pods, as the status of a policy names them.
@@ -77,6 +78,11 @@ func Configs(m *admissionregistrationv1.MatchResources, settings *policiesv1beta
 		}
 	}
 	return out
+}
+
+// Origin is the origin of a rule that was generated for a Config, by its key; the key is empty for an authored rule.
+func Origin(key string) policy.Origin {
+	return policy.Origin{Controllers: key, Custom: key == ConfigExtract}
 }
 
 // aboutPods reports whether the constraints select Pods by one rule that says nothing else. A namespaceSelector is possible.

@@ -28,12 +28,15 @@ var Family = &family.Family{
 var familyKinds = family.Kinds{
 	{
 		Group: Group, Kind: ClusterPolicy, Resource: "clusterpolicies", Short: "cpol", Versions: versions,
-		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Work: []string{"mutate", "generate"}, Superseded: true, Excepted: true,
+		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: []string{"mutate", "generate"}, Superseded: true, Excepted: true,
 	},
 	{
 		Group: Group, Kind: Policy, Resource: "policies", Short: "pol", Versions: versions, Namespaced: true,
-		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Work: []string{"mutate", "generate"}, Superseded: true, Excepted: true,
+		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: []string{"mutate", "generate"}, Superseded: true, Excepted: true,
 	},
 }
+
+// reviews are the webhooks that ask about policies of the family.
+const reviews = family.ReviewPolicy | family.ReviewDefaults
 
 var versions = []string{"v1", "v2beta1"}

@@ -21,12 +21,12 @@ var Family = &family.Family{
 var familyKinds = family.Kinds{
 	{
 		Group: Group, Kind: ClusterCleanupPolicy, Resource: "clustercleanuppolicies", Short: "ccleanpol", Versions: versions,
-		Source: family.SourceKyverno, Superseded: true, Scheduled: true,
+		Retired: retired, Source: family.SourceKyverno, Review: family.ReviewCleanup, Superseded: true, Scheduled: true,
 	},
 	{
 		Group: Group, Kind: CleanupPolicy, Resource: "cleanuppolicies", Short: "cleanpol", Versions: versions, Namespaced: true,
-		Source: family.SourceKyverno, Superseded: true, Scheduled: true,
+		Retired: retired, Source: family.SourceKyverno, Review: family.ReviewCleanup, Superseded: true, Scheduled: true,
 	},
 }
 
-var versions = []string{"v2", "v2beta1"}
+var versions, retired = []string{"v2", "v2beta1"}, []string{"v2alpha1"}

@@ -31,9 +31,15 @@ var Family = &family.Family{
 	FieldErrors: true,
 }
 
-var familyKinds = celpolicy.Kinds(family.Kind{
-	Kind: Kind, Resource: "deletingpolicies", Short: "dpol", Source: family.SourceKyverno, Scheduled: true, Offline: true,
-})
+var familyKinds = withoutReview(celpolicy.Kinds(family.Kind{
+	Kind: Kind, Resource: "deletingpolicies", Short: "dpol", Source: family.SourceKyverno, Review: family.ReviewPolicy, Scheduled: true, Offline: true,
+}))
+
+// withoutReview takes the review from the namespaced kind: Kyverno's webhook is not asked about it.
+func withoutReview(kinds family.Kinds) family.Kinds {
+	kinds.Scoped(true).Review = 0
+	return kinds
+}
 
 // Decode reads a policy of any served version.
 func Decode(object map[string]any) (*policiesv1beta1.DeletingPolicy, diag.List) {

@@ -30,6 +30,9 @@ var Family = &family.Family{
 
 var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: []string{"cel-generate"},
+	Review: family.ReviewPolicy,
+	// Kyverno generates after the request, and counts that as a scan.
+	Metrics: &family.Metrics{Name: "kyverno_generating_policy", Kind: Kind, Per: "trigger", Cause: "background_scan"},
 	Offline: true,
 })
 

@@ -109,7 +109,7 @@ func (b *builder) variants(finish func(*policy.Rule, *variant)) {
 func (b *builder) add(v *variant, c *celrule.Compiler, key string, finish func(*policy.Rule, *variant)) {
 	r := v.subject.NewRule(c)
 	r.Kind, r.OnError, r.Object = RuleKind, policy.ErrorByOwn, nil // the object is written as a whole
-	r.Origin.Controllers = key
+	r.Origin = celpolicy.Origin(key)
 	finish(r, v)
 	b.program.Rules = append(b.program.Rules, r)
 }

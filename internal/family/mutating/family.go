@@ -31,6 +31,8 @@ var Family = &family.Family{
 
 var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "mutatingpolicies", Short: "mpol", LabelPrefix: "mpol.kyverno.io/", Source: "KyvernoMutatingPolicy", Work: []string{"cel-mutate"},
+	Review:  family.ReviewPolicy,
+	Metrics: &family.Metrics{Name: "kyverno_mutating_policy", Kind: Kind, Per: "request or object", Background: true},
 })
 
 // Decode reads a policy of any served version.

@@ -36,8 +36,14 @@ var Family = &family.Family{
 }
 
 var familyKinds = family.Kinds{
-	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy, Foreign: true},
-	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy, Foreign: true},
+	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy, Foreign: true, Switch: &family.Switch{
+		Flag: "validatingAdmissionPolicyReports", On: true,
+		Usage: `scans also evaluate ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true"`,
+	}},
+	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy, Foreign: true, Switch: &family.Switch{
+		Flag: "mutatingAdmissionPolicyReports", Required: true,
+		Usage: "scans tell what MutatingAdmissionPolicies with this label would change",
+	}},
 }
 
 var versions = []string{"v1", "v1beta1", "v1alpha1"}

@@ -35,7 +35,7 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 		rewritten[c.Key] = spec.MatchConditions
 		rule, found := compileSpec(out, spec, "status.autogen.configs["+c.Key+"].spec", allowance)
 		rule.Index = len(out.Rules)
-		rule.Origin.Controllers = c.Key
+		rule.Origin = celpolicy.Origin(c.Key)
 		if !out.Diags.HasErrors() { // else the same mistakes were found before
 			out.Diags.Add(append(mistakes, found...)...)
 		}

@@ -34,6 +34,8 @@ var Family = &family.Family{
 
 var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "validatingpolicies", Short: "vpol", LabelPrefix: "vpol.kyverno.io/", Source: "KyvernoValidatingPolicy",
+	Review:  family.ReviewPolicy,
+	Metrics: &family.Metrics{Name: "kyverno_validating_policy", Kind: Kind, Per: "request or scanned object", Mode: true, Background: true},
 })
 
 // endpoints are where the webhooks for policies of the family ask.

@@ -108,7 +108,7 @@ func newMarked(t *testing.T, objects ...client.Object) (*Worker, *recordedEvents
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := compile.Families[0].Compile(family.Source{Object: v.(map[string]any)})
+	program := compile.Product.Families()[0].Compile(family.Source{Object: v.(map[string]any)})
 	if program.Diags.HasErrors() {
 		t.Fatal(program.Diags)
 	}

@@ -1,0 +1,77 @@
+package compile
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Registry is a list of families, and compiles their policies. It is immutable and safe for all goroutines. The methods of a nil
+// *Registry are those of Product, so that options need to name a registry only where it is another one.
+type Registry struct {
+	families []*family.Family
+	kinds    family.Kinds
+}
+
+// NewRegistry returns the registry of some families.
+func NewRegistry(families ...*family.Family) *Registry {
+	r := &Registry{families: families}
+	for _, f := range families {
+		r.kinds = append(r.kinds, f.Kinds...)
+	}
+	return r
+}
+
+// Families are the families, in their order. The list is shared and must not be changed.
+func (r *Registry) Families() []*family.Family { return r.orProduct().families }
+
+// Kinds are the kinds of all families, in their order. The list is shared and must not be changed.
+func (r *Registry) Kinds() family.Kinds { return r.orProduct().kinds }
+
+// Endpoints are where the webhooks for policies of all families ask.
+func (r *Registry) Endpoints() (out []policy.Endpoint) {
+	for _, f := range r.Families() {
+		out = append(out, f.Endpoints...)
+	}
+	return out
+}
+
+// FamilyOf returns the family of policies of a kind, whatever their version; nil when the kind is none of a policy.
+func (r *Registry) FamilyOf(apiVersion, kind string) *family.Family {
+	for _, f := range r.Families() {
+		if f.Kinds.Owner(apiVersion, kind) != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// CompanionOf returns the kind of companions of policies that objects of the kind are, whatever their version; nil when they are
+// none.
+func (r *Registry) CompanionOf(apiVersion, kind string) *family.Companion {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	for _, f := range r.Families() {
+		if c := f.Companion(group, kind); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// Owns reports whether some family compiles objects of the kind.
+func (r *Registry) Owns(apiVersion, kind string) bool { return r.FamilyOf(apiVersion, kind) != nil }
+
+// Evaluates reports whether Ephor evaluates policies of the kind in a cluster. The API server evaluates those of the other
+// kinds that Owns accepts.
+func (r *Registry) Evaluates(apiVersion, kind string) bool {
+	k := r.Kinds().Owner(apiVersion, kind)
+	return k != nil && !k.Foreign
+}
+
+func (r *Registry) orProduct() *Registry {
+	if r == nil {
+		return Product
+	}
+	return r
+}

@@ -1,0 +1,11 @@
+package policy
+
+// Names are what outputs call policies of a kind. The descriptor of the family gives them (family.Kind).
+type Names struct {
+	// Source is what reports name as the source of results.
+	Source string
+	// LabelPrefix begins the labels with which intermediate reports name the policy; empty for no label.
+	LabelPrefix string
+	// Metrics begins the names of the metrics that count results; empty for those of most policies (kyverno_policy).
+	Metrics string
+}
