@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 )
@@ -32,8 +33,6 @@ var stillNamesKinds = map[string]string{
 	"internal/app/admissionpolicies.go":    "open: what is generated for classic policies is not asked of the descriptor",
 	"internal/app/flags.go":                "a flag of the command line, with Kyverno's name",
 	"internal/app/flags_known.go":          "a flag of the command line, with Kyverno's name",
-	"internal/app/native.go":               "open: which kinds of the API server's policies are watched is a flag of their own",
-	"internal/app/scan_rights.go":          "open: which rights scans need is not asked of the descriptor",
 	"internal/app/variables.go":            "a variable of the environment, with Kyverno's name",
 	"internal/cli/apply_delete.go":         "open: cleanup policies have results of their own",
 	"internal/cli/apply_evaluate.go":       "open: the rule kinds of the API server's policies",
@@ -43,47 +42,101 @@ var stillNamesKinds = map[string]string{
 	"internal/cli/cmd_rollout.go":          "a command for one family, and its help",
 	"internal/cli/rollout_cluster.go":      "a command for one family",
 	"internal/cli/test_run.go":             "open: the flags of results in test files that name a kind (isValidatingAdmissionPolicy)",
+	"internal/cli/cmd_migrate.go":          "an example of a command",
+	"internal/cleanup/controller.go":       "open: the status of cleanup policies does not belong to the descriptor",
+	"internal/observe/results.go":          "open: ImageValidatingPolicy has no family yet",
 	"internal/kinds/scope.go":              "the kinds of Kubernetes that live outside of namespaces",
-	"internal/observe/declared.go":         "the help of Kyverno's metrics, verbatim",
-	"internal/observe/results.go":          "open: metrics by kind of policy belong to the descriptor",
-	"internal/policyreview/kinds.go":       "a hint for authors",
-	"internal/policyreview/permissions.go": "hints for authors",
-	"internal/report/evaluated.go":         "open: the sources of results belong to the descriptor",
-	"internal/webhookconf/fixed.go":        "open: the fixed webhooks of --autoUpdateWebhooks=false are those of classic policies",
 }
 
-// kindMentions finds the places of a file that name a kind of a family, or import a family.
-func kindMentions(set *token.FileSet, file *ast.File, kinds []string) (out []string) {
-	// Policy is a word, too: it counts where it stands alone.
-	var words []string
+// kindWords are the names of kinds, and of their resources, that a text or an identifier may not hold. Policy and policies are words, too:
+// they count where they stand alone.
+type kindWords struct {
+	alone    []string
+	kind     *regexp.Regexp // what comes after a match decides, see has
+	resource *regexp.Regexp
+}
+
+func newKindWords(kinds, resources []string) (w kindWords) {
+	var parts, plurals []string
 	for _, k := range kinds {
-		if k != "Policy" {
-			words = append(words, k)
+		if k == "Policy" {
+			w.alone = append(w.alone, k)
+			continue
+		}
+		parts = append(parts, "["+k[:1]+strings.ToLower(k[:1])+"]"+k[1:])
+	}
+	for _, r := range resources {
+		if r != "policies" {
+			plurals = append(plurals, r)
 		}
 	}
-	word := regexp.MustCompile(`(?:\b|[a-z0-9_])(?:` + strings.Join(words, "|") + `)(?:\b|s\b|List\b|Spec\b)`)
+	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) }) // the longest first
+	w.kind = regexp.MustCompile(strings.Join(parts, "|"))
+	w.resource = regexp.MustCompile(`\b(?:` + strings.Join(plurals, "|") + `)\b`)
+	return w
+}
+
+// has reports whether a text or an identifier names a kind. A longer word is another one: PolicyReport, clusterpolicyreports.
+func (w kindWords) has(text string) bool {
+	if slices.Contains(w.alone, text) || w.resource.MatchString(text) {
+		return true
+	}
+	for _, at := range w.kind.FindAllStringIndex(text, -1) {
+		rest := text[at[1]:]
+		ends := rest == "" || !unicode.IsLower(rune(rest[0])) || rest == "s" || strings.HasPrefix(rest, "s") && !unicode.IsLower(rune(rest[1]))
+		if ends && !strings.HasPrefix(rest, "Report") {
+			return true
+		}
+	}
+	return false
+}
+
+// kindMentions finds the places of a file that name a kind of a family, or import a family. Names of imports, build tags and texts in
+// parts make no difference.
+func kindMentions(set *token.FileSet, file *ast.File, words kindWords) (out []string) {
 	at := func(n ast.Node, text string) {
 		p := set.Position(n.Pos())
 		text, _, _ = strings.Cut(strings.ReplaceAll(text, "\n", " "), "metadata:") // examples are long
 		out = append(out, filepath.ToSlash(p.Filename)+":"+strconv.Itoa(p.Line)+": "+text)
 	}
+	types := map[string]bool{} // the names that the file has for packages of types of policies
+	for _, i := range file.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		name := path.Base(p)
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		api := isBelow(p, module+"/api/kyverno") || isBelow(p, module+"/api/policies")
+		switch {
+		case isBelow(p, module+"/internal/family") && p != module+"/internal/family":
+			at(i, "imports "+p)
+		case api && name == ".":
+			at(i, "imports "+p+" without a name")
+		case api:
+			types[name] = true
+		}
+	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec:
-			if p, _ := strconv.Unquote(n.Path.Value); isBelow(p, module+"/internal/family") && p != module+"/internal/family" {
-				at(n, "imports "+p)
-			}
 			return false
+		case *ast.BinaryExpr:
+			if text, ok := literal(n); ok {
+				if words.has(text) {
+					at(n, strconv.Quote(text))
+				}
+				return false
+			}
 		case *ast.BasicLit:
-			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING && (slices.Contains(kinds, text) || word.MatchString(text)) {
+			if text, ok := literal(n); ok && words.has(text) {
 				at(n, n.Value)
 			}
 		case *ast.SelectorExpr:
-			if x, ok := n.X.(*ast.Ident); ok && n.Sel.Name == "Policy" && strings.HasPrefix(x.Name, "kyverno") {
+			if x, ok := n.X.(*ast.Ident); ok && n.Sel.Name == "Policy" && types[x.Name] {
 				at(n, x.Name+".Policy")
 			}
 		case *ast.Ident:
-			if word.MatchString(n.Name) {
+			if n.Name != "Policy" && words.has(n.Name) {
 				at(n, n.Name)
 			}
 		}
@@ -92,26 +145,89 @@ func kindMentions(set *token.FileSet, file *ast.File, kinds []string) (out []str
 	return out
 }
 
-// familyKinds are the kinds of all families and of what belongs to their policies.
-func familyKinds() (out []string) {
-	for _, f := range compile.Families {
-		for _, k := range f.Kinds {
-			out = append(out, k.Kind)
+// literal is the text of string literals that are added up.
+func literal(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return literal(e.X)
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.BinaryExpr:
+		x, ok := literal(e.X)
+		y, also := literal(e.Y)
+		return x + y, ok && also && e.Op == token.ADD
+	}
+	return "", false
+}
+
+// reexports finds the exported names of a file under which other packages would get the name of a kind, or a type of the policies.
+func reexports(set *token.FileSet, file *ast.File, words kindWords) (out []string) {
+	at := func(name *ast.Ident, value ast.Node) {
+		if !name.IsExported() {
+			return
 		}
-		for _, c := range f.Companions {
-			out = append(out, c.Kind)
+		found := false
+		ast.Inspect(value, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CompositeLit, *ast.FuncLit, *ast.CallExpr:
+				return false // a value that is made of kinds is no name for one
+			case *ast.BasicLit:
+				text, ok := literal(n)
+				found = found || ok && words.has(text)
+			case *ast.Ident:
+				found = found || n.Name == "Policy" || words.has(n.Name)
+			}
+			return true
+		})
+		if found {
+			p := set.Position(name.Pos())
+			out = append(out, filepath.ToSlash(p.Filename)+":"+strconv.Itoa(p.Line)+": "+name.Name)
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) }) // the longest first
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok {
+			continue
+		}
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.ValueSpec:
+				for i, v := range spec.Values {
+					if i < len(spec.Names) {
+						at(spec.Names[i], v)
+					}
+				}
+			case *ast.TypeSpec:
+				if spec.Assign.IsValid() {
+					at(spec.Name, spec.Type)
+				}
+			}
+		}
+	}
 	return out
+}
+
+// familyKinds are the kinds of all families and of what belongs to their policies, and their resources.
+func familyKinds() (kinds, resources []string) {
+	for _, f := range compile.Product.Families() {
+		for _, k := range f.Kinds {
+			kinds, resources = append(kinds, k.Kind), append(resources, k.Resource)
+		}
+		for _, c := range f.Companions {
+			kinds = append(kinds, c.Kind)
+		}
+	}
+	return kinds, resources
 }
 
 // Outside of the families no package names a kind of policy: a new family is a folder and a row.
 func TestKindsOfFamilies(t *testing.T) {
-	kinds := familyKinds()
+	kinds, resources := familyKinds()
 	if len(kinds) < 8 {
 		t.Fatalf("the families have only the kinds %v", kinds)
 	}
+	words := newKindWords(kinds, resources)
 	found := map[string][]string{}
 	set := token.NewFileSet()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -121,23 +237,31 @@ func TestKindsOfFamilies(t *testing.T) {
 			return err
 		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "testdata" || d.Name() == "node_modules"):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"), mayNameKinds(path.Dir(name)):
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
 		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-		if err == nil {
-			if mentions := kindMentions(set, file, kinds); len(mentions) > 0 {
+		if err != nil {
+			return err
+		}
+		switch dir := path.Dir(name); {
+		case !mayNameKinds(dir):
+			if mentions := kindMentions(set, file, words); len(mentions) > 0 {
 				found[name] = mentions
 			}
+		case strings.HasPrefix(dir, "internal/") && !strings.HasPrefix(dir, "internal/family/"): // families may not be imported at all
+			for _, r := range reexports(set, file, words) {
+				t.Errorf("%s is a name for a kind of policy that other packages could use", r)
+			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range sortedKeys(found) {
 		if stillNamesKinds[name] == "" {
-			t.Errorf("these name a kind of policy; ask compile.Kinds, or the descriptor of the family:\n%s", strings.Join(found[name], "\n"))
+			t.Errorf("these name a kind of policy; ask the descriptor of the family:\n%s", strings.Join(found[name], "\n"))
 		}
 	}
 	for _, name := range sortedKeys(stillNamesKinds) {
@@ -157,33 +281,69 @@ func mayNameKinds(dir string) bool {
 
 // What the test above looks for is found.
 func TestKindMentions(t *testing.T) {
-	const source = `package p
+	const source = `//go:build never
+
+package p
 
 import (
 	"fmt"
 	. "github.com/ephor-dev/ephor/internal/family/classic"
 	_ "github.com/ephor-dev/ephor/internal/family"
+	old "github.com/ephor-dev/ephor/api/kyverno/v1"
+	. "github.com/ephor-dev/ephor/api/kyverno/v2"
 )
 
 var a = "ClusterPolicy"
 var b = "the CleanupPolicy x"
-var c = kyvernov1.ClusterPolicyList{}
-var d kyvernov1.Policy
+var c = old.ClusterPolicyList{}
+var d old.Policy
 var e = "Policy"
 var f = newCleanupPolicy()
-var Policy, text = fmt.Sprint(event.PolicyError), "a Policy is a word, PolicyReports are no policies"
+var Policy, text = fmt.Sprint(event.PolicyError), "a Policy is a word, PolicyReports and ClusterPolicyReports are no policies, nor clusterpolicyreports"
 type ClusterPolicySpecial int
+var g = "Cluster" + ("Pol" + "icy")
+var h = "apis/kyverno.io/v1/clusterpolicies"
+var i policy.RuleKind = "cleanupPolicy"
 `
+	words := newKindWords([]string{"ClusterPolicy", "CleanupPolicy", "Policy"}, []string{"clusterpolicies", "policies"})
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "p.go", source, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	for _, m := range kindMentions(set, file, []string{"ClusterPolicy", "CleanupPolicy", "Policy"}) {
+	for _, m := range kindMentions(set, file, words) {
 		lines = append(lines, strings.Split(m, ":")[1])
 	}
-	if got, want := strings.Join(lines, " "), "5 9 10 11 12 13 14"; got != want {
+	if got, want := strings.Join(lines, " "), "7 10 13 14 15 16 17 18 20 21 22 23"; got != want {
 		t.Errorf("found in lines %s, want %s", got, want)
+	}
+}
+
+// Names under which a package would hand out a kind are found.
+func TestReexports(t *testing.T) {
+	const source = `package p
+
+type Rule = classic.ClusterPolicy
+type own struct{ classic.ClusterPolicy }
+
+const (
+	Kind = "ClusterPolicy"
+	Main = classic.Policy
+	hidden = "ClusterPolicy"
+	Other = "Pod"
+)
+
+var Table = map[string]bool{"ClusterPolicy": true}
+var Family = classic.Family
+`
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "p.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(reexports(set, file, newKindWords([]string{"ClusterPolicy", "Policy"}, []string{"clusterpolicies"})), " ")
+	if want := "p.go:3: Rule p.go:7: Kind p.go:8: Main"; got != want {
+		t.Errorf("found %s, want %s", got, want)
 	}
 }

@@ -1,0 +1,285 @@
+package ephor_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/observe"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/reports"
+	"github.com/ephor-dev/ephor/internal/scan"
+	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/status"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// bans is a family that only this test has: a LabelBan forbids ConfigMaps to have a label. It is all that a family has to be: kinds, a
+// compiler, an endpoint and a status.
+var bans = &family.Family{
+	Name: "bans", Doc: "LabelBan of sketch.example.com", Compile: compileBan, Endpoints: banEndpoints,
+	Kinds: family.Kinds{{
+		Group: "sketch.example.com", Kind: "LabelBan", Resource: "labelbans", Versions: []string{"v1"}, Source: "Sketch",
+		LabelPrefix: "ban.sketch.example.com/", Review: family.ReviewPolicy,
+		Metrics: &family.Metrics{Name: "sketch_label_ban", Kind: "LabelBan", Per: "object", Mode: true},
+	}},
+	Status: &family.Status{Conditions: []string{"conditions"}, Make: func(_ map[string]any, s family.State) (map[string]any, error) {
+		return map[string]any{"conditions": []any{map[string]any{"type": "InForce"}}, "inForce": s.NotReady == nil && s.Program != nil}, nil
+	}},
+}
+
+var banEndpoints = []policy.Endpoint{{Kinds: []string{"LabelBan"}, Name: "ban.sketch.example.com", Path: "/ban", Stages: policy.StageValidate}}
+
+// compileBan is the whole language of the family.
+func compileBan(in family.Source) *policy.Program {
+	u := unstructured.Unstructured{Object: in.Object}
+	label, _, _ := unstructured.NestedString(in.Object, "spec", "forbiddenLabel")
+	target := policy.Target{Version: "v1", Resource: "configmaps"}
+	p := &policy.Program{
+		APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName(), Settings: policy.Settings{Admission: true, Background: true, Scored: true},
+		Webhooks: []policy.Webhook{{Endpoint: &banEndpoints[0], Brings: policy.StageValidate, Operations: []policy.Operation{policy.Create, policy.Update}}},
+	}
+	if label == "" {
+		p.Diags.Errorf("spec.forbiddenLabel", "a label is required")
+	}
+	p.Rules = []*policy.Rule{{
+		Name: "label", Kind: "ban", Stage: policy.StageValidate, Path: "spec", Action: policy.ActionPlan{Default: policy.Deny}, Targets: []policy.Target{target},
+		Match: func(_ context.Context, r *policy.Request) (bool, error) { return target.Matches(r) },
+		Eval: func(c *policy.Call) policy.Yield {
+			object, err := c.Request.Object.Map()
+			if err != nil {
+				return policy.Yield{Status: policy.StatusError, Message: err.Error()}
+			}
+			labels := (&unstructured.Unstructured{Object: object}).GetLabels()
+			if _, has := labels[label]; has {
+				return policy.Yield{Status: policy.StatusFail, Message: "the label " + label + " is forbidden"}
+			}
+			return policy.Yield{Status: policy.StatusPass, Message: "no such label"}
+		},
+	}}
+	return p
+}
+
+const (
+	oneBan  = "{apiVersion: sketch.example.com/v1, kind: LabelBan, metadata: {name: no-x, uid: u1}, spec: {forbiddenLabel: x}}"
+	badBan  = "{apiVersion: sketch.example.com/v1, kind: LabelBan, metadata: {name: no-x}, spec: {}}"
+	labeled = "{apiVersion: v1, kind: ConfigMap, metadata: {name: bad, namespace: shop, uid: c1, labels: {x: a}}}"
+	plain   = "{apiVersion: v1, kind: ConfigMap, metadata: {name: good, namespace: shop, uid: c2}}"
+)
+
+// banCluster serves ConfigMaps, and nothing else is known of it.
+type banCluster struct{ discovery.List }
+
+func (banCluster) Roles(context.Context, *policy.User, string) (policy.Roles, error) {
+	return policy.Roles{}, nil
+}
+func (banCluster) NamespaceLabels(context.Context, string) (map[string]string, error) {
+	return nil, nil
+}
+func (banCluster) BodyOf(string) []string { return nil }
+func (banCluster) KindFor(schema.GroupVersionResource) (schema.GroupVersionKind, error) {
+	return configMaps.GroupVersion().WithKind("ConfigMap"), nil
+}
+
+var (
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	banServed  = banCluster{discovery.List{{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}}}
+)
+
+// sketch is a product with a family of its own.
+type sketch struct {
+	families *compile.Registry
+	catalog  *catalog.Catalog
+	metrics  *observe.Metrics
+	log      *slog.Logger
+	settings *settings.Settings
+}
+
+// A family takes part in everything by its descriptor alone: no package but this test knows LabelBans.
+func TestThirdFamily(t *testing.T) {
+	s := &sketch{families: compile.NewRegistry(append(compile.Product.Families(), bans)...), catalog: catalog.New(), log: slog.New(slog.DiscardHandler)}
+	s.metrics = observe.NewMetrics(observe.Options{Families: s.families})
+	s.settings, _ = settings.Parse(nil)
+	object := decoded(t, oneBan)
+	follow := intake.NewPolicies(intake.PolicyOptions{Families: s.families, Kinds: bans.Kinds, Catalog: s.catalog, Log: s.log})
+	for _, w := range follow.Watches() {
+		w.Handler.OnAdd(object, true)
+	}
+	program := s.catalog.Snapshot().Get(policy.ID{Kind: "LabelBan", Name: "no-x"})
+	if program == nil || program.Family != "bans" {
+		t.Fatalf("the intake made %+v", program)
+	}
+	t.Run("admission", s.admission)
+	t.Run("webhooks", s.webhooks)
+	t.Run("scan", s.scan)
+	t.Run("status", func(t *testing.T) {
+		got, err := status.Desired(s.families, object, family.State{Program: program, Now: time.Unix(0, 0)})
+		if err != nil || got["inForce"] != true || !status.IsNew(s.families, object) {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}
+
+// admission sends reviews through the HTTP handler: of policies, and of what they are for.
+func (s *sketch) admission(t *testing.T) {
+	store := &settings.Store{}
+	store.Set(s.settings)
+	srv := admission.New(admission.Options{
+		Families: s.families, Timeout: 10 * time.Second, Log: s.log, Now: time.Now, Observer: observe.Server{Metrics: s.metrics},
+	}, s.catalog.Snapshot, store, fixed.New(fixed.Values{}), banServed, func() error { return nil })
+	srv.Open()
+	for _, c := range []struct{ path, object, message string }{
+		{"/policyvalidate", oneBan, ""},
+		{"/policyvalidate", badBan, "a label is required"},
+		{"/ban/fail", labeled, "the label x is forbidden"},
+		{"/ban/fail", plain, ""},
+		{"/ban/fail/finegrained/no-x", labeled, "the label x is forbidden"},
+		{"/validate/fail", labeled, ""}, // the endpoint of another family
+	} {
+		object := decoded(t, c.object)
+		res := asked(t, srv, c.path, object)
+		if res.Allowed != (c.message == "") || res.Result != nil && !strings.Contains(res.Result.Message, c.message) {
+			t.Errorf("%s of %s: %+v, want %q", c.path, object.GetName(), res, c.message)
+		}
+	}
+	page := httptest.NewRecorder()
+	s.metrics.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
+	for _, want := range []string{"sketch_label_ban_results_total{", `policy_validation_mode="Deny"`, `policy_name="no-x"`, `result="fail"`} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("the metrics have no %s", want)
+		}
+	}
+}
+
+func asked(t *testing.T, srv *admission.Server, path string, object *unstructured.Unstructured) *admissionv1.AdmissionResponse {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, resource := metav1.GroupVersionKind(object.GroupVersionKind()), metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	if k := bans.Kinds.Of(kind.Group, kind.Kind); k != nil {
+		resource = metav1.GroupVersionResource(k.GVR())
+	}
+	body, err := json.Marshal(admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "1", Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource, Operation: admissionv1.Create,
+			Namespace: object.GetNamespace(), Name: object.GetName(), Object: runtime.RawExtension{Raw: raw},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	srv.ServeHTTP(w, r)
+	var out admissionv1.AdmissionReview
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || out.Response == nil {
+		t.Fatalf("%s: %d %s: %v", path, w.Code, w.Body, err)
+	}
+	return out.Response
+}
+
+// webhooks are those of the family, and of its policies themselves.
+func (s *sketch) webhooks(t *testing.T) {
+	got, ready, _, err := webhookconf.Desired(webhookconf.Input{
+		Families: s.families, Programs: s.catalog.Snapshot().Programs(), Settings: s.settings, CABundle: []byte("CA"), Resources: banServed,
+		Options: webhookconf.Options{Namespace: "kyverno", Service: "kyverno-svc", ServicePort: 443, TimeoutSeconds: 10},
+	})
+	if err != nil || len(ready) != 1 || ready["LabelBan/no-x"] != nil {
+		t.Fatalf("ready %v, %v", ready, err)
+	}
+	found := map[string]string{}
+	for _, c := range got.Validating {
+		for _, w := range c.Webhooks {
+			for _, r := range w.Rules {
+				found[w.Name] += *w.ClientConfig.Service.Path + " " + strings.Join(r.Resources, ",") + "; "
+			}
+		}
+	}
+	if w := found["ban.sketch.example.com-fail"]; w != "/ban/fail configmaps; " {
+		t.Errorf("the webhook for ConfigMaps is %q among %v", w, found)
+	}
+	if w := found["validate-policy.kyverno.svc"]; !strings.Contains(w, "labelbans") {
+		t.Errorf("the webhook for policies is %q", w)
+	}
+}
+
+// scan evaluates ConfigMaps that exist, and writes their reports.
+func (s *sketch) scan(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := policyreport.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewClientBuilder().WithScheme(scheme).Build()
+	metadata := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
+	written := make(chan struct{}, 2)
+	scanner := scan.New(scan.Options{
+		Catalog: s.catalog, Resources: banServed, Metadata: metadata, Root: fixed.New(fixed.Values{}), Eval: engine.Eval,
+		Dynamic:  dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{configMaps: "ConfigMapList"}, decoded(t, labeled), decoded(t, plain)),
+		Sink:     reports.New(reports.Options{Client: client, Metadata: metadata, Form: reports.PolicyReports, Log: s.log, Now: time.Now}),
+		Conf:     func() policy.Conf { return policy.Conf{} },
+		Labels:   banServed.NamespaceLabels,
+		Reported: func(*policy.Outcome) { written <- struct{}{} },
+		Workers:  1, Interval: time.Hour, Log: s.log, Now: time.Now,
+	})
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = scanner.Run(ctx) }()
+	scanner.Replan()
+	for range 2 {
+		select {
+		case <-written:
+		case <-ctx.Done():
+			t.Fatal("no report was written")
+		}
+	}
+	stop()
+	<-ended
+	var all policyreport.PolicyReportList
+	if err := client.List(t.Context(), &all); err != nil || len(all.Items) != 2 {
+		t.Fatalf("reports %+v, %v", all.Items, err)
+	}
+	for _, r := range all.Items {
+		want := map[string]string{"c1": "fail the label x is forbidden", "c2": "pass no such label"}[r.Name]
+		if len(r.Results) != 1 || r.Results[0].Source != "Sketch" || r.Results[0].Policy != "no-x" || string(r.Results[0].Result)+" "+r.Results[0].Message != want {
+			t.Errorf("the report %s holds %+v, want %s", r.Name, r.Results, want)
+		}
+	}
+}
+
+func decoded(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	var u unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return &u
+}
