@@ -30,22 +30,22 @@ var namesKinds = []string{
 // stillNamesKinds are the files that name a kind of a family all the same, each with its reason. What begins with "open" is left to
 // do: a new family may need a change there. Take a file out when it names no kind any more.
 var stillNamesKinds = map[string]string{
-	"internal/app/admissionpolicies.go":    "open: what is generated for classic policies is not asked of the descriptor",
-	"internal/app/flags.go":                "a flag of the command line, with Kyverno's name",
-	"internal/app/flags_known.go":          "a flag of the command line, with Kyverno's name",
-	"internal/app/variables.go":            "a variable of the environment, with Kyverno's name",
-	"internal/cli/apply_delete.go":         "open: cleanup policies have results of their own",
-	"internal/cli/apply_evaluate.go":       "open: the rule kinds of the API server's policies",
-	"internal/cli/apply_policy.go":         "open: the rule kinds of the API server's policies",
-	"internal/cli/cmd_cleanup.go":          "a command for one family, and its help",
-	"internal/cli/manifests/fix_policy.go": "a command for one family",
-	"internal/cli/cmd_rollout.go":          "a command for one family, and its help",
-	"internal/cli/rollout_cluster.go":      "a command for one family",
-	"internal/cli/test_run.go":             "open: the flags of results in test files that name a kind (isValidatingAdmissionPolicy)",
-	"internal/cli/cmd_migrate.go":          "an example of a command",
-	"internal/cleanup/controller.go":       "open: the status of cleanup policies does not belong to the descriptor",
-	"internal/observe/results.go":          "open: ImageValidatingPolicy has no family yet",
-	"internal/kinds/scope.go":              "the kinds of Kubernetes that live outside of namespaces",
+	"internal/app/admissionpolicies.go":       "open: what is generated for classic policies is not asked of the descriptor",
+	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
+	"internal/app/flags_known.go":             "a flag of the command line, with Kyverno's name",
+	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
+	"internal/cli/offline/deletions.go":       "open: cleanup policies have results of their own",
+	"internal/cli/apply/workers.go":           "open: the rule kinds of the API server's policies",
+	"internal/cli/load/policies.go":           "open: the rule kinds of the API server's policies",
+	"internal/cli/operate/cleanup.go":         "a command for one family, and its help",
+	"internal/cli/manifests/fix_policy.go":    "a command for one family",
+	"internal/cleanup/controller.go":          "open: the status of cleanup policies does not belong to the descriptor",
+	"internal/observe/results.go":             "open: ImageValidatingPolicy has no family yet",
+	"internal/cli/operate/migrate.go":         "an example of a command",
+	"internal/cli/reports/rollout.go":         "a command for one family, and its help",
+	"internal/cli/reports/rollout_cluster.go": "a command for one family",
+	"internal/cli/testrun/run.go":             "open: the flags of results in test files that name a kind (isValidatingAdmissionPolicy)",
+	"internal/kinds/scope.go":                 "the kinds of Kubernetes that live outside of namespaces",
 }
 
 // kindWords are the names of kinds, and of their resources, that a text or an identifier may not hold. Policy and policies are words, too:

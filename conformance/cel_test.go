@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/cli"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
 )
 
 // knownDeviation is a deliberate difference from the recordings.
@@ -59,8 +59,8 @@ var celParts = []struct {
 //
 //	go test -v ./conformance/ -run 'TestCEL/cel-semantics/case/cel-expr'
 func TestCEL(t *testing.T) {
-	cli.Now = func() time.Time { return recordedAt }
-	defer func() { cli.Now = time.Now }()
+	offline.Now = func() time.Time { return recordedAt }
+	defer func() { offline.Now = time.Now }()
 	dir, ok, err := folder()
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ephor-dev/ephor/internal/cli"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
 )
 
 // maxShown bounds how many differences of one case are printed.
@@ -17,8 +17,8 @@ const maxShown = 10
 var recordedAt = time.Date(2026, 11, 20, 5, 0, 0, 0, time.UTC)
 
 func TestConformance(t *testing.T) {
-	cli.Now = func() time.Time { return recordedAt }
-	defer func() { cli.Now = time.Now }()
+	offline.Now = func() time.Time { return recordedAt }
+	defer func() { offline.Now = time.Now }()
 	dir, ok, err := folder()
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/cli"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/patch"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -291,9 +292,9 @@ func (c *Case) compareCommandLine(t *testing.T, want []Evaluation) {
 		}
 		args = append(args, "-f", file("values.yaml", value.JSON(map[string]any{"apiVersion": "cli.kyverno.io/v1alpha1", "kind": "Values", "namespaceSelector": list})))
 	}
-	before := cli.Now
-	cli.Now = func() time.Time { return Now }
-	defer func() { cli.Now = before }()
+	before := offline.Now
+	offline.Now = func() time.Time { return Now }
+	defer func() { offline.Now = before }()
 	var stdout, stderr bytes.Buffer
 	root := cli.NewRoot()
 	root.SetOut(&stdout)

@@ -1,4 +1,4 @@
-// Package cli is the command line: one file per command.
+// Package cli is the command line: it assembles the commands, which are packages below it.
 //
 //	func main() { os.Exit(cli.Main(os.Args, cli.NewRoot(app.Command()))) }
 //
@@ -8,7 +8,9 @@
 // code 1, and everything that was right is evaluated all the same. Flags whose feature does not exist yet are refused
 // with a sentence, never accepted in silence.
 //
-// Starting must be cheap: nothing here may be computed before a command asks for it.
+// Starting must be cheap: a command computes nothing before a user calls it.
 //
-// Floor 8: imports anything below; the controllers' command is handed in by cmd/ephor.
+// The scripts of testdata run the whole program. The commands about the program itself (version, completion, docs) are here.
+//
+// Floor 8: imports anything below; cmd/ephor hands in the controllers' command.
 package cli

@@ -11,6 +11,18 @@ import (
 	"testing"
 )
 
+const labelledPolicy = `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: need-label}
+spec:
+  rules:
+  - name: check
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate:
+      message: no label
+      pattern: {metadata: {labels: {app: "?*"}}}
+`
+
 // TestT12GitURL: apply and test read git repositories from a server on loopback, and tests of a repository name its own
 // files only.
 func TestT12GitURL(t *testing.T) {
@@ -21,7 +33,7 @@ func TestT12GitURL(t *testing.T) {
 	root := t.TempDir()
 	work := filepath.Join(root, "owner", "repo")
 	for name, text := range map[string]string{
-		"policies/p.yaml":   needLabel,
+		"policies/p.yaml":   labelledPolicy,
 		"deploy/pod.yaml":   "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n",
 		"deploy/values.yml": "replicas: 1\n",
 		"tests/kyverno-test.yaml": "apiVersion: x\nkind: Test\npolicies: [../policies/p.yaml]\nresources: [../deploy/pod.yaml]\n" +

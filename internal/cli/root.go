@@ -7,8 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/cli/apply"
+	"github.com/ephor-dev/ephor/internal/cli/explain"
+	"github.com/ephor-dev/ephor/internal/cli/findings"
+	"github.com/ephor-dev/ephor/internal/cli/jp"
 	"github.com/ephor-dev/ephor/internal/cli/manifests"
+	"github.com/ephor-dev/ephor/internal/cli/operate"
+	"github.com/ephor-dev/ephor/internal/cli/reports"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/cli/testrun"
 )
 
 // NewRoot makes the command tree; extra are commands that other packages bring (ephor controller …).
@@ -23,7 +30,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
-	root.AddCommand(newApply(), newVersion(), newCompletion(), newTest(), newJP(), manifests.NewCreate(), newDocs(), newExplain(), newLint(), newMigrate(), manifests.NewFix(), newUnlock(), newAdopt(), newCleanup(), newReport(), newRollout())
+	root.AddCommand(apply.New(), newVersion(), newCompletion(), testrun.New(), jp.New(), manifests.NewCreate(), newDocs(), explain.New(), findings.New(version), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), reports.NewReport(), reports.NewRollout())
 	root.AddCommand(extra...)
 	terminal.AddUsage(root)
 	return root

@@ -29,3 +29,12 @@ func PrintMistakes(w io.Writer, diags diag.List) {
 		}
 	}
 }
+
+// Mistaken is an error that lists all mistakes, each on a line of its own.
+func Mistaken(attempt string, diags diag.List) error {
+	text := ""
+	for _, d := range diags.Errors() {
+		text += "\n  " + d.String()
+	}
+	return fmt.Errorf("%s:%s", attempt, text)
+}

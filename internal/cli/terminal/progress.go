@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -16,6 +17,14 @@ import (
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// ForDownloads is where the progress of long downloads is shown: standard error, if it is a terminal.
+func ForDownloads(cmd *cobra.Command) io.Writer {
+	if w := cmd.ErrOrStderr(); IsTerminal(w) {
+		return w
+	}
+	return nil
 }
 
 // Progress draws a bar on a terminal once the work has taken a while. The nil progress draws nothing.

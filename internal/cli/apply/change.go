@@ -1,0 +1,178 @@
+package apply
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// change is what one policy with mutate rules made of one resource. There is one for every such pair, also where the
+// policy changed nothing or is not for the resource: a pipe's reader expects every object. Objects are kept
+// as YAML, so that what they were made of can be dropped.
+type change struct {
+	policy   string
+	resource string // namespace/Kind/name
+	name     string // of the resource
+	notes    []note
+	object   []byte
+	targets  [][]byte // the changed targets of rules that change existing objects
+	// generation is set where the policy generated objects instead of changing this one.
+	generation *generation
+}
+
+// note is a result of a mutate rule that the text output mentions by itself.
+type note struct {
+	status  policy.Status
+	message string
+}
+
+// changeOf reads the answer of one policy's mutate rules.
+func changeOf(a offline.Answer) (change, error) {
+	res := report.ResourceOf(a.Request)
+	c := change{policy: a.Program.Name, resource: res.String(), name: res.Name}
+	made := a.Object
+	for i := range a.Results {
+		r := &a.Results[i]
+		if r.Status == policy.StatusSkip || r.Status == policy.StatusError {
+			c.notes = append(c.notes, note{r.Status, r.Message})
+		}
+		// What the rules of the policy made is shown also when one of them ended in an error and nothing of it is kept; of a
+		// patch that failed that is an empty object.
+		if r.Object != nil {
+			made = r.Object
+		}
+	}
+	object, err := made.Value()
+	if err != nil {
+		return c, err
+	}
+	if object != nil {
+		if c.object, err = encodeObject(object); err != nil {
+			return c, err
+		}
+	}
+	for _, w := range a.Work {
+		for _, t := range w.Targets {
+			if t.After == nil {
+				continue
+			}
+			text, err := encodeObject(t.After)
+			if err != nil {
+				return c, err
+			}
+			c.targets = append(c.targets, text)
+		}
+	}
+	return c, nil
+}
+
+// encodeObject writes an object as YAML, indented by four blanks as Kyverno does it.
+func encodeObject(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(4)
+	err := enc.Encode(wholeNumbers(v))
+	if err == nil {
+		err = enc.Close()
+	}
+	return b.Bytes(), err
+}
+
+// wholeNumbers writes floats without fraction as integers: the command line reads every number as a float.
+func wholeNumbers(v any) any {
+	switch x := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for k, e := range x {
+			out[k] = wholeNumbers(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i, e := range x {
+			out[i] = wholeNumbers(e)
+		}
+		return out
+	case float64:
+		if n := int64(x); float64(n) == x && n > -1<<53 && n < 1<<53 {
+			return n
+		}
+	}
+	return v
+}
+
+// print writes what the text output says of the change. toFiles: objects go elsewhere; piped: no lines between objects
+// that could be left out.
+func (c *change) print(w io.Writer, toFiles, piped bool) {
+	if c.generation != nil {
+		c.printGeneration(w, toFiles, piped)
+		return
+	}
+	for _, n := range c.notes {
+		if n.status == policy.StatusSkip {
+			fmt.Fprintf(terminal.LegibleWriter(w), "\nskipped mutate policy %s -> resource %s", c.policy, c.resource)
+		} else {
+			fmt.Fprintf(terminal.LegibleWriter(w), "\nerror while applying mutate policy %s -> resource %s \nerror:  %s", c.policy, c.resource, n.message)
+		}
+	}
+	if !toFiles {
+		if !piped {
+			fmt.Fprintf(terminal.LegibleWriter(w), "\npolicy %s applied to %s:", c.policy, c.resource)
+		}
+		fmt.Fprintf(w, "\n%s\n---\n", c.object)
+		if len(c.targets) > 0 {
+			fmt.Fprint(w, "\npatched targets: \n")
+			for _, t := range c.targets {
+				fmt.Fprintf(w, "\n%s\n---\n", t)
+			}
+		}
+	}
+	fmt.Fprint(w, "\n\nMutation:\nMutation has been applied successfully.")
+}
+
+// withoutSeparators takes out of a name what has a meaning in paths.
+var withoutSeparators = strings.NewReplacer("/", "-", "\\", "-")
+
+// writeChanges appends the objects to the file, or to one file per resource in the directory.
+func writeChanges(path string, changes []change) error {
+	isFile := outputIsFile(path)
+	for i := range changes {
+		c := &changes[i]
+		file := path
+		if !isFile {
+			file = filepath.Join(path, c.outputName())
+		}
+		var b []byte
+		for _, o := range c.outputObjects() {
+			if o != nil {
+				b = append(append(b, o...), "\n---\n\n"...)
+			}
+		}
+		if err := appendTo(file, b); err != nil {
+			return fmt.Errorf("cannot write --output: %w", err)
+		}
+	}
+	return nil
+}
+
+func appendTo(file string, b []byte) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// options are the flags of apply.
+type options struct {
+	policies  []string
+	resources []string
+
+	report           bool
+	format           string
+	table            bool
+	detailed         bool
+	output           string
+	pipe             bool
+	removeColor      bool
+	auditWarn        bool
+	warnExitCode     int
+	warnNoPass       bool
+	warningsAsErrors bool
+	continueOnFail   bool
+
+	exceptions                []string
+	exceptionsWithinResources bool
+	exceptionsWithinPolicies  bool
+	generateExceptions        bool
+	exceptionTTL              time.Duration
+
+	targets     []string
+	parameters  []string
+	crds        []string
+	cluster     clusterOptions
+	registry    bool
+	git         source.Git
+	values      load.ValueFlags
+	contextFile string
+	payloads    []string
+}
+
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "apply POLICY... --resource FILE...",
+		Short: "Evaluate policies on resources",
+		Long: "Apply evaluates policies on resources and says which rules they break.\n\n" +
+			"Policies and resources are files, directories, globs, or - for standard input; YAML with several documents,\n" +
+			"Lists, or JSON. With --cluster the resources are those of a cluster, of the kinds that the policies name. The exit\n" +
+			"code is 1 when a resource breaks a rule or when some input could not be read.",
+		Example: "  ephor apply policies/ --resource manifests/\n" +
+			"  kustomize build . | ephor apply policies/ -r - --table\n" +
+			"  ephor apply policy.yaml -r pod.yaml --policy-report --output-format json\n" +
+			"  ephor apply policies/ --cluster --namespace team-a --table",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = args
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	paths := terminal.Paths(&o.resources)
+	f.VarP(paths, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.Var(paths, "resources", "the same as --resource")
+	f.BoolVarP(&o.report, "policy-report", "p", false, "print a report instead of text")
+	f.StringVar(&o.format, "output-format", "yaml", "format of the report: json or yaml")
+	terminal.Choices(cmd, "output-format", "json", "yaml")
+	f.BoolVarP(&o.table, "table", "t", false, "print a table of all results instead of text")
+	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
+	f.StringVarP(&o.output, "output", "o", "", "file (.yaml, .yml) or directory for mutated and generated objects")
+	f.BoolVarP(&o.pipe, "stdin", "i", false, "leave the banner out, so that the output can be piped")
+	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
+	f.BoolVar(&o.auditWarn, "audit-warn", false, "count failures of auditing rules as warnings")
+	f.IntVar(&o.warnExitCode, "warn-exit-code", 0, "exit code when there are warnings but no failures or errors")
+	f.BoolVar(&o.warnNoPass, "warn-no-pass", false, "use the exit code of --warn-exit-code when nothing passed")
+	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the policies give warnings")
+	f.BoolVar(&o.continueOnFail, "continue-on-fail", false, "go on when a resource cannot be evaluated (this is always done)")
+	o.addExceptionFlags(f)
+	o.values.AddFlags(f)
+	targets := terminal.Paths(&o.targets)
+	f.Var(targets, "target-resource", "objects that rules for existing resources may change, beside the resources: files, directories, globs")
+	f.Var(targets, "target-resources", "the same as --target-resource")
+	parameters := terminal.Paths(&o.parameters)
+	f.Var(parameters, "parameter-resource", "parameters of CEL rules, beside the resources: files, directories, globs")
+	f.Var(parameters, "parameter-resources", "the same as --parameter-resource")
+	o.cluster.addFlags(f)
+	remote.AddRegistryFlag(f, &o.registry)
+	crds := terminal.Paths(&o.crds)
+	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
+	f.Var(crds, "crd-path", "the same as --crd-paths")
+	f.StringVar(&o.contextFile, "context-file", "", "file of kind Context: objects and image data that the functions of CEL policies find")
+	f.Var(terminal.Paths(&o.payloads), "json", "JSON or YAML documents for CEL policies with evaluation.mode JSON, one object in each file")
+	addGitFlags(f, &o.git)
+	addUnsupported(f)
+	return cmd
+}
+
+// check looks at the flags together, in Kyverno's order and words.
+func (o *options) check(cmd *cobra.Command) error {
+	if err := o.values.Check(cmd.Flags()); err != nil {
+		return err
+	}
+	if err := refuseUnsupported(cmd.Flags()); err != nil {
+		return err
+	}
+	switch {
+	case len(o.policies) == 0:
+		return errors.New("require policy")
+	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
+		return errors.New("a stdin pipe can be used for either policies or resources, not both")
+	case len(o.resources) > 0 && len(o.payloads) > 0:
+		return errors.New("both resource and json files can not be used together, use one or the other")
+	case len(o.resources)+len(o.payloads) == 0 && !o.cluster.use:
+		return errors.New("resource file(s) or cluster required")
+	}
+	return o.cluster.check(cmd.Flags())
+}
+
+// run is walk C of the architecture: load, compile, evaluate in parallel, print in the order of the input.
+func (o *options) run(cmd *cobra.Command) error {
+	trace := terminal.NewTrace(cmd)
+	if o.output != "" {
+		if err := prepareOutput(o.output); err != nil {
+			return err
+		}
+	}
+	values, err := o.values.Read()
+	if err != nil {
+		return err
+	}
+	stdin := terminal.Stdin(cmd.InOrStdin())
+	o.git.Progress = terminal.ForDownloads(cmd)
+	set := load.PoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
+	trace.Done("read %d policies with %d rules, refused %d", len(set.Programs), set.Rules(), len(set.Refused))
+
+	payloads, err := load.Payloads(o.payloads)
+	if err != nil {
+		return err
+	}
+	var known clivalues.Context
+	if o.contextFile != "" {
+		read, err := load.Context(o.contextFile)
+		if err != nil {
+			return err
+		}
+		known = *read
+	}
+	images, err := remote.Images(o.registry)
+	if err != nil {
+		return err
+	}
+	cluster, err := o.cluster.open(o.registry)
+	if err != nil {
+		return err
+	}
+	inputs, mistakes, exceptions, err := o.inputs(cmd.Context(), set, cluster, stdin)
+	if err != nil {
+		return err
+	}
+	targets, more := source.Find(o.targets, source.Options{Context: cmd.Context()})
+	parameters, less := source.Find(o.parameters, source.Options{Context: cmd.Context()})
+	defined, wrong := load.Definitions(o.crds)
+	mistakes = slices.Concat(mistakes, more, less, wrong)
+	set.Programs = exceptions.Join(set.Programs)
+	result := evaluateAll(cmd.Context(), evaluation{
+		programs:    set.Programs,
+		inputs:      inputs,
+		keepAll:     o.report || o.table || o.detailed,
+		tellErrors:  !o.report && !o.detailed,
+		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
+		entries:     report.Options{AuditWarn: o.auditWarn},
+		progress:    terminal.NewProgress(cmd.ErrOrStderr(), "resources evaluated"),
+		given:       values,
+		targets:     targets,
+		parameters:  parameters,
+		definitions: defined,
+		images:      images,
+		context:     known,
+		payloads:    payloads,
+		cluster:     cluster,
+		query:       o.cluster.query(cluster, set.Programs, o.resources),
+		timing:      o.cluster.timing(cmd.ErrOrStderr()),
+	})
+	if result.err != nil {
+		return fmt.Errorf("failed to load resources (%w)", result.err)
+	}
+	trace.Done("evaluated %d resources", result.resources)
+
+	diags := slices.Concat(o.values.Warnings, set.Diags, exceptions.Diags, mistakes, result.diags)
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	printUncompiled(cmd.ErrOrStderr(), set.Refused)
+	if err := o.printMissing(cmd.OutOrStdout(), result.names); err != nil {
+		return err
+	}
+	for range set.Refused {
+		result.summary.Add(policy.StatusError) // a policy that is not applied is an error of the run
+	}
+	if o.output != "" {
+		if err := writeChanges(o.output, result.changes); err != nil {
+			return err
+		}
+	}
+	if err := o.print(cmd.OutOrStdout(), set, len(exceptions.Exceptions), result); err != nil {
+		return err
+	}
+	trace.Done("printed")
+	if n := len(diags.Warnings()); n > 0 && o.warningsAsErrors {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Error: found %d warning(s) and --warnings-as-errors is set\n", n)
+		return terminal.End(cmd, 1)
+	}
+	if diags.HasErrors() {
+		return terminal.End(cmd, 1)
+	}
+	return terminal.End(cmd, o.exitCode(cmd.OutOrStdout(), result.summary))
+}
+
+func (o *options) print(out io.Writer, set load.PolicySet, exceptions int, result evaluated) error {
+	w := terminal.Buffered(out)
+	var err error
+	switch {
+	case o.report:
+		reports := report.Merge(result.entries)
+		if len(reports) == 0 {
+			reports = []report.Report{report.Empty()}
+		}
+		write := report.WriteYAML
+		if o.format == "json" {
+			write = report.WriteJSON
+		}
+		err = write(w, reports, time.Now().Unix())
+	case o.generateExceptions:
+		err = writeExceptions(w, result.entries, o.exceptionTTL, o.format == "json")
+	case o.table || o.detailed:
+		o.printTable(w, result.entries, terminal.IsTerminal(out))
+	default:
+		o.printText(w, set, exceptions, result)
+	}
+	return errors.Join(err, w.Flush())
+}
+
+// exitCode says how the run ends and prints why when it is for warnings.
+func (o *options) exitCode(out io.Writer, s report.Summary) int {
+	switch {
+	case s.Fail > 0 || s.Error > 0:
+		return 1
+	case s.Warn > 0 && o.warnExitCode != 0:
+		fmt.Fprintf(out, "exit as warnExitCode is %d", o.warnExitCode)
+		return o.warnExitCode
+	case o.warnNoPass && s.Pass == 0:
+		fmt.Fprintln(out, "exit as no objects satisfied policy")
+		return o.warnExitCode
+	}
+	return 0
+}

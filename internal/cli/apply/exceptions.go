@@ -1,0 +1,81 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+func (o *options) addExceptionFlags(f *pflag.FlagSet) {
+	paths := terminal.Paths(&o.exceptions)
+	f.VarP(paths, "exception", "e", "exceptions: files, directories, globs (repeat it, or separate by commas)")
+	f.Var(paths, "exceptions", "the same as --exception")
+	f.BoolVar(&o.exceptionsWithinResources, "exceptions-within-resources", false, "take the exceptions among the resources, and none from --exception")
+	f.BoolVar(&o.exceptionsWithinResources, "exceptions-with-resources", false, "the same as --exceptions-within-resources")
+	f.BoolVar(&o.exceptionsWithinPolicies, "exceptions-within-policies", false, "also take the exceptions among the policies")
+	f.BoolVar(&o.generateExceptions, "generate-exceptions", false, "print exceptions for what fails instead of the failures")
+	f.DurationVar(&o.exceptionTTL, "generated-exception-ttl", defaultExceptionTTL, "how long the exceptions printed are to live")
+}
+
+// inputs lists the resources, and reads the exceptions from where the flags say. Standard input is kept when both have
+// to read it.
+func (o *options) inputs(ctx context.Context, set load.PolicySet, c *remote.Cluster, stdin io.Reader) ([]source.Input, diag.List, load.ExceptionSet, error) {
+	var exceptions load.ExceptionSet
+	if o.exceptionsWithinResources && c != nil {
+		exceptions = exceptionsIn(ctx, c, o.cluster.namespace)
+	} else if o.exceptionsWithinResources {
+		if stdin != nil && slices.Contains(o.resources, "-") {
+			b, err := io.ReadAll(stdin)
+			if err != nil {
+				return nil, nil, exceptions, fmt.Errorf("read standard input: %w", err)
+			}
+			again, _ := source.Find(o.resources, source.Options{Stdin: bytes.NewReader(b)})
+			exceptions = load.ExceptionsWithin(again)
+			stdin = bytes.NewReader(b)
+		} else {
+			again, _ := source.Find(o.resources, source.Options{})
+			exceptions = load.ExceptionsWithin(again)
+		}
+	} else {
+		exceptions = load.Exceptions(o.exceptions, stdin)
+	}
+	for _, e := range set.Within {
+		if o.exceptionsWithinPolicies {
+			exceptions.Add(e)
+			continue
+		}
+		exceptions.Diags.Add(diag.Diagnostic{Severity: diag.Warning, Pos: e.Pos("kind"),
+			Summary: "the exception " + e.Name() + " among the policies is not applied", Hint: "add --exceptions-within-policies to apply it"})
+	}
+	if c != nil {
+		return nil, nil, exceptions, nil // the resources are names
+	}
+	inputs, mistakes := source.Find(o.resources, source.Options{Stdin: stdin})
+	return inputs, mistakes, exceptions, nil
+}
+
+// exceptionsIn reads the exceptions of the cluster, in the namespace if there is one.
+func exceptionsIn(ctx context.Context, c *remote.Cluster, namespace string) load.ExceptionSet {
+	var set load.ExceptionSet
+	kinds := c.Kinds.Wanted(policy.Target{Group: "kyverno.io", Version: "*", Kind: "PolicyException"})
+	c.List(ctx, remote.Query{Kinds: kinds, Namespace: namespace, Page: remote.PageSize}, func(p remote.Page) {
+		for _, o := range p.Objects {
+			set.Add(o)
+		}
+		if p.Err != nil {
+			set.Diags.Errorf("", "%s", p.Err)
+		}
+	})
+	return set
+}

@@ -1,0 +1,158 @@
+package apply
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/pss"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// defaultExceptionTTL is how long generated exceptions are to live: thirty days.
+const defaultExceptionTTL = 720 * time.Hour
+
+// labelTTL makes the cleanup controller delete an object after its value.
+const labelTTL = "cleanup.kyverno.io/ttl"
+
+// writeExceptions prints an exception for every failure of a cluster-scoped policy.
+func writeExceptions(w io.Writer, entries []report.Entry, ttl time.Duration, asJSON bool) error {
+	for i := range entries {
+		e := &entries[i]
+		if e.Status != policy.StatusFail || e.Program.Namespace != "" {
+			continue
+		}
+		text := []byte(value.JSON(exceptionFor(e, ttl)))
+		if !asJSON {
+			var err error
+			if text, err = yaml.JSONToYAML(text); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "---\n%s\n", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exceptionFor exempts the resource of the failure from the rule that failed. A rule generated for pod controllers is
+// excepted together with the authored rule and the pods that the controller makes.
+func exceptionFor(e *report.Entry, ttl time.Duration) map[string]any {
+	kinds, rules, names := []any{e.Resource.Kind}, []any{e.Rule.Name}, []any{e.Resource.Name}
+	if e.Rule.Origin.IsAutogen() {
+		if e.Rule.Origin.Controllers == "autogen-cronjob" {
+			kinds = append(kinds, "Job")
+			rules = append(rules, "autogen-"+e.Rule.Origin.Parent)
+		}
+		kinds = append(kinds, "Pod")
+		rules = append(rules, e.Rule.Origin.Parent)
+		names = append(names, e.Resource.Name+"-*")
+	}
+	resources := map[string]any{"kinds": kinds, "names": names}
+	if e.Resource.Namespace != "" {
+		resources["namespaces"] = []any{e.Resource.Namespace}
+	}
+	spec := map[string]any{
+		"exceptions": []any{map[string]any{"policyName": e.Program.Name, "ruleNames": rules}},
+		"match":      map[string]any{"all": []any{map[string]any{"resources": resources}}},
+	}
+	if list := podSecurityControls(e.Properties["controlsJSON"]); len(list) > 0 {
+		spec["podSecurity"] = list
+	}
+	return map[string]any{
+		"apiVersion": "kyverno.io/v2beta1",
+		"kind":       "PolicyException",
+		"metadata": map[string]any{
+			"name":   exceptionName(e.Program.Name, e.Rule.Name, e.Resource.Namespace, e.Resource.Name),
+			"labels": map[string]any{labelTTL: ttl.String()},
+		},
+		"spec": spec,
+	}
+}
+
+// podSecurityControls exempts from the controls that a podSecurity rule found violated: for the images of the pod, whatever
+// their tag, and for the pod itself where the control looks at both.
+func podSecurityControls(found string) []any {
+	if found == "" {
+		return nil
+	}
+	v, err := value.DecodeJSON([]byte(found))
+	list, ok := v.([]any)
+	if err != nil || !ok {
+		return nil
+	}
+	scopes := map[string]string{}
+	for _, c := range pss.Controls() {
+		scopes[c.Name] = c.Images
+	}
+	var out []any
+	seen := map[string]bool{}
+	for _, e := range list {
+		control, _ := e.(map[string]any)
+		name, _ := control["Name"].(string)
+		if name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if scopes[name] != "required" {
+			out = append(out, map[string]any{"controlName": name})
+		}
+		if images, _ := control["Images"].([]any); len(images) > 0 && scopes[name] != "forbidden" {
+			out = append(out, map[string]any{"controlName": name, "images": anyTag(images)})
+		}
+	}
+	return out
+}
+
+// dockerHub is the registry that the images of a pod may leave out.
+const dockerHub = "docker.io/"
+
+// anyTag turns images into wildcards for all their tags and digests, as the author of the pod may have written them.
+func anyTag(images []any) []any {
+	var out []any
+	for _, i := range images {
+		image, _ := i.(string)
+		if at := strings.IndexByte(image, '@'); at >= 0 {
+			image = image[:at]
+		}
+		if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {
+			image = image[:colon]
+		}
+		for _, pattern := range []string{image + "*", strings.TrimPrefix(image, dockerHub) + "*"} {
+			if !slices.Contains(out, any(pattern)) {
+				out = append(out, pattern)
+			}
+		}
+	}
+	return out
+}
+
+// exceptionName joins the parts with dashes. What an object's name may not hold, such as the blanks of a rule's name,
+// becomes a dash too.
+func exceptionName(parts ...string) string {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '.':
+			return r
+		}
+		return '-'
+	}, strings.ToLower(strings.Join(kept, "-")))
+	const longest = 253
+	if len(name) > longest {
+		name = name[:longest]
+	}
+	return strings.Trim(name, "-.")
+}

@@ -1,0 +1,13 @@
+package apply
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+func addGitFlags(f *pflag.FlagSet, g *source.Git) {
+	f.StringVarP(&g.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
+	f.StringVar(&g.Username, "username", "", "user name for git repositories")
+	f.StringVar(&g.Password, "password", "", "password or token for git repositories")
+}

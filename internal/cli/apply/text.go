@@ -1,0 +1,139 @@
+package apply
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// shown reports whether the text output shows results of that status; the others are only counted.
+func shown(s policy.Status) bool { return s == policy.StatusFail || s == policy.StatusWarn }
+
+var ruleLine = strings.Repeat("-", 70)
+
+// printText prints the banner, what was refused, the failures by policy and resource, and the counters.
+func (o *options) printText(out io.Writer, set load.PolicySet, exceptions int, result evaluated) {
+	w := terminal.LegibleWriter(out)
+	if !o.pipe {
+		with := ""
+		if exceptions > 0 {
+			with = fmt.Sprintf(" with %d exception(s)", exceptions)
+		}
+		fmt.Fprintf(w, "\nApplying %d policy rule(s) to %d resource(s)%s...\n", set.Rules(), result.resources, with)
+	}
+	printRefused(w, set.Refused)
+	for i := range result.changes {
+		result.changes[i].print(out, o.output != "", o.pipe) // objects are printed as they are: YAML escapes what a terminal obeys
+	}
+	if len(result.changes) > 0 && len(result.entries) > 0 {
+		fmt.Fprintln(w) // the text before has no end of line, as in the reference
+	}
+	entries := result.entries
+	for len(entries) > 0 {
+		n := 1
+		for n < len(entries) && entries[n].Program == entries[0].Program && entries[n].Resource == entries[0].Resource {
+			n++
+		}
+		o.printFailures(w, entries[:n])
+		entries = entries[n:]
+	}
+	s := result.summary
+	fmt.Fprintf(w, "\npass: %d, fail: %d, warn: %d, error: %d, skip: %d \n", s.Pass, s.Fail, s.Warn, s.Error, s.Skip)
+}
+
+// printRefused lists the policies that are not applied.
+func printRefused(w io.Writer, refused []load.Refusal) {
+	var skipped, invalid []load.Refusal
+	for _, r := range refused {
+		if r.ElementOnly() {
+			invalid = append(invalid, r)
+		} else {
+			skipped = append(skipped, r)
+		}
+	}
+	for _, list := range []struct {
+		title    string
+		policies []load.Refusal
+	}{{"Policies Skipped:", skipped}, {"Invalid Policies:", invalid}} {
+		if len(list.policies) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "%s\n%s\n", ruleLine, list.title)
+		for i, r := range list.policies {
+			fmt.Fprintf(w, "%d. %s: %s\n", i+1, r.Name, r.Reason())
+		}
+		fmt.Fprintln(w, ruleLine)
+	}
+}
+
+// printUncompiled names each policy whose expressions do not compile, with all mistakes, as Kyverno does.
+func printUncompiled(w io.Writer, refused []load.Refusal) {
+	for _, r := range refused {
+		if !r.CEL {
+			continue
+		}
+		texts := make([]string, len(r.Errors))
+		for i, d := range r.Errors {
+			texts[i] = d.Path + ": " + d.Summary
+		}
+		fmt.Fprintf(w, "Error: failed to compile policy %s ([%s])\n", r.Name, strings.Join(texts, ", "))
+	}
+}
+
+// printFailures prints the failures of one policy on one resource.
+func (o *options) printFailures(w io.Writer, entries []report.Entry) {
+	n := 0
+	audit := o.auditWarn
+	for i := range entries {
+		if shown(entries[i].Status) {
+			n++
+			audit = audit && !entries[i].Action.Has(policy.Deny)
+		}
+	}
+	if n == 0 {
+		return
+	}
+	verdict := "failed:"
+	if audit {
+		verdict = "failed as audit warning:"
+	}
+	fmt.Fprintf(w, "policy %s -> resource %s %s\n", entries[0].Program.Name, entries[0].Resource, verdict)
+	n = 0
+	for i := range entries {
+		e := &entries[i]
+		if !shown(e.Status) {
+			continue
+		}
+		n++
+		message := e.Message
+		if message == "" {
+			message = "validation failed"
+		}
+		fmt.Fprintf(w, "%d - %s %s\n", n, e.Rule.Name, message)
+	}
+}
+
+// errorsOf says of each rule that ended in an error why it did. Only then pos is asked where the resource stands:
+// finding that takes longer than evaluating it.
+func errorsOf(entries []report.Entry, pos func(path string) diag.Position) (out diag.List) {
+	for i := range entries {
+		if e := &entries[i]; e.Status == policy.StatusError {
+			out.Add(diag.Diagnostic{Pos: pos(""), Summary: "policy " + e.Program.Name + " -> resource " + e.Resource.String() + ": " + errorIn(e) + e.Message})
+		}
+	}
+	return out
+}
+
+// errorIn names the rule of an error, where it has a name.
+func errorIn(e *report.Entry) string {
+	if e.RuleName() == "" {
+		return ""
+	}
+	return "error in rule " + e.RuleName() + ": "
+}

@@ -1,0 +1,168 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// workers holds what the goroutines that evaluate share.
+type workers struct {
+	evaluation
+	ctx       context.Context
+	evaluator *offline.Evaluator
+}
+
+func (j *workers) batch(b *batch) evaluated {
+	var out evaluated
+	if b.page != nil {
+		j.objects(j.evaluator.About(b.page.Kind), b.page.Objects, &out)
+		return out
+	}
+	for _, d := range b.docs {
+		objects, diags := d.Decode(source.Floats)
+		out.diags = append(out.diags, diags...)
+		for i := range objects {
+			j.definitions.Scopes.Normalise(objects[i].Value)
+		}
+		j.objects(j.evaluator, objects, &out)
+	}
+	return out
+}
+
+// manyObjects is from where the items of one List are worth sharing between processors.
+const manyObjects = 64
+
+func (j *workers) objects(by *offline.Evaluator, objects []source.Object, out *evaluated) {
+	workers := runtime.GOMAXPROCS(0)
+	if len(objects) < manyObjects || workers == 1 {
+		for i := range objects {
+			out.add(j.object(by, objects[i]))
+		}
+		return
+	}
+	parts := make([]evaluated, workers)
+	share := (len(objects) + workers - 1) / workers
+	var wg sync.WaitGroup
+	for w := range parts {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := w * share; i < min((w+1)*share, len(objects)); i++ {
+				parts[w].add(j.object(by, objects[i]))
+			}
+		}()
+	}
+	wg.Wait()
+	for _, p := range parts {
+		out.add(p)
+	}
+}
+
+func (j *workers) object(by *offline.Evaluator, o source.Object) evaluated {
+	if j.cluster == nil && fixed.IsGlobalContextEntry(o.Value) { // it describes the world and is no resource
+		_, mistakes := globalentry.Compile(o.Value)
+		for i := range mistakes {
+			mistakes[i].Pos = o.Pos(mistakes[i].Path)
+		}
+		return evaluated{diags: mistakes}
+	}
+	answers, err := by.All(j.ctx, o.Value)
+	return j.gather(by, o, answers, err)
+}
+
+// payload evaluates the policies for documents on one.
+func (j *workers) payload(p load.Payload) evaluated {
+	by := j.evaluator.OfDocuments()
+	answers, err := by.All(j.ctx, p.Value)
+	return j.gather(by, source.Object{Value: p.Value, Pos: func(string) diag.Position { return diag.Position{File: p.Path} }}, answers, err)
+}
+
+// gather makes of the answers about an object what is printed and counted.
+func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offline.Answer, err error) evaluated {
+	out := evaluated{resources: 1}
+	var deletions []policy.Outcome
+	if err == nil {
+		deletions, err = by.Deletions(j.ctx, o.Value)
+	}
+	if over := (*offline.DeletionError)(nil); errors.As(err, &over) {
+		out.err = err
+		return out
+	}
+	if err != nil {
+		out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to apply policies on resource " + o.Name() + " (" + err.Error() + ")"})
+		return out
+	}
+	var entries []report.Entry
+	for i := range answers {
+		of := report.Entries(answers[i].Outcome, j.entries)
+		entries = append(entries, of...)
+		if j.tellErrors && !(j.keepChanges && answers[i].Stage.Has(policy.StageMutate|policy.StageGenerate)) { // those are reported with the changes
+			out.diags.Add(errorsOf(of, o.Pos)...)
+		}
+		if !j.keepChanges {
+			continue
+		}
+		changes, err := changesOf(answers[i])
+		if err != nil {
+			out.diags.Add(diag.Diagnostic{Pos: o.Pos(""), Summary: "failed to write resource " + o.Name() + " (" + err.Error() + ")"})
+			continue
+		}
+		out.changes = append(out.changes, changes...)
+	}
+	var last []report.Entry
+	for i := range deletions {
+		of := report.Entries(deletions[i], j.entries)
+		last = append(last, of...)
+		if j.tellErrors {
+			out.diags.Add(errorsOf(of, o.Pos)...)
+		}
+	}
+	out.entries, out.last = j.count(&out.summary, entries), j.count(&out.summary, last)
+	return out
+}
+
+// count adds the entries to the summary and returns those that are shown.
+func (j *workers) count(s *report.Summary, entries []report.Entry) []report.Entry {
+	for i := range entries {
+		if e := &entries[i]; e.Status != policy.StatusSkip || e.Rule.Kind != native.ValidatingRuleKind { // those are not counted
+			s.Add(e.Status)
+		}
+	}
+	if j.keepAll {
+		return entries
+	}
+	kept := entries[:0]
+	for i := range entries {
+		if shown(entries[i].Status) {
+			kept = append(kept, entries[i])
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return append([]report.Entry(nil), kept...) // the passes are not kept alive
+}
+
+// changesOf is what an answer changes.
+func changesOf(a offline.Answer) ([]change, error) {
+	switch {
+	case a.Stage.Has(policy.StageMutate):
+		c, err := changeOf(a)
+		return []change{c}, err
+	case a.Stage.Has(policy.StageGenerate):
+		return generationsOf(a.Outcome)
+	}
+	return nil, nil
+}

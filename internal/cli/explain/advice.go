@@ -1,0 +1,285 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	notes "github.com/ephor-dev/ephor/internal/trace"
+)
+
+// advise puts into sentences what decided and what would make the rule pass.
+func (x *explanation) advise(rule *policy.Rule) {
+	switch x.Verdict {
+	case verdictNotRun:
+		x.Decided = []string{"an earlier rule of the policy has decided, and spec.applyRules is One"}
+	case verdictElse:
+		x.Decided = []string{"the policy is for another namespace than the resource's, or its match block is empty"}
+	case verdictNoMatch:
+		x.noMatch()
+	case verdictNoResult:
+		x.Decided = []string{"the rule has nothing to say: there is no element to look at, or it does not evaluate this operation"}
+	case "skip":
+		x.skipped(rule)
+	case "fail":
+		x.failed(rule)
+	case "error":
+		x.broken()
+	}
+}
+
+func (x *explanation) noMatch() {
+	for _, f := range x.Filters {
+		if strings.HasPrefix(f.Path, "exclude") {
+			if f.Holds {
+				x.Decided = append(x.Decided, f.Path+" excludes the resource")
+			}
+			continue
+		}
+		for _, c := range f.Clauses {
+			switch {
+			case c.Holds:
+			case strings.HasSuffix(c.Path, ".excludeResourceRules"):
+				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s is one of %s", x.below(c.Path), oneLine(c.Got), oneLine(c.Want)))
+			default:
+				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s is not %s", x.below(c.Path), oneLine(c.Got), oneLine(c.Want)))
+			}
+		}
+	}
+}
+
+// below is a path of the policy without the part that leads to the rule.
+func (x *explanation) below(path string) string {
+	if _, rest, ok := strings.Cut(path, "]."); ok && strings.HasPrefix(path, "spec.rules[") {
+		return rest
+	}
+	if _, rest, ok := strings.Cut(path, "].spec."); ok && strings.HasPrefix(path, "status.autogen.") {
+		return rest
+	}
+	if rest, ok := strings.CutPrefix(path, "spec."); ok && strings.HasPrefix(rest, "matchConstraints.") {
+		return rest
+	}
+	return path
+}
+
+func (x *explanation) skipped(rule *policy.Rule) {
+	if len(x.Exceptions) > 0 {
+		x.Decided = append(x.Decided, "the resource is exempt by "+strings.Join(x.Exceptions, ", "))
+		return
+	}
+	for _, c := range x.Notes.Conditions {
+		if strings.HasPrefix(c.Path, rule.Path+".preconditions") && !c.Holds {
+			x.Decided = append(x.Decided, x.below(c.Path)+" does not hold: "+sentenceOf(c))
+		}
+	}
+	for _, p := range x.Notes.Patterns {
+		if p.Status == "skip" {
+			x.Decided = append(x.Decided, fmt.Sprintf("%s says that the pattern is not for this resource: %s", x.below(p.Node), p.Message))
+		}
+	}
+	if len(x.Decided) == 0 {
+		x.skippedCEL()
+	}
+}
+
+func (x *explanation) failed(rule *policy.Rule) {
+	alternatives := 0
+	for _, p := range x.Notes.Patterns {
+		if p.Status == "fail" || p.Status == "error" {
+			alternatives++
+			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), p.Message))
+		}
+	}
+	one := ""
+	if alternatives > 1 {
+		one = "one of: "
+	}
+	for _, p := range x.Notes.Patterns {
+		if p.Status == "fail" || p.Status == "error" {
+			x.ToPass = append(x.ToPass, one+x.mend(p))
+		}
+	}
+	for _, f := range x.Notes.Fields {
+		x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", f.At, f.Reason))
+		switch {
+		case f.Required:
+			x.ToPass = append(x.ToPass, required(f))
+		case f.Value == nil:
+			x.ToPass = append(x.ToPass, "remove "+f.At)
+		default:
+			x.ToPass = append(x.ToPass, fmt.Sprintf("do not let %s be %s", f.At, oneLine(f.Value)))
+		}
+	}
+	if len(x.Decided) == 0 {
+		x.failedCEL()
+	}
+	if rule.Stage == policy.StageDelete {
+		for _, c := range x.Notes.Conditions {
+			if !c.Holds {
+				x.Decided = append(x.Decided, x.below(c.Path)+" does not hold, so it is not deleted: "+sentenceOf(c))
+				x.ToPass = append(x.ToPass, fmt.Sprintf("change what %s is (now %s), so that it is %s %s", oneLine(c.KeySource), oneLine(c.Key), c.Operator, oneLine(c.Value)))
+			}
+		}
+	}
+	for _, c := range x.denied() {
+		x.Decided = append(x.Decided, x.below(c.Path)+" holds: "+sentenceOf(c))
+		advice := fmt.Sprintf("change what %s is (now %s), so that it is not %s %s", oneLine(c.KeySource), oneLine(c.Key), c.Operator, oneLine(c.Value))
+		if strings.Contains(c.Path, ".all[") {
+			advice = "one of: " + advice
+		}
+		x.ToPass = append(x.ToPass, advice)
+	}
+	if len(x.Decided) == 0 && rule.Kind == "validate.deny" {
+		x.Decided = []string{"validate.deny has no conditions: it always denies"}
+		x.ToPass = []string{"nothing in the resource: only match, exclude or preconditions keep the rule from it"}
+	}
+	x.ToPass = dedupe(x.ToPass)
+}
+
+// required says what a field that is not set has to be.
+func required(f notes.Field) string {
+	for _, known := range []struct{ field, value string }{
+		{".allowPrivilegeEscalation", "false"},
+		{".capabilities.drop", "[ALL]"},
+		{".runAsNonRoot", "true"},
+		{".seccompProfile.type", "RuntimeDefault or Localhost"},
+	} {
+		if strings.HasSuffix(f.At, known.field) {
+			return "set " + f.At + ": it has to be " + known.value
+		}
+	}
+	return "set " + f.At + " as the control " + f.Control + " asks"
+}
+
+// denied are the conditions that made a deny block deny: those that hold of the block that was evaluated last. In a foreach
+// the same conditions were evaluated for elements before.
+func (x *explanation) denied() []notes.Condition {
+	var out []notes.Condition
+	block := ""
+	seen := map[string]bool{}
+	for _, c := range slices.Backward(x.Notes.Conditions) {
+		in := c.Path[:max(0, strings.Index(c.Path, ".deny."))]
+		if in == "" || block != "" && in != block || seen[c.Path] {
+			break
+		}
+		block, seen[c.Path] = in, true
+		if c.Holds {
+			out = append(out, c)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// mend says how the resource would fit the part of the pattern that decided.
+func (x *explanation) mend(p notes.Pattern) string {
+	key := p.Node[strings.LastIndex(p.Node, ".")+1:]
+	at := strings.TrimSuffix(p.At, "/")
+	switch p.Cause {
+	case notes.Present:
+		return "remove " + at
+	case notes.NoElement:
+		return fmt.Sprintf("let at least one element of %s fit %s", at, x.below(p.Node))
+	case notes.Missing:
+		if p.Key != "" {
+			at = strings.TrimSuffix(p.At, "/") + "/" + p.Key
+		}
+		if p.Want == nil { // a map or a list
+			return fmt.Sprintf("add %s, so that it fits %s", at, x.below(p.Node))
+		}
+		return fmt.Sprintf("add %s: %s", cmp.Or(at, key), wanted(p.Want))
+	case notes.Value:
+		return fmt.Sprintf("set %s: %s", cmp.Or(at, key), wanted(p.Want))
+	}
+	return fmt.Sprintf("let %s fit %s", at, x.below(p.Node))
+}
+
+// wanted says in words what a scalar of a pattern asks for.
+func wanted(v any) string {
+	s, ok := v.(string)
+	if !ok {
+		return "it has to be " + oneLine(v)
+	}
+	switch s {
+	case "*":
+		return "it may be anything but null"
+	case "?*":
+		return "it may be anything but empty"
+	case "":
+		return "it has to be the empty text"
+	}
+	var alternatives []string
+	for _, a := range strings.Split(s, "|") {
+		var all []string
+		for _, part := range strings.Split(a, "&") {
+			all = append(all, wantedTerm(strings.TrimSpace(part)))
+		}
+		alternatives = append(alternatives, strings.Join(all, " and "))
+	}
+	return "it has to be " + strings.Join(alternatives, ", or ")
+}
+
+func wantedTerm(s string) string {
+	for _, o := range []struct{ prefix, words string }{
+		{">=", "at least "}, {"<=", "at most "}, {">", "more than "}, {"<", "less than "}, {"!", "anything but "},
+	} {
+		if rest, ok := strings.CutPrefix(s, o.prefix); ok && rest != "" {
+			return o.words + strings.TrimSpace(rest)
+		}
+	}
+	return s
+}
+
+// broken finds what could not be evaluated.
+func (x *explanation) broken() {
+	for _, list := range [][]notes.Variable{x.Notes.Context, x.Notes.Variables} {
+		for _, v := range list {
+			if v.Error != "" {
+				x.Decided = append(x.Decided, fmt.Sprintf("%s has no value: %s", v.Name, v.Error))
+				if v.MissingKey != "" {
+					x.ToPass = append(x.ToPass, fmt.Sprintf("give %s a value when it is missing: {{ %s || '' }}", v.Name, v.Name))
+				}
+			}
+		}
+	}
+	for _, f := range x.Filters {
+		for _, c := range f.Clauses {
+			if c.Error != "" {
+				x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(c.Path), c.Error))
+			}
+		}
+	}
+	for _, p := range x.Notes.Patterns {
+		if p.Status == "error" {
+			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), p.Message))
+			x.ToPass = append(x.ToPass, x.mend(p))
+		}
+	}
+	x.ToPass = dedupe(x.ToPass)
+}
+
+// sentenceOf writes a condition with what its sides gave.
+func sentenceOf(c notes.Condition) string {
+	if c.Error != "" {
+		return fmt.Sprintf("%s %s %s cannot be evaluated: %s", oneLine(c.KeySource), c.Operator, oneLine(c.ValueSource), c.Error)
+	}
+	s := fmt.Sprintf("%s %s %s", oneLine(c.Key), c.Operator, oneLine(c.Value))
+	if text, ok := c.KeySource.(string); ok && strings.Contains(text, "{{") {
+		s += fmt.Sprintf(" (%s is %s)", strings.TrimSpace(text), oneLine(c.Key))
+	}
+	return s
+}
+
+func dedupe(list []string) []string {
+	seen := map[string]bool{}
+	out := list[:0]
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	notes "github.com/ephor-dev/ephor/internal/trace"
+)
+
+// failedCEL says which expression in CEL made the rule fail: the first that is false, or has no value, ends a rule.
+func (x *explanation) failedCEL() {
+	v := x.lastCEL(func(v notes.Variable) bool { return v.Value == false || v.Error != "" })
+	switch {
+	case v == nil:
+	case v.Error != "":
+		x.Decided = append(x.Decided, "the expression has no value: "+v.Name+": "+v.Error)
+		x.ToPass = append(x.ToPass, "give it a value: "+v.Name)
+	default:
+		x.Decided = append(append(x.Decided, "the expression is false: "+v.Name), reasons(v)...)
+		x.ToPass = append(x.ToPass, "make it true: "+v.Name)
+	}
+}
+
+// skippedCEL says which condition in CEL leaves the resource out.
+func (x *explanation) skippedCEL() {
+	if v := x.lastCEL(func(v notes.Variable) bool { return v.Value == false }); v != nil {
+		x.Decided = append(append(x.Decided, "the condition is false: "+v.Name), reasons(v)...)
+	}
+}
+
+// lastCEL is the last expression of that kind; nil when there is none.
+func (x *explanation) lastCEL(is func(notes.Variable) bool) *notes.Variable {
+	for i, v := range slices.Backward(x.Notes.Variables) {
+		if v.CEL && is(v) {
+			return &x.Notes.Variables[i]
+		}
+	}
+	return nil
+}
+
+// reasons says of the parts that made an expression false what they look at: those that are false, and no part of which is.
+func reasons(v *notes.Variable) (out []string) {
+	for i, p := range v.Parts {
+		if p.Value != false || p.Error != "" {
+			continue
+		}
+		inside := partsOf(v.Parts, i)
+		if slices.ContainsFunc(inside, func(p notes.Part) bool { return p.Value == false }) {
+			continue
+		}
+		out = append(out, p.Source+" is false"+since(inside))
+	}
+	if len(out) == 0 {
+		if why := since(v.Parts); why != "" {
+			out = []string{strings.TrimPrefix(why, ": ")}
+		}
+	}
+	return dedupe(out)
+}
+
+// partsOf are the parts of part i.
+func partsOf(all []notes.Part, i int) []notes.Part {
+	end := i + 1
+	for end < len(all) && all[end].Depth > all[i].Depth {
+		end++
+	}
+	return all[i+1 : end]
+}
+
+// since lists the values that were looked at: those that are made of no others.
+func since(parts []notes.Part) string {
+	var out []string
+	for i, p := range parts {
+		if p.Error != "" || len(partsOf(parts, i)) > 0 {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s is %s", p.Source, oneLine(p.Value)))
+	}
+	if out = dedupe(out); len(out) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(out, ", ")
+}

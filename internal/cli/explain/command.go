@@ -1,0 +1,194 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// options are the flags of explain.
+type options struct {
+	policies   []string
+	resources  []string
+	exceptions []string
+	values     load.ValueFlags
+	rule       string
+	operation  string
+	format     string
+}
+
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "explain POLICY... --resource FILE...",
+		Short: "Say why a rule passes, fails, or does not apply",
+		Long: "Explain evaluates policies on resources like apply, and says for each rule which clause matched or did not, the value of\n" +
+			"each variable, which condition or part of a pattern decided, and what would make the resource pass. The exit code\n" +
+			"is 1 only when some input could not be read, or no rule has the name of --rule.",
+		Example: "  ephor explain policy.yaml -r pod.yaml\n" +
+			"  ephor explain policies/ -r deployment.yaml --rule 'autogen-*' -o json\n" +
+			"  ephor explain policy.yaml -r pod.yaml --operation DELETE -u user.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = append(o.policies, args...)
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.VarP(terminal.Paths(&o.policies), "policy", "p", "more policies: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.resources), "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.VarP(terminal.Paths(&o.exceptions), "exception", "e", "policy exceptions: files or directories (repeat it, or separate by commas)")
+	f.StringVar(&o.rule, "rule", "*", "explain only rules of this name, which may hold wildcards")
+	f.StringVar(&o.operation, "operation", "", "what is done to the resource: CREATE (the default), UPDATE, DELETE or CONNECT")
+	f.StringVarP(&o.format, "output", "o", "", "json for the facts instead of text")
+	terminal.Choices(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
+	terminal.Choices(cmd, "output", "json")
+	o.values.AddFlags(f)
+	return cmd
+}
+
+func (o *options) run(cmd *cobra.Command) error {
+	switch {
+	case len(o.policies) == 0:
+		return errors.New("require policy: name files or directories before the flags, or with --policy")
+	case len(o.resources) == 0:
+		return errors.New("require resource: give it with --resource")
+	}
+	if err := o.values.Check(cmd.Flags()); err != nil {
+		return err
+	}
+	if o.format != "" && o.format != "json" {
+		return fmt.Errorf("invalid output format %q, expected json", o.format)
+	}
+	switch policy.Operation(o.operation) {
+	case "", policy.Create, policy.Update, policy.Delete, policy.Connect:
+	default:
+		return fmt.Errorf("invalid operation %q, must be one of CREATE, UPDATE, DELETE, CONNECT", o.operation)
+	}
+	set, err := o.values.Read()
+	if err != nil {
+		return err
+	}
+	stdin := terminal.Stdin(cmd.InOrStdin())
+	located, diags := loadLocated(o.policies, stdin)
+	programs := make([]*policy.Program, len(located))
+	for i := range located {
+		programs[i] = located[i].program
+	}
+	exceptions := load.Exceptions(o.exceptions, stdin)
+	programs = exceptions.Join(programs)
+	diags.Add(o.values.Warnings...)
+	diags.Add(exceptions.Diags...)
+	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	diags.Add(more...)
+
+	objects := make([]map[string]any, len(resources)) // as in apply, they are what a call to the API server finds
+	for i := range resources {
+		source.Normalise(resources[i].Value)
+		objects[i] = resources[i].Value
+	}
+	e := offline.New(programs, fixed.New(fixed.Values{
+		Now: offline.Now, NamespaceLabels: set.Namespaces(), Objects: func() ([]map[string]any, error) { return objects, nil },
+	}), set)
+	var all []explanation
+	for _, r := range resources {
+		for i, p := range programs {
+			found, err := explain(cmd.Context(), e, located[i], p, r.Value, policy.Operation(o.operation))
+			if err != nil {
+				return err
+			}
+			for _, x := range found {
+				if wildcard.Match(o.rule, x.Rule) {
+					all = append(all, x)
+				}
+			}
+		}
+	}
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	if err := o.printExplanations(cmd.OutOrStdout(), all); err != nil {
+		return err
+	}
+	if diags.HasErrors() {
+		return terminal.End(cmd, 1)
+	}
+	return o.missedRule(programs)
+}
+
+// missedRule says so when no policy has a rule of the name that was asked for: silence would look like an answer.
+func (o *options) missedRule(programs []*policy.Program) error {
+	var names []string
+	for _, p := range programs {
+		for _, r := range p.Rules {
+			if wildcard.Match(o.rule, r.Name) {
+				return nil
+			}
+			if !strings.HasPrefix(r.Name, "autogen-") {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	const shown = 10
+	if len(names) > shown {
+		names = append(names[:shown], fmt.Sprintf("and %d more", len(names)-shown))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("no rule has the name %q; there are %s", o.rule, strings.Join(names, ", "))
+}
+
+func (o *options) printExplanations(out io.Writer, all []explanation) error {
+	w := terminal.Buffered(out)
+	if o.format == "json" {
+		list := make([]any, len(all))
+		for i := range all {
+			list[i] = all[i].facts()
+		}
+		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))
+		return w.Flush()
+	}
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		all[i].print(terminal.LegibleWriter(w))
+	}
+	return w.Flush()
+}
+
+// located is a policy with the file that it came from.
+type located struct {
+	program *policy.Program
+	object  source.Object
+}
+
+// loadLocated reads and compiles everything in the paths that is a policy, those with mistakes too: their rules explain
+// themselves as errors.
+func loadLocated(paths []string, stdin io.Reader) ([]located, diag.List) {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	var out []located
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		if !compile.Evaluates(apiVersion, o.Kind()) {
+			diags.Add(load.Foreign(o, apiVersion, o.Kind()))
+			continue
+		}
+		program, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		diags.Add(found...)
+		out = append(out, located{program, o})
+	}
+	return out, diags
+}

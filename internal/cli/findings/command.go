@@ -1,0 +1,156 @@
+package findings
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/lint"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// options are the flags of lint.
+type options struct {
+	policies []string
+	crds     []string
+	format   string
+	strict   bool
+	version  string // of this program, for SARIF
+}
+
+// New makes `ephor lint`; version is that of this program.
+func New(version string) *cobra.Command {
+	o := &options{version: version}
+	cmd := &cobra.Command{
+		Use:   "lint POLICY...",
+		Short: "Find mistakes in policies, certain and likely ones",
+		Long: "Lint checks policies as admission does, and looks for what is no error but hardly meant: misspelt kinds, fields that no\n" +
+			"matched kind has, context entries that nothing uses, rules that are never evaluated, kinds with wildcards. The exit code is 1 when\n" +
+			"there are errors, with --strict also when there are warnings.",
+		Example: "  ephor lint policies/\n" +
+			"  ephor lint policies/ --crd-paths crds/ --strict\n" +
+			"  ephor lint policies/ -o sarif > lint.sarif",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = args
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
+	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
+	terminal.Choices(cmd, "output", "json", "sarif")
+	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
+	return cmd
+}
+
+func (o *options) run(cmd *cobra.Command) error {
+	if len(o.policies) == 0 {
+		return errors.New("require policy: name files or directories")
+	}
+	if o.format != "" && o.format != "json" && o.format != "sarif" {
+		return fmt.Errorf("invalid output format %q, expected json or sarif", o.format)
+	}
+	stdin := terminal.Stdin(cmd.InOrStdin())
+	kinds, diags := o.kinds()
+	objects, more := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	diags.Add(more...)
+	var findings []lint.Finding
+	policies := 0
+	for _, object := range objects {
+		apiVersion, _ := object.Value["apiVersion"].(string)
+		switch {
+		case compile.Evaluates(apiVersion, object.Kind()):
+			policies++
+			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
+		case compile.OwnsException(apiVersion, object.Kind()):
+			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
+			diags.Add(found...)
+		default:
+			d := load.Foreign(object, apiVersion, object.Kind())
+			if d.Code == diag.NotAPolicy && d.Severity == diag.Error { // lint has no flag for resources
+				d.Hint = "only policies are checked: leave it out"
+			}
+			diags.Add(d)
+		}
+	}
+	var all []lint.Finding
+	for _, d := range diags {
+		all = append(all, lint.Found(d))
+	}
+	all = append(all, findings...)
+	slices.SortStableFunc(all, func(a, b lint.Finding) int {
+		return cmp.Or(strings.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line))
+	})
+	errs, warnings := 0, 0
+	for _, f := range all {
+		if f.Severity == diag.Error {
+			errs++
+		} else {
+			warnings++
+		}
+	}
+	if err := o.print(cmd.OutOrStdout(), all, fmt.Sprintf("%s: %s, %s", terminal.Counted(policies, "policy", "policies"), terminal.Counted(errs, "error", "errors"), terminal.Counted(warnings, "warning", "warnings"))); err != nil {
+		return err
+	}
+	if errs > 0 || o.strict && warnings > 0 {
+		return terminal.End(cmd, 1)
+	}
+	return nil
+}
+
+// kinds are those of Kubernetes and of the definitions given.
+func (o *options) kinds() (*schema.Kinds, diag.List) {
+	if len(o.crds) == 0 {
+		return schema.New(), nil
+	}
+	objects, diags := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
+	var crds []map[string]any
+	for _, object := range objects {
+		if object.Kind() != "CustomResourceDefinition" {
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: object.Pos("kind"), Summary: object.Kind() + " is no CustomResourceDefinition", Hint: "it is passed over",
+			})
+			continue
+		}
+		crds = append(crds, object.Value)
+	}
+	return schema.New(crds...), diags
+}
+
+func (o *options) print(out io.Writer, findings []lint.Finding, summary string) error {
+	w := terminal.Buffered(out)
+	switch o.format {
+	case "json":
+		list := make([]any, len(findings))
+		for i, f := range findings {
+			list[i] = map[string]any{
+				"check": f.Check.Name, "code": f.Code(), "severity": f.Severity.String(), "file": f.Pos.File, "line": int64(f.Pos.Line),
+				"path": f.Path, "message": f.Summary, "hint": f.Hint,
+			}
+		}
+		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))
+	case "sarif":
+		fmt.Fprintln(w, terminal.Indented(value.JSON(sarif(findings, o.version))))
+	default:
+		for _, f := range findings {
+			text := f.String()
+			if code := f.Code(); code != f.Severity.String() {
+				text += " [" + code + "]"
+			}
+			fmt.Fprintln(w, terminal.Legible(text))
+		}
+		fmt.Fprintln(w, summary)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,36 @@
+package load
+
+import (
+	"path/filepath"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// CustomKinds are the CustomResourceDefinitions of one run.
+type CustomKinds struct {
+	Objects []map[string]any
+	Scopes  source.Scopes
+	Names   discovery.Offline
+}
+
+// Definitions reads files of CustomResourceDefinitions; other objects in them are passed over.
+func Definitions(paths []string) (CustomKinds, diag.List) {
+	out := CustomKinds{Scopes: source.Scopes{}}
+	var diags diag.List
+	for _, p := range paths {
+		if ext := filepath.Ext(p); ext != ".yaml" && ext != ".yml" {
+			diags.Add(diag.Diagnostic{Pos: diag.Position{File: p}, Summary: "a file of definitions ends in .yaml or .yml"})
+			continue
+		}
+		objects, more := source.Load([]string{p}, source.Options{Numbers: source.Floats})
+		diags.Add(more...)
+		for _, o := range objects {
+			out.Objects = append(out.Objects, o.Value)
+			out.Scopes.AddDefinition(o.Value)
+			out.Names.Define(o.Value)
+		}
+	}
+	return out, diags
+}

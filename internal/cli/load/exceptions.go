@@ -1,0 +1,125 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// ExceptionSet are the exceptions of one run, in the order in which they were read. One with a mistake is not among
+// them; its diagnostics are.
+type ExceptionSet struct {
+	Exceptions []*policy.Exception
+	places     []func(path string) diag.Position // of the exceptions
+	Diags      diag.List
+}
+
+// isException reports whether the object is an exception, of whatever family.
+func isException(o source.Object) bool { return o.Kind() == "PolicyException" }
+
+func (s *ExceptionSet) Add(o source.Object) {
+	apiVersion, _ := o.Value["apiVersion"].(string)
+	if !compile.OwnsException(apiVersion, o.Kind()) {
+		s.Diags.Add(foreignException(o, apiVersion))
+		return
+	}
+	e, diags := compile.OneException(compile.Object{Value: o.Value, Pos: o.Pos})
+	s.Diags.Add(diags...)
+	if !diags.HasErrors() {
+		s.Exceptions = append(s.Exceptions, e)
+		s.places = append(s.places, o.Pos)
+	}
+}
+
+// Join joins the exceptions to the rules that they name, and notes the names that fit none: rules of policies that are there, and policies
+// that are called almost so. Whatever else they name may be a policy that just was not given.
+func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
+	rules, keys := map[string][]string{}, []string{}
+	for _, p := range programs {
+		keys = append(keys, p.Key())
+		for _, r := range p.Rules {
+			rules[p.Key()] = append(rules[p.Key()], r.Name)
+		}
+	}
+	for i, e := range s.Exceptions {
+		for k, wanted := range e.Rules {
+			if wanted.AnyNamespace {
+				continue // it names no rules, and perhaps a policy that just was not given
+			}
+			path := fmt.Sprintf("spec.exceptions[%d]", k)
+			names, known := rules[wanted.Policy]
+			if near := strict.Nearest(wanted.Policy, keys); !known && near != "" {
+				s.warn(i, path+".policyName", "did you mean "+near+"?", "there is no policy "+wanted.Policy)
+			}
+			for n, name := range wanted.Names {
+				if known && !slices.ContainsFunc(names, func(rule string) bool { return wildcard.Match(name, rule) }) {
+					hint := "nothing is exempt by this name"
+					if near := strict.Nearest(name, names); near != "" {
+						hint = "did you mean " + near + "?"
+					}
+					s.warn(i, fmt.Sprintf("%s.ruleNames[%d]", path, n), hint, "the policy "+wanted.Policy+" has no rule "+name)
+				}
+			}
+		}
+	}
+	return catalog.Join(programs, s.Exceptions)
+}
+
+// warn adds a warning about an exception.
+func (s *ExceptionSet) warn(i int, path, hint, text string) {
+	d := diag.Diagnostic{Severity: diag.Warning, Path: path, Summary: text, Hint: hint}
+	if s.places[i] != nil {
+		d.Pos = s.places[i](path)
+	}
+	s.Diags.Add(d)
+}
+
+// foreignException says what to tell about an object in a file of exceptions that is none that we have.
+func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
+	d := diag.Diagnostic{Pos: o.Pos("kind"), Hint: "it is not applied"}
+	d.Summary = apiVersion + " " + o.Kind() + " is not an exception"
+	if isException(o) {
+		d.Summary = "exceptions of " + apiVersion + " are not supported by this version"
+		d.Code, d.Name = diag.NotSupported, o.Kind()
+	}
+	return d
+}
+
+// Exceptions reads and compiles everything in the paths.
+func Exceptions(paths []string, stdin io.Reader) ExceptionSet {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	set := ExceptionSet{Diags: diags}
+	for _, o := range objects {
+		set.Add(o)
+	}
+	return set
+}
+
+// ExceptionsWithin reads and compiles the exceptions among resources. What is wrong with the resources themselves is
+// found where they are evaluated.
+func ExceptionsWithin(inputs []source.Input) ExceptionSet {
+	var set ExceptionSet
+	for _, in := range inputs {
+		docs, _ := source.Open(in)
+		for _, d := range docs {
+			if !d.MayHold("PolicyException") {
+				continue // most of them: do not decode everything twice
+			}
+			objects, _ := d.Decode(source.Exact)
+			for _, o := range objects {
+				if isException(o) {
+					set.Add(o)
+				}
+			}
+		}
+	}
+	return set
+}

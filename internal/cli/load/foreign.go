@@ -1,0 +1,47 @@
+package load
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// Foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
+// Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
+func Foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
+	d := diag.Diagnostic{Pos: o.Pos("kind")}
+	group, _, named := strings.Cut(apiVersion, "/")
+	if !named {
+		group = ""
+	}
+	switch {
+	case compile.Owns(apiVersion, kind), compile.CompanionOf(apiVersion, kind) != nil:
+		d.Severity = diag.Warning
+		d.Summary = "policies of kind " + kind + " are applied and tested, but neither explained nor checked for likely mistakes"
+		d.Code, d.Name = diag.NotSupported, kind
+		d.Hint = "it is passed over"
+	case globalentry.Owns(apiVersion, kind):
+		d.Severity = diag.Warning
+		d.Summary = "a GlobalContextEntry is not a policy"
+		d.Code, d.Name = diag.NotAPolicy, kind
+		d.Hint = "it is read where it is given with --resource"
+	case group == "kyverno.io" || group == "policies.kyverno.io",
+		group == "admissionregistration.k8s.io" && strings.Contains(kind, "AdmissionPolicy"):
+		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
+		d.Code, d.Name = diag.NotSupported, kind
+		d.Hint = "it is not applied"
+	case source.KubernetesGroup(group):
+		d.Summary = "policy type not supported: " + apiVersion + " " + kind
+		d.Code, d.Name = diag.NotAPolicy, kind
+		d.Hint = "resources are given with --resource, in a test under resources"
+	default:
+		d.Severity = diag.Warning
+		d.Summary = apiVersion + " " + kind + " is not a policy"
+		d.Code, d.Name = diag.NotAPolicy, kind
+		d.Hint = "it is passed over"
+	}
+	return d
+}

@@ -1,0 +1,115 @@
+package load
+
+import (
+	"io"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// PolicySet are the policies of one run.
+type PolicySet struct {
+	Programs []*policy.Program
+	Within   []source.Object // exceptions among the policies
+	Refused  []Refusal
+	Diags    diag.List
+}
+
+// Refusal is a policy that is not applied because of a mistake in it.
+type Refusal struct {
+	Name   string
+	CEL    bool // it is a policy of policies.kyverno.io
+	Errors diag.List
+}
+
+// Reason is all that is wrong with the policy, on one line.
+func (r Refusal) Reason() string {
+	out := make([]string, len(r.Errors))
+	for i, d := range r.Errors {
+		out[i] = d.Summary
+		if d.Path != "" {
+			out[i] = d.Path + ": " + d.Summary
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// ElementOnly reports whether the first mistake is a use of foreach's element elsewhere; Kyverno lists these
+// policies apart.
+func (r Refusal) ElementOnly() bool {
+	first := r.Errors[0]
+	return first.Code == diag.ElementOutsideForeach && first.Name == "element.name"
+}
+
+// Rules counts the rules of all policies, those generated for pod controllers included.
+func (s PolicySet) Rules() int {
+	n := 0
+	for _, p := range s.Programs {
+		for _, r := range p.Rules {
+			if r.Name != "" || r.Origin.Controllers == "" { // what is generated from a policy without rules is a part of it
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Policies reads and compiles everything in the paths that is a policy. A policy with a mistake is not applied; the
+// others are.
+func Policies(paths []string, stdin io.Reader) PolicySet {
+	return PoliciesFrom(paths, source.Options{Stdin: stdin, Git: &source.Git{}})
+}
+
+// PoliciesFrom is Policies with options: where standard input is, and how URLs are read.
+func PoliciesFrom(paths []string, o source.Options) PolicySet {
+	o.Recursive, o.Numbers = true, source.Exact
+	objects, diags := source.Load(paths, o)
+	set := PolicySet{Diags: diags}
+	var companions compile.Companions
+	var policies []compile.Object
+	var ids []policy.ID
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		kind, object := o.Kind(), compile.Object{Value: o.Value, Pos: o.Pos}
+		switch {
+		case compile.CompanionOf(apiVersion, kind) != nil:
+			set.Diags.Add(companions.Add(object)...)
+		case isException(o):
+			set.Within = append(set.Within, o)
+		case compile.Owns(apiVersion, kind):
+			policies, ids = append(policies, object), append(ids, compile.IDOf(object))
+		case !o.Repository: // else it is whatever else lies there
+			set.Diags.Add(Foreign(o, apiVersion, kind))
+		}
+	}
+	set.Diags.Add(companions.Unattached(ids)...)
+	types := family.Options{Types: knownTypes, CommandLine: true}
+	for i, o := range policies {
+		program, found := compile.With(o, companions.Of(ids[i]), types)
+		set.Diags.Add(found...)
+		if found.HasErrors() {
+			set.Refused = append(set.Refused, Refusal{program.Name, strings.HasPrefix(program.APIVersion, "policies.kyverno.io/"), found.Errors()})
+			continue
+		}
+		set.Programs = append(set.Programs, program)
+	}
+	return set
+}
+
+// knownTypes are the types of all kinds of Kubernetes. They are large, and made when a policy that mutates first asks for them.
+var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+
+// Ruleless reports whether the rule is the only one of a policy that has no rules of its own: it is named as the policy is.
+func Ruleless(r *policy.Rule) bool {
+	return r.Stage == policy.StageDelete || r.Kind == native.RuleKind || r.Kind == native.ValidatingRuleKind
+}

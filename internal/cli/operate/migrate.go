@@ -1,0 +1,166 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+)
+
+func NewMigrate() *cobra.Command {
+	var resources []string
+	var kubeconfig, context string
+	cmd := &cobra.Command{
+		Use:   "migrate --resource CRD...",
+		Short: "Store the custom resources of a cluster in the current version",
+		Long: "Migrate writes every object of the given CustomResourceDefinitions once more, so that the API server stores it in the\n" +
+			"current storage version, and then takes the other versions out of status.storedVersions: only then a later release\n" +
+			"may stop serving them. Doing it twice changes nothing the second time.",
+		Example: "  ephor migrate --resource policyexceptions.kyverno.io --resource clustercleanuppolicies.kyverno.io",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if slices.Contains(resources, "") {
+				return errors.New("resource cannot be empty")
+			}
+			config, err := remote.Config(kubeconfig, context)
+			if err != nil {
+				return err
+			}
+			client, err := dynamic.NewForConfig(config)
+			if err != nil {
+				return err
+			}
+			for _, name := range resources {
+				m := migration{cmd: cmd, client: client, name: name}
+				if err := m.run(); err != nil {
+					return fmt.Errorf("migrate %s: %w", name, err)
+				}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&resources, "resource", nil, "name of a CustomResourceDefinition, such as policyexceptions.kyverno.io (repeat it)")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
+	f.StringVar(&context, "context", "", "context of the kubeconfig to use")
+	if err := cmd.MarkFlagRequired("resource"); err != nil {
+		panic(err) // the flag was added above
+	}
+	return cmd
+}
+
+// definitions are the CustomResourceDefinitions as resources.
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// migration is that of the objects of one definition.
+type migration struct {
+	cmd    *cobra.Command
+	client dynamic.Interface
+	name   string
+}
+
+func (m *migration) say(text string, args ...any) {
+	fmt.Fprintf(m.cmd.OutOrStdout(), text+"\n", args...)
+}
+
+func (m *migration) run() error {
+	m.say("migrating resource: %s ...", m.name)
+	crd, err := m.client.Resource(definitions).Get(m.cmd.Context(), m.name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	storage, err := storageVersion(crd)
+	if err != nil {
+		return err
+	}
+	m.say("stored version: %s", storage)
+	stored, _, err := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions")
+	if err != nil {
+		return err
+	}
+	if slices.Equal(stored, []string{storage}) {
+		m.say("stored version is already up to date, nothing to do")
+		return nil
+	}
+	m.say("migrating resources...")
+	if err := m.rewrite(crd, storage); err != nil {
+		return err
+	}
+	m.say("patching status...")
+	return m.forget(storage)
+}
+
+func storageVersion(crd *unstructured.Unstructured) (string, error) {
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return "", err
+	}
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if storage, _ := version["storage"].(bool); storage {
+			name, _ := version["name"].(string)
+			return name, nil
+		}
+	}
+	return "", errors.New("the definition names no storage version")
+}
+
+// rewrite updates every object without a change, which makes the API server store it anew.
+func (m *migration) rewrite(crd *unstructured.Unstructured, version string) error {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	resource := m.client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
+	options := metav1.ListOptions{Limit: remote.PageSize}
+	for {
+		list, err := resource.List(m.cmd.Context(), options)
+		if err != nil {
+			return fmt.Errorf("list: %w", err)
+		}
+		for i := range list.Items {
+			if err := m.touch(resource, &list.Items[i]); err != nil {
+				return err
+			}
+		}
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// touch updates one object. Who changes it at the same time stores it anew himself, and who deletes it is right, too.
+func (m *migration) touch(resource dynamic.NamespaceableResourceInterface, o *unstructured.Unstructured) error {
+	_, err := resource.Namespace(o.GetNamespace()).Update(m.cmd.Context(), o, metav1.UpdateOptions{})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("update %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+}
+
+// forget makes version the only one that objects are stored in.
+func (m *migration) forget(version string) error {
+	resource := m.client.Resource(definitions)
+	for {
+		crd, err := resource.Get(m.cmd.Context(), m.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if now, err := storageVersion(crd); err != nil || now != version {
+			return errors.Join(err, fmt.Errorf("the storage version became %s meanwhile, run it again", now))
+		}
+		if err := unstructured.SetNestedStringSlice(crd.Object, []string{version}, "status", "storedVersions"); err != nil {
+			return err
+		}
+		_, err = resource.UpdateStatus(m.cmd.Context(), crd, metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}

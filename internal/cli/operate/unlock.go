@@ -1,0 +1,116 @@
+package operate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/unlock"
+)
+
+// settle is how long `unlock` looks whether the configurations stay away.
+const settle = 3 * time.Second
+
+func NewUnlock() *cobra.Command {
+	var kubeconfig, context string
+	var lasting time.Duration
+	var restore bool
+	door := &unlock.Door{Now: time.Now, Watch: settle}
+	cmd := &cobra.Command{
+		Use:   "unlock",
+		Short: "Take the webhook configurations away for a while: the way out when admission blocks the cluster",
+		Long: "Unlock deletes all webhook configurations of the installation, after it kept a copy of them in the Secret\n" +
+			unlock.SecretName + ", and notes on the main ConfigMap (annotation " + unlock.Annotation + ") until when\n" +
+			"controllers leave them away. Until then no policy is enforced. It works whatever state the controllers are in. With\n" +
+			"--restore everything is put back, also when no controller runs.",
+		Example: "  ephor unlock --for 30m\n  ephor unlock --restore",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !restore && lasting <= 0 {
+				return errors.New("--for must be positive")
+			}
+			if restore && cmd.Flags().Changed("for") {
+				return errors.New("--for and --restore exclude each other")
+			}
+			config, err := remote.Config(kubeconfig, context)
+			if err != nil {
+				return err
+			}
+			if door.Client, err = client.New(config, client.Options{}); err != nil {
+				return err
+			}
+			if restore {
+				return lock(cmd, door)
+			}
+			return open(cmd, door, lasting)
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&lasting, "for", time.Hour, "how long controllers leave the configurations away, such as 30m or 2h")
+	f.BoolVar(&restore, "restore", false, "put the configurations back now")
+	f.StringVarP(&door.Namespace, "namespace", "n", "kyverno", "namespace of the installation")
+	f.StringVar(&door.ConfigMap, "configmap", "kyverno", "main ConfigMap of the installation")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
+	f.StringVar(&context, "context", "", "context of the kubeconfig to use")
+	return cmd
+}
+
+func open(cmd *cobra.Command, door *unlock.Door, lasting time.Duration) error {
+	report, err := door.Open(cmd.Context(), lasting)
+	out := cmd.OutOrStdout()
+	for _, name := range report.Configurations {
+		fmt.Fprintf(out, "deleted %s\n", name)
+	}
+	if lost := (*unlock.Lost)(nil); errors.As(err, &lost) {
+		for _, o := range lost.Configurations {
+			o.SetManagedFields(nil)
+			text, yamlErr := yaml.Marshal(o)
+			if yamlErr != nil {
+				return errors.Join(err, yamlErr)
+			}
+			fmt.Fprintf(out, "---\n%s", text)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(report.Configurations) == 0 {
+		fmt.Fprintln(out, "there were no webhook configurations")
+	}
+	fmt.Fprintf(out, "unlocked until %s: no policy is enforced before then, or before `%s unlock --restore`\n",
+		report.Until.Format(time.RFC3339), cmd.Root().DisplayName())
+	if report.Made {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there was no ConfigMap %s/%s, and it was made; an installation that reads another one (--namespace, --configmap) is not unlocked\n",
+			door.Namespace, door.ConfigMap)
+	}
+	return nil
+}
+
+func lock(cmd *cobra.Command, door *unlock.Door) error {
+	report, err := door.Close(cmd.Context())
+	out := cmd.OutOrStdout()
+	for _, name := range report.Configurations {
+		fmt.Fprintf(out, "created %s\n", name)
+	}
+	if err != nil {
+		return err
+	}
+	if report.CopyStays {
+		fmt.Fprintf(out, "the Secret %s stays: the webhooks that are back are in the way of its deletion\n", unlock.SecretName)
+	}
+	switch {
+	case len(report.Configurations)+len(report.Present) == 0:
+		fmt.Fprintln(out, "locked: nothing was kept; a running controller makes the webhook configurations again")
+	case len(report.Present) > 0:
+		fmt.Fprintf(out, "locked: %s were there already\n", strings.Join(report.Present, ", "))
+	default:
+		fmt.Fprintln(out, "locked")
+	}
+	return nil
+}

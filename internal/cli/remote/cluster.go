@@ -1,0 +1,103 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/live"
+)
+
+// Cluster is a cluster whose objects are evaluated, and in which rules look things up with the rights of the kubeconfig.
+type Cluster struct {
+	Dynamic dynamic.Interface
+	Kinds   *Served
+	Root    *live.Root
+
+	mu     sync.Mutex
+	labels map[string]namespaceLabels
+}
+
+// NamespaceLabels is an answer about a namespace.
+type namespaceLabels struct {
+	labels map[string]string
+	err    error
+}
+
+// Requests to the API server: listing waits for each page anyway, but rules may ask a lot.
+const (
+	QPS   = 100
+	Burst = 200
+)
+
+// Open finds the cluster as kubectl does and lists what it serves.
+func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
+	config, err := Config(kubeconfig, context)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst, config.UserAgent = QPS, Burst, "ephor-cli"
+	config.WarningHandler = rest.NoWarnings{} // deprecated versions are what policies are about, and not what lists them
+	c := &Cluster{labels: map[string]namespaceLabels{}}
+	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	resources, err := clientdiscovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	if c.Kinds, err = servedBy(resources); err != nil {
+		return nil, fmt.Errorf("list what the cluster serves: %w", err)
+	}
+	reader, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	o := live.Options{
+		Config: config, Reader: reader, Creator: reader, Labels: c.NamespaceLabels, Kinds: servedKinds{c.Kinds},
+		Services: apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
+		Globals: func(r *live.Root) (world.Globals, error) {
+			return &globals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}, nil
+		},
+	}
+	if registries {
+		o.Registries = c.registries
+	}
+	if c.Root, err = live.Open(o); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// NamespaceLabels reads the labels of a namespace, once.
+func (c *Cluster) NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
+	c.mu.Lock()
+	known, ok := c.labels[namespace]
+	c.mu.Unlock()
+	if ok {
+		return known.labels, known.err
+	}
+	o, err := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, namespace, metav1.GetOptions{})
+	if err != nil {
+		known.err = fmt.Errorf("failed to get the resource's namespace (%w)", err)
+	} else {
+		known.labels = o.GetLabels()
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil, known.err // that is no answer
+	}
+	c.mu.Lock()
+	c.labels[namespace] = known
+	c.mu.Unlock()
+	return known.labels, known.err
+}

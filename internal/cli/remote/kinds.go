@@ -1,0 +1,76 @@
+package remote
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientdiscovery "k8s.io/client-go/discovery"
+
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Served are the resources of one cluster, groups in the API server's order.
+type Served struct{ list discovery.List }
+
+// servedBy asks the API server. A group that cannot be listed (a broken aggregated API) does not hide the others.
+func servedBy(from clientdiscovery.ServerResourcesInterface) (*Served, error) {
+	list, err := discovery.Fetch(from)
+	if err != nil {
+		return nil, err
+	}
+	return &Served{list}, nil
+}
+
+// Wanted are the resources that a target stands for, each in one version: the one that its group prefers if the target
+// allows that. Only those that can be listed are among them, and the subresources that can be read.
+func (s *Served) Wanted(t policy.Target) []discovery.Resource {
+	found, _ := s.Find(t)
+	return discovery.OneVersion(found)
+}
+
+// Find implements discovery.Resources for what can be read; the error is always nil.
+func (s *Served) Find(t policy.Target) ([]discovery.Resource, error) {
+	found, _ := s.list.Find(t)
+	return slices.DeleteFunc(found, func(r discovery.Resource) bool {
+		return r.Subresource == "" && !r.Listable || r.Subresource != "" && !r.Readable
+	}), nil
+}
+
+// Of are the main resources of a kind.
+func (s *Served) Of(gvk schema.GroupVersionKind) []discovery.Resource {
+	found, _ := s.list.Find(policy.Target{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind})
+	return found
+}
+
+// All are the resources that the policies are about, in the order of the policies.
+func (s *Served) All(programs []*policy.Program) []discovery.Resource {
+	var out []discovery.Resource
+	for _, p := range programs {
+		for _, r := range p.Rules {
+			for _, t := range r.Targets {
+				for _, k := range s.Wanted(t) {
+					if !slices.Contains(out, k) {
+						out = append(out, k)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// servedKinds answers what package world asks about the kinds of the cluster.
+type servedKinds struct{ *Served }
+
+// Namespaced implements world.Kinds.
+func (s servedKinds) Namespaced(ctx context.Context, apiVersion, kind string) (bool, error) {
+	return discovery.Kinds{Resources: s.list}.Namespaced(ctx, apiVersion, kind)
+}
+
+// Find implements world.KindFinder.
+func (s servedKinds) Find(ctx context.Context, apiVersion, kind string) ([]world.Kind, error) {
+	return discovery.Kinds{Resources: s.Served}.Find(ctx, apiVersion, kind)
+}

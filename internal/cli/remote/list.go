@@ -1,0 +1,166 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// Query says which objects of a cluster are evaluated.
+type Query struct {
+	Kinds     []discovery.Resource
+	Namespace string   // empty for all
+	Names     []string // empty for all
+	Page      int64    // objects that are asked for at once
+	Parallel  int      // kinds that are listed at once
+	// Strict: what cannot be listed ends the run.
+	Strict bool
+}
+
+// InScope leaves the kinds to look at: with a namespace those that lie in namespaces; with wide first those that do
+// not, and without a namespace only them.
+func InScope(kinds []discovery.Resource, namespace string, wide bool) []discovery.Resource {
+	var out []discovery.Resource
+	if wide {
+		out = slices.DeleteFunc(slices.Clone(kinds), func(k discovery.Resource) bool { return k.Namespaced })
+		if namespace == "" {
+			return out
+		}
+	}
+	for _, k := range kinds {
+		if k.Namespaced || namespace == "" {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Page is a part of the list of one kind.
+type Page struct {
+	Kind    discovery.Resource
+	Objects []source.Object
+	Err     error // why the rest of the kind is missing
+	Took    time.Duration
+}
+
+// List calls give with all objects, kind by kind in their order, page by page; some kinds ahead are listed meanwhile.
+func (c *Cluster) List(ctx context.Context, q Query, give func(Page)) {
+	pages := make([]chan Page, len(q.Kinds))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for i := range pages {
+		pages[i] = make(chan Page)
+	}
+	for range max(q.Parallel, 1) {
+		wg.Go(func() {
+			for i := range next {
+				c.listKind(ctx, q, q.Kinds[i], func(p Page) { pages[i] <- p })
+				close(pages[i])
+			}
+		})
+	}
+	go func() {
+		for i := range pages {
+			next <- i
+		}
+		close(next)
+	}()
+	for _, kind := range pages {
+		for p := range kind {
+			give(p)
+		}
+	}
+	wg.Wait()
+}
+
+// listKind lists one kind. Names are asked for one by one, since a cluster may be large.
+func (c *Cluster) listKind(ctx context.Context, q Query, k discovery.Resource, give func(Page)) {
+	if len(q.Names) == 0 {
+		c.listPages(ctx, q, k, metav1.ListOptions{Limit: q.Page}, give)
+	}
+	for _, name := range q.Names {
+		c.listPages(ctx, q, k, metav1.ListOptions{Limit: q.Page, FieldSelector: "metadata.name=" + path.Base(name)}, give)
+	}
+}
+
+func (c *Cluster) listPages(ctx context.Context, q Query, k discovery.Resource, options metav1.ListOptions, give func(Page)) {
+	var resource dynamic.ResourceInterface = c.Dynamic.Resource(k.GVR())
+	if k.Namespaced && q.Namespace != "" {
+		resource = c.Dynamic.Resource(k.GVR()).Namespace(q.Namespace)
+	}
+	for {
+		start := time.Now()
+		list, err := resource.List(ctx, options)
+		if expired := restart(err); expired != "" && options.Continue != expired {
+			options.Continue = expired // the rest, as it is now
+			continue
+		}
+		if err != nil {
+			give(Page{Kind: k, Err: fmt.Errorf("list %s: %w", k.GVR().GroupResource(), err), Took: time.Since(start)})
+			return
+		}
+		p := Page{Kind: k, Objects: make([]source.Object, 0, len(list.Items))}
+		for i := range list.Items {
+			o := &list.Items[i]
+			if k.Subresource != "" {
+				if o, err = c.subresource(ctx, k, o); err != nil {
+					if !apierrors.IsNotFound(err) {
+						p.Err = err
+					}
+					continue
+				}
+			}
+			p.Objects = append(p.Objects, listed(o))
+		}
+		p.Took = time.Since(start)
+		give(p)
+		if options.Continue = list.GetContinue(); options.Continue == "" {
+			return
+		}
+	}
+}
+
+// restart is the token with which a list goes on that was under way for too long.
+func restart(err error) string {
+	if status, ok := err.(apierrors.APIStatus); ok && apierrors.IsResourceExpired(err) {
+		return status.Status().ListMeta.Continue
+	}
+	return ""
+}
+
+// subresource reads the subresource of an object.
+func (c *Cluster) subresource(ctx context.Context, k discovery.Resource, of *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	var resource dynamic.ResourceInterface = c.Dynamic.Resource(k.GVR())
+	if k.Namespaced {
+		resource = c.Dynamic.Resource(k.GVR()).Namespace(of.GetNamespace())
+	}
+	o, err := resource.Get(ctx, of.GetName(), metav1.GetOptions{}, k.Subresource)
+	if err != nil {
+		return nil, fmt.Errorf("get %s/%s of %s: %w", k.Resource, k.Subresource, of.GetName(), err)
+	}
+	return o, nil
+}
+
+// listed is an object as those of files are: without the bookkeeping of who wrote which field.
+func listed(o *unstructured.Unstructured) source.Object {
+	o.SetManagedFields(nil)
+	return source.Object{Value: o.Object, Pos: func(path string) diag.Position {
+		at := o.GetName()
+		if ns := o.GetNamespace(); ns != "" {
+			at = ns + "/" + at
+		}
+		return diag.Position{File: o.GetKind() + " " + at}
+	}}
+}

@@ -1,0 +1,57 @@
+package remote
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+func AddRegistryFlag(f *pflag.FlagSet, to *bool) {
+	f.BoolVar(to, "registry", false, "ask registries about images, with the docker configuration of this machine")
+}
+
+// providers are where the command line has its credentials from: what its user has.
+var providers = []string{"default", "google", "amazon", "azure", "github"}
+
+// Images asks registries when that is allowed; otherwise it is nil.
+func Images(allowed bool) (world.Images, error) {
+	if !allowed {
+		return nil, nil
+	}
+	return registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace})
+}
+
+// secretsNamespace is where the pull secrets are that name no namespace: where the controllers of the cluster run.
+const secretsNamespace = "kyverno"
+
+// registries say to ask registries with the pull secrets of the cluster.
+func (c *Cluster) registries(*apicall.Services) registry.Options {
+	return registry.Options{Providers: providers, Namespace: secretsNamespace, Secret: c.secret}
+}
+
+// secret reads the data of a Secret.
+func (c *Cluster) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+	secrets := c.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	o, err := secrets.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return secretData(o)
+}
+
+func secretData(o *unstructured.Unstructured) (map[string][]byte, error) {
+	var s corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
+		return nil, err
+	}
+	return s.Data, nil
+}

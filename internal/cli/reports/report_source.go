@@ -1,0 +1,120 @@
+package reports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// reportSource says where reports come from: a cluster, or files.
+type reportSource struct {
+	files               []string
+	kubeconfig, context string
+	// namespaces that are asked for; wildcards among them, and none, ask for all.
+	namespaces []string
+}
+
+func (o *reportSource) addFlags(f *pflag.FlagSet) {
+	f.VarP(terminal.Paths(&o.files), "filename", "f", "read reports from these files, directories, or - for standard input, instead of the cluster (repeat it, or separate by commas)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file of the cluster")
+	f.StringVar(&o.context, "context", "", "context of the kubeconfig to use")
+}
+
+// reportPage is how many reports are asked for at once. A report is some kilobytes, and one page is in memory.
+const reportPage = 500
+
+// read hands over all reports, one by one. The diagnostics are reports that could not be read.
+func (o *reportSource) read(ctx context.Context, stdin io.Reader, add func(compliance.Report)) (diag.List, error) {
+	if len(o.files) > 0 {
+		return reportDocuments(ctx, o.files, stdin, add), nil
+	}
+	c, err := remote.Open(o.kubeconfig, o.context, false)
+	if err != nil {
+		return nil, fmt.Errorf("failed to reach the cluster (%w)", err)
+	}
+	return o.readCluster(ctx, c, add)
+}
+
+// readCluster reads the reports of a cluster page by page. While a cluster changes from one API group of reports to the
+// other a resource may have a report in each: then that of openreports.io counts, which the cluster is configured to write.
+func (o *reportSource) readCluster(ctx context.Context, c *remote.Cluster, add func(compliance.Report)) (diag.List, error) {
+	var diags diag.List
+	kinds := append(c.Kinds.Wanted(policy.Target{Group: "openreports.io", Version: "*", Kind: "*"}),
+		c.Kinds.Wanted(policy.Target{Group: "wgpolicyk8s.io", Version: "*", Kind: "*"})...)
+	if len(kinds) == 0 {
+		return nil, errors.New("the cluster has no policy reports: neither wgpolicyk8s.io nor openreports.io is served")
+	}
+	type key struct{ namespace, name string }
+	seen := map[key]bool{}
+	read := func(kinds []discovery.Resource, namespace string) {
+		c.List(ctx, remote.Query{Kinds: kinds, Namespace: namespace, Page: reportPage}, func(p remote.Page) {
+			for _, object := range p.Objects {
+				if !compliance.IsReport(object.Value) {
+					continue
+				}
+				addReport(object, func(r compliance.Report) {
+					k := key{r.Namespace, r.Name}
+					if !seen[k] {
+						add(r)
+					}
+					if p.Kind.Group == "openreports.io" {
+						seen[k] = true
+					}
+				}, &diags)
+			}
+			if p.Err != nil {
+				diags.Errorf("", "%s", p.Err)
+				diags.Hint("its reports are missing")
+			}
+		})
+	}
+	if len(o.namespaces) == 0 || slices.ContainsFunc(o.namespaces, wildcard.Has) {
+		read(kinds, "")
+		return diags, ctx.Err()
+	}
+	for _, namespace := range o.namespaces {
+		read(remote.InScope(kinds, namespace, false), namespace)
+	}
+	return diags, ctx.Err()
+}
+
+// reportDocuments reads the reports of files; of other objects there is a warning.
+func reportDocuments(ctx context.Context, paths []string, stdin io.Reader, add func(compliance.Report)) diag.List {
+	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact, Context: ctx})
+	for _, object := range objects {
+		if !compliance.IsReport(object.Value) {
+			apiVersion, _ := object.Value["apiVersion"].(string)
+			diags.Add(diag.Diagnostic{
+				Severity: diag.Warning, Pos: object.Pos("kind"), Hint: "it is passed over",
+				Summary: fmt.Sprintf("%q is not a report", strings.TrimSpace(apiVersion+" "+object.Kind())),
+			})
+			continue
+		}
+		addReport(object, add, &diags)
+	}
+	return diags
+}
+
+// addReport hands over a report, and its mistakes with their positions.
+func addReport(object source.Object, add func(compliance.Report), diags *diag.List) {
+	r, found := compliance.Decode(object.Value)
+	for _, d := range found {
+		d.Pos = object.Pos(d.Path)
+		diags.Add(d)
+	}
+	add(r)
+}

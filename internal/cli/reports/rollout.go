@@ -1,0 +1,154 @@
+package reports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/rollout"
+)
+
+// rolloutOptions are the flags of rollout.
+type rolloutOptions struct {
+	policy     string
+	from       reportSource
+	ownerLabel string
+	ownerReads int
+	prometheus prometheus
+	window     time.Duration
+	minAge     time.Duration
+	limit      int
+	format     string
+}
+
+func NewRollout() *cobra.Command {
+	o := &rolloutOptions{}
+	cmd := &cobra.Command{
+		Use:   "rollout POLICY",
+		Short: "Say whether a policy can be enforced: what would be refused, where, and whose",
+		Long: "Rollout reads what the reports say of a policy and answers what is asked before Audit becomes Enforce: which resources\n" +
+			"would be refused, in which namespaces and whose, and for each namespace whether it is safe to switch. It compares with\n" +
+			"the figures of the usual guide: every resource in order, and less than 1% of violations. POLICY is the name of a\n" +
+			"ClusterPolicy, or NAMESPACE/NAME of a Policy.\n\n" +
+			"The exit code is 0 when it is safe, 2 when it is not or when it is not known, and 1 when something could not be read.\n" +
+			"What is not known is listed, with what would tell it.",
+		Example: "  ephor rollout require-team --owner-label team\n" +
+			"  ephor rollout require-team -n shop,lab -o json\n" +
+			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policy = args[0]
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	o.from.addFlags(f)
+	f.VarP(terminal.Paths(&o.from.namespaces), "namespace", "n", "only these namespaces, which may hold wildcards (repeat it, or separate by commas)")
+	f.StringVar(&o.ownerLabel, "owner-label", "", "label that says whose a resource is: of its last owner, of those between, of itself, or of its namespace")
+	f.IntVar(&o.ownerReads, "owner-reads", 2000, "how many objects may be read to find owners")
+	f.StringVar(&o.prometheus.url, "metrics-url", "", "address of a Prometheus that scrapes the controllers, such as http://localhost:9090: requests are counted, too")
+	f.StringVar(&o.prometheus.tokenFile, "metrics-token-file", "", "file with a bearer token for the Prometheus")
+	f.DurationVar(&o.window, "metrics-window", 24*time.Hour, "how far back requests are counted")
+	f.DurationVar(&o.minAge, "min-age", 0, "how long the policy must have been in the cluster, such as 168h; by default the guide's week is an advice")
+	f.IntVar(&o.limit, "limit", 1000, "how many resources that would be refused are listed")
+	f.StringVarP(&o.format, "output", "o", "table", "table or json")
+	terminal.Choices(cmd, "output", "table", "json")
+	return cmd
+}
+
+func (o *rolloutOptions) run(cmd *cobra.Command) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	plan, diags, err := o.plan(cmd)
+	if err != nil {
+		return err
+	}
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	write := rolloutTable
+	if o.format == "json" {
+		write = rolloutJSON
+	}
+	out := terminal.Buffered(cmd.OutOrStdout())
+	if err := write(out, plan); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case diags.HasErrors():
+		return terminal.End(cmd, 1)
+	case plan.Verdict != rollout.Safe:
+		return terminal.End(cmd, noExit)
+	}
+	return nil
+}
+
+func (o *rolloutOptions) check() error {
+	switch {
+	case !slices.Contains([]string{"table", "json"}, o.format):
+		return fmt.Errorf("--output: %q is not one of table, json", o.format)
+	case o.limit < 0 || o.ownerReads < 0 || o.minAge < 0:
+		return errors.New("--limit, --owner-reads and --min-age must not be negative")
+	case o.window < time.Minute:
+		return errors.New("--metrics-window must be at least 1m")
+	}
+	return nil
+}
+
+// plan gathers what is known.
+func (o *rolloutOptions) plan(cmd *cobra.Command) (*rollout.Plan, diag.List, error) {
+	ctx := cmd.Context()
+	options := rollout.Options{Policy: o.policy, Namespaces: o.from.namespaces, Keep: o.limit}
+	facts := rollout.Facts{Now: time.Now(), MinAge: o.minAge}
+	var at *rolloutCluster
+	if len(o.from.files) == 0 {
+		var err error
+		if at, err = o.open(ctx); err != nil {
+			return nil, nil, err
+		}
+		options.Program, options.NamespaceLabels = at.program, at.NamespaceLabels
+		at.facts(ctx, &facts, o.from.namespaces)
+	}
+	c := rollout.New(options)
+	diags, err := o.readReports(cmd, at, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := o.countRequests(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	plan := c.Plan(ctx)
+	if at != nil {
+		plan.Own(ctx, &rollout.Owners{Read: at.meta, Label: o.ownerLabel, Limit: o.ownerReads})
+	}
+	plan.Evaluate(facts)
+	return plan, diags, nil
+}
+
+func (o *rolloutOptions) readReports(cmd *cobra.Command, at *rolloutCluster, c *rollout.Collector) (diag.List, error) {
+	if at == nil {
+		return o.from.read(cmd.Context(), terminal.Stdin(cmd.InOrStdin()), c.Add)
+	}
+	return o.from.readCluster(cmd.Context(), at.Cluster, c.Add)
+}
+
+// countRequests asks Prometheus, when there is one.
+func (o *rolloutOptions) countRequests(ctx context.Context, c *rollout.Collector) error {
+	if o.prometheus.url == "" {
+		return nil
+	}
+	samples, err := o.prometheus.ask(ctx, rollout.Query(o.policy, o.window))
+	if err != nil {
+		return fmt.Errorf("--metrics-url: %w", err)
+	}
+	c.Count(rollout.Requests{Window: o.window, Samples: samples})
+	return nil
+}

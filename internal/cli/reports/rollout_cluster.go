@@ -1,0 +1,166 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/compliance"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/rollout"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// rolloutCluster is a cluster with the policy that is asked about.
+type rolloutCluster struct {
+	*remote.Cluster
+	metadata metadata.Interface
+	object   *unstructured.Unstructured
+	program  *policy.Program
+}
+
+// open finds the cluster and the policy in it.
+func (o *rolloutOptions) open(ctx context.Context) (*rolloutCluster, error) {
+	c, err := remote.Open(o.from.kubeconfig, o.from.context, false)
+	if err != nil {
+		return nil, fmt.Errorf("failed to reach the cluster (%w)", err)
+	}
+	config, err := remote.Config(o.from.kubeconfig, o.from.context)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = remote.QPS, remote.Burst
+	at := &rolloutCluster{Cluster: c}
+	if at.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	namespace, name, found := strings.Cut(o.policy, "/")
+	if !found {
+		namespace, name = "", o.policy
+	}
+	at.object, err = c.Dynamic.Resource(classic.Family.Kinds.Scoped(found).GVR()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !found {
+		return nil, fmt.Errorf("%w; NAMESPACE/NAME finds a Policy", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	program, diags := compile.One(compile.Object{Value: at.object.Object})
+	if err := diags.Errors().Err(); err != nil {
+		return nil, fmt.Errorf("the policy has a mistake: %w", err)
+	}
+	at.program = program
+	return at, nil
+}
+
+// facts are what the policy itself says, and how much there is of what it names.
+func (at *rolloutCluster) facts(ctx context.Context, f *rollout.Facts, namespaces []string) {
+	f.Created = at.object.GetCreationTimestamp().Time
+	for _, m := range at.object.GetManagedFields() {
+		if m.Subresource == "" && m.Time != nil && m.Time.After(f.Changed) {
+			f.Changed = m.Time.Time
+		}
+	}
+	f.Existing = at.existing(ctx, namespaces)
+	var status kyvernov1.PolicyStatus
+	if tree, ok := at.object.Object["status"].(map[string]any); ok {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, &status); err != nil {
+			f.NotReady = fmt.Sprintf("its status cannot be read: %v", err)
+			return
+		}
+	}
+	if c := meta.FindStatusCondition(status.Conditions, kyvernov1.PolicyConditionReady); c != nil && c.Status != metav1.ConditionTrue {
+		f.NotReady = fmt.Sprintf("its condition Ready is %s: %s", c.Status, c.Message)
+	}
+	if !at.program.Settings.Background {
+		f.NotScanned = []string{"the policy has background: false, and is evaluated for requests only"}
+		return
+	}
+	if status.BackgroundScan == nil {
+		return
+	}
+	for _, n := range status.BackgroundScan.NotScanned {
+		if n.Rule != "" {
+			f.NotScanned = append(f.NotScanned, fmt.Sprintf("the rule %s is not scanned: %s", n.Rule, n.Reason))
+		} else {
+			f.NotRead = append(f.NotRead, n.Kind+": "+n.Reason)
+		}
+	}
+}
+
+// existing counts the resources of the kinds that the rules name by their names, in the namespaces that are asked about. A
+// list of one object says how many there are besides, so that this costs one request for a kind and namespace. What cannot
+// be counted is left out.
+func (at *rolloutCluster) existing(ctx context.Context, namespaces []string) map[rollout.Kind]int {
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	out := map[rollout.Kind]int{}
+	for _, r := range at.program.Rules {
+		for _, t := range r.Targets {
+			if !rollout.Enforced(r) || t.Subresource != "" || wildcard.Has(t.Kind) || slices.ContainsFunc(namespaces, wildcard.Has) {
+				continue
+			}
+			for _, k := range at.Kinds.Wanted(t) {
+				kind := rollout.Kind{Group: k.Group, Kind: k.Kind}
+				if _, known := out[kind]; known || !k.Namespaced && namespaces[0] != "" {
+					continue
+				}
+				if n, ok := at.count(ctx, k, namespaces); ok {
+					out[kind] = n
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (at *rolloutCluster) count(ctx context.Context, k discovery.Resource, namespaces []string) (n int, ok bool) {
+	for _, namespace := range namespaces {
+		list, err := at.metadata.Resource(k.GVR()).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil || list.Continue != "" && list.RemainingItemCount == nil {
+			return 0, false
+		}
+		n += len(list.Items)
+		if list.RemainingItemCount != nil {
+			n += int(*list.RemainingItemCount)
+		}
+	}
+	return n, true
+}
+
+// meta reads what is needed of an object to find its owner.
+func (at *rolloutCluster) meta(ctx context.Context, r compliance.Resource) (rollout.Meta, bool, error) {
+	group := ""
+	if g, _, found := strings.Cut(r.APIVersion, "/"); found {
+		group = g
+	}
+	kinds := at.Kinds.Wanted(policy.Target{Group: group, Version: "*", Kind: r.Kind})
+	if len(kinds) == 0 {
+		return rollout.Meta{}, false, nil // an owner of a kind that is gone is gone
+	}
+	if !kinds[0].Namespaced {
+		r.Namespace = ""
+	}
+	o, err := at.metadata.Resource(kinds[0].GVR()).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return rollout.Meta{}, false, nil
+	case err != nil:
+		return rollout.Meta{}, false, fmt.Errorf("get %s %s: %w", kinds[0].GVR().GroupResource(), r.Name, err)
+	}
+	return rollout.Meta{Namespace: o.Namespace, UID: string(o.UID), Labels: o.Labels, Annotations: o.Annotations, Owners: o.OwnerReferences}, true, nil
+}

@@ -1,0 +1,279 @@
+package testrun
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// testRow is one line of the table: how one expectation fared on one resource.
+type testRow struct {
+	Policy, Rule, Resource string
+	Result                 string // Pass, Fail or Skip
+	Reason                 string
+	Message                string
+	// want and got are shown as a difference where the row failed.
+	want, got string
+}
+
+// The words of the table.
+const (
+	rowPass = "Pass"
+	rowFail = "Fail"
+	rowSkip = "Skip"
+
+	reasonOk            = "Ok"
+	reasonExcluded      = "Excluded"
+	reasonInvalid       = "Invalid Policy"
+	reasonNotFound      = "Not found"
+	reasonDiff          = "Resource diff"
+	reasonResourceError = "Resource error"
+	// Those of --strict, which Kyverno does not have.
+	reasonNotApplied  = "Not applied"
+	reasonNoRule      = "Rule not found"
+	reasonNoResource  = "Resource not found"
+	reasonNotCompared = "Nothing to compare"
+
+	messageDiff = "Patched resource didn't match the patched resource in the test result"
+)
+
+// wantedResult is one entry of results while it is checked.
+type wantedResult struct {
+	*v1alpha1.TestResult
+	policy string // its name without namespace
+	path   string // in the Test
+	rows   []testRow
+}
+
+// check compares one expectation with what the policies gave, by Kyverno's rules.
+func (r *testRun) check(entry *v1alpha1.TestResult, path string) {
+	e := &wantedResult{TestResult: entry, policy: plainName(entry.Policy), path: path}
+	defer func() { r.rows = append(r.rows, e.rows...) }()
+
+	chosen, missing := r.choose(e)
+	if i := slices.IndexFunc(r.policies.Refused, func(p load.Refusal) bool { return p.Name == e.policy }); i >= 0 {
+		r.checkRefused(e, chosen, r.policies.Refused[i])
+		return
+	}
+	if !r.hasPolicy(e.policy) {
+		for _, group := range chosen {
+			for _, i := range group.objects {
+				e.add(testRow{Rule: e.Rule, Resource: r.resources[i].String(), Result: rowFail, Reason: reasonNotFound,
+					Message: "there is no policy " + e.policy})
+			}
+		}
+		if len(e.rows) == 0 {
+			e.add(testRow{Rule: e.Rule, Result: rowFail, Reason: reasonNotFound, Message: "there is no policy " + e.policy})
+		}
+		return
+	}
+	if !r.hasRule(e) {
+		r.doubt(e, reasonNoRule, strings.Join(e.Resources, ", "), "the policy %s has no rule %s", e.policy, e.Rule)
+		if r.strict {
+			return
+		}
+	}
+	for _, name := range missing {
+		r.doubt(e, reasonNoResource, name, "there is no resource %s", name)
+	}
+	if r.strict && len(missing) > 0 && len(missing) == len(chosen) {
+		return // what is not there is not replaced by everything that is
+	}
+	for _, group := range chosen {
+		applied := false
+		for _, i := range group.objects {
+			before := len(e.rows)
+			applied = r.checkTarget(e, i) || applied
+			if i < r.evaluated {
+				applied = r.checkObject(e, i, before) || applied
+			}
+		}
+		if !applied && r.hasRule(e) && e.Result != policy.StatusSkip.String() {
+			r.doubt(e, reasonNotApplied, group.name, "no rule of the policy %s that is meant applied to %s, but the result %s is expected",
+				e.policy, group.name, e.Result)
+		}
+	}
+}
+
+// plainName is a name without the namespace before it.
+func plainName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// add appends a row of the expectation.
+func (e *wantedResult) add(row testRow) {
+	row.Policy = e.Policy
+	e.rows = append(e.rows, row)
+}
+
+// doubt reports an expectation that says less than it seems to: a note, or with --strict a failure.
+func (r *testRun) doubt(e *wantedResult, reason, resource, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if r.strict {
+		e.add(testRow{Rule: e.Rule, Resource: resource, Result: rowFail, Reason: reason, Message: text})
+		return
+	}
+	r.notes = append(r.notes, fmt.Sprintf("%s: warning: %s (with --strict this is a failure)", r.pos(e.path), text))
+}
+
+func (r *testRun) hasPolicy(name string) bool {
+	return slices.ContainsFunc(r.policies.Programs, func(p *policy.Program) bool { return p.Name == name })
+}
+
+func (r *testRun) hasRule(e *wantedResult) bool {
+	for _, p := range r.policies.Programs {
+		if p.Name == e.policy && slices.ContainsFunc(p.Rules, e.speaksOf) {
+			return true
+		}
+	}
+	return false
+}
+
+// speaksOf: the rule itself, or one generated from it; of a policy that has no rules of its own, whatever it says.
+func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
+	return e.Rule == "" || load.Ruleless(rule) || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
+}
+
+// chosenObjects are the resources that one name of an expectation stands for.
+type chosenObjects struct {
+	name    string
+	objects []int
+}
+
+// choose finds the resources that the expectation is about. A name that fits nothing stands alone for all of them, as
+// does an expectation without names; such names are returned as missing.
+func (r *testRun) choose(e *wantedResult) (groups []chosenObjects, missing []string) {
+	seen := map[int]bool{}
+	add := func(name string, fits func(*testObject) bool) {
+		g := chosenObjects{name: name}
+		found := false
+		for i, o := range r.resources {
+			if fits(o) {
+				found = true
+				if !seen[i] {
+					seen[i] = true
+					g.objects = append(g.objects, i)
+				}
+			}
+		}
+		if !found {
+			missing = append(missing, name)
+		}
+		if len(g.objects) > 0 || !found {
+			groups = append(groups, g)
+		}
+	}
+	for _, name := range e.Resources {
+		namespace, plain, qualified := strings.Cut(name, "/")
+		add(name, func(o *testObject) bool {
+			return !qualified && o.name == name || qualified && o.namespace == namespace && o.name == plain
+		})
+	}
+	for _, s := range e.ResourceSpecs {
+		name := s.Name
+		if s.Namespace != "" {
+			name = s.Namespace + "/" + name
+		}
+		add(name, func(o *testObject) bool {
+			return o.group() == s.Group && o.apiVersion[strings.LastIndexByte(o.apiVersion, '/')+1:] == s.Version &&
+				o.namespace == s.Namespace && o.name == s.Name
+		})
+	}
+	if len(seen) > 0 {
+		return groups, missing
+	}
+	all := chosenObjects{name: "any resource"}
+	for i := range r.resources {
+		all.objects = append(all.objects, i)
+	}
+	if r.strict && len(missing) > 0 {
+		return groups, missing
+	}
+	return []chosenObjects{all}, missing
+}
+
+// checkRefused: the policy has a mistake and is not applied. The reference lets such expectations pass.
+func (r *testRun) checkRefused(e *wantedResult, chosen []chosenObjects, p load.Refusal) {
+	row := testRow{Rule: e.Rule, Result: rowSkip, Reason: reasonInvalid, Message: p.Reason()}
+	if r.strict {
+		row.Result = rowFail
+	}
+	for _, group := range chosen {
+		for _, i := range group.objects {
+			row.Resource = r.resources[i].String()
+			e.add(row)
+		}
+	}
+	if len(e.rows) == 0 {
+		e.add(row)
+	}
+}
+
+// checkObject compares the expectation with all answers for one resource, and reports whether a rule that it speaks of
+// applied to it. before is how many rows there were before any for the resource.
+func (r *testRun) checkObject(e *wantedResult, i, before int) bool {
+	object, applied := r.resources[i], false
+	for _, a := range r.answers[policy.Operation(e.Operation)][i] {
+		if a.Program.Name != e.policy {
+			continue
+		}
+		n := 0
+		for k := range a.Results {
+			result := &a.Results[k]
+			if !e.speaksOf(result.Rule) {
+				continue
+			}
+			n++
+			if result.Rule.Stage == policy.StageMutateExisting && k > 0 && a.Results[k-1].Rule == result.Rule {
+				continue // one result for each target, and targets are checked by themselves
+			}
+			r.checkResult(e, object, &a, result)
+		}
+		applied = applied || n > 0
+		if n == 0 && len(e.rows) == before {
+			e.add(testRow{Rule: e.Rule, Resource: object.String(), Result: rowPass, Reason: reasonExcluded})
+		}
+	}
+	return applied
+}
+
+// checkResult compares one result with what is expected of it.
+func (r *testRun) checkResult(e *wantedResult, object *testObject, a *offline.Answer, result *policy.Result) {
+	if result.Rule.Stage == policy.StageGenerate && r.checkGenerated(e, result) {
+		return
+	}
+	row := testRow{Rule: result.Rule.Name, Resource: object.String(), Message: result.Message}
+	if result.Rule.Stage == policy.StageDelete {
+		row.Rule = ""
+	}
+	if e.PatchedResources != "" && a.Stage != policy.StageGenerate {
+		if failed, kept := r.comparePatched(e, &row, a); failed || !kept {
+			if kept {
+				e.add(row)
+			}
+			return
+		}
+	}
+	e.evaluate(&row, status(result))
+	e.add(row)
+}
+
+// evaluate compares the status with the expected one.
+func (e *wantedResult) evaluate(row *testRow, got string) {
+	row.Result, row.Reason = rowPass, reasonOk
+	if got != e.Result {
+		row.Result, row.Reason = rowFail, "Want "+e.Result+", got "+got
+		row.want, row.got = e.Result+"\n", got+": "+row.Message+"\n"
+	}
+}
+
+// status is the status that a report shows: a failure of a policy that is not scored is a warning.
+func status(r *policy.Result) string {
+	if r.Status == policy.StatusFail && !r.Program.Settings.Scored {
+		return policy.StatusWarn.String()
+	}
+	return r.Status.String()
+}

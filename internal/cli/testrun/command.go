@@ -1,0 +1,281 @@
+package testrun
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// options are the flags of test.
+type options struct {
+	paths            []string
+	fileName         string
+	selector         string
+	format           string
+	failOnly         bool
+	detailed         bool
+	removeColor      bool
+	requireTests     bool
+	warningsAsErrors bool
+	strict           bool
+	watch            bool
+	registry         bool
+	images           world.Images // of registry
+	git              source.Git
+	clones           []source.Clone // of the paths that are URLs
+}
+
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "test DIRECTORY...",
+		Short: "Check that policies give the results that tests expect",
+		Long: "Test runs every kyverno-test.yaml below the directories: it evaluates the policies on the resources that the file names,\n" +
+			"and compares what came out with the results that the file expects. A failure is shown with what was expected and what\n" +
+			"came out. The exit code is 1 when anything is different.\n\n" +
+			"An expectation of a rule that does not apply to the resource passes as `Excluded`, whatever result it names, as it\n" +
+			"always did; a warning says so, and with --strict it fails.",
+		Example: "  ephor test .\n" +
+			"  ephor test policies/ --fail-only --strict\n" +
+			"  ephor test policies/require-labels/ --watch\n" +
+			"  ephor test . --test-case-selector policy=require-*,resource=web -o junit > report.xml",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.paths = args
+			if !slices.Contains([]string{"", "json", "yaml", "markdown", "junit"}, o.format) {
+				return errors.New("invalid format, expected (json, yaml, markdown, junit)")
+			}
+			var err error
+			if o.images, err = remote.Images(o.registry); err != nil {
+				return err
+			}
+			remove, err := o.clone(cmd)
+			if err != nil {
+				return err
+			}
+			defer remove()
+			if o.watch {
+				return o.watchTests(cmd)
+			}
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.fileName, "file-name", "f", "kyverno-test.yaml", "name of the test files, looked for in all directories below")
+	f.StringVarP(&o.selector, "test-case-selector", "t", "policy=*,rule=*,resource=*", "which results to check; wildcards are allowed")
+	f.StringVarP(&o.format, "output-format", "o", "", "format of the results instead of a table: json, yaml, markdown or junit")
+	terminal.Choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
+	f.BoolVar(&o.failOnly, "fail-only", false, "show only what fails, in one table at the end")
+	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
+	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
+	f.BoolVar(&o.requireTests, "require-tests", false, "fail when there are no tests")
+	f.BoolVar(&o.warningsAsErrors, "warnings-as-errors", false, "exit with 1 when the files give warnings")
+	f.BoolVar(&o.strict, "strict", false, "fail where a rule that a result names did not apply, and where a policy, rule or resource is not there")
+	f.BoolVar(&o.watch, "watch", false, "run again whenever a file changes, until interrupted")
+	f.StringVarP(&o.git.Branch, "git-branch", "b", "", "branch of git repositories; the rest of a URL is then a folder, and otherwise the branch (main)")
+	remote.AddRegistryFlag(f, &o.registry)
+	return cmd
+}
+
+// clone puts folders in the place of the URLs of git repositories; remove deletes them.
+func (o *options) clone(cmd *cobra.Command) (remove func(), err error) {
+	var folders []func()
+	remove = func() {
+		for _, f := range folders {
+			f()
+		}
+	}
+	o.git.Progress = terminal.ForDownloads(cmd)
+	for i, p := range o.paths {
+		if !source.IsURL(p) {
+			continue
+		}
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		repository, done, err := o.git.Clone(ctx, p)
+		if err != nil {
+			remove()
+			return nil, err
+		}
+		for _, r := range repository.Removed {
+			fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %s of %s is passed over: %v\n", r.Name, p, r.Err)
+		}
+		folders = append(folders, done)
+		o.paths[i] = repository.Folder
+		o.clones = append(o.clones, repository)
+	}
+	return remove, nil
+}
+
+// finished is one test that has run.
+type finished struct {
+	*testRun
+	err error
+}
+
+// run is one pass over all tests. They run in all processors and are printed in their order. A test that cannot be run
+// does not keep the others from running.
+func (o *options) run(cmd *cobra.Command) error {
+	out := terminal.Buffered(cmd.OutOrStdout())
+	defer out.Flush()
+	filter, mistakes := parseTestFilter(o.selector)
+	printFilterMistakes(out, mistakes)
+	cases, broken, err := loadTests(o.paths, o.fileName, o.clones)
+	if err != nil {
+		return err
+	}
+	printTestMistakes(out, broken)
+	if len(cases) == 0 && len(broken) == 0 {
+		fmt.Fprintln(out, "\nNo test yamls available")
+		if o.requireTests {
+			return errors.New("no tests found")
+		}
+		return nil
+	}
+	printer := testPrinter{o.format, o.detailed, o.removeColor || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
+	var failed []testRow
+	passes, warnings, broke := 0, 0, 0
+	progress := terminal.NewProgress(cmd.ErrOrStderr(), "tests run")
+	err = o.each(cmd.Context(), cases, filter, progress, func(f finished) error {
+		progress.Pause()
+		defer progress.Resume()
+		out.Write(f.log.Bytes())
+		if f.err != nil {
+			broke++
+			err := out.Flush()
+			fmt.Fprintln(cmd.ErrOrStderr(), "Error:", f.err)
+			return err
+		}
+		if !o.failOnly {
+			fmt.Fprintln(out)
+			if err := printer.print(out, f.rows); err != nil {
+				return err
+			}
+			if o.format == "" {
+				printDifferences(out, f.rows, printer.paint)
+			}
+			fmt.Fprintln(out)
+		}
+		for _, r := range f.rows {
+			if r.Result == rowFail {
+				failed = append(failed, r)
+			} else {
+				passes++
+			}
+		}
+		warnings += len(f.diags.Warnings())
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		terminal.PrintMistakes(cmd.ErrOrStderr(), f.diags)
+		for _, n := range f.notes {
+			fmt.Fprintln(cmd.ErrOrStderr(), n)
+		}
+		return nil
+	})
+	progress.End()
+	if err != nil {
+		return err
+	}
+	if err := o.summary(out, printer, passes, failed); err != nil {
+		return err
+	}
+	switch {
+	case len(broken) > 0:
+		return fmt.Errorf("found %d errors after loading tests", len(broken))
+	case broke > 0:
+		return fmt.Errorf("%d tests failed and %d could not be run", len(failed), broke)
+	case len(failed) > 0:
+		return fmt.Errorf("%d tests failed", len(failed))
+	case passes == 0 && o.requireTests:
+		return errors.New("no tests found")
+	case warnings > 0 && o.warningsAsErrors:
+		return fmt.Errorf("found %d warning(s) and --warnings-as-errors is set", warnings)
+	}
+	return nil
+}
+
+// each runs the tests of which the filter leaves something, and calls done for each in order. The first error ends it.
+func (o *options) each(ctx context.Context, cases []testCase, filter testFilter, progress *terminal.Progress, done func(finished) error) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var runs []*testRun
+	for i := range cases {
+		c := &cases[i]
+		if !c.deprecated {
+			if c.Results = filter.apply(c.Results); len(c.Results) == 0 {
+				continue
+			}
+		}
+		runs = append(runs, &testRun{testCase: c, strict: o.strict, images: o.images, diags: c.warnings})
+	}
+	progress.Total(len(runs))
+	results := make([]chan finished, len(runs))
+	for i := range results {
+		results[i] = make(chan finished, 1)
+	}
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	go func() {
+		for i, r := range runs {
+			slots <- struct{}{}
+			go func() {
+				defer func() { <-slots }()
+				if ctx.Err() != nil {
+					results[i] <- finished{r, ctx.Err()}
+					return
+				}
+				results[i] <- finished{r, r.run(ctx)}
+			}()
+		}
+	}()
+	for i := range results {
+		f := <-results[i]
+		results[i] = nil // what was read for the test is dropped
+		runs[i] = nil
+		progress.Add(1)
+		if err := done(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summary prints the last lines: the counts, and with --fail-only what failed.
+func (o *options) summary(w io.Writer, printer testPrinter, passes int, failed []testRow) error {
+	if !o.failOnly {
+		fmt.Fprintf(w, "\nTest Summary: %d tests passed and %d tests failed\n\n", passes, len(failed))
+		return nil
+	}
+	fmt.Fprintf(w, "\nTest Summary: %d out of %d tests failed\n", len(failed), passes+len(failed))
+	if len(failed) == 0 {
+		fmt.Fprintln(w)
+		return nil
+	}
+	fmt.Fprint(w, "\nAggregated Failed Test Cases : \n")
+	var rows bytes.Buffer
+	if err := printer.print(&rows, failed); err != nil {
+		return err
+	}
+	w.Write(rows.Bytes())
+	if o.format == "" {
+		printDifferences(w, failed, printer.paint)
+	}
+	fmt.Fprintln(w)
+	return nil
+}

@@ -1,0 +1,180 @@
+package testrun
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// testCase is one Test: one document of a test file.
+type testCase struct {
+	v1alpha1.Test
+	path string // of the file, as it was found
+	dir  string // paths in the Test are relative to it
+	pos  func(path string) diag.Position
+	// deprecated: the document has the schema before cli.kyverno.io/v1alpha1 and is refused when its turn comes.
+	deprecated bool
+	warnings   diag.List
+}
+
+// testMistake is a test file that cannot be read.
+type testMistake struct {
+	path  string
+	diags diag.List
+}
+
+// loadTests reads all test files below the paths; a path may also be a test file itself, whatever its name. What tests of a
+// clone name has to be in the same clone.
+func loadTests(paths []string, fileName string, clones []source.Clone) ([]testCase, []testMistake, error) {
+	files, err := findTests(paths, fileName)
+	if err != nil {
+		return nil, nil, err
+	}
+	var cases []testCase
+	var mistakes []testMistake
+	for _, f := range files {
+		found, diags := readTests(f)
+		diags.Add(outside(found, f, clones)...)
+		if diags.HasErrors() {
+			mistakes = append(mistakes, testMistake{f, diags.Errors()})
+			continue
+		}
+		cases = append(cases, found...)
+	}
+	return cases, mistakes, nil
+}
+
+// outside lists the paths of tests that lead out of the clone that holds the test file: others wrote it, and what it
+// names is printed when it differs.
+func outside(cases []testCase, file string, clones []source.Clone) (diags diag.List) {
+	for i := range clones {
+		if clones[i].Holds(file) != nil {
+			continue
+		}
+		for _, c := range cases {
+			for _, path := range c.files() {
+				if err := clones[i].Holds(path); err != nil {
+					diags.Add(diag.Diagnostic{Pos: diag.Position{File: file}, Summary: fmt.Sprintf("%s: %v", path, err)})
+				}
+			}
+		}
+	}
+	return diags
+}
+
+// findTests lists the test files, hidden folders included, sorted within each path.
+func findTests(paths []string, fileName string) ([]string, error) {
+	var out []string
+	seen := map[string]bool{}
+	add := func(list ...string) {
+		for _, f := range list {
+			if !seen[f] {
+				seen[f] = true
+				out = append(out, f)
+			}
+		}
+	}
+	for _, p := range paths {
+		p = filepath.Clean(p)
+		info, err := os.Stat(p)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the tests: %w", err)
+		}
+		if !info.IsDir() {
+			add(p)
+			continue
+		}
+		var below []string
+		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && d.Name() == fileName {
+				below = append(below, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the tests: %w", err)
+		}
+		sort.Strings(below)
+		add(below...)
+	}
+	return out, nil
+}
+
+func readTests(path string) ([]testCase, diag.List) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, diag.List{{Pos: diag.Position{File: path}, Summary: err.Error()}}
+	}
+	var out []testCase
+	var all diag.List
+	for _, doc := range source.Split(path, string(b)) {
+		c := testCase{path: path, dir: filepath.Dir(path), pos: doc.Positions()}
+		diags, err := clivalues.DecodeDocument(doc, &c.Test)
+		c.deprecated = errors.Is(err, clivalues.ErrDeprecated) || c.Name != ""
+		if !c.deprecated {
+			all.Add(diags...)
+			c.warnings = diags.Warnings()
+		}
+		out = append(out, c)
+	}
+	return out, all
+}
+
+// within makes paths of the Test relative to the folder that it is in; each is listed once.
+func (c *testCase) within(paths ...string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, p := range paths {
+		if p == "" || seen[p] {
+			continue
+		}
+		seen[p] = true
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(c.dir, p)
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// files lists everything on disk that the Test depends on.
+func (c *testCase) files() []string {
+	lists := [][]string{
+		{c.path}, c.within(c.Policies...), c.within(c.Resources...), c.within(c.TargetResources...), c.within(c.PolicyExceptions...),
+		c.within(c.ParamResources...), c.within(c.ClusterResources...), c.within(c.Variables, c.UserInfo, c.Context),
+	}
+	for _, g := range c.GlobalContextEntries {
+		lists = append(lists, c.within(g.ResourceFiles...))
+	}
+	for _, r := range c.Results {
+		lists = append(lists, c.within(r.PatchedResources, r.GeneratedResource, r.CloneSourceResource), c.within(r.GeneratedResources...))
+	}
+	var out []string
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+// printTestMistakes lists the files that cannot be read.
+func printTestMistakes(w io.Writer, mistakes []testMistake) {
+	if len(mistakes) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nTest errors:")
+	for _, m := range mistakes {
+		fmt.Fprintf(w, "  Path: %s\n", m.path)
+		for _, d := range m.diags {
+			fmt.Fprintf(w, "    Error: %s\n", d)
+		}
+	}
+}

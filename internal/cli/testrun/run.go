@@ -1,0 +1,302 @@
+package testrun
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// testRun is one Test while it runs, and what came of it.
+type testRun struct {
+	*testCase
+	strict bool
+	images world.Images // nil: registries are not asked
+
+	log      bytes.Buffer // the lines that tell what is done
+	rows     []testRow
+	notes    []string // what is doubtful about the expectations
+	diags    diag.List
+	policies load.PolicySet
+	// resources are the objects to evaluate; behind the first evaluated of them stand those that rules may change or
+	// look up.
+	resources []*testObject
+	evaluated int
+	cluster   []map[string]any // what the ClusterResource files hold
+	params    []map[string]any // what the files of parameters hold
+	scopes    source.Scopes
+	names     discovery.Offline
+	evaluator *offline.Evaluator
+	// answers to each operation, for each resource in order; the operation "" is that of the values.
+	answers map[policy.Operation][][]offline.Answer
+	files   map[string][]map[string]any // expected objects by file, read once
+}
+
+// testObject is one resource of a Test.
+type testObject struct {
+	value                             map[string]any
+	document                          bool // it need not be an object of a cluster
+	apiVersion, kind, namespace, name string
+}
+
+func newTestObject(o map[string]any) *testObject {
+	t := &testObject{value: o}
+	t.apiVersion, _ = o["apiVersion"].(string)
+	t.kind, _ = o["kind"].(string)
+	meta, _ := o["metadata"].(map[string]any)
+	t.namespace, _ = meta["namespace"].(string)
+	t.name, _ = meta["name"].(string)
+	return t
+}
+
+// String is how the table names the object.
+func (t *testObject) String() string {
+	return t.apiVersion + "/" + t.kind + "/" + t.namespace + "/" + t.name
+}
+
+// group is the API group of the object.
+func (t *testObject) group() string {
+	g, _, named := strings.Cut(t.apiVersion, "/")
+	if !named {
+		return ""
+	}
+	return g
+}
+
+func (t *testObject) key() string {
+	return t.group() + " " + t.kind + " " + t.namespace + " " + t.name
+}
+
+func (r *testRun) say(format string, args ...any) { fmt.Fprintf(&r.log, format+"\n", args...) }
+
+// run loads, evaluates and compares. An error is a test that cannot be run.
+func (r *testRun) run(ctx context.Context) error {
+	r.say("Loading test  ( %s ) ...", r.path)
+	if r.deprecated {
+		r.say("WARNING: test file (%s) uses a deprecated schema that will be removed in 1.15", r.path)
+		return fmt.Errorf("test file %s uses a deprecated schema — please migrate to the latest format", r.path)
+	}
+	if err := r.load(); err != nil {
+		return fmt.Errorf("failed to run test (%w)", err)
+	}
+	r.answers = map[policy.Operation][][]offline.Answer{}
+	for _, e := range r.Results {
+		op := policy.Operation(e.Operation)
+		if op != "" && e.IsDeletingPolicy {
+			return errors.New("failed to run test (operation cannot be used with isDeletingPolicy: deleting policies look at what is there, not at requests)")
+		}
+		switch op {
+		case "", policy.Create, policy.Update, policy.Delete:
+		default:
+			return fmt.Errorf("failed to run test (invalid operation %q, must be one of CREATE, UPDATE, DELETE)", e.Operation)
+		}
+		if r.answers[op] != nil {
+			continue
+		}
+		if err := r.evaluate(ctx, op); err != nil {
+			return fmt.Errorf("failed to run test (%w)", err)
+		}
+	}
+	r.say("  Checking results ...")
+	for i := range r.Results {
+		r.check(&r.Results[i], fmt.Sprintf("results[%d]", i))
+	}
+	return nil
+}
+
+// evaluate runs all policies on all resources.
+func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
+	all := make([][]offline.Answer, r.evaluated)
+	for i, o := range r.resources[:r.evaluated] {
+		by := r.evaluator
+		if o.document {
+			by = by.OfDocuments()
+		}
+		answers, err := by.Each(ctx, o.value, op)
+		if err != nil {
+			return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
+		}
+		if op == "" {
+			deletions, err := by.Deletions(ctx, o.value)
+			if err != nil {
+				return fmt.Errorf("failed to apply policies on resource %s (%w)", o.name, err)
+			}
+			for _, d := range deletions {
+				answers = append(answers, offline.Answer{Program: d.Results[0].Program, Stage: policy.StageDelete, Outcome: d})
+			}
+		}
+		all[i] = answers
+	}
+	r.answers[op] = all
+	return nil
+}
+
+// load reads everything that the Test names and compiles the policies.
+func (r *testRun) load() error {
+	set, err := r.loadGiven()
+	if err != nil {
+		return err
+	}
+	if err := r.loadPolicies(); err != nil {
+		return err
+	}
+	if err := r.loadDefinitions(); err != nil {
+		return err
+	}
+	if err := r.loadResources(); err != nil {
+		return err
+	}
+	if len(r.HTTPPayloads)+len(r.EnvoyPayloads) > 0 {
+		return errors.New("check requests (httpPayloads, envoyPayloads) are not supported by this version")
+	}
+	made, err := r.loadWorld(set)
+	if err != nil {
+		return err
+	}
+	r.say("  Loading exceptions ...")
+	exceptions := load.Exceptions(r.within(r.PolicyExceptions...), nil)
+	if exceptions.Diags.HasErrors() {
+		return terminal.Mistaken("failed to load the exceptions", exceptions.Diags)
+	}
+	if len(exceptions.Exceptions) > 0 && slices.ContainsFunc(r.policies.Programs, func(p *policy.Program) bool { return p.Kind == native.ValidatingPolicy }) {
+		return errors.New("use of exceptions with ValidatingAdmissionPolicies is not supported")
+	}
+	programs := exceptions.Join(r.policies.Programs)
+	r.diags.Add(exceptions.Diags.Warnings()...)
+	r.evaluator = offline.New(programs, made.root(""), set)
+	r.evaluator.Names = r.names
+	for i := range r.evaluator.Policies {
+		if p := &r.evaluator.Policies[i]; len(made.sources[p.Program.Name]) > 0 {
+			p.Root = made.root(p.Program.Name)
+		}
+	}
+	r.say("  Applying %s to %s with %s ...", terminal.Counted(len(r.policies.Programs)+len(r.policies.Refused), "policy", "policies"),
+		terminal.Counted(r.evaluated, "resource", "resources"), terminal.Counted(len(exceptions.Exceptions), "exception", "exceptions"))
+	return nil
+}
+
+// loadPayloads reads the documents for policies with evaluation.mode JSON. Their names are those of their files.
+func (r *testRun) loadPayloads() error {
+	paths := r.JSONPayloads
+	if r.JSONPayload != "" {
+		paths = append([]string{r.JSONPayload}, paths...)
+	}
+	for _, path := range paths {
+		read, err := load.Payloads(r.within(path))
+		if err != nil {
+			return err
+		}
+		r.resources = append(r.resources, &testObject{value: read[0].Value, document: true, name: path})
+	}
+	return nil
+}
+
+// loadGiven reads the values and the user.
+func (r *testRun) loadGiven() (*clivalues.Set, error) {
+	r.say("  Loading values/variables ...")
+	var spec *v1alpha1.ValuesSpec
+	switch {
+	case r.Values != nil:
+		spec = r.Values
+	case r.Variables != "":
+		values, diags := clivalues.ReadValues(r.within(r.Variables)[0])
+		if diags.HasErrors() {
+			return nil, terminal.Mistaken("failed to load the values", diags)
+		}
+		r.diags.Add(diags...)
+		spec = values
+	}
+	set := clivalues.New(spec, nil)
+	if r.UserInfo != "" {
+		r.say("  Loading user infos ...")
+		user, diags := clivalues.ReadUserInfo(r.within(r.UserInfo)[0], false)
+		if diags.HasErrors() {
+			return nil, terminal.Mistaken("failed to load the user info", diags)
+		}
+		r.diags.Add(diags...)
+		set.SetUser(user)
+	}
+	return set, nil
+}
+
+// Policies reads the policies. One that breaks a rule of the language is not applied, and its expectations say
+// that; one that cannot even be read ends the test.
+func (r *testRun) loadPolicies() error {
+	r.say("  Loading policies ...")
+	r.policies = load.Policies(r.within(r.Policies...), nil)
+	refused := map[diag.Position]bool{}
+	for _, p := range r.policies.Refused {
+		if unreadable(p.Errors) {
+			continue
+		}
+		for _, d := range p.Errors {
+			refused[d.Pos] = true
+		}
+	}
+	var fatal diag.List
+	for _, d := range r.policies.Diags.Errors() {
+		if !refused[d.Pos] {
+			fatal.Add(d)
+		}
+	}
+	if len(fatal) > 0 {
+		return terminal.Mistaken("failed to load the policies", fatal)
+	}
+	r.diags.Add(r.policies.Diags.Warnings()...)
+	return nil
+}
+
+// unreadable reports whether some mistake says that the policy does not have the form of one, or uses what this version
+// does not have: that is no verdict on the policy.
+func unreadable(diags diag.List) bool {
+	return diags.Has(diag.UnknownField, diag.WrongType, diag.NotSupported)
+}
+
+// loadResources reads the resources, and the targets of rules that change existing objects; of several with one name the
+// first counts.
+func (r *testRun) loadResources() error {
+	r.say("  Loading resources ...")
+	seen := map[string]bool{}
+	for group, paths := range [][]string{r.Resources, r.TargetResources, r.ParamResources} {
+		objects, diags := source.Load(r.within(paths...), source.Options{Numbers: source.Floats})
+		if diags.HasErrors() {
+			return terminal.Mistaken("failed to load resources", diags)
+		}
+		r.diags.Add(diags...)
+		for _, o := range objects {
+			r.scopes.Normalise(o.Value)
+			if group == 2 {
+				r.params = append(r.params, o.Value)
+			}
+			t := newTestObject(o.Value)
+			if k := t.key(); seen[k] {
+				r.say("  warning: found duplicated resource %s %s %s", t.kind, t.name, t.namespace)
+				continue
+			} else {
+				seen[k] = true
+			}
+			r.resources = append(r.resources, t)
+		}
+		if group == 0 {
+			if err := r.loadPayloads(); err != nil {
+				return err
+			}
+			r.evaluated = len(r.resources)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package testrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// watchEvery is how often files are looked at.
+const watchEvery = 300 * time.Millisecond
+
+// watchTests runs the tests, and again whenever one of the files that they read changes, until the context ends. What
+// fails in a run is printed and does not end it.
+func (o *options) watchTests(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	for {
+		seen := o.fingerprint()
+		if err := o.run(cmd); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Error:", err)
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for changes (interrupt to end) ...")
+		if err := o.waitForChange(ctx, seen); err != nil {
+			return nil // interrupted, which is how this ends
+		}
+	}
+}
+
+func (o *options) waitForChange(ctx context.Context, seen uint64) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if o.fingerprint() != seen {
+				return nil
+			}
+		}
+	}
+}
+
+// fingerprint changes when a file changes, appears or disappears that some test reads.
+func (o *options) fingerprint() uint64 {
+	h := fnv.New64a()
+	look := func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			fmt.Fprintln(h, path, err)
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && !d.IsDir() {
+			fmt.Fprintln(h, path, info.Size(), info.ModTime().UnixNano())
+		}
+		return nil
+	}
+	for _, p := range o.paths {
+		filepath.WalkDir(p, look)
+	}
+	cases, _, err := loadTests(o.paths, o.fileName, o.clones)
+	if err != nil {
+		fmt.Fprintln(h, err)
+	}
+	for i := range cases {
+		for _, f := range cases[i].files() {
+			if _, err := os.Stat(f); errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintln(h, f, "missing")
+				continue
+			}
+			filepath.WalkDir(f, look)
+		}
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,142 @@
+package testrun
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/world"
+	"github.com/ephor-dev/ephor/internal/world/fixed"
+)
+
+// testWorld is what the Test says of the outside: the objects of a made-up cluster, the answers to calls, global data and
+// labels. What it does not describe is not there.
+type testWorld struct {
+	values fixed.Values
+	calls  *clivalues.Calls // nil when the Test has none
+	// objects are those of the cluster; sources, by policy, those that only the policy's generate rules find.
+	objects []map[string]any
+	sources map[string][]map[string]any
+}
+
+func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
+	w := &testWorld{
+		values:  fixed.Values{Now: offline.Now, NamespaceLabels: set.Namespaces(), EveryNamespace: true, Images: r.images},
+		objects: slices.Clone(set.Objects()),
+		sources: map[string][]map[string]any{},
+	}
+	for _, o := range r.resources {
+		w.objects = append(w.objects, o.value)
+	}
+	w.values.Parameters = func() ([]map[string]any, error) { return slices.Concat(r.params, r.cluster), nil }
+	if len(r.ClusterResources) > 0 {
+		r.log.WriteString("Loading Kubernetes resources ...\n")
+		w.objects = append(w.objects, r.cluster...)
+	}
+	for _, e := range r.Results {
+		if e.CloneSourceResource == "" {
+			continue
+		}
+		objects, err := r.expected(r.within(e.CloneSourceResource)[0])
+		if err != nil {
+			return nil, fmt.Errorf("failed to load the clone source: %w", err)
+		}
+		name := plainName(e.Policy)
+		w.sources[name] = append(w.sources[name], objects...)
+	}
+	var err error
+	if len(r.GlobalContextEntries) > 0 {
+		if w.values.Globals, err = clivalues.NewGlobals(r.GlobalContextEntries, r.dir); err != nil {
+			return nil, err
+		}
+	} else {
+		w.values.Globals = noGlobals // entries among the resources describe a real cluster
+	}
+	w.values.HTTP = remote.HTTP()
+	context, err := r.readContext()
+	if err != nil {
+		return nil, err
+	}
+	w.values.ContextResources = func() ([]map[string]any, error) { return slices.Concat(context.Resources, r.cluster), nil }
+	if w.values.Images == nil {
+		w.values.Images = context.Images
+	}
+	if len(r.APICallResponses) > 0 {
+		if w.calls, err = clivalues.NewCalls(r.APICallResponses); err != nil {
+			return nil, err
+		}
+		w.values.Services = w.calls.Services()
+		w.values.HTTP = w.calls.HTTP(w.values.HTTP)
+	}
+	return w, nil
+}
+
+// readContext reads the file of kind Context that the Test names; without one it is empty.
+func (r *testRun) readContext() (*clivalues.Context, error) {
+	if r.Context == "" {
+		return &clivalues.Context{}, nil
+	}
+	return load.Context(r.within(r.Context)[0])
+}
+
+var noGlobals = world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
+	return nil, fmt.Errorf("the Test has no globalContextEntries: %w", world.ErrUnavailable)
+})
+
+// root is the world as the policy of that name sees it.
+func (w *testWorld) root(policy string) world.Root {
+	values := w.values
+	objects := slices.Concat(w.sources[policy], w.objects)
+	values.Objects = func() ([]map[string]any, error) { return objects, nil }
+	root := fixed.New(values)
+	if w.calls == nil {
+		return root
+	}
+	values.API = w.calls.API(root.For(world.Cluster()).API)
+	return fixed.New(values)
+}
+
+// loadDefinitions reads the ClusterResource files. The definitions in them say what lives outside namespaces, so they
+// come before all resources.
+func (r *testRun) loadDefinitions() error {
+	var files []string
+	for _, path := range r.within(r.ClusterResources...) {
+		cluster, diags := clivalues.ReadClusterResource(path)
+		if diags.HasErrors() {
+			return terminal.Mistaken("failed to load the cluster resources", diags)
+		}
+		for i, o := range cluster.Spec.Resources {
+			m, ok := o.(map[string]any)
+			if !ok {
+				return fmt.Errorf("failed to load the cluster resources: %s: spec.resources[%d] is not an object", path, i)
+			}
+			r.cluster = append(r.cluster, m)
+		}
+		for _, f := range cluster.Spec.CRDs {
+			if !filepath.IsAbs(f) {
+				f = filepath.Join(filepath.Dir(path), f)
+			}
+			files = append(files, f)
+		}
+	}
+	defined, diags := load.Definitions(files)
+	if diags.HasErrors() {
+		return terminal.Mistaken("failed to load the definitions", diags)
+	}
+	for _, o := range r.cluster {
+		defined.Scopes.AddDefinition(o)
+		defined.Names.Define(o)
+	}
+	for _, o := range r.cluster {
+		defined.Scopes.Normalise(o)
+	}
+	r.names = defined.Names
+	r.scopes, r.cluster = defined.Scopes, append(r.cluster, defined.Objects...)
+	return nil
+}
