@@ -57,6 +57,27 @@ spec:
       failureAction: Audit
       message: an owner is required
       pattern: {metadata: {labels: {owner: "?*"}}}
+---
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: metrics-e2e}
+spec:
+  validationActions: [Audit]
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+    objectSelector: {matchExpressions: [{key: team, operator: Exists}]}
+  validations: [{expression: "has(object.metadata.labels.owner)", message: an owner is required}]
+---
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: metrics-e2e}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+    objectSelector: {matchExpressions: [{key: team, operator: Exists}]}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels/seen', value: 'yes'}]"}
 `
 
 // Every query of the dashboard, of the alerts and of docs/metrics.md has data in PromQL's own engine, over two pages that
@@ -81,7 +102,9 @@ func TestMetrics(t *testing.T) {
 			page = scrape(t)
 			for _, want := range []string{
 				`kyverno_policy_results_total{dry_run="false",otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version="",policy_background_mode="true",policy_name="metrics-e2e",policy_namespace="default",policy_type="namespaced",policy_validation_mode="audit",resource_kind="Pod",resource_namespace="default",resource_request_operation="create",rule_execution_cause="admission_request",rule_name="owner",rule_result="fail",rule_type="validate"} `,
-				`rule_name="broken",rule_result="error"`, `dry_run="true"`, `kyverno_policy_changes_total{`, `kyverno_deprecated_api_requests_total{`,
+				`rule_name="broken",rule_result="error"`, `dry_run="true"`, `kyverno_policy_changes_total{`,
+				`kyverno_validating_policy_results_total{execution_cause="admission_request"`, `kyverno_mutating_policy_results_total{execution_cause="admission_request"`,
+				`kyverno_deprecated_api_requests_total{`,
 			} {
 				if !strings.Contains(page, want) {
 					return fmt.Errorf("there is no %s", want)
