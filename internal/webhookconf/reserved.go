@@ -3,6 +3,9 @@ package webhookconf
 import (
 	"slices"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
 )
 
 // Reserved are resources that wildcards in kind selectors do not bring: a policy that wants them names their kind.
@@ -26,8 +29,9 @@ const (
 	Bootstrap Reason = "bootstrap"
 )
 
-// ReservedResources is the table; docs/webhooks.md shows it.
-var ReservedResources = []Reserved{
+// ReservedResources is the table; docs/webhooks.md shows it. The groups of policies are part of it, since policies have to be changeable
+// while no replica answers.
+var ReservedResources = withGroups(compile.Kinds, []Reserved{
 	{"", "events", "", Churn},
 	{"events.k8s.io", "events", "", Churn},
 	{"", "endpoints", "", Churn},
@@ -47,8 +51,16 @@ var ReservedResources = []Reserved{
 	{"storage.k8s.io", "csinodes", "", Bootstrap},
 	{"storage.k8s.io", "volumeattachments", "", Bootstrap},
 	{"apiregistration.k8s.io", "apiservices", "", Bootstrap},
-	{"kyverno.io", "*", "", Bootstrap}, // policies have to be changeable while no replica answers
-	{"policies.kyverno.io", "*", "", Bootstrap},
+})
+
+// withGroups adds the groups of policies that Ephor evaluates to the table.
+func withGroups(kinds family.Kinds, table []Reserved) []Reserved {
+	for _, k := range kinds {
+		if r := (Reserved{k.Group, "*", "", Bootstrap}); !k.Foreign && !slices.Contains(table, r) {
+			table = append(table, r)
+		}
+	}
+	return table
 }
 
 // ReservedCondition is the name of the match condition that keeps reserved resources from webhooks with wildcards.
