@@ -17,6 +17,7 @@ import (
 
 const (
 	policyFolder   = "pod-security"
+	celFolder      = "pod-security-cel"
 	manifestFolder = "pod-security-tests"
 )
 
@@ -27,7 +28,7 @@ func TestPolicies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := policyNames(t)
+	names := policyNames(t, policyFolder)
 	rules, loops := 0, 0
 	for _, name := range names {
 		var policy kyvernov1.ClusterPolicy
@@ -63,7 +64,7 @@ func TestPolicies(t *testing.T) {
 // TestManifests: for each policy two Pods and two Deployments with names that do not clash, and nothing else.
 func TestManifests(t *testing.T) {
 	seen := map[string]string{}
-	for _, name := range policyNames(t) {
+	for _, name := range policyNames(t, policyFolder) {
 		for _, verdict := range []string{"good", "bad"} {
 			file := filepath.Join(manifestFolder, name, verdict+"-pod.yaml")
 			var pod corev1.Pod
@@ -80,8 +81,8 @@ func TestManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(folders) != len(policyNames(t)) {
-		t.Errorf("%s has %d folders for %d policies", manifestFolder, len(folders), len(policyNames(t)))
+	if len(folders) != len(policyNames(t, policyFolder)) {
+		t.Errorf("%s has %d folders for %d policies", manifestFolder, len(folders), len(policyNames(t, policyFolder)))
 	}
 }
 
@@ -96,11 +97,11 @@ func check(t *testing.T, seen map[string]string, file, got, want string) {
 	seen[got] = file
 }
 
-// policyNames are the names of the files in the policy folder, without .yaml. `ephor apply` would read any other file
+// policyNames are the names of the files in a folder of policies, without .yaml. `ephor apply` would read any other file
 // there as a policy.
-func policyNames(t *testing.T) []string {
+func policyNames(t *testing.T, folder string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(policyFolder)
+	entries, err := os.ReadDir(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func policyNames(t *testing.T) []string {
 	for _, entry := range entries {
 		name, ok := strings.CutSuffix(entry.Name(), ".yaml")
 		if !ok || entry.IsDir() {
-			t.Errorf("%s is not a policy", filepath.Join(policyFolder, entry.Name()))
+			t.Errorf("%s is not a policy", filepath.Join(folder, entry.Name()))
 			continue
 		}
 		names = append(names, name)
