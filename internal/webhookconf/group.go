@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -26,12 +27,17 @@ type group struct {
 	at                                *policy.Endpoint
 	failurePolicy                     policy.FailurePolicy
 	namespaceSelector, objectSelector *metav1.LabelSelector
-	policies                          []string // by name
-	rules                             []admissionv1.RuleWithOperations
+	members                           []member
 
 	own       *policy.Webhook // of the one policy; nil for a share
 	key       string          // of the one policy
 	selectors string          // the hash of both selectors
+}
+
+// member is a policy of a group: its name, and the rules that it asks for.
+type member struct {
+	name  string
+	rules []admissionv1.RuleWithOperations
 }
 
 // groupKey tells groups apart.
@@ -77,8 +83,7 @@ func (b *builder) join(to *side, p *policy.Program, w *policy.Webhook) error {
 	} else {
 		to.groups[key] = g
 	}
-	g.policies = append(g.policies, p.Name)
-	g.rules = append(g.rules, rules...)
+	g.members = append(g.members, member{p.Name, rules})
 	return nil
 }
 
@@ -137,21 +142,32 @@ func (b *builder) grouped(s *side) (out []webhook) {
 		selectors[g.at.Name][g.selectors] = true
 	}
 	for _, g := range s.groups {
-		out = append(out, b.groupWebhook(g, len(selectors[g.at.Name]) > 1))
+		for i, members := range divided(g.members) {
+			out = append(out, b.groupWebhook(g, members, i, len(selectors[g.at.Name]) > 1))
+		}
 	}
 	return out
 }
 
-// groupWebhook is the webhook of a group; several says that there are others, from which its name must differ.
-func (b *builder) groupWebhook(g *group, several bool) webhook {
-	slices.Sort(g.policies)
-	names := slices.Compact(g.policies)
+// groupWebhook is the webhook of a part of a group. Its name differs from those of the other parts, and from those of other groups if
+// there are several.
+func (b *builder) groupWebhook(g *group, members []member, part int, several bool) webhook {
+	var names []string
+	var rules []admissionv1.RuleWithOperations
+	for _, m := range members {
+		names, rules = append(names, m.name), append(rules, m.rules...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	name := g.at.Name + "-" + strings.ToLower(g.failurePolicy.String())
 	switch {
 	case g.own != nil:
 		name += "-finegrained-" + strings.ReplaceAll(g.key, "/", "-")
 	case several:
 		name += "-" + g.selectors
+	}
+	if part > 0 {
+		name += "-" + strconv.Itoa(part+1)
 	}
 	path := g.at.Path + "/" + strings.Join(names, "/")
 	w := b.webhook(name, path)
@@ -162,7 +178,7 @@ func (b *builder) groupWebhook(g *group, several bool) webhook {
 	w.NamespaceSelector, w.ObjectSelector = g.namespaceSelector, g.objectSelector
 	w.SideEffects = admissionv1.SideEffectClassNoneOnDryRun
 	w.TimeoutSeconds = ReviewTimeoutSeconds // whatever --webhookTimeout is
-	w.Rules = distinct(g.rules)
+	w.Rules = distinct(rules)
 	if g.own != nil {
 		w.exact = g.own.Selection.Exact
 		if t := g.own.Selection.TimeoutSeconds; t > 0 {

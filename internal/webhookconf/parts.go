@@ -1,0 +1,63 @@
+package webhookconf
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// The path of a group's webhook names its policies, and each request carries it. A group whose names are long is therefore divided.
+const (
+	// mixedNames bounds the names of a part whose policies have different rules, in bytes: those of one kind should not pay for others.
+	mixedNames = 2 << 10
+	// equalNames bounds the names of a part whose policies have the same rules, in bytes. It stays well below the bound of the
+	// server for the header of a request, since a longer path would let every request of the group fail.
+	equalNames = 8 << 10
+)
+
+// divided divides the policies of a group so that no path gets too long. Policies with the same rules stay together as far as possible,
+// so that a request is asked about once.
+func divided(members []member) [][]member {
+	if namesSize(members) <= mixedNames {
+		return [][]member{members}
+	}
+	byRules := map[string][]member{}
+	for _, m := range members {
+		text, _ := json.Marshal(m.rules)
+		byRules[string(text)] = append(byRules[string(text)], m)
+	}
+	var out [][]member
+	var open []member // a part of policies with different rules
+	for _, rules := range slices.Sorted(maps.Keys(byRules)) {
+		equal := byRules[rules]
+		slices.SortFunc(equal, func(x, y member) int { return cmp.Compare(x.name, y.name) })
+		if namesSize(equal) <= mixedNames {
+			if namesSize(open)+namesSize(equal) > mixedNames {
+				out, open = append(out, open), nil
+			}
+			open = append(open, equal...)
+			continue
+		}
+		for len(equal) > 0 {
+			n, size := 0, 0
+			for n < len(equal) && (n == 0 || size+len(equal[n].name)+1 <= equalNames) {
+				size += len(equal[n].name) + 1
+				n++
+			}
+			out, equal = append(out, equal[:n]), equal[n:]
+		}
+	}
+	if len(open) > 0 {
+		out = append(out, open)
+	}
+	return out
+}
+
+// namesSize is the length of the names in a path.
+func namesSize(members []member) (n int) {
+	for _, m := range members {
+		n += len(m.name) + 1
+	}
+	return n
+}
