@@ -45,10 +45,34 @@ func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) 
 		c.targets = targetsOf(&diags, m.ResourceRules, path+".resourceRules", o, exact)
 	}
 	c.excludes = targetsOf(&diags, m.ExcludeResourceRules, path+".excludeResourceRules", o, exact)
-	c.include, c.exclude = compile(c.targets), compile(c.excludes)
 	c.namespace = selector(&diags, m.NamespaceSelector, path+".namespaceSelector")
 	c.object = selector(&diags, m.ObjectSelector, path+".objectSelector")
+	c.include, c.exclude = compile(c.targets), compile(c.excludes)
+	if c.object != nil {
+		selectLabels(c.targets, m.ObjectSelector)
+	}
 	return c, diags
+}
+
+// selectLabels hands what a selector asks for label by label to the targets, so that an index of policies can leave them out by it. Match
+// evaluates the selector itself.
+func selectLabels(targets []policy.Target, s *metav1.LabelSelector) {
+	equal := maps.Clone(s.MatchLabels)
+	for _, e := range s.MatchExpressions {
+		if e.Operator != metav1.LabelSelectorOpIn || len(e.Values) != 1 {
+			continue
+		}
+		if _, again := equal[e.Key]; again {
+			continue // the selector itself evaluates it
+		}
+		if equal == nil {
+			equal = map[string]string{}
+		}
+		equal[e.Key] = e.Values[0]
+	}
+	for i := range targets {
+		targets[i].MatchLabels = equal
+	}
 }
 
 func selector(diags *diag.List, s *metav1.LabelSelector, path string) labels.Selector {
@@ -173,12 +197,24 @@ func (c *Constraints) selectsNamespace(ctx context.Context, r *policy.Request) (
 	return c.namespace.Matches(labels.Set(found)), err
 }
 
-func labelsOf(o map[string]any) labels.Set {
+// labelsOf are the labels of an object.
+func labelsOf(o map[string]any) decoded {
 	meta, _ := o["metadata"].(map[string]any)
 	in, _ := meta["labels"].(map[string]any)
-	out := labels.Set{}
-	for k, v := range in {
-		out[k], _ = v.(string)
-	}
-	return out
+	return decoded(in)
+}
+
+// decoded are labels as they were decoded; a value that is not a string counts as an empty one.
+type decoded map[string]any
+
+var _ labels.Labels = decoded(nil)
+
+func (d decoded) Has(label string) bool { _, ok := d[label]; return ok }
+
+func (d decoded) Get(label string) string { value, _ := d.Lookup(label); return value }
+
+func (d decoded) Lookup(label string) (string, bool) {
+	v, ok := d[label]
+	value, _ := v.(string)
+	return value, ok
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/trace"
 )
@@ -33,12 +35,21 @@ func (c *Constraints) explain(ctx context.Context, r *policy.Request) {
 	object, _ := r.Subject()
 	if c.object != nil {
 		ok, err := c.selectsObject(ctx, r)
-		note("objectSelector", c.object.String(), labelsOf(object).String(), ok, err)
+		note("objectSelector", c.object.String(), textOf(labelsOf(object)), ok, err)
 	}
 	if c.namespace != nil {
 		ok, err := c.selectsNamespace(ctx, r)
 		note("namespaceSelector", c.namespace.String(), r.Namespace, ok, err)
 	}
+}
+
+// textOf writes labels as kubectl does.
+func textOf(in decoded) string {
+	out := labels.Set{}
+	for key := range in {
+		out[key] = in.Get(key)
+	}
+	return out.String()
 }
 
 // described are targets as people write resources: apps/v1/deployments CREATE,UPDATE.

@@ -23,12 +23,13 @@ func newCandidate(e entry, restriction policy.Restriction, r *policy.Request, q 
 	// A rule may set the label that a later one selects by, so labels decide nothing while objects are being mutated. Nor do
 	// they where the labels of the old object count too, which is decoded for few rules.
 	mutating := q.Stages.Has(policy.StageMutate)
-	if mutating || c.OldLabels {
+	old := r.OldObject != nil
+	if mutating || c.OldLabels && old {
 		c.Labels = nil
 	}
 	for i := range e.rule.Excludes {
 		x := e.rule.Excludes[i].Compile()
-		if !x.Covers(r) || len(x.Labels) > 0 && (mutating || x.OldLabels) {
+		if !x.Covers(r) || len(x.Labels) > 0 && (mutating || x.OldLabels && old) {
 			continue
 		}
 		if x.IsEmpty() {
@@ -128,7 +129,7 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 		return v.base
 	}
 	f, err := policy.FactsOf(r, v.asksLabels) // without labels the object need not even be decoded
-	if err != nil {
+	if err != nil || f.OddLabels {
 		return v.all // Match will tell what is wrong with the object
 	}
 	objectNamespace := r.ObjectNamespace()

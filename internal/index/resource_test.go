@@ -76,15 +76,23 @@ func TestIndexByResourceRestrictions(t *testing.T) {
 	other.Name = "y"
 	unnamed.Name, unnamed.Object = "", value.Of(map[string]any{"metadata": map[string]any{"generateName": "x-"}})
 	clustered.Namespace = ""
+	changed, web := requestOf("Pod", "pods"), requestOf("Pod", "pods")
+	changed.OldObject = value.Of(map[string]any{})
+	web.Object = value.Of(map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web"}}})
+	odd := requestOf("Pod", "pods")
+	odd.Object = value.Of(map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "web", "odd": 1.0}}})
 	for _, c := range []struct {
 		name string
 		r    *policy.Request
-		want string // labels of the old object count too, so that they leave nothing out
+		want string
 	}{
-		{"x", pod, "generated labelled named namespaced"},
-		{"y", other, "labelled namespaced without-x"},
-		{"without a name", unnamed, "generated labelled namespaced without-x"},
-		{"without a namespace", clustered, "cluster generated labelled named"},
+		{"x", pod, "generated named namespaced"},
+		{"y", other, "namespaced without-x"},
+		{"without a name", unnamed, "generated namespaced without-x"},
+		{"without a namespace", clustered, "cluster generated named"},
+		{"with the label", web, "generated labelled named namespaced"},
+		{"with an old object, whose labels count too", changed, "generated labelled named namespaced"},
+		{"with labels that cannot be read", odd, "generated labelled named namespaced without-x"},
 	} {
 		if got := names(x.Lookup(c.r, policy.StageValidate)); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)

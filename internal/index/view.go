@@ -12,6 +12,7 @@ type viewKey struct {
 	group, version, sub string
 	operation           policy.Operation
 	origin              policy.RequestOrigin
+	old                 bool // there is an old object, whose labels may count too
 	query               Query
 }
 
@@ -19,7 +20,7 @@ type viewKey struct {
 const maxViews = 1024
 
 func (p *place) view(order func(a, b *policy.Program) int, r *policy.Request, q Query) *view {
-	key := viewKey{r.GVK.Group, r.GVK.Version, r.Subresource, r.EffectiveOperation(), r.Origin, q}
+	key := viewKey{r.GVK.Group, r.GVK.Version, r.Subresource, r.EffectiveOperation(), r.Origin, r.OldObject != nil, q}
 	if v := p.views.load(key); v != nil {
 		return v
 	}

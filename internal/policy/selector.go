@@ -182,8 +182,9 @@ type Facts struct {
 	Unnamed bool
 	// Namespace is that of the object, or the name of a Namespace.
 	Namespace string
-	// Labels are those of the object.
-	Labels wildcard.Values
+	// Labels are those of the object. OddLabels: they are left out, because one is not a text.
+	Labels    wildcard.Values
+	OddLabels bool
 }
 
 // FactsOf reads the facts of a request; labels only where they are wanted. An error means that the object cannot be read.
@@ -196,6 +197,7 @@ func FactsOf(r *Request, labels bool) (f Facts, err error) {
 	}
 	if labels {
 		f.Labels, err = r.Labels()
+		f.OddLabels = f.Labels == nil && r.oddLabels()
 	}
 	return f, err
 }

@@ -88,6 +88,16 @@ func (r *Request) Annotations() (wildcard.Values, error) {
 	return textMap(meta["annotations"]), nil
 }
 
+// oddLabels reports whether Labels leaves labels out, because one is not a text.
+func (r *Request) oddLabels() bool {
+	meta, err := r.metadata()
+	if err != nil {
+		return false
+	}
+	in, _ := meta["labels"].(map[string]any)
+	return len(in) > 0 && textMap(in) == nil
+}
+
 // textMap reads a map of texts. An entry that is null counts as an empty text, as it does for the API server. Any other
 // value that is not a text makes the whole map unreadable, as recorded. Only files can hold either: the API server stores
 // texts.
