@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ephor-dev/ephor/bench/load"
 	"github.com/ephor-dev/ephor/internal/devcluster"
@@ -14,9 +18,15 @@ import (
 // settle is how long the admission process rests before its memory is read.
 const settle = 60 * time.Second
 
-// startAdmission starts a control plane and our admission process with the policies of a folder, and returns when it
-// refuses a bad Pod, that is when the policies are in force.
-func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *load.Server, error) {
+// The policies that the measurements of the admission process are made with: the same controls as classic policies and in CEL.
+const (
+	classicPolicies = "pod-security"
+	celPolicies     = "pod-security-cel"
+)
+
+// startAdmission starts a control plane and our admission process with folders of examples/, and returns when it refuses
+// a bad Pod at the route of the first one's policies, that is when they are in force.
+func (b *bench) startAdmission(folders ...string) (*devcluster.Cluster, *load.Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	c, err := devcluster.Start(ctx, devcluster.Options{})
@@ -32,13 +42,22 @@ func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *load.Serv
 		if err != nil {
 			return nil, err
 		}
-		if _, err := c.Kubectl(ctx, nil, "apply", "-f", policies); err != nil {
-			return nil, err
-		}
-		if _, err := c.Kubectl(ctx, nil, "wait", "--for=condition=Ready", "--timeout=120s", "clusterpolicies", "--all"); err != nil {
-			return nil, err
+		for _, folder := range folders {
+			if _, err := c.Kubectl(ctx, nil, "apply", "-f", filepath.Join(b.root, "examples", folder)); err != nil {
+				return nil, err
+			}
+			ready := []string{"--for=condition=Ready", "clusterpolicies"}
+			if folder == celPolicies {
+				ready = []string{"--for=jsonpath={.status.conditionStatus.ready}=true", "validatingpolicies"}
+			}
+			if _, err := c.Kubectl(ctx, nil, append([]string{"wait", "--timeout=120s", "--all"}, ready...)...); err != nil {
+				return nil, err
+			}
 		}
 		path, err := ephor.WebhookPath(ctx, devcluster.Admission, "/validate/fail")
+		if folders[0] == celPolicies {
+			path, err = celPath(ctx, c)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +77,53 @@ func (b *bench) startAdmission(policies string) (*devcluster.Cluster, *load.Serv
 	return c, s, nil
 }
 
-// rest measures the memory of the admission process with the 18 policies, a minute after it became ready.
+// celPath is the path of the webhook that is asked about Pods for the policies in CEL; it stands in the configuration.
+func celPath(ctx context.Context, c *devcluster.Cluster) (string, error) {
+	const configuration, webhook = "kyverno-resource-validating-webhook-cfg", "vpol.validate.kyverno.svc-fail"
+	client, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		return "", err
+	}
+	list, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	for _, w := range list.Webhooks {
+		switch {
+		case w.Name != webhook:
+		case w.ClientConfig.URL != nil:
+			u, err := url.Parse(*w.ClientConfig.URL)
+			if err != nil {
+				return "", err
+			}
+			return u.Path, nil
+		case w.ClientConfig.Service != nil && w.ClientConfig.Service.Path != nil:
+			return *w.ClientConfig.Service.Path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no webhook %s in %s", webhook, configuration)
+}
+
+// rest measures the memory of the admission process a minute after it became ready: with the 18 classic policies, and with
+// the 18 in CEL beside them.
 func (b *bench) rest() error {
-	c, s, err := b.startAdmission(filepath.Join(b.root, "examples", "pod-security"))
+	for _, set := range []struct {
+		row, policies string
+		folders       []string
+		target        float64
+	}{
+		{"rest", "18 classic policies", []string{classicPolicies}, 80},
+		{"rest, both families", "18 classic policies and 18 in CEL", []string{classicPolicies, celPolicies}, 90},
+	} {
+		if err := b.atRest(set.row, set.policies, set.target, set.folders...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) atRest(row, policies string, target float64, folders ...string) error {
+	c, s, err := b.startAdmission(folders...)
 	if err != nil {
 		return err
 	}
@@ -70,7 +133,7 @@ func (b *bench) rest() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("admission process at rest, %s after ready: %.0f MB resident\n", settle, mb)
-	b.row("rest", "MB", mb, 80)
+	fmt.Printf("admission process at rest with %s, %s after ready: %.0f MB resident\n", policies, settle, mb)
+	b.row(row, "MB", mb, target)
 	return nil
 }

@@ -50,9 +50,15 @@ func (b *bench) commandLine() error {
 		manifests, fromYAML.wall.Seconds(), fromYAML.cpu.Seconds(), fromYAML.peakMB, floorYAML.Seconds())
 	fmt.Printf("apply 18 policies to %d Pods, JSON: %.2f s wall, %.2f s CPU, %.0f MB (reading it with encoding/json on one core: %.2f s)\n",
 		manifests, fromJSON.wall.Seconds(), fromJSON.cpu.Seconds(), fromJSON.peakMB, floorJSON.Seconds())
+	inCEL, err := repeat(b.ephor, "apply", filepath.Join(b.root, "examples", celPolicies), "--resource", yamlFile)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("apply 18 policies in CEL to %d Pods, YAML: %.2f s wall, %.2f s CPU, %.0f MB\n", manifests, inCEL.wall.Seconds(), inCEL.cpu.Seconds(), inCEL.peakMB)
 	fmt.Printf("version: %.0f ms, %.0f MB\n", float64(start.wall.Milliseconds()), start.peakMB)
 	b.row("apply-yaml", "s", fromYAML.wall.Seconds(), 0.8)
 	b.row("apply-yaml memory", "MB", fromYAML.peakMB, 150)
+	b.row("apply-cel", "s", inCEL.wall.Seconds(), 0.5)
 	b.row("apply-json", "s", fromJSON.wall.Seconds(), 0.3)
 	b.row("start", "ms", float64(start.wall.Milliseconds()), 40)
 	b.row("start memory", "MB", start.peakMB, 60)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/ephor-dev/ephor/bench/load"
@@ -14,15 +13,21 @@ const (
 	floorRequests = 8000 // per round
 )
 
-// floor sends the same review to our admission process and to a no-op webhook, in interleaved rounds, and compares the
-// CPU time of the two server processes.
-func (b *bench) floor() error {
+// floor measures the classic policies of examples/.
+func (b *bench) floor() error { return b.floorOf("floor", classicPolicies, 2.0, 2.0) }
+
+// celFloor measures the same controls in CEL.
+func (b *bench) celFloor() error { return b.floorOf("cel", celPolicies, 1.5, 2.0) }
+
+// floorOf sends the same review to our admission process and to a no-op webhook, in interleaved rounds, and compares the
+// CPU time of the two server processes. The targets are those of a good and of a bad Pod.
+func (b *bench) floorOf(name, folder string, goodTarget, badTarget float64) error {
 	noop, stop, err := load.StartNoop(b.root, b.dir, connections)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	c, ours, err := b.startAdmission(filepath.Join(b.root, "examples", "pod-security"))
+	c, ours, err := b.startAdmission(folder)
 	if err != nil {
 		return err
 	}
@@ -60,9 +65,9 @@ func (b *bench) floor() error {
 			ms(load.Median(column(got[k], func(r load.Round) time.Duration { return r.Percentile(99) }))), float64(cpu[k].Nanoseconds())/1000)
 	}
 	goodRatio, badRatio := float64(cpu[1])/float64(cpu[0]), float64(cpu[2])/float64(cpu[0])
-	b.row("floor-good", "x", goodRatio, 2.0)
-	b.row("floor-bad", "x", badRatio, 2.0)
-	fmt.Printf("floor ratio: good %.2f bad %.2f\n", goodRatio, badRatio)
+	b.row(name+"-good", "x", goodRatio, goodTarget)
+	b.row(name+"-bad", "x", badRatio, badTarget)
+	fmt.Printf("%s ratio: good %.2f bad %.2f\n", name, goodRatio, badRatio)
 	return nil
 }
 

@@ -63,7 +63,9 @@ var measurements = []struct {
 	run  func(*bench) error
 }{
 	{"floor", (*bench).floor},
+	{"cel", (*bench).celFloor},
 	{"policies", (*bench).policies},
+	{"cel-policies", (*bench).celPolicySets},
 	{"cli", (*bench).commandLine},
 	{"library", (*bench).library},
 	{"suites", (*bench).suites},
@@ -118,7 +120,7 @@ func benchmarks(args []string) error {
 		}
 	}
 	if !known {
-		return fmt.Errorf("there is no measurement %q; there are floor, policies, cli, library, foreach, rest, reports, background, compare", strings.Join(args, " "))
+		return fmt.Errorf("there is no measurement %q; there are floor, cel, policies, cel-policies, cli, library, foreach, rest, reports, background, compare", strings.Join(args, " "))
 	}
 	if len(args) > 0 {
 		return nil // a single measurement ends with its own last line

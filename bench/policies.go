@@ -31,10 +31,31 @@ const (
 	sameKind       = 300
 )
 
-// policies measures one review of a Pod with one policy that matches, and the same with many more that do not: three
+// policies measures classic policies that do not match.
+func (b *bench) policies() error {
+	path := func([]object) string { return "/validate/fail" }
+	return b.policySets("policies", path, onPods("base", nil), onOtherKind, excluded)
+}
+
+// celPolicySets measures the same with policies in CEL. The path names all policies that are asked about the same resource.
+func (b *bench) celPolicySets() error {
+	path := func(all []object) string {
+		path := "/vpol"
+		for _, p := range all {
+			rule := p["spec"].(object)["matchConstraints"].(object)["resourceRules"].([]any)[0].(object)
+			if rule["resources"].([]any)[0] == "pods" {
+				path += "/" + p["metadata"].(object)["name"].(string)
+			}
+		}
+		return path
+	}
+	return b.policySets("cel-policies", path, celOn("base", "pods", nil), celOnOtherKind, celExcluded)
+}
+
+// policySets measures one review of a Pod with one policy that matches, and the same with many more that do not: three
 // servers with our handler and static policies, asked in turns. (One control plane serves one set of policies; three
 // of them would measure each other.)
-func (b *bench) policies() error {
+func (b *bench) policySets(row string, path func([]object) string, base object, onOtherKind, excluded func(int) object) error {
 	body := load.Review(load.Pod("shop", false))
 	sets := []struct {
 		name   string
@@ -49,14 +70,14 @@ func (b *bench) policies() error {
 	servers := make([]*load.Server, len(sets))
 	for i, set := range sets {
 		file := filepath.Join(b.dir, fmt.Sprintf("policies-%d.json", i))
-		all := []object{onPods("base", nil)}
+		all := []object{base}
 		for n := range set.count {
 			all = append(all, set.more(n))
 		}
 		if err := os.WriteFile(file, load.JSON(all), 0o600); err != nil {
 			return err
 		}
-		s, stop, err := startStatic(file)
+		s, stop, err := startStatic(file, path(all))
 		if err != nil {
 			return err
 		}
@@ -85,9 +106,9 @@ func (b *bench) policies() error {
 		fmt.Printf("%-55s CPU %5.0f µs per request\n", set.name, float64(load.Median(cpu[i]).Nanoseconds())/1000)
 	}
 	other, same := load.Median(ratios[1]), load.Median(ratios[2])
-	b.row("policies-other-kind", "x", other, sets[1].target)
-	b.row("policies-same-kind", "x", same, sets[2].target)
-	fmt.Printf("policies ratio: other kind %.2f same kind %.2f\n", other, same)
+	b.row(row+"-other-kind", "x", other, sets[1].target)
+	b.row(row+"-same-kind", "x", same, sets[2].target)
+	fmt.Printf("%s ratio: other kind %.2f same kind %.2f\n", row, other, same)
 	return nil
 }
 
@@ -123,8 +144,8 @@ func excluded(n int) object {
 	return onPods(fmt.Sprintf("excluded-%d", n), narrow[n%len(narrow)])
 }
 
-// startStatic runs this program again as a server with the policies of the file.
-func startStatic(file string) (*load.Server, func(), error) {
+// startStatic runs this program again as a server with the policies of the file; path is what is asked.
+func startStatic(file, path string) (*load.Server, func(), error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, err
@@ -144,7 +165,7 @@ func startStatic(file string) (*load.Server, func(), error) {
 		stop()
 		return nil, nil, fmt.Errorf("the server with %s did not start: %w", file, err)
 	}
-	return load.NewServer("https://"+strings.TrimSpace(addr)+"/validate/fail?timeout=10s", cmd.Process.Pid, connections), stop, nil
+	return load.NewServer("https://"+strings.TrimSpace(addr)+path+"?timeout=10s", cmd.Process.Pid, connections), stop, nil
 }
 
 // serveCommand is the argument with which the program is a server.
