@@ -17,10 +17,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// Eight clients create Pods through the API server: with the 18 policies of examples/pod-security enforced, with no
-// webhook at all, and with one that does nothing, in turn. Clients, API server and webhooks share the machine, so that
-// what a review costs all of them shows; the webhook that does nothing shows how much of it is the API server's.
+// The 18 policies of examples/pod-security.
 func TestPodsThroughTheAPIServer(t *testing.T) {
+	loadOf(t, (*place).podSecurity, nil)
+}
+
+// loadOf has eight clients create Pods through the API server: with 18 policies enforced, with no webhook at all, and with one that does
+// nothing, in turn. Clients, API server and webhooks share the machine, so that what a review costs all of them shows; the
+// webhook that does nothing shows how much of it is the API server's. With native, the API server evaluates policies of its own in a
+// fourth turn: native makes them, and returns what removes them.
+func loadOf(t *testing.T, policies func(*place), native func(*place) (remove func())) {
 	const rounds = 13 // one may be a tenth off, on a machine whose other tenants work
 	phase := lasting(7 * time.Second)
 	p := install(t)
@@ -28,7 +34,7 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	replica := p.start(1)[0]
-	p.podSecurity()
+	policies(p)
 	c := p.podClient(8)
 	suite.Until(p.T, "the policies are enforced", c.enforced)
 	api, err := p.Part(devcluster.APIServer)
@@ -58,11 +64,11 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		}
 		return out
 	}
-	const policies, none, nothing = 0, 1, 2
-	var rates [3][]float64
-	var shares, sharesNoop []float64
-	var used [3][3]time.Duration
-	var created [3]float64
+	const ours, none, nothing, server = 0, 1, 2, 3
+	var rates [4][]float64
+	var shares, sharesNoop, sharesNative []float64
+	var used [4][3]time.Duration
+	var created [4]float64
 	measure := func(k int, count bool) float64 {
 		before, begin := spent(), time.Now()
 		perSecond, err := c.rate(phase)
@@ -81,7 +87,7 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		p.restore()
 		suite.Until(p.T, "the policies are enforced", c.enforced)
 		users[1].pid = replica.PID()
-		w := measure(policies, i > 0)
+		w := measure(ours, i > 0)
 		p.unlock()
 		suite.Until(p.T, "no webhook is asked", func() error {
 			if refusal, err := c.create(0, c.bad); err != nil || refusal != "" {
@@ -94,6 +100,15 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		p.askNoop(noop)
 		n := measure(nothing, i > 0)
 		p.kubectl("delete", "validatingwebhookconfiguration", "noop")
+		if native != nil {
+			remove := native(p)
+			suite.Until(p.T, "the API server enforces its own policies", c.enforced)
+			v := measure(server, i > 0)
+			remove()
+			if i > 0 {
+				rates[server], sharesNative = append(rates[server], v), append(sharesNative, v/wo)
+			}
+		}
 		t.Logf("round %d: %.0f Pods/s with the policies, %.0f without any webhook, %.0f with one that does nothing: %.0f %%", i, w, wo, n, 100*w/wo)
 		if i > 0 { // the first round only warms up
 			for k, r := range []float64{w, wo, n} {
@@ -109,10 +124,14 @@ func TestPodsThroughTheAPIServer(t *testing.T) {
 		t.Error(err)
 	}
 	tell(t, "Pods/s without any webhook", fmt.Sprintf("%.0f", median(rates[none])))
-	tell(t, "Pods/s with 18 policies", fmt.Sprintf("%.0f", median(rates[policies])))
+	tell(t, "Pods/s with 18 policies", fmt.Sprintf("%.0f", median(rates[ours])))
 	for i, u := range users {
 		per := func(k int) float64 { return float64(used[k][i].Microseconds()) / created[k] }
-		tell(t, "CPU per Pod, "+u.name+": policies, no-op, no webhook", fmt.Sprintf("%.0f, %.0f, %.0f µs", per(policies), per(nothing), per(none)))
+		tell(t, "CPU per Pod, "+u.name+": policies, no-op, no webhook", fmt.Sprintf("%.0f, %.0f, %.0f µs", per(ours), per(nothing), per(none)))
+	}
+	if native != nil {
+		tell(t, "CPU per Pod, API server, with policies of its own", fmt.Sprintf("%.0f µs", float64(used[server][0].Microseconds())/created[server]))
+		tell(t, "rate with 18 policies of the API server", fmt.Sprintf("%.1f %%", 100*median(sharesNative)))
 	}
 	tell(t, "rate with a webhook that does nothing", fmt.Sprintf("%.1f %%", 100*median(sharesNoop)))
 	share := 100 * median(shares)

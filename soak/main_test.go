@@ -14,6 +14,7 @@ import (
 // parts are what `make soak PARTS="..."` selects, in the order in which they run.
 var parts = []struct{ name, test string }{
 	{"load", "TestPodsThroughTheAPIServer"},
+	{"load-cel", "TestPodsWithPoliciesInCEL"},
 	{"reviews", "TestReviews"},
 	{"budget", "TestBudgetOfTenants"},
 	{"kills", "TestKills"},

@@ -20,8 +20,9 @@ import (
 
 // denied is in the answer to a violating Pod, unavailable in that to any Pod when no webhook could be asked.
 const (
-	denied      = "denied the request"
-	unavailable = "failed calling webhook"
+	denied       = "denied the request"
+	deniedItself = "denied request:" // by a policy of the API server
+	unavailable  = "failed calling webhook"
 )
 
 // podClient creates Pods through the API server, with server-side dry run: everything happens but the write to etcd. It
@@ -90,7 +91,7 @@ func (c *podClient) enforced() error {
 		return err
 	case refusal == "":
 		return fmt.Errorf("a violating Pod is admitted")
-	case !strings.Contains(refusal, denied):
+	case !strings.Contains(refusal, denied) && !strings.Contains(refusal, deniedItself):
 		return fmt.Errorf("a violating Pod is refused for another reason: %s", refusal)
 	}
 	return nil
