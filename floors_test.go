@@ -46,7 +46,7 @@ var floors = []struct {
 	}},
 	{"4 effects", []string{
 		"internal/discovery", "internal/source", "internal/clivalues", "internal/apicall", "internal/registry", "internal/sigverify", "internal/globalctx",
-		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle", "internal/share",
+		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/metawatch", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
 		"internal/catalog",
@@ -56,7 +56,7 @@ var floors = []struct {
 	}},
 	{"7 servers", []string{
 		"internal/intake", "internal/status", "internal/webhookconf", "internal/unlock", "internal/failopen", "internal/certs", "internal/vapgen", "internal/policyreview", "internal/admission",
-		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl",
+		"internal/scan", "internal/reports", "internal/updaterequest", "internal/updaterequest/enqueue", "internal/updaterequest/ledger", "internal/updaterequest/execute", "internal/updaterequest/follow", "internal/cleanup", "internal/ttl",
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/app", "internal/cli/terminal", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",

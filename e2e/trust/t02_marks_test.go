@@ -139,6 +139,41 @@ func TestT2ForgedLabels(t *testing.T) {
 	}
 }
 
+// T2: a user takes the mark and the labels of a generated object away, and its rule is deleted before it is followed again: the record
+// of what was made finds the object. An object of the same name that was made since is not taken for it.
+func TestT2RemovedMark(t *testing.T) {
+	background := cluster.Start(t, devcluster.Background)
+	cluster.Apply(t, strings.ReplaceAll(t2Policy, "t2", "t2-removed"))
+	cluster.Must(t, "", "wait", "--for=condition=Ready", "--timeout=90s", "clusterpolicy", "t2-removed")
+	namespaces := []string{"t2-unmarked", "t2-replaced"}
+	for _, ns := range namespaces {
+		cluster.Must(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+ns+", labels: {t2-removed: 'yes'}}", "create", "-f", "-")
+		t.Cleanup(func() { _, _ = cluster.Try(t, "", "delete", "namespace", ns, "--wait=false") })
+		generated(t, "networkpolicy", "default-deny", "-n", ns)
+		generated(t, "configmap", "settings", "-n", ns)
+	}
+	workDone(t, "t2-removed")
+	suite.Stop(t, background) // which stores the record
+	for _, ns := range namespaces {
+		cluster.Must(t, `{"metadata": {"labels": null, "annotations": null}}`, "patch", "networkpolicy", "default-deny", "-n", ns, "--type=merge", "--patch-file=/dev/stdin")
+	}
+	cluster.Must(t, "", "delete", "networkpolicy", "default-deny", "-n", "t2-replaced")
+	cluster.Must(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: default-deny}\nspec: {podSelector: {}}", "create", "-n", "t2-replaced", "-f", "-")
+	cluster.Must(t, "", "delete", "clusterpolicy", "t2-removed")
+	cluster.Start(t, devcluster.Background)
+	gone := func(what ...string) {
+		t.Helper()
+		suite.Until(t, strings.Join(what, " ")+" goes with its rule", func() error { return equal(uidOf(t, what...), "") })
+	}
+	gone("networkpolicy", "default-deny", "-n", "t2-unmarked")
+	for _, ns := range namespaces {
+		gone("configmap", "settings", "-n", ns)
+	}
+	if uidOf(t, "networkpolicy", "default-deny", "-n", "t2-replaced") == "" {
+		t.Error("an object of a user is deleted because one of the same name was generated")
+	}
+}
+
 func equal(got, want string) error {
 	if got != want {
 		return fmt.Errorf("it is %q, not %q", got, want)

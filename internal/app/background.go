@@ -38,6 +38,7 @@ type background struct {
 	follower *follow.Follower
 	ring     *ring.Ring
 	sending  *sending
+	record   *record
 	changed  lifecycle.Trigger // the policies
 	exceeded *exceeded
 }
@@ -88,11 +89,14 @@ func (c *background) build(ctx context.Context) error {
 	if _, err := marks.get(ctx, true); err != nil {
 		return err // better now than with the first work
 	}
+	if c.record, err = newRecord(ctx, c.base, c.env.namespace, writer); err != nil {
+		return err
+	}
 	c.exceeded = newExceeded(c.policies, c.manager.GetClient(), c.log)
 	c.worker = execute.NewWorker(execute.WorkerOptions{
 		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
 		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
-		Events: c.events, Observer: c.exceeded.worked(observe.Work{Metrics: observing.metrics}), Reports: c.sending, Share: c.ring, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Events: c.events, Observer: c.exceeded.worked(observe.Work{Metrics: observing.metrics}), Reports: c.sending, Share: c.ring, Ledger: c.record.ledger, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &follow.Follower{
 		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
@@ -170,6 +174,7 @@ func (c *background) shared() []lifecycle.Task {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},
 		c.exceeded.task(),
+		endless("generated-objects-record", c.record.run),
 	}
 }
 

@@ -33,7 +33,7 @@ type Kind struct {
 	// Review says which webhooks ask about policies of the kind when they are written.
 	Review Review
 	// Work are the types of the UpdateRequests (spec.requestType) that ask for work of policies of the kind.
-	Work []string
+	Work Work
 	// Foreign reports that the API server evaluates policies of the kind itself. The command line applies them, and reports cover
 	// those that ask for it.
 	Foreign bool
@@ -56,6 +56,12 @@ func (k *Kind) Names() policy.Names {
 		n.Metrics = k.Metrics.Name
 	}
 	return n
+}
+
+// Work names types of UpdateRequests; empty for work that policies of the kind do not ask for.
+type Work struct {
+	Generate string // to make objects, and to keep what was made up to date
+	Mutate   string // to change objects that exist
 }
 
 // GVK is the kind in its first version.
@@ -97,7 +103,9 @@ func (all Kinds) Named(kind string) *Kind {
 
 // ForWork returns the kind whose policies an UpdateRequest of the type names; nil for an unknown type.
 func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
-	return all.first(func(k *Kind) bool { return k.Namespaced == namespaced && slices.Contains(k.Work, requestType) })
+	return all.first(func(k *Kind) bool {
+		return k.Namespaced == namespaced && requestType != "" && (k.Work.Generate == requestType || k.Work.Mutate == requestType)
+	})
 }
 
 // Delegates reports whether objects of the kind get work done with the rights of another account. That holds for every policy that

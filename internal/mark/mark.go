@@ -38,6 +38,9 @@ type Object struct {
 
 // Claim is what a mark says.
 type Claim struct {
+	// Kind is the kind of the policy. It is empty for those kinds whose objects were marked before marks named kinds, so that these
+	// marks stay as they are.
+	Kind string `json:"kind,omitempty"`
 	// Policy is the key of the policy: ⟨name⟩, or ⟨namespace⟩/⟨name⟩ of a namespaced one.
 	Policy string `json:"policy"`
 	Rule   string `json:"rule"`
@@ -108,10 +111,14 @@ func parts(c Claim, of Object) []string {
 	if c.Asked {
 		asked = "asked"
 	}
-	return []string{
+	out := []string{
 		group(of.APIVersion), of.Kind, of.Namespace, of.Name,
 		c.Policy, c.Rule, c.Trigger.APIVersion, c.Trigger.Kind, c.Trigger.Namespace, c.Trigger.Name, c.Trigger.UID, c.Source, asked,
 	}
+	if c.Kind != "" {
+		out = append(out, c.Kind) // the number of parts is a part of the seal
+	}
+	return out
 }
 
 func group(apiVersion string) string {

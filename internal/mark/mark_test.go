@@ -63,6 +63,7 @@ func TestT2Read(t *testing.T) {
 		"without a seal":        {r, `{"policy":"p","rule":"r","trigger":{"apiVersion":"v1","kind":"Namespace"}}`, made, seal.ErrMalformed},
 		"another policy":        {r, strings.Replace(good, `"p"`, `"q"`, 1), made, seal.ErrForged},
 		"another rule":          {r, strings.Replace(good, `"r"`, `"q"`, 1), made, seal.ErrForged},
+		"of a kind":             {r, `{"kind":"k",` + good[1:], made, seal.ErrForged},
 		"another trigger":       {r, strings.Replace(good, `"u1"`, `"u2"`, 1), made, seal.ErrForged},
 		"another trigger name":  {r, strings.Replace(good, `"team"`, `"other"`, 1), made, seal.ErrForged},
 		"another source":        {r, strings.Replace(good, `"s1"`, `"s2"`, 1), made, seal.ErrForged},
@@ -74,6 +75,16 @@ func TestT2Read(t *testing.T) {
 		}
 		if want := (map[bool]Claim{true: claim})[c.want == nil]; got != want {
 			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	ofKind := claim
+	ofKind.Kind = "k"
+	for text, want := range map[string]error{
+		Make(r, ofKind, made): nil, strings.Replace(Make(r, ofKind, made), `"kind":"k",`, "", 1): seal.ErrForged,
+		strings.Replace(Make(r, ofKind, made), `"kind":"k"`, `"kind":"other"`, 1): seal.ErrForged,
+	} {
+		if _, err := Read(r, text, made); !errors.Is(err, want) {
+			t.Errorf("the mark %s of a policy of a kind: %v, want %v", text, err, want)
 		}
 	}
 	if !IsCurrent(r, good) || IsCurrent(ring(t, 2, 1), good) || IsCurrent(r, "") {

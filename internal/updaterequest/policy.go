@@ -1,11 +1,14 @@
 package updaterequest
 
 import (
+	"slices"
 	"strings"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/mark"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -19,17 +22,52 @@ func SplitKey(key string) (namespace, name string) {
 
 // PolicyID is the ID of the policy that an UpdateRequest of a type names by its key. The zero ID, which no policy has, stands for a type
 // that is not known.
-func PolicyID(requestType kyvernov2.RequestType, key string) catalog.ID {
+func PolicyID(requestType kyvernov2.RequestType, key string) policy.ID {
 	namespace, name := SplitKey(key)
 	k := compile.Kinds.ForWork(string(requestType), namespace != "")
 	if k == nil {
-		return catalog.ID{}
+		return policy.ID{}
 	}
-	return catalog.ID{Kind: k.Kind, Namespace: namespace, Name: name}
+	return policy.ID{Kind: k.Kind, Namespace: namespace, Name: name}
+}
+
+// Type is the type of the UpdateRequests that ask for the work of a rule of the policy.
+func Type(id policy.ID, r *policy.Rule) kyvernov2.RequestType {
+	k := compile.Kinds.Named(id.Kind)
+	switch {
+	case k == nil:
+		return ""
+	case r.Stage.Has(policy.StageMutateExisting):
+		return kyvernov2.RequestType(k.Work.Mutate)
+	}
+	return kyvernov2.RequestType(k.Work.Generate)
+}
+
+// Mutates reports whether UpdateRequests of the type ask for changes of existing objects.
+func Mutates(requestType kyvernov2.RequestType) bool {
+	return requestType != "" && slices.ContainsFunc(compile.Kinds, func(k *family.Kind) bool { return k.Work.Mutate == string(requestType) })
+}
+
+// IDOf is the ID of the policy that a mark names.
+func IDOf(c mark.Claim) policy.ID {
+	if c.Kind == "" {
+		return PolicyID(kyvernov2.Generate, c.Policy)
+	}
+	namespace, name := SplitKey(c.Policy)
+	return policy.ID{Kind: c.Kind, Namespace: namespace, Name: name}
+}
+
+// ClaimOf is the mark of what a rule of the policy makes, without the trigger. Marks name no kind where IDOf knows it without.
+func ClaimOf(id policy.ID, rule string) mark.Claim {
+	c := mark.Claim{Policy: id.Key(), Rule: rule}
+	if IDOf(c) != id {
+		c.Kind = id.Kind
+	}
+	return c
 }
 
 // FindRule looks a rule up by the ID of its policy.
-func FindRule(s *catalog.Snapshot, id catalog.ID, rule string) (*policy.Program, *policy.Rule) {
+func FindRule(s *catalog.Snapshot, id policy.ID, rule string) (*policy.Program, *policy.Rule) {
 	p := s.Get(id)
 	if p == nil {
 		return nil, nil

@@ -29,7 +29,7 @@ var Family = &family.Family{
 }
 
 var familyKinds = celpolicy.Kinds(family.Kind{
-	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: []string{"cel-generate"},
+	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: family.Work{Generate: "cel-generate"},
 	Review: family.ReviewPolicy,
 	// Kyverno generates after the request, and counts that as a scan.
 	Metrics: &family.Metrics{Name: "kyverno_generating_policy", Kind: Kind, Per: "trigger", Cause: "background_scan"},

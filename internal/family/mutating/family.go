@@ -30,7 +30,7 @@ var Family = &family.Family{
 }
 
 var familyKinds = celpolicy.Kinds(family.Kind{
-	Kind: Kind, Resource: "mutatingpolicies", Short: "mpol", LabelPrefix: "mpol.kyverno.io/", Source: "KyvernoMutatingPolicy", Work: []string{"cel-mutate"},
+	Kind: Kind, Resource: "mutatingpolicies", Short: "mpol", LabelPrefix: "mpol.kyverno.io/", Source: "KyvernoMutatingPolicy", Work: family.Work{Mutate: "cel-mutate"},
 	Review:  family.ReviewPolicy,
 	Metrics: &family.Metrics{Name: "kyverno_mutating_policy", Kind: Kind, Per: "request or object", Background: true},
 })

@@ -47,10 +47,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 				return nil, err
 			}
 		}
-		kind := kyvernov2.Generate
-		if w.Kind == policy.WorkMutateExisting {
-			kind = kyvernov2.Mutate
-		}
+		kind := updaterequest.Type(w.Program.Identity(), w.Rule)
 		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
 		if causeOf(w) == ofDownstream {
 			// One for each object that was made: its request is the proof that the labels on it are true.
@@ -92,7 +89,7 @@ func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
 	} else {
 		spec.RuleContext[i] = rule
 	}
-	if spec.RequestType == kyvernov2.Mutate {
+	if updaterequest.Mutates(spec.RequestType) {
 		spec.Rule = spec.RuleContext[0].Rule
 	}
 }
@@ -211,7 +208,7 @@ func content(d *value.Doc) ([]byte, error) {
 
 // labelsOf are the labels by which the UpdateRequest is found. What is too long for a label is cut.
 func labelsOf(w *policy.Work, kind kyvernov2.RequestType, trigger kyvernov2.ResourceSpec) map[string]string {
-	if kind == kyvernov2.Generate {
+	if !updaterequest.Mutates(kind) {
 		labels := map[string]string{updaterequest.LabelGeneratePolicy: updaterequest.LabelValue(w.Program.Name)}
 		if w.OfSource {
 			labels[updaterequest.LabelSource] = ""

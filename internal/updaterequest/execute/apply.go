@@ -46,10 +46,10 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		return err
 	}
 	if generation.Synchronize && generation.ServerSideApply {
-		return w.applyOnServer(ctx, t, planned)
+		return w.applyOnServer(ctx, t, planned, g.Source)
 	}
 	if !generation.Synchronize || !t.made {
-		there, err := w.create(ctx, t, planned)
+		there, err := w.create(ctx, t, planned, g.Source)
 		if err != nil || !there || !generation.Synchronize {
 			return err
 		}
@@ -59,11 +59,11 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live)
 	switch {
 	case err == nil:
-		return w.update(ctx, t, live, planned)
+		return w.update(ctx, t, live, planned, g.Source)
 	case !apierrors.IsNotFound(err) || !t.made:
 		return wrap(err, "read "+text)
 	}
-	there, err := w.create(ctx, t, planned)
+	there, err := w.create(ctx, t, planned, g.Source)
 	if there {
 		err = meanwhile(text)
 	}
@@ -71,10 +71,12 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 }
 
 // create makes the object, and reports whether there is one already. None is made in a namespace that goes away.
-func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured) (there bool, err error) {
-	err = w.Client.Create(ctx, planned.DeepCopy(), t.owner(fieldManager))
+func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) (there bool, err error) {
+	created := planned.DeepCopy()
+	err = w.Client.Create(ctx, created, t.owner(fieldManager))
 	switch {
 	case err == nil:
+		w.note(t, created, source)
 		w.tellGenerated(t, planned)
 		return false, nil
 	case ending(err):
@@ -87,29 +89,34 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 }
 
 // update brings the object that is there up to date.
-func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured) error {
+func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, source *policy.Source) error {
 	next := replaced(live, planned)
 	if value.Equal(next.Object, live.Object) {
+		w.note(t, live, source)
 		return nil
 	}
-	err := w.Client.Update(ctx, next.DeepCopy(), t.owner(fieldManager))
+	written := next.DeepCopy()
+	err := w.Client.Update(ctx, written, t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
 		// Fields that were filled in when the object was made may not be taken away again.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
+			w.note(t, live, source)
 			return nil
 		}
-		err = w.Client.Update(ctx, next, t.owner(fieldManager))
+		written = next
+		err = w.Client.Update(ctx, written, t.owner(fieldManager))
 	}
 	if err != nil {
 		return wrap(err, "update "+ObjectText(planned))
 	}
+	w.note(t, written, source)
 	w.tellGenerated(t, next)
 	return nil
 }
 
 // applyOnServer has the API server apply what was planned, also when it is new: what was created otherwise could not be taken away
 // again. It is bound to the object as it is now: a late write may not undo what another client applied since.
-func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
+func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) error {
 	text := ObjectText(planned)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(planned.GroupVersionKind())
@@ -127,6 +134,7 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	case err != nil:
 		return wrap(err, "apply "+text)
 	}
+	w.note(t, planned, source)
 	if planned.GetResourceVersion() != live.GetResourceVersion() {
 		w.tellGenerated(t, planned)
 	}

@@ -225,9 +225,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 	case stored != nil && t.waited < patienceFor(stored) && unsettled(stored, object.GetResourceVersion()):
 		return notYetError{"the update of the source is not stored"}
 	}
-	set := LabelsOfRule(t.program, t.rule.Name)
-	set[LabelPrefix+"source-uid"] = string(source.UID)
-	copies, err := w.Downstream(ctx, t.program, t.rule, set)
+	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Source: source.UID})
 	if err != nil {
 		return err
 	}

@@ -37,22 +37,34 @@ func LabelsOfRule(p *policy.Program, rule string) labels.Set {
 	}
 }
 
-// forTrigger selects what a rule made for a trigger.
-func forTrigger(p *policy.Program, rule string, t kyvernov2.ResourceSpec) labels.Set {
-	set := LabelsOfRule(p, rule)
-	gvk := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
-	set[LabelPrefix+"trigger-group"], set[LabelPrefix+"trigger-version"], set[LabelPrefix+"trigger-kind"] = gvk.Group, gvk.Version, gvk.Kind
-	set[LabelPrefix+"trigger-uid"] = string(t.UID)
+// Which selects some of what a rule made; the zero Which selects all of it.
+type Which struct {
+	// Trigger is what it was made for, by its UID.
+	Trigger kyvernov2.ResourceSpec
+	// Source is the UID of what it is a copy of.
+	Source types.UID
+}
+
+// labels select the same among the objects of a rule.
+func (x Which) labels(set labels.Set) labels.Set {
+	if t := x.Trigger; t.UID != "" {
+		gvk := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
+		set[LabelPrefix+"trigger-group"], set[LabelPrefix+"trigger-version"], set[LabelPrefix+"trigger-kind"] = gvk.Group, gvk.Version, gvk.Kind
+		set[LabelPrefix+"trigger-uid"] = string(t.UID)
+	}
+	if x.Source != "" {
+		set[LabelPrefix+"source-uid"] = string(x.Source)
+	}
 	return set
 }
 
-// Found are objects with the labels of a rule.
+// Found are objects that a rule made, and those with its labels.
 type Found struct {
-	Proved   []Object                     // their marks say that the rule made them
+	Proved   []Object                     // their marks, or the record of what was made, say that the rule made them
 	Unproved []*unstructured.Unstructured // nothing but their labels says so
 }
 
-// Object is an object that a rule made, with what its mark says.
+// Object is an object that a rule made, with what its mark or the record says.
 type Object struct {
 	*unstructured.Unstructured
 	claim mark.Claim
@@ -63,9 +75,11 @@ func (f *Found) Keep(is func(mark.Claim) bool) {
 	f.Proved = slices.DeleteFunc(f.Proved, func(m Object) bool { return !is(m.claim) })
 }
 
-// Downstream lists what has the labels of a rule: what tells the objects, and no content, since there may be many.
-func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Rule, set labels.Set) (out Found, err error) {
-	kinds, err := w.kindsOf(r)
+// Downstream lists what a rule made, and what has its labels: what tells the objects, and no content, since there may be many. Labels
+// and marks may have been taken away; then the record of what was made knows the object.
+func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Rule, which Which) (out Found, err error) {
+	set := which.labels(LabelsOfRule(p, r.Name))
+	kinds, err := w.kindsOf(p, r)
 	if err != nil {
 		return Found{}, err
 	}
@@ -73,7 +87,7 @@ func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 		switch c, ok, err := w.Claim(ctx, u); {
 		case err != nil:
 			return err
-		case ok && c.Policy == p.Key() && c.Rule == r.Name:
+		case ok && IsOf(c, p.Identity(), r.Name):
 			out.Proved = append(out.Proved, Object{u, c})
 		default:
 			out.Unproved = append(out.Unproved, u)
@@ -98,6 +112,7 @@ func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, w.recorded(ctx, p, r, which, &out))
 	return out, errors.Join(errs...)
 }
 
@@ -129,7 +144,7 @@ type outputKind struct {
 }
 
 // kindsOf are the kinds that a rule makes. For those that stand in variables they are all that are served and fit.
-func (w *Worker) kindsOf(r *policy.Rule) ([]outputKind, error) {
+func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error) {
 	var out []outputKind
 	seen := map[schema.GroupKind]bool{}
 	add := func(k outputKind) {
@@ -153,6 +168,9 @@ func (w *Worker) kindsOf(r *policy.Rule) ([]outputKind, error) {
 				add(outputKind{gvk, true})
 			}
 		}
+	}
+	for _, gvk := range w.Ledger.Kinds(ruleOf(p, r)) {
+		add(outputKind{gvk, false})
 	}
 	return out, nil
 }
@@ -180,6 +198,10 @@ func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object
 		err := w.Client.Delete(ctx, u.Unstructured, client.Preconditions{UID: &uid, ResourceVersion: &version})
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, wrap(err, "delete "+ObjectText(u.Unstructured)))
+			continue
+		}
+		if len(u.GetFinalizers()) == 0 {
+			w.Ledger.Drop(string(uid)) // else it is there until its finalizers are done, and dropped when it is looked for again
 		}
 	}
 	return errors.Join(errs...)
@@ -200,11 +222,11 @@ func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
 	if t.Trigger.UID == "" {
 		return nil // what was made for this trigger cannot be distinguished from what was made for others
 	}
-	all, err := w.Downstream(ctx, t.program, t.rule, forTrigger(t.program, t.rule.Name, t.Trigger))
+	all, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger})
 	if err != nil {
 		return err
 	}
-	all.Keep(func(c mark.Claim) bool { return isFor(c, t.program.Key(), t.rule.Name, t.Trigger) })
+	all.Keep(func(c mark.Claim) bool { return isFor(c, t.program.Identity(), t.rule.Name, t.Trigger) })
 	if len(all.Unproved) > 0 {
 		w.identify(ctx, t, why.before, &all)
 	}
@@ -239,10 +261,9 @@ func (w *Worker) identify(ctx context.Context, t *task, before map[string]any, a
 		if plannedAs(made, x) == nil {
 			return false
 		}
-		all.Proved = append(all.Proved, Object{x, mark.Claim{
-			Policy: t.program.Key(), Rule: t.rule.Name,
-			Trigger: mark.Object{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())},
-		}})
+		c := updaterequest.ClaimOf(t.program.Identity(), t.rule.Name)
+		c.Trigger = withUID(u)
+		all.Proved = append(all.Proved, Object{x, c})
 		return true
 	})
 }

@@ -31,7 +31,7 @@ func TestKindsOf(t *testing.T) {
 		{policy.Grant{APIVersion: "{{kind}}", Kind: "{{kind}}"}, policy.Target{Group: "*", Version: "*", Kind: "*"}, true},
 	} {
 		asked = nil
-		got, err := w.kindsOf(&policy.Rule{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}})
+		got, err := w.kindsOf(&policy.Program{}, &policy.Rule{Grants: []policy.Grant{c.grant, {APIVersion: "v1", Kind: "Pod", Source: true}}})
 		if err != nil || len(got) == 0 || got[0].guessed != c.guessed {
 			t.Errorf("%+v: %v, %v", c.grant, got, err)
 		}

@@ -38,9 +38,20 @@ func (w *Worker) Keyring(ctx context.Context, fresh bool) (*seal.Keyring, error)
 	return ring, nil
 }
 
-// Claim reads the mark of an object. ok is false when there is none that proves anything of this object; err is for keys that
-// cannot be read, which says nothing about the object.
+// Claim is what the mark of an object says or, where that is gone, the record of what was made. ok is false when neither proves
+// anything of this object; err is for keys that cannot be read, which says nothing about the object.
 func (w *Worker) Claim(ctx context.Context, u *unstructured.Unstructured) (c mark.Claim, ok bool, err error) {
+	if c, ok, err = w.marked(ctx, u); ok || err != nil {
+		return c, ok, err
+	}
+	if e, known := w.Ledger.Object(string(u.GetUID())); known && e.Object == withUID(u) {
+		return e.Claim, true, nil
+	}
+	return c, false, nil
+}
+
+// marked reads the mark of an object.
+func (w *Worker) marked(ctx context.Context, u *unstructured.Unstructured) (c mark.Claim, ok bool, err error) {
 	text, of := u.GetAnnotations()[mark.Annotation], objectOf(u)
 	if text == "" {
 		return c, false, nil
@@ -69,10 +80,22 @@ func triggerIn(c mark.Claim) kyvernov2.ResourceSpec {
 	return kyvernov2.ResourceSpec{APIVersion: t.APIVersion, Kind: t.Kind, Namespace: t.Namespace, Name: t.Name, UID: types.UID(t.UID)}
 }
 
+// withUID is the identity of an object with its UID.
+func withUID(u *unstructured.Unstructured) mark.Object {
+	o := objectOf(u)
+	o.UID = string(u.GetUID())
+	return o
+}
+
+// IsOf reports whether the claim is about what the rule of the policy made.
+func IsOf(c mark.Claim, id policy.ID, rule string) bool {
+	return c.Rule == rule && updaterequest.IDOf(c) == id
+}
+
 // isFor reports whether the claim is about what the rule made for the trigger. A trigger without a name is known by its UID.
-func isFor(c mark.Claim, policyKey, rule string, t kyvernov2.ResourceSpec) bool {
+func isFor(c mark.Claim, id policy.ID, rule string, t kyvernov2.ResourceSpec) bool {
 	a, b := schema.FromAPIVersionAndKind(c.Trigger.APIVersion, c.Trigger.Kind), schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
-	return c.Policy == policyKey && c.Rule == rule && c.Trigger.UID != "" && c.Trigger.UID == string(t.UID) && a.GroupKind() == b.GroupKind() &&
+	return IsOf(c, id, rule) && c.Trigger.UID != "" && c.Trigger.UID == string(t.UID) && a.GroupKind() == b.GroupKind() &&
 		(t.Name == "" || t.Name == c.Trigger.Name && t.Namespace == c.Trigger.Namespace)
 }
 
@@ -85,16 +108,19 @@ func (w *Worker) mark(ctx context.Context, t *task, planned *unstructured.Unstru
 	if err != nil {
 		return err
 	}
-	c := mark.Claim{
-		Policy: t.program.Key(), Rule: t.rule.Name,
-		Trigger: mark.Object{APIVersion: t.Trigger.APIVersion, Kind: t.Trigger.Kind, Namespace: t.Trigger.Namespace, Name: t.Trigger.Name, UID: string(t.Trigger.UID)},
-		Asked:   AsksRequester(t.rule),
-	}
+	setMark(planned, mark.Make(ring, t.claim(source), objectOf(planned)))
+	return nil
+}
+
+// claim is what the mark of an object says that the task makes.
+func (t *task) claim(source *policy.Source) mark.Claim {
+	c := updaterequest.ClaimOf(t.program.Identity(), t.rule.Name)
+	c.Trigger = mark.Object{APIVersion: t.Trigger.APIVersion, Kind: t.Trigger.Kind, Namespace: t.Trigger.Namespace, Name: t.Trigger.Name, UID: string(t.Trigger.UID)}
+	c.Asked = AsksRequester(t.rule)
 	if source != nil {
 		c.Source = source.UID
 	}
-	setMark(planned, mark.Make(ring, c, objectOf(planned)))
-	return nil
+	return c
 }
 
 func setMark(u *unstructured.Unstructured, text string) {
@@ -123,7 +149,7 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 		switch {
 		case err != nil:
 			return false, err
-		case proved && isFor(c, t.u.Spec.Policy, t.Rule, t.Trigger) && (c.Asked || !AsksRequester(t.rule)):
+		case proved && isFor(c, t.program.Identity(), t.Rule, t.Trigger) && (c.Asked || !AsksRequester(t.rule)):
 			t.Trigger = triggerIn(c)
 			return true, nil
 		case t.rule.Generation == nil || AsksRequester(t.rule):
@@ -137,12 +163,12 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 		return true, nil
 	}
 	if t.rule.Generation != nil {
-		found, err := w.Downstream(ctx, t.program, t.rule, forTrigger(t.program, t.Rule, t.Trigger))
+		found, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger})
 		if err != nil {
 			return false, err
 		}
 		for _, m := range found.Proved {
-			if m.claim.Asked && isFor(m.claim, t.program.Key(), t.Rule, t.Trigger) {
+			if m.claim.Asked && isFor(m.claim, t.program.Identity(), t.Rule, t.Trigger) {
 				t.Trigger = triggerIn(m.claim)
 				return true, nil
 			}
@@ -232,7 +258,11 @@ func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u
 	if err := w.mark(ctx, t, live, g.Source); err != nil {
 		return false, err
 	}
-	return true, wrapUnlessNil(w.Client.Update(ctx, live), "mark "+ObjectText(u))
+	if err := w.Client.Update(ctx, live); err != nil {
+		return true, wrap(err, "mark "+ObjectText(u))
+	}
+	w.note(t, live, g.Source)
+	return true, nil
 }
 
 // Remark writes the mark of an object with the current key.

@@ -118,7 +118,7 @@ func asked(u *kyvernov2.UpdateRequest) bool {
 // that is gone. Updates and deletions are bound to what was read.
 func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
 	lapsed = slices.DeleteFunc(lapsed, func(r kyvernov2.RuleContext) bool { return r.DeleteDownstream })
-	if u.Spec.RequestType != kyvernov2.Generate || len(lapsed) == 0 {
+	if updaterequest.Mutates(u.Spec.RequestType) || len(lapsed) == 0 {
 		return
 	}
 	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), &kyvernov2.UpdateRequest{}); err == nil {
@@ -136,7 +136,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 		if len(rules) == 0 {
 			continue
 		}
-		next := w.NewWork(u.Spec.Policy, kyvernov2.Generate, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
+		next := w.NewWork(u.Spec.Policy, u.Spec.RequestType, u.Labels[updaterequest.LabelGeneratePolicy], rules, u.Name, string(u.UID), why)
 		if why == "there" {
 			next.Spec.Context = *u.Spec.Context.DeepCopy() // it is evaluated by the same request
 		}
@@ -155,7 +155,7 @@ func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLab
 		},
 		Spec: kyvernov2.UpdateRequestSpec{RequestType: kind, Policy: policyKey, Rule: rules[0].Rule, Resource: rules[0].Trigger},
 	}
-	if kind == kyvernov2.Mutate {
+	if updaterequest.Mutates(kind) {
 		u.Labels = map[string]string{updaterequest.LabelMutatePolicy: policyLabel}
 	}
 	for _, r := range rules {
@@ -177,7 +177,7 @@ func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.Resour
 		for i, trigger := range some {
 			rules[i] = kyvernov2.RuleContext{Rule: t.Rule, Trigger: trigger, Synchronize: true}
 		}
-		u := w.NewWork(t.u.Spec.Policy, kyvernov2.Generate, t.u.Labels[updaterequest.LabelGeneratePolicy], rules,
+		u := w.NewWork(t.u.Spec.Policy, t.u.Spec.RequestType, t.u.Labels[updaterequest.LabelGeneratePolicy], rules,
 			t.u.Name, string(t.u.UID), fmt.Sprint(t.u.Generation, " ", n))
 		if err := w.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
 			errs = append(errs, fmt.Errorf("write UpdateRequest: %w", err))

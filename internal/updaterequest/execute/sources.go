@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/mark"
@@ -249,14 +250,12 @@ func (e sourceGoneError) Error() string {
 
 // removeCopies deletes what was copied of a source for the trigger.
 func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError) error {
-	set := forTrigger(t.program, t.rule.Name, t.Trigger)
-	set[LabelPrefix+"source-uid"] = gone.source.UID
-	copies, err := w.Downstream(ctx, t.program, t.rule, set)
+	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger, Source: types.UID(gone.source.UID)})
 	if err != nil {
 		return err
 	}
 	copies.Keep(func(c mark.Claim) bool {
-		return isFor(c, t.program.Key(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == gone.source.UID
+		return isFor(c, t.program.Identity(), t.rule.Name, t.Trigger) && c.Source != "" && c.Source == gone.source.UID
 	})
 	return w.Remove(ctx, t.program, copies.Proved)
 }

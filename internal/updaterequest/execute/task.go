@@ -95,7 +95,7 @@ func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Con
 // doTrigger carries out the work for one trigger.
 func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 	switch {
-	case t.u.Spec.RequestType == kyvernov2.Mutate:
+	case t.rule.Stage.Has(policy.StageMutateExisting):
 		return w.doMutateExisting(ctx, t)
 	case t.DeleteDownstream:
 		return w.doDelete(ctx, t)

@@ -20,6 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -62,6 +63,8 @@ type WorkerOptions struct {
 	Reports  Reporter
 	// Share tells which part of the work is ours; nil for all of it.
 	Share Share
+	// Ledger is the record of what was made; nil for none.
+	Ledger *ledger.Ledger
 	// Workers is how many UpdateRequests are carried out at once.
 	Workers int
 	Log     *slog.Logger

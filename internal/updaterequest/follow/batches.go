@@ -59,10 +59,7 @@ func (b *batches) flush() error {
 	if err := b.room(); err != nil {
 		return err
 	}
-	kind := kyvernov2.Generate
-	if b.rule.Generation == nil {
-		kind = kyvernov2.Mutate
-	}
+	kind := updaterequest.Type(b.program.Identity(), b.rule)
 	rules := make([]kyvernov2.RuleContext, len(b.triggers))
 	for i, t := range b.triggers {
 		rules[i] = kyvernov2.RuleContext{Rule: b.rule.Name, Trigger: t, Synchronize: b.rule.Generation != nil && b.rule.Generation.Synchronize}

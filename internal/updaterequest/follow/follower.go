@@ -152,10 +152,11 @@ func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 // their labels say is proved; the others are left alone and reported.
 func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]execute.Object, error) {
 	w := f.Worker
-	all, err := w.Downstream(ctx, p, r, execute.LabelsOfRule(p, r.Name))
+	all, err := w.Downstream(ctx, p, r, execute.Which{})
 	if err != nil {
 		return nil, err
 	}
+	w.NoteProved(r, all.Proved)
 	ring, err := w.Keyring(ctx, false)
 	if err != nil {
 		return nil, err
@@ -221,7 +222,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 			return true, nil
 		}
 		c, ok, err := f.Worker.Claim(ctx, u)
-		return ok && c.Policy == p.Key() && c.Rule == r.Name, err
+		return ok && execute.IsOf(c, p.Identity(), r.Name), err
 	}
 	for _, target := range r.Targets {
 		if target.Subresource != "" {

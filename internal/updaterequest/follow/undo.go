@@ -39,7 +39,22 @@ func (f *Follower) settle(ctx context.Context) error {
 		today = slices.DeleteFunc(today, func(e entry) bool { return e.id() == x.id() && e.Rule == x.Rule })
 		today = append(today, x.entry)
 	}
+	if len(errs) == 0 {
+		f.forgetRules()
+	}
 	return errors.Join(append(errs, f.store(ctx, l, today))...)
+}
+
+// forgetRules drops what the record says of rules that are gone, once what they made is dealt with.
+func (f *Follower) forgetRules() {
+	for _, r := range f.Worker.Ledger.Rules() {
+		if _, rule := updaterequest.FindRule(f.settled, r.ID, r.Name); rule != nil {
+			continue
+		}
+		if !slices.ContainsFunc(f.again, func(x undoneAt) bool { return x.id() == r.ID && x.Rule == r.Name }) {
+			f.Worker.Ledger.Forget(r)
+		}
+	}
 }
 
 // settleMeanwhile settles what changed while something else waits for room: deletions need none.
@@ -54,7 +69,7 @@ func (f *Follower) settleMeanwhile(ctx context.Context) {
 
 func (f *Follower) undo(ctx context.Context, x *undo) error {
 	p, r := x.program()
-	all, err := f.Worker.Downstream(ctx, p, r, execute.LabelsOfRule(p, r.Name))
+	all, err := f.Worker.Downstream(ctx, p, r, execute.Which{})
 	if err != nil {
 		return err
 	}
@@ -116,5 +131,9 @@ func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured
 	annotations := u.GetAnnotations()
 	delete(annotations, mark.Annotation)
 	u.SetAnnotations(annotations)
-	return f.Worker.Client.Update(ctx, u)
+	if err := f.Worker.Client.Update(ctx, u); err != nil {
+		return err
+	}
+	f.Worker.Ledger.Drop(string(u.GetUID()))
+	return nil
 }

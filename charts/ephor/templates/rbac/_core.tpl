@@ -162,12 +162,12 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, watch]
-- apiGroups: [""] # the generate rules that were last seen
+- apiGroups: [""] # the generate rules that were last seen, and what they made
   resources: [configmaps]
   verbs: [create]
 - apiGroups: [""]
   resources: [configmaps]
-  resourceNames: [ephor-generate-rules]
+  resourceNames: [ephor-generate-rules, ephor-generated-0, ephor-generated-1, ephor-generated-2, ephor-generated-3, ephor-generated-4, ephor-generated-5, ephor-generated-6, ephor-generated-7]
   verbs: [update]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

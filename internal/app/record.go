@@ -1,0 +1,63 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"github.com/ephor-dev/ephor/internal/metawatch"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+)
+
+// record is the record of generated objects, which all replicas write and follow.
+type record struct {
+	ledger  *ledger.Ledger
+	changed lifecycle.Trigger
+	// metadata follows the ConfigMaps that hold the record, and the objects that are in it.
+	metadata  metadata.Interface
+	namespace string
+	log       *slog.Logger
+}
+
+// newRecord reads the record as it is stored.
+func newRecord(ctx context.Context, b *base, namespace string, c client.Client) (*record, error) {
+	r := &record{changed: lifecycle.NewTrigger(), namespace: namespace, log: b.log}
+	r.ledger = ledger.New(ledger.Options{Client: c, Namespace: namespace, Changed: r.changed.Fire, Log: b.log})
+	var err error
+	if r.metadata, err = metadata.NewForConfig(b.metadataConfig); err != nil {
+		return nil, err
+	}
+	return r, r.ledger.Load(ctx)
+}
+
+// lookAgainRecord is the pause before the record is followed again that could not be followed.
+const lookAgainRecord = time.Minute
+
+// run stores what this replica makes, and takes in what others stored.
+func (r *record) run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { r.ledger.Run(ctx) })
+	maps := r.metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(r.namespace)
+	selected := metav1.ListOptions{LabelSelector: ledger.Label + "=" + ledger.LabelValue}
+	stored := func(o *metav1.PartialObjectMetadata) { r.ledger.Stored(ctx, o.Name, o.ResourceVersion) }
+	gone := func(o *metav1.PartialObjectMetadata) { r.ledger.Stored(ctx, o.Name, "") }
+	for ctx.Err() == nil {
+		err := metawatch.Follow(ctx, maps, selected, metawatch.Handler{Seen: stored, Gone: gone, Listed: func() {}})
+		if err == nil {
+			continue
+		}
+		r.log.Warn("the record of generated objects is not followed: what other replicas note is known after a restart", "again", lookAgainRecord, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookAgainRecord):
+		}
+	}
+}

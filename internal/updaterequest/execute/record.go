@@ -1,0 +1,94 @@
+package execute
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+)
+
+// A user who may write a generated object can take its labels and its mark away. The record of what was made (package ledger) knows
+// the object by its UID all the same.
+
+// ruleOf is the name of a rule in the record.
+func ruleOf(p *policy.Program, r *policy.Rule) ledger.Rule {
+	return ledger.Rule{ID: p.Identity(), Name: r.Name}
+}
+
+// note takes an object into the record that the task made, as it was written. What is not synchronized is left alone from then on, and is
+// not noted.
+func (w *Worker) note(t *task, u *unstructured.Unstructured, source *policy.Source) {
+	if t.rule.Generation == nil || !t.rule.Generation.Synchronize {
+		return
+	}
+	e := ledger.Entry{Claim: t.claim(source), Object: withUID(u), Version: u.GetResourceVersion()}
+	if source != nil {
+		e.From = mark.Object{APIVersion: source.APIVersion, Kind: source.Kind, Namespace: source.Namespace, Name: source.Name, UID: source.UID}
+	}
+	w.Ledger.Note(e)
+}
+
+// NoteProved takes objects into the record that their marks prove.
+func (w *Worker) NoteProved(r *policy.Rule, objects []Object) {
+	if r.Generation == nil || !r.Generation.Synchronize {
+		return
+	}
+	for _, m := range objects {
+		if _, known := w.Ledger.Object(string(m.GetUID())); !known && m.GetDeletionTimestamp() == nil {
+			w.Ledger.Note(ledger.Entry{Claim: m.claim, Object: withUID(m.Unstructured)})
+		}
+	}
+}
+
+// recorded adds what only the record knows of a rule to what its labels and marks tell.
+func (w *Worker) recorded(ctx context.Context, p *policy.Program, r *policy.Rule, which Which, found *Found) error {
+	var entries []ledger.Entry
+	if which.Trigger.UID != "" {
+		entries = w.Ledger.OfTrigger(ruleOf(p, r), string(which.Trigger.UID))
+	} else {
+		entries = w.Ledger.OfRule(ruleOf(p, r))
+	}
+	seen := make(map[string]bool, len(found.Proved))
+	for _, m := range found.Proved {
+		seen[string(m.GetUID())] = true
+	}
+	var errs []error
+	for _, e := range entries {
+		uid := e.Object.UID
+		if seen[uid] || which.Source != "" && e.Source != string(which.Source) {
+			continue
+		}
+		u, err := w.lookUp(ctx, e.Object)
+		if err != nil {
+			errs = append(errs, err)
+		} else if u != nil {
+			found.Proved = append(found.Proved, Object{u, e.Claim})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lookUp reads the object of an entry; nil when it is not there any more, which the record takes note of.
+func (w *Worker) lookUp(ctx context.Context, of mark.Object) (*unstructured.Unstructured, error) {
+	o := &metav1.PartialObjectMetadata{}
+	o.APIVersion, o.Kind = of.APIVersion, of.Kind
+	gvk := o.GroupVersionKind()
+	err := w.Client.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, o)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(o.UID) != of.UID:
+		w.Ledger.Drop(of.UID)
+		return nil, nil
+	case err != nil && absent(err):
+		return nil, nil // its kind is not served now
+	case err != nil:
+		return nil, wrap(err, "read "+gvk.Kind+" "+of.Namespace+"/"+of.Name)
+	}
+	return identity(gvk, o), nil
+}

@@ -1,0 +1,78 @@
+package execute
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+)
+
+// T2: what a rule made is deleted with its trigger, also after a user took its labels and its mark away. Another object of the same name
+// is not.
+func TestT2WhatIsRecordedIsFound(t *testing.T) {
+	trigger := triggerSpec("n", "gone", "u1")
+	noted := func(rule, uid string) ledger.Entry {
+		return ledger.Entry{
+			Claim:  mark.Claim{Policy: "p", Rule: rule, Trigger: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "gone", UID: "u1"}},
+			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "any", UID: uid},
+		}
+	}
+	for name, c := range map[string]struct {
+		labels map[string]string
+		entry  ledger.Entry
+		stays  bool
+	}{
+		"without labels":                {entry: noted("anybody", "d")},
+		"without its mark":              {labels: claiming("anybody", "n", "u1"), entry: noted("anybody", "d")},
+		"with labels of another":        {labels: claiming("anybody", "n", "u2"), entry: noted("anybody", "d")},
+		"another of the same name":      {entry: noted("anybody", "earlier"), stays: true},
+		"another with the labels":       {labels: claiming("anybody", "n", "u1"), entry: noted("anybody", "earlier"), stays: true},
+		"of another rule":               {entry: noted("alice", "d"), stays: true},
+		"of another rule, with labels":  {labels: claiming("anybody", "n", "u1"), entry: noted("alice", "d"), stays: true},
+		"nothing is recorded of either": {labels: claiming("anybody", "n", "u1"), entry: noted("anybody", ""), stays: true},
+	} {
+		w, _ := newMarked(t, configMapOf("n", "any", "d", c.labels))
+		w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+		w.Ledger.Note(c.entry)
+		work := workOf(t, "anybody", trigger, "DELETE", "u", configMapOf("n", "gone", "u1", triggers))
+		work.Spec.RuleContext[0].DeleteDownstream = true
+		if err := carry(t, w, work); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := len(present(t, w)) == 1; got != c.stays {
+			t.Errorf("%s: it stays: %v", name, got)
+		}
+		if _, kept := w.Ledger.Object("d"); kept && !c.stays {
+			t.Errorf("%s: the record still knows it", name)
+		}
+	}
+}
+
+// What a synchronizing rule makes is recorded with what its mark says; what another rule makes is not.
+func TestWhatIsMadeIsRecorded(t *testing.T) {
+	there := configMapOf("n", "there", "u1", triggers)
+	w, _ := newMarked(t, there, configMapOf("n", "there-made", "d", claiming("anybody", "n", "u1")))
+	w.Ledger = ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	if err := carry(t, w, workOf(t, "anybody", triggerSpec("n", "there", "u1"), "CREATE", "u", there)); err != nil {
+		t.Fatal(err)
+	}
+	if err := carry(t, w, workOf(t, "deleted", triggerSpec("n", "none", "u2"), "DELETE", "u", configMapOf("n", "none", "u2", triggers))); err != nil {
+		t.Fatal(err)
+	}
+	e, ok := w.Ledger.Object("d")
+	if !ok || e.Claim.Rule != "anybody" || e.Trigger.UID != "u1" || w.Ledger.Len() != 1 {
+		t.Errorf("recorded: %+v, %d entries", e, w.Ledger.Len())
+	}
+	if !slices.Contains(present(t, w), "n/none-deleted") {
+		t.Error("the other rule made nothing")
+	}
+	live := &corev1.ConfigMap{}
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "there-made"}, live); err != nil || live.Annotations[mark.Annotation] == "" {
+		t.Errorf("it is not marked: %v", err)
+	}
+}

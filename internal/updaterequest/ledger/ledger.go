@@ -1,0 +1,274 @@
+package ledger
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// Max bounds the entries. One takes about 1 KB of memory.
+const Max = 50_000
+
+// Entry is one object that a rule made.
+type Entry struct {
+	mark.Claim
+	// Object is the object, with its UID.
+	Object mark.Object `json:"object"`
+	// From is the object that it is a copy of; empty when it is none. Claim.Source is its UID.
+	From mark.Object `json:"from,omitzero"`
+	// Version is the resourceVersion as it was written last; empty when another replica wrote it, or one before. It is not stored.
+	Version string `json:"-"`
+}
+
+// Rule names a rule of a policy.
+type Rule struct {
+	ID   policy.ID
+	Name string
+}
+
+// Rule is the rule that made the object.
+func (e *Entry) Rule() Rule { return Rule{updaterequest.IDOf(e.Claim), e.Claim.Rule} }
+
+// Options are what a Ledger works with.
+type Options struct {
+	// Client reads without a cache; nil to store nothing.
+	Client client.Client
+	// Namespace is the installation's.
+	Namespace string
+	// Changed is called after changes, without waiting; nil for nothing.
+	Changed func()
+	Log     *slog.Logger
+}
+
+// Ledger is the record of what was made. All methods are safe for all goroutines.
+type Ledger struct {
+	o    Options
+	wake chan struct{}
+
+	mu        sync.Mutex
+	entries   map[string]*Entry // by the UID of the object
+	byRule    index[Rule]
+	byTrigger index[trigger]
+	bySource  index[string]
+	kinds     map[Rule]map[schema.GroupVersionKind]int
+	full      bool
+	shards    [Shards]shard
+}
+
+type trigger struct {
+	Rule
+	uid string
+}
+
+// index finds the UIDs of objects by something that they have in common.
+type index[K comparable] map[K]map[string]struct{}
+
+func (x index[K]) add(k K, uid string) {
+	if x[k] == nil {
+		x[k] = map[string]struct{}{}
+	}
+	x[k][uid] = struct{}{}
+}
+
+func (x index[K]) remove(k K, uid string) {
+	delete(x[k], uid)
+	if len(x[k]) == 0 {
+		delete(x, k)
+	}
+}
+
+// New returns an empty Ledger; Load fills it, Run stores it.
+func New(o Options) *Ledger {
+	l := &Ledger{
+		o: o, wake: make(chan struct{}, 1), entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
+		kinds: map[Rule]map[schema.GroupVersionKind]int{},
+	}
+	for i := range l.shards {
+		l.shards[i].pending = map[string]*Entry{}
+	}
+	return l
+}
+
+// Note notes an object that was made, or that a mark proves to have been made. Without a UID it notes nothing.
+func (l *Ledger) Note(e Entry) {
+	uid := e.Object.UID
+	if l == nil || uid == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have := l.entries[uid]
+	switch {
+	case have != nil && have.Claim == e.Claim && have.Object == e.Object && (have.From == e.From || e.From == mark.Object{}):
+		if e.Version != "" {
+			have.Version = e.Version
+		}
+		return
+	case have == nil && len(l.entries) >= Max:
+		if !l.full {
+			l.o.Log.Warn("the record of generated objects is full: what is made from now on is recognised by its mark only", "objects", Max)
+		}
+		l.full = true
+		return
+	}
+	l.put(&e)
+	l.shards[shardOf(uid)].pending[uid] = &e
+	l.changed()
+}
+
+// Drop forgets an object that is not there any more, or that is no rule's any more.
+func (l *Ledger) Drop(uid string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.entries[uid] == nil {
+		return
+	}
+	l.take(uid)
+	l.shards[shardOf(uid)].pending[uid] = nil
+	l.full = false
+	l.changed()
+}
+
+// Forget drops all that a rule made.
+func (l *Ledger) Forget(r Rule) {
+	for _, e := range l.OfRule(r) {
+		l.Drop(e.Object.UID)
+	}
+}
+
+// changed wakes those who store and follow the record.
+func (l *Ledger) changed() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	if l.o.Changed != nil {
+		l.o.Changed()
+	}
+}
+
+// put takes an entry in, in place of an earlier one about the same object.
+func (l *Ledger) put(e *Entry) {
+	uid, rule := e.Object.UID, e.Rule()
+	l.take(uid)
+	l.entries[uid] = e
+	l.byRule.add(rule, uid)
+	l.byTrigger.add(trigger{rule, e.Trigger.UID}, uid)
+	if e.Source != "" {
+		l.bySource.add(e.Source, uid)
+	}
+	if l.kinds[rule] == nil {
+		l.kinds[rule] = map[schema.GroupVersionKind]int{}
+	}
+	l.kinds[rule][kindOf(e.Object)]++
+}
+
+func (l *Ledger) take(uid string) {
+	e := l.entries[uid]
+	if e == nil {
+		return
+	}
+	rule := e.Rule()
+	delete(l.entries, uid)
+	l.byRule.remove(rule, uid)
+	l.byTrigger.remove(trigger{rule, e.Trigger.UID}, uid)
+	l.bySource.remove(e.Source, uid)
+	if k := kindOf(e.Object); l.kinds[rule][k] > 1 {
+		l.kinds[rule][k]--
+	} else if delete(l.kinds[rule], k); len(l.kinds[rule]) == 0 {
+		delete(l.kinds, rule)
+	}
+}
+
+func kindOf(o mark.Object) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+}
+
+// Len is the number of entries.
+func (l *Ledger) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+// Object returns the entry of an object.
+func (l *Ledger) Object(uid string) (e Entry, ok bool) {
+	if l == nil || uid == "" {
+		return e, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have := l.entries[uid]; have != nil {
+		return *have, true
+	}
+	return e, false
+}
+
+// OfRule are the entries of a rule, in order.
+func (l *Ledger) OfRule(r Rule) []Entry {
+	return l.some(func() map[string]struct{} { return l.byRule[r] })
+}
+
+// OfTrigger are the entries of a rule that are about what it made for a trigger.
+func (l *Ledger) OfTrigger(r Rule, uid string) []Entry {
+	return l.some(func() map[string]struct{} { return l.byTrigger[trigger{r, uid}] })
+}
+
+// OfSource are the entries about copies of an object.
+func (l *Ledger) OfSource(uid string) []Entry {
+	return l.some(func() map[string]struct{} { return l.bySource[uid] })
+}
+
+func (l *Ledger) some(of func() map[string]struct{}) []Entry {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	uids := of()
+	out := make([]Entry, 0, len(uids))
+	for uid := range uids {
+		out = append(out, *l.entries[uid])
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return compare(a.Object, b.Object) })
+	return out
+}
+
+// Rules are the rules that made something.
+func (l *Ledger) Rules() []Rule {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Rule, 0, len(l.byRule))
+	for r := range l.byRule {
+		out = append(out, r)
+	}
+	return out
+}
+
+// Kinds are the kinds of what a rule made.
+func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]schema.GroupVersionKind, 0, len(l.kinds[r]))
+	for k := range l.kinds[r] {
+		out = append(out, k)
+	}
+	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int { return compareText(a.String(), b.String()) })
+	return out
+}

@@ -1,0 +1,332 @@
+package ledger
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+)
+
+// Shards is the number of ConfigMaps that hold the record.
+const Shards = 8
+
+// Name is the name of a ConfigMap of the record.
+func Name(shard int) string { return "ephor-generated-" + strconv.Itoa(shard) }
+
+// Label is on the ConfigMaps of the record.
+const Label, LabelValue = "ephor.dev/record", "generated"
+
+const (
+	contentKey = "objects.json.gz"
+	// maxStored bounds the content of a ConfigMap, which may have 1 MiB; maxContent the same before it is compressed.
+	maxStored, maxContent = 900 << 10, 64 << 20
+	// settleTime is how long changes are collected before they are stored.
+	settleTime = time.Second
+	// retryTime is the pause after a failure.
+	retryTime = 10 * time.Second
+)
+
+// shard is one ConfigMap of the record.
+type shard struct {
+	version string            // as it was last read or written
+	pending map[string]*Entry // by UID; nil for an entry that goes
+}
+
+func shardOf(uid string) int {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, uid)
+	return int(h.Sum32() % Shards)
+}
+
+// ShardOf is the shard that a ConfigMap holds.
+func ShardOf(name string) (shard int, ok bool) {
+	n, found := strings.CutPrefix(name, "ephor-generated-")
+	shard, err := strconv.Atoi(n)
+	return shard, found && err == nil && shard >= 0 && shard < Shards
+}
+
+// Load reads the record. While the ConfigMaps may not be read the record is what this process makes.
+func (l *Ledger) Load(ctx context.Context) error {
+	for i := range Shards {
+		if err := l.reload(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reload reads one shard, and takes in what is stored in it.
+func (l *Ledger) reload(ctx context.Context, i int) error {
+	if l.o.Client == nil {
+		return nil
+	}
+	cm, err := l.read(ctx, i)
+	switch {
+	case apierrors.IsForbidden(err):
+		l.o.Log.Warn("the record of generated objects cannot be read: they are recognised by their marks only", "configMap", Name(i), "error", err)
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
+	case cm == nil:
+		l.merge(i, nil, "")
+		return nil
+	}
+	stored, err := decode(cm.BinaryData[contentKey])
+	if err != nil {
+		l.o.Log.Error("a part of the record of generated objects is damaged, and is written anew: those objects are recognised by their marks only", "configMap", Name(i), "error", err)
+	}
+	l.merge(i, stored, cm.ResourceVersion)
+	return nil
+}
+
+// read is a shard as it is stored; nil when there is none.
+func (l *Ledger) read(ctx context.Context, i int) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{}
+	err := l.o.Client.Get(ctx, client.ObjectKey{Namespace: l.o.Namespace, Name: Name(i)}, cm)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return cm, err
+}
+
+// merge takes in what is stored in a shard: what others noted and dropped. What this process has yet to store stays.
+func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &l.shards[i]
+	s.version = version
+	changed := false
+	for uid, e := range stored {
+		if _, mine := s.pending[uid]; mine || shardOf(uid) != i {
+			continue
+		}
+		have := l.entries[uid]
+		if have != nil && have.Claim == e.Claim && have.Object == e.Object && have.From == e.From {
+			continue
+		}
+		if have == nil && len(l.entries) >= Max {
+			continue
+		}
+		l.put(e)
+		changed = true
+	}
+	for uid := range l.entries {
+		_, mine := s.pending[uid]
+		if stored[uid] == nil && !mine && shardOf(uid) == i {
+			l.take(uid)
+			changed = true
+		}
+	}
+	if changed && l.o.Changed != nil {
+		l.o.Changed()
+	}
+}
+
+// Stored is called when a shard was written, by this replica or another.
+func (l *Ledger) Stored(ctx context.Context, name, version string) {
+	i, ok := ShardOf(name)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	known := l.shards[i].version == version
+	l.mu.Unlock()
+	if known {
+		return
+	}
+	if err := l.reload(ctx, i); err != nil && ctx.Err() == nil {
+		l.o.Log.Warn("the record of generated objects could not be read", "error", err)
+	}
+}
+
+// Run stores what changes until ctx is done, and then once more.
+func (l *Ledger) Run(ctx context.Context) {
+	if l.o.Client == nil {
+		<-ctx.Done()
+		return
+	}
+	for {
+		pause := settleTime
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryTime/2)
+			defer cancel()
+			if err := l.Store(last); err != nil {
+				l.o.Log.Warn("the record of generated objects is not complete: what is missing is noted again by its marks", "error", err)
+			}
+			return
+		case <-l.wake:
+		}
+		for {
+			wait(ctx, pause)
+			if ctx.Err() != nil {
+				break
+			}
+			err := l.Store(ctx)
+			if err == nil {
+				break
+			}
+			l.o.Log.Warn("the record of generated objects could not be written, will try again", "in", retryTime, "error", err)
+			pause = retryTime
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Store stores what has changed.
+func (l *Ledger) Store(ctx context.Context) error {
+	var errs []error
+	for i := range Shards {
+		l.mu.Lock()
+		n := len(l.shards[i].pending)
+		l.mu.Unlock()
+		if n > 0 {
+			errs = append(errs, l.storeShard(ctx, i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// storeShard writes the changes of one shard into what is stored, whoever wrote that.
+func (l *Ledger) storeShard(ctx context.Context, i int) error {
+	for range updaterequest.Attempts {
+		l.mu.Lock()
+		changes := maps.Clone(l.shards[i].pending)
+		l.mu.Unlock()
+		cm, err := l.read(ctx, i)
+		if apierrors.IsForbidden(err) {
+			return nil // reported when it was loaded
+		}
+		if err != nil {
+			return fmt.Errorf("read the ConfigMap %s: %w", Name(i), err)
+		}
+		isNew := cm == nil
+		if isNew {
+			cm = &corev1.ConfigMap{}
+			cm.Namespace, cm.Name, cm.Labels = l.o.Namespace, Name(i), map[string]string{Label: LabelValue}
+		}
+		stored, err := decode(cm.BinaryData[contentKey])
+		if err != nil {
+			stored = map[string]*Entry{} // reported when it was loaded
+		}
+		for uid, e := range changes {
+			if e == nil {
+				delete(stored, uid)
+			} else {
+				stored[uid] = e
+			}
+		}
+		content, err := encode(stored)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !isNew && bytes.Equal(content, cm.BinaryData[contentKey]), isNew && len(stored) == 0:
+		case len(content) > maxStored:
+			l.o.Log.Error("a part of the record of generated objects is too large to be stored: they are recognised by their marks only", "configMap", Name(i), "bytes", len(content))
+		case isNew:
+			cm.BinaryData = map[string][]byte{contentKey: content}
+			err = l.o.Client.Create(ctx, cm)
+		default:
+			cm.BinaryData = map[string][]byte{contentKey: content}
+			err = l.o.Client.Update(ctx, cm)
+		}
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			l.o.Log.Warn("the record of generated objects cannot be written: after a restart they are recognised by their marks only", "configMap", Name(i), "error", err)
+		case err != nil:
+			return fmt.Errorf("write the ConfigMap %s: %w", Name(i), err)
+		}
+		l.written(i, changes, stored, cm.ResourceVersion)
+		return nil
+	}
+	return fmt.Errorf("write the ConfigMap %s: other replicas write it all the time", Name(i))
+}
+
+// written takes note of what is stored.
+func (l *Ledger) written(i int, changes, stored map[string]*Entry, version string) {
+	l.mu.Lock()
+	for uid, e := range changes {
+		if now, waits := l.shards[i].pending[uid]; waits && now == e {
+			delete(l.shards[i].pending, uid)
+		}
+	}
+	l.mu.Unlock()
+	l.merge(i, stored, version)
+}
+
+// encode writes entries, the same ones always in the same way.
+func encode(entries map[string]*Entry) ([]byte, error) {
+	all := slices.SortedFunc(maps.Values(entries), func(a, b *Entry) int { return compare(a.Object, b.Object) })
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if err := json.NewEncoder(z).Encode(all); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// decode reads entries; what has no UID is passed over.
+func decode(content []byte) (map[string]*Entry, error) {
+	out := map[string]*Entry{}
+	if len(content) == 0 {
+		return out, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return out, err
+	}
+	text, err := io.ReadAll(io.LimitReader(z, maxContent+1))
+	if err == nil && len(text) > maxContent {
+		err = fmt.Errorf("it has more than %d bytes", maxContent)
+	}
+	if err != nil {
+		return out, err
+	}
+	var all []*Entry
+	if err := json.Unmarshal(text, &all); err != nil {
+		return out, err
+	}
+	for _, e := range all {
+		if e != nil && e.Object.UID != "" && len(out) < Max {
+			out[e.Object.UID] = e
+		}
+	}
+	return out, nil
+}
+
+func compare(a, b mark.Object) int {
+	return cmp.Or(compareText(a.APIVersion, b.APIVersion), compareText(a.Kind, b.Kind), compareText(a.Namespace, b.Namespace), compareText(a.Name, b.Name), compareText(a.UID, b.UID))
+}
+
+func compareText(a, b string) int { return strings.Compare(a, b) }
