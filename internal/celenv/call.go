@@ -76,7 +76,7 @@ func (c *libraryCall) Eval(vars interpreter.Activation) ref.Val {
 		return types.WrapErr(errOutOfBudget)
 	}
 	e.written = c.written
-	return weigh(c.function.call(e, args), vars)
+	return limitValues(c.function.call(e, args), vars)
 }
 
 // isWritten reports whether the first argument is a literal, or begins with one that holds the scheme and host of a URL and a slash.
@@ -121,7 +121,7 @@ func costOfText(args []ref.Val) int {
 
 // take charges parts of expressions; beyond the bound the evaluation ends.
 func (e *Evaluation) take(parts int) {
-	if e.turns += parts; e.turns > maxTurns {
+	if e.loopParts += parts; e.loopParts > maxLoopParts {
 		e.remaining = -1
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // What evaluations cost is counted in the units of the API server. The library's accounting observes every node and keeps all values
 // on a stack, which takes longer than evaluating. So an expression pays for its parts when it begins, a loop for those of its step at
-// each turn, and calls pay for what depends on the size of their arguments, by the library's formulas.
+// each iteration, and calls pay for what depends on the size of their arguments, by the library's formulas.
 
 // perExpression is what one expression may cost.
 const perExpression = celconfig.PerCallLimit

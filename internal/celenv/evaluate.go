@@ -18,7 +18,7 @@ import (
 )
 
 // Budgets of one evaluation, in the library's units of cost: for the expressions of a rule, and for match conditions.
-// One expression alone may cost no more than a tenth of Budget. Loops are counted besides, see maxTurns.
+// One expression alone may cost no more than a tenth of Budget. Loops are counted besides, see maxLoopParts.
 const (
 	Budget          int64 = celconfig.RuntimeCELCostBudget
 	BudgetCondition int64 = celconfig.RuntimeCELCostBudgetMatchConditions
@@ -81,13 +81,13 @@ type Evaluation struct {
 	spent     int64
 	cost      int64              // of the expression that is being evaluated
 	failure   error              // why something that an expression asked for could not be had
-	weights   map[inputPart]int  // of large parts of the object
+	counted   map[inputPart]int  // values in large parts of the object
 	arguments map[node][]ref.Val // of structs
-	structs   map[ref.Val]int    // weights of structs
+	structs   map[ref.Val]int    // values in structs
 
-	loops int  // turns of all loops
-	turns int  // what they took, in parts of expressions
-	over  bool // the context is done
+	loops     int  // iterations of all loops
+	loopParts int  // what they took, in parts of expressions
+	over      bool // the context is done
 
 	written bool // see libraryCall, for the call that is being made
 
@@ -101,11 +101,11 @@ type Evaluation struct {
 func (e *Evaluation) Rebind(object any) {
 	in := *e.in
 	in.Object = object
-	e.in, e.weights = &in, nil // what was weighed may be gone, and its place in memory taken by something else
+	e.in, e.counted = &in, nil // what was counted may be gone, and its place in memory taken by something else
 }
 
 // Spent is what the expressions cost so far, in the library's units.
-func (e *Evaluation) Spent() int64 { return max(e.spent, int64(e.turns)) }
+func (e *Evaluation) Spent() int64 { return max(e.spent, int64(e.loopParts)) }
 
 // Bool evaluates an expression of type Bool.
 func (e *Evaluation) Bool(x *Expression) (bool, error) {
@@ -327,7 +327,7 @@ func (e *Evaluation) compute(x *variable) ref.Val {
 	case err != nil:
 		return types.WrapErr(err)
 	}
-	return weigh(v, e)
+	return limitValues(v, e)
 }
 
 // lazy makes the value of `variables` as a whole.

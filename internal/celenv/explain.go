@@ -57,19 +57,19 @@ func (v *Variables) recording(text string) (*cel.Ast, interpreter.Interpretable,
 	if issues != nil && issues.Err() != nil {
 		return nil, nil, nil, issues.Err()
 	}
-	values := &recorder{last: map[int64]ref.Val{}, turns: turnsOf(checked.NativeRep())}
+	values := &recorder{last: map[int64]ref.Val{}, loops: loopsOf(checked.NativeRep())}
 	plan, err := v.declared.planner().plan(env, checked.NativeRep(), v.index, values.around)
 	return checked, plan, values, err
 }
 
-// recorder keeps the last value of each part, by its id. A turn of a loop forgets those of the turn before.
+// recorder keeps the last value of each part, by its id. An iteration of a loop forgets those of the one before.
 type recorder struct {
 	last  map[int64]ref.Val
-	turns map[int64][]int64 // the parts of loops, by the one that is evaluated in each turn
+	loops map[int64][]int64 // the parts of loops, by the one that is evaluated in each iteration
 }
 
-// turnsOf finds the parts of loops.
-func turnsOf(checked *ast.AST) map[int64][]int64 {
+// loopsOf finds the parts of loops.
+func loopsOf(checked *ast.AST) map[int64][]int64 {
 	out := map[int64][]int64{}
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.ComprehensionKind {
@@ -117,7 +117,7 @@ type recorded struct {
 
 // Eval implements the library's interface.
 func (n *recorded) Eval(vars interpreter.Activation) ref.Val {
-	for _, part := range n.to.turns[n.ID()] {
+	for _, part := range n.to.loops[n.ID()] {
 		delete(n.to.last, part)
 	}
 	v := n.Interpretable.Eval(vars)

@@ -23,7 +23,7 @@ type Function struct {
 	Result    string // its value as JSON, in the world of the tests
 	// call makes the value. Its arguments fit one of the overloads and are no errors.
 	call func(e *Evaluation, args []ref.Val) ref.Val
-	// cost is what the call takes besides, in parts of expressions (see maxTurns); nil for one part for each 64 bytes of text.
+	// cost is what the call takes besides, in parts of expressions (see maxLoopParts); nil for one part for each 64 bytes of text.
 	cost func(args []ref.Val) int
 }
 

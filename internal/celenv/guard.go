@@ -15,7 +15,7 @@ const (
 	maxText = 4 << 20
 	// maxSteps is how many comparisons or steps of a regular expression one call may take.
 	maxSteps = 20_000_000
-	// costPerValue is what comparing one value of a heavy list or map costs.
+	// costPerValue is what comparing one value of a large list or map costs.
 	costPerValue = 10
 )
 
@@ -70,7 +70,7 @@ func fields(checked *ast.AST) map[int64]fieldOf {
 	return out
 }
 
-// checks makes the evaluation weigh what expressions make, ask for the price of calls, and count the turns of loops.
+// checks makes the evaluation bound the values that expressions make, ask for the price of calls, and count the iterations of loops.
 func (in *planning) checks() interpreter.InterpretableDecorator {
 	of, loops := fields(in.checked), steps(in.checked)
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
@@ -80,7 +80,7 @@ func (in *planning) checks() interpreter.InterpretableDecorator {
 			i = &remembered{i, f}
 		}
 		if parts, ok := loops[id]; ok {
-			i = &turn{i, parts}
+			i = &loopStep{i, parts}
 		}
 		return i, nil
 	}
@@ -107,23 +107,23 @@ func (r *remembered) Eval(vars interpreter.Activation) ref.Val {
 	return v
 }
 
-// payComparison charges for comparing a list or map, by its weight. The value is an error when the budget is used up.
+// payComparison charges for comparing a list or map, by the number of its values. The value is an error when the budget is used up.
 func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
 	w := 0
 	switch x := v.(type) {
-	case heavyList:
-		w = x.weight
-	case heavyMap:
-		w = x.weight
+	case largeList:
+		w = x.values
+	case largeMap:
+		w = x.values
 	case jsonList:
-		w = weightOfJSON([]any(x))
+		w = valuesInJSON([]any(x))
 	case jsonMap:
-		w = weightOfJSON(map[string]any(x))
+		w = valuesInJSON(map[string]any(x))
 	default:
 		return nil
 	}
 	e := evaluationOf(vars)
-	if e == nil || w <= lightWeight {
+	if e == nil || w <= smallValues {
 		return nil
 	}
 	if e.spend(costPerValue * int64(w)); e.ended() {
@@ -132,11 +132,11 @@ func payComparison(vars interpreter.Activation, v ref.Val) ref.Val {
 	return nil
 }
 
-// weightOfJSON counts the values in decoded JSON, as far as anything may hold.
-func weightOfJSON(v any) int {
-	left := maxWeight
+// valuesInJSON counts the values in decoded JSON, as far as anything may hold.
+func valuesInJSON(v any) int {
+	left := maxValues
 	count(v, &left)
-	return maxWeight - left
+	return maxValues - left
 }
 
 // evaluationOf finds the evaluation behind the scopes of comprehensions.

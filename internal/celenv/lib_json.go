@@ -69,7 +69,7 @@ const maxNestingOfValues = 1000
 
 // costOfValue is a part for each value that the first argument holds.
 func costOfValue(args []ref.Val) int {
-	return weightOf(args[0], nil)
+	return valuesIn(args[0], nil)
 }
 
 // native makes a value of the language of decoded JSON.

@@ -20,7 +20,7 @@ var libLists = &Library{
 // ranged is the price of a list of so many numbers.
 func ranged(args []ref.Val, _ interpreter.Activation) bool {
 	n, ok := args[0].(types.Int)
-	return ok && n > maxWeight
+	return ok && n > maxValues
 }
 
 // squared is the price of comparing all elements with one another.

@@ -226,11 +226,11 @@ var errNotImplemented = fmt.Errorf("internal error: not implemented%w", quiet{wo
 
 // answer is the value of what the world answered.
 func (e *Evaluation) answer(v any) ref.Val {
-	left := maxWeight
+	left := maxValues
 	if count(v, &left); left < 0 {
 		return e.unknown(errTooLarge)
 	}
-	e.take((maxWeight - left) / 10)
+	e.take((maxValues - left) / 10)
 	return e.native(v)
 }
 

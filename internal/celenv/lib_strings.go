@@ -35,5 +35,5 @@ func joined(args []ref.Val, _ interpreter.Activation) bool {
 }
 
 func formatted(args []ref.Val, vars interpreter.Activation) bool {
-	return len(args) > 1 && weightOf(args[1], vars) > maxWeight
+	return len(args) > 1 && valuesIn(args[1], vars) > maxValues
 }

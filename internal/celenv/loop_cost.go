@@ -6,13 +6,13 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// maxTurns is what all loops of one evaluation may take, in parts of expressions that they evaluate: a turn counts for the
+// maxLoopParts is what all loops of one evaluation may take, in parts of expressions that they evaluate: an iteration counts for the
 // parts of the loop's condition and step, those of inner loops not included. A part takes less than 100 ns, so that loops
 // end within the time that every other kind of rule has; the limits of the API server allow a second. What looks at each of
 // 10,000 elements with a handful of calls fits in.
-const maxTurns = 200_000
+const maxLoopParts = 200_000
 
-// steps finds the steps of loops by their ids, with the number of parts that a turn evaluates.
+// steps finds the steps of loops by their ids, with the number of parts that an iteration evaluates.
 func steps(checked *ast.AST) map[int64]int {
 	var out map[int64]int
 	ast.PreOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -60,14 +60,14 @@ func partsOf(e ast.Expr) int {
 	return n
 }
 
-// turn evaluates the step of a loop.
-type turn struct {
+// loopStep evaluates the step of a loop.
+type loopStep struct {
 	interpreter.Interpretable
 	parts int
 }
 
 // Eval implements the library's interface.
-func (t *turn) Eval(vars interpreter.Activation) ref.Val {
+func (t *loopStep) Eval(vars interpreter.Activation) ref.Val {
 	if e := evaluationOf(vars); e != nil {
 		e.spend(int64(t.parts))
 		e.take(t.parts)

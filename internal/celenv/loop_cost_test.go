@@ -69,5 +69,5 @@ func TestLoopsShareTheirBudget(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a million turns were allowed")
+	t.Error("a million iterations were allowed")
 }

@@ -26,7 +26,7 @@ func (in *planning) node(i interpreter.Interpretable) interpreter.Interpretable 
 		}
 	case interpreter.InterpretableConst:
 	case interpreter.InterpretableConstructor:
-		return weighedConstructor{n, node{in.checked, n.ID()}}
+		return limitedConstructor{n, node{in.checked, n.ID()}}
 	case interpreter.InterpretableCall:
 		return in.call(n)
 	}
@@ -115,7 +115,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 		}
 		out := c.apply(l, r)
 		if c.adds {
-			out = weigh(out, vars)
+			out = limitValues(out, vars)
 		}
 		return out
 	}
@@ -158,7 +158,7 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 			}
 		}
 	}
-	return weighResult(out, vars)
+	return limitResult(out, vars)
 }
 
 // pay charges for a call whose price depends on the size of the arguments. The value is an error when it is too much.
@@ -262,7 +262,7 @@ func (q *equality) Eval(vars interpreter.Activation) ref.Val {
 	return same
 }
 
-// notFalse is what loops ask of their result before each turn.
+// notFalse is what loops ask of their result before each iteration.
 type notFalse struct {
 	interpreter.InterpretableCall
 	value interpreter.Interpretable

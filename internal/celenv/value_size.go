@@ -14,30 +14,30 @@ import (
 
 // The library charges an expression for what it does, but not for what sharing hides: [x, x] costs the same whatever x
 // is, so that thirty variables, each a list of the one before, make a value which nothing can compare or print in a
-// lifetime. So lists and maps that an expression makes are weighed as if nothing were shared, and too heavy ones end the
-// evaluation.
+// lifetime. So the values in lists and maps that an expression makes are counted as if nothing were shared, and too large ones end
+// the evaluation.
 const (
-	// maxWeight is how many values a list or map may hold, at all depths.
-	maxWeight = 200_000
-	// lightWeight is up to where the weight is computed again and again instead of being kept.
-	lightWeight = 64
-	// bytesPerValue is how many bytes of text weigh as much as a value.
-	bytesPerValue = maxText / maxWeight
+	// maxValues is how many values a list or map may hold, at all depths.
+	maxValues = 200_000
+	// smallValues is up to where the values are counted again and again instead of being kept.
+	smallValues = 64
+	// bytesPerValue is how many bytes of text count as one value.
+	bytesPerValue = maxText / maxValues
 )
 
-var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxWeight, maxText, quiet{ErrBudget})
+var errTooLarge = fmt.Errorf("an expression makes a list or map of more than %d values, a text of more than %d bytes, or takes too many steps%w", maxValues, maxText, quiet{ErrBudget})
 
-type weighedConstructor struct {
+type limitedConstructor struct {
 	interpreter.InterpretableConstructor
 	at node
 }
 
-func (w weighedConstructor) Eval(vars interpreter.Activation) ref.Val {
+func (w limitedConstructor) Eval(vars interpreter.Activation) ref.Val {
 	v := w.InterpretableConstructor.Eval(vars)
 	if isStruct(v) {
-		return w.at.weighStruct(v, vars)
+		return w.at.limitStruct(v, vars)
 	}
-	return weigh(v, vars)
+	return limitValues(v, vars)
 }
 
 // isStruct reports whether v is an Object or a JSONPatch. These values do not give their fields away.
@@ -49,15 +49,15 @@ func isStruct(v ref.Val) bool {
 	return false
 }
 
-// weighStruct notes the weight of a struct, which is that of the fields in its literal.
-func (n node) weighStruct(v ref.Val, vars interpreter.Activation) ref.Val {
+// limitStruct notes how many values a struct holds: those of the fields in its literal.
+func (n node) limitStruct(v ref.Val, vars interpreter.Activation) ref.Val {
 	e := evaluationOf(vars)
 	if e == nil {
 		return v
 	}
 	w := 1
 	for _, field := range e.arguments[n] {
-		if w += 1 + weightOf(field, vars); w > maxWeight {
+		if w += 1 + valuesIn(field, vars); w > maxValues {
 			return tooLarge(vars)
 		}
 	}
@@ -68,50 +68,50 @@ func (n node) weighStruct(v ref.Val, vars interpreter.Activation) ref.Val {
 	return v
 }
 
-func weightOfStruct(v ref.Val, vars interpreter.Activation) int {
+func valuesInStruct(v ref.Val, vars interpreter.Activation) int {
 	if e := evaluationOf(vars); e != nil {
 		if w, known := e.structs[v]; known {
 			return w
 		}
 	}
-	return lightWeight
+	return smallValues
 }
 
-// weighResult weighs what a function of the library made.
-func weighResult(v ref.Val, vars interpreter.Activation) ref.Val {
+// limitResult bounds what a function of the library made.
+func limitResult(v ref.Val, vars interpreter.Activation) ref.Val {
 	switch v.(type) {
 	case traits.Lister, traits.Mapper:
-		return weigh(v, vars)
+		return limitValues(v, vars)
 	}
 	return v
 }
 
-// heavyList and heavyMap are values with their weight.
-type heavyList struct {
+// largeList and largeMap are lists and maps with the number of values in them.
+type largeList struct {
 	traits.Lister
-	weight int
+	values int
 }
 
-type heavyMap struct {
+type largeMap struct {
 	traits.Mapper
-	weight int
+	values int
 }
 
-// weigh gives v with its weight noted if it is heavy, or the error that it is too heavy.
-func weigh(v ref.Val, vars interpreter.Activation) ref.Val {
+// limitValues returns v, with the number of its values noted if v is large, or the error that it is too large.
+func limitValues(v ref.Val, vars interpreter.Activation) ref.Val {
 	switch x := v.(type) {
 	case types.Bool, types.String, types.Int, types.Double:
 		return v
-	case jsonMap: // a part of what is given; it is weighed where that matters
+	case jsonMap: // a part of what is given; its values are counted where that matters
 		return v
 	case jsonList: // or a sum of such parts
-		if len(x) > maxWeight {
+		if len(x) > maxValues {
 			return tooLarge(vars)
 		}
 		return v
 	case traits.MutableLister, traits.MutableMapper: // still being made
 		return v
-	case heavyList, heavyMap:
+	case largeList, largeMap:
 		return v
 	case traits.Lister:
 		if isConcatenation(x) {
@@ -121,18 +121,18 @@ func weigh(v ref.Val, vars interpreter.Activation) ref.Val {
 			}
 			x, v = flat, flat
 		}
-		switch w := weightOf(x, vars); {
-		case w > maxWeight:
+		switch w := valuesIn(x, vars); {
+		case w > maxValues:
 			return tooLarge(vars)
-		case w > lightWeight:
-			return heavyList{x, w}
+		case w > smallValues:
+			return largeList{x, w}
 		}
 	case traits.Mapper:
-		switch w := weightOf(x, vars); {
-		case w > maxWeight:
+		switch w := valuesIn(x, vars); {
+		case w > maxValues:
 			return tooLarge(vars)
-		case w > lightWeight:
-			return heavyMap{x, w}
+		case w > smallValues:
+			return largeMap{x, w}
 		}
 	}
 	return v
@@ -153,7 +153,7 @@ func isConcatenation(v any) bool { return reflect.TypeOf(v).String() == "*types.
 // flatten copies a list; ok is false when it is too long.
 func flatten(l traits.Lister) (flat traits.Lister, ok bool) {
 	n, isInt := l.Size().(types.Int)
-	if !isInt || n > maxWeight {
+	if !isInt || n > maxValues {
 		return nil, false
 	}
 	out := make([]ref.Val, 0, n)
@@ -163,75 +163,75 @@ func flatten(l traits.Lister) (flat traits.Lister, ok bool) {
 	return types.NewRefValList(types.DefaultTypeAdapter, out), true
 }
 
-// weightOf counts the values in v, shared ones as often as they occur. It stops soon above maxWeight.
-func weightOf(v ref.Val, vars interpreter.Activation) int {
+// valuesIn counts the values in v, shared ones as often as they occur. It stops soon above maxValues.
+func valuesIn(v ref.Val, vars interpreter.Activation) int {
 	switch x := v.(type) {
-	case heavyList:
-		return x.weight
-	case heavyMap:
-		return x.weight
+	case largeList:
+		return x.values
+	case largeMap:
+		return x.values
 	case traits.MutableLister, traits.MutableMapper:
-		return lightWeight // weighed when it is made
+		return smallValues // counted when it is made
 	case traits.Lister:
 		if isConcatenation(x) {
-			return size(x) // neither is heavy, or it would have been flattened
+			return size(x) // neither is large, or it would have been flattened
 		}
-		return weightOfContent(x.Value(), vars)
+		return valuesInContent(x.Value(), vars)
 	case traits.Mapper:
-		return weightOfContent(x.Value(), vars)
+		return valuesInContent(x.Value(), vars)
 	case types.String:
 		return 1 + len(x)/bytesPerValue
 	case *types.Optional:
 		if x.HasValue() {
-			return 1 + weightOf(x.GetValue(), vars)
+			return 1 + valuesIn(x.GetValue(), vars)
 		}
 	case *dynamic.ObjectVal, *mutation.JSONPatchVal:
-		return weightOfStruct(v, vars)
+		return valuesInStruct(v, vars)
 	}
 	return 1
 }
 
-func weightOfContent(content any, vars interpreter.Activation) int {
+func valuesInContent(content any, vars interpreter.Activation) int {
 	n := 1
 	switch x := content.(type) {
 	case []ref.Val:
 		for _, e := range x {
-			if n += weightOf(e, vars); n > maxWeight {
+			if n += valuesIn(e, vars); n > maxValues {
 				return n
 			}
 		}
 	case map[ref.Val]ref.Val:
 		for _, e := range x {
-			if n += 1 + weightOf(e, vars); n > maxWeight {
+			if n += 1 + valuesIn(e, vars); n > maxValues {
 				return n
 			}
 		}
 	default:
-		left := lightWeight
+		left := smallValues
 		if count(content, &left); left < 0 {
-			return weightOfInput(content, vars)
+			return valuesInInput(content, vars)
 		}
-		return lightWeight - left
+		return smallValues - left
 	}
 	return n
 }
 
-// weightOfInput is the weight of a large part of the object, found once in an evaluation: the object does not change.
-func weightOfInput(content any, vars interpreter.Activation) int {
+// valuesInInput is the number of values in a large part of the object, counted once in an evaluation: the object does not change.
+func valuesInInput(content any, vars interpreter.Activation) int {
 	e := evaluationOf(vars)
 	v := reflect.ValueOf(content)
 	if e == nil || v.Kind() != reflect.Map && v.Kind() != reflect.Slice {
-		return lightWeight
+		return smallValues
 	}
 	at := inputPart{v.Pointer(), v.Len()}
-	w, known := e.weights[at]
+	w, known := e.counted[at]
 	if !known {
-		left := maxWeight
+		left := maxValues
 		count(content, &left)
-		if w = maxWeight - left; e.weights == nil {
-			e.weights = map[inputPart]int{}
+		if w = maxValues - left; e.counted == nil {
+			e.counted = map[inputPart]int{}
 		}
-		e.weights[at] = w
+		e.counted[at] = w
 	}
 	return w
 }
