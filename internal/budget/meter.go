@@ -160,16 +160,16 @@ func (m *Meter) Bytes(n int) error {
 	return m.check()
 }
 
-// Weigh counts the bytes of a value that is about to be written as text, whole, with the errors of Step. It walks over the
+// Text counts the bytes of a value that is about to be written as text, whole, with the errors of Step. It walks over the
 // value, but no further than the limit of bytes.
-func (m *Meter) Weigh(v any) error {
+func (m *Meter) Text(v any) error {
 	if m == nil {
 		return nil
 	}
 	if s, ok := v.(string); ok {
 		return m.Bytes(len(s))
 	}
-	return m.Bytes(value.Weigh(v, int(m.maxBytes-m.bytes)))
+	return m.Bytes(value.TextLength(v, int(m.maxBytes-m.bytes)))
 }
 
 // Walk counts the steps of walking over v, whole, with the errors of Step.
@@ -177,10 +177,10 @@ func (m *Meter) Walk(v any) error {
 	if m == nil {
 		return nil
 	}
-	return m.Step(1 + value.Weigh(v, int(min(m.maxSteps-m.steps+1, math.MaxInt/walkStep))*walkStep)/walkStep)
+	return m.Step(1 + value.TextLength(v, int(min(m.maxSteps-m.steps+1, math.MaxInt/walkStep))*walkStep)/walkStep)
 }
 
-// walkStep is the weight of what a walk passes in one step.
+// walkStep is the length of text that a walk passes in one step.
 const walkStep = 32
 
 // Equal is value.Equal, with each item that is compared as a step.

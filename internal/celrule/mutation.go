@@ -75,10 +75,10 @@ func (r *Rule) Mutate(ctx context.Context, m *budget.Meter, in *celenv.Input, mu
 	if err != nil {
 		return nil, err
 	}
-	return out, m.Bytes(max(0, value.Weigh(out, maxGrowth)-value.Weigh(object, maxGrowth)))
+	return out, m.Bytes(max(0, value.TextLength(out, maxGrowth)-value.TextLength(object, maxGrowth)))
 }
 
-// maxGrowth bounds how far objects are weighed: more is beyond every budget.
+// maxGrowth bounds how much of an object is measured: more is beyond every budget.
 const maxGrowth = 64 << 20
 
 var errNoObject = errors.New("there is no object to mutate")

@@ -52,7 +52,7 @@ func (r *Run) Mutate(mutation Mutation, how Merging) error {
 	}
 	r.object = out
 	r.Rebind(out)
-	return r.meter.Bytes(max(0, value.Weigh(out, maxGrowth)-value.Weigh(object, maxGrowth)))
+	return r.meter.Bytes(max(0, value.TextLength(out, maxGrowth)-value.TextLength(object, maxGrowth)))
 }
 
 // Annotations evaluates the audit annotations. The error is an *AnnotationError.

@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// weight is what all listed resources of a Store take together.
-type weight struct {
+// capacity counts the bytes of all listed resources of a Store, up to max.
+type capacity struct {
 	mu        sync.Mutex
 	used, max int
 }
 
 // add counts n more bytes, or fewer when n is negative. More than there is room for are not counted, and an error.
-func (w *weight) add(n int) error {
+func (w *capacity) add(n int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n > 0 && w.used+n > w.max {
-		return &tooHeavyError{w.max}
+		return &tooLargeError{w.max}
 	}
 	w.used += n
 	return nil
 }
 
-type tooHeavyError struct{ max int }
+type tooLargeError struct{ max int }
 
-func (e *tooHeavyError) Error() string {
+func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("the resources of all entries would take more than %d bytes, the limit of --maxGlobalContextBytes", e.max)
 }

@@ -33,17 +33,17 @@ const overload = 5 * time.Minute
 
 // watched are the resources of one kind: listed, then watched. It is the store of a reflector.
 type watched struct {
-	client dynamic.ResourceInterface
-	weight *weight
-	log    *slog.Logger
-	kind   string // as messages name it
+	client   dynamic.ResourceInterface
+	capacity *capacity
+	log      *slog.Logger
+	kind     string // as messages name it
 	*publisher
 
 	mu sync.Mutex
 	// objects are sorted by namespace and name; meaningless while they are not listed.
 	objects []object
 	listed  bool
-	held    int // bytes of the objects, counted in weight
+	held    int // bytes of the objects, counted in capacity
 	// stop ends the list and watch of now.
 	stop context.CancelCauseFunc
 }
@@ -65,7 +65,7 @@ var _ toolscache.ReflectorStore = (*watched)(nil)
 
 func watchResources(ctx context.Context, s *Store, r *globalentry.Resource, p *publisher) source {
 	kind := r.APIVersion + " " + r.Resource
-	w := &watched{weight: s.weight, publisher: p, log: s.Log.With("resources", kind), kind: kind}
+	w := &watched{capacity: s.capacity, publisher: p, log: s.Log.With("resources", kind), kind: kind}
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	if err == nil && s.Resources == nil {
 		err = fmt.Errorf("resources are %w", world.ErrUnavailable)
@@ -97,7 +97,7 @@ func (w *watched) run(ctx context.Context) {
 		next := firstPause
 		switch {
 		case ctx.Err() != nil:
-		case errors.As(context.Cause(term), new(*tooHeavyError)):
+		case errors.As(context.Cause(term), new(*tooLargeError)):
 			next = overload
 		case err != nil:
 			next, outage = outage, min(2*outage, longestOutage)
@@ -120,11 +120,11 @@ func (w *watched) run(ctx context.Context) {
 // broken classifies the failure of a list or a watch, and reports whether the data were too large. A failure that may
 // be only a lost connection leaves the data as they are, because the process that evaluates requests uses the same
 // connection to the API server.
-func (w *watched) broken(err error) (heavy bool) {
+func (w *watched) broken(err error) (tooLarge bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case errors.As(err, new(*tooHeavyError)):
+	case errors.As(err, new(*tooLargeError)):
 		w.overloaded(err)
 		return true
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
@@ -165,7 +165,7 @@ func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (ru
 		for i := range page.Items {
 			strip(&page.Items[i])
 			if room -= value.Size(page.Items[i].Object, room); room < 0 {
-				return nil, &tooHeavyError{w.weight.max}
+				return nil, &tooLargeError{w.capacity.max}
 			}
 		}
 		out.Items = append(out.Items, page.Items...)
@@ -180,9 +180,9 @@ func (w *watched) ListWithContext(ctx context.Context, o metav1.ListOptions) (ru
 func (w *watched) room() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.weight.mu.Lock()
-	defer w.weight.mu.Unlock()
-	return w.weight.max - w.weight.used + w.held
+	w.capacity.mu.Lock()
+	defer w.capacity.mu.Unlock()
+	return w.capacity.max - w.capacity.used + w.held
 }
 
 // Watch implements toolscache.ListerWatcher.
@@ -220,7 +220,7 @@ func (w *watched) Update(obj any) error {
 	if known {
 		grown -= w.objects[i].bytes
 	}
-	if err := w.weight.add(grown); err != nil {
+	if err := w.capacity.add(grown); err != nil {
 		w.overloaded(err)
 		return err
 	}
@@ -247,7 +247,7 @@ func (w *watched) Delete(obj any) error {
 		return nil
 	}
 	w.held -= w.objects[i].bytes
-	_ = w.weight.add(-w.objects[i].bytes)
+	_ = w.capacity.add(-w.objects[i].bytes)
 	w.objects = slices.Delete(w.objects, i, i+1)
 	w.publish(w.get().refreshed)
 	return nil
@@ -267,7 +267,7 @@ func (w *watched) Replace(list []any, _ string) error {
 	slices.SortFunc(objects, compare)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.weight.add(total - w.held); err != nil {
+	if err := w.capacity.add(total - w.held); err != nil {
 		w.overloaded(err)
 		return err
 	}
@@ -285,7 +285,7 @@ func (w *watched) object(obj any) (object, error) {
 		return object{}, fmt.Errorf("a %T is no resource", obj)
 	}
 	strip(u)
-	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.weight.max+1)}, nil
+	return object{u.GetNamespace(), u.GetName(), u.Object, value.Size(u.Object, w.capacity.max+1)}, nil
 }
 
 // publish replaces the data by those of the objects as they are now; the list is made on the first read. w.mu is
@@ -315,6 +315,6 @@ func (w *watched) list() (any, error) {
 
 // clear lets go of all objects. w.mu is held.
 func (w *watched) clear() {
-	_ = w.weight.add(-w.held)
+	_ = w.capacity.add(-w.held)
 	w.objects, w.held, w.listed = nil, 0, false
 }

@@ -33,7 +33,7 @@ func newWatched(max int) (w *watched, changes *int, failure *string, stopped con
 		first: make(chan struct{}), now: func() time.Time { return time.Unix(1000, 0) },
 		changed: func() { *changes++ }, failed: func(err error) { *failure = err.Error() },
 	}
-	return &watched{weight: &weight{max: max}, publisher: p, log: slog.New(slog.DiscardHandler), stop: stop}, changes, failure, ctx
+	return &watched{capacity: &capacity{max: max}, publisher: p, log: slog.New(slog.DiscardHandler), stop: stop}, changes, failure, ctx
 }
 
 func names(t *testing.T, d *data) string {
@@ -88,11 +88,11 @@ func TestResourcesFollow(t *testing.T) {
 	if *changes != 1 {
 		t.Errorf("%d changes of the state, want 1: events change only the data", *changes)
 	}
-	if w.weight.used != w.held || w.held == 0 {
-		t.Errorf("%d of %d bytes are counted", w.weight.used, w.held)
+	if w.capacity.used != w.held || w.held == 0 {
+		t.Errorf("%d of %d bytes are counted", w.capacity.used, w.held)
 	}
-	if err := w.Replace(nil, "2"); err != nil || w.weight.used != 0 {
-		t.Error(err, w.weight.used)
+	if err := w.Replace(nil, "2"); err != nil || w.capacity.used != 0 {
+		t.Error(err, w.capacity.used)
 	}
 	if got := names(t, w.data()); got != "" {
 		t.Error(got)
@@ -111,7 +111,7 @@ func TestResourcesThatMayNotBeListed(t *testing.T) {
 	p := &publisher{first: make(chan struct{}), now: time.Now, changed: func() {}, failed: func(err error) { failed <- err.Error() }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	watchResources(ctx, &Store{Options: Options{Resources: client, Log: slog.New(slog.DiscardHandler)}, weight: &weight{max: 100}},
+	watchResources(ctx, &Store{Options: Options{Resources: client, Log: slog.New(slog.DiscardHandler)}, capacity: &capacity{max: 100}},
 		&globalentry.Resource{APIVersion: "coordination.k8s.io/v1", Resource: "leases"}, p)
 	const want = `permission denied: failed to list coordination.k8s.io/v1 leases: leases.coordination.k8s.io is forbidden: no`
 	if got := <-failed; got != want {
@@ -140,11 +140,11 @@ func TestResourcesAreBounded(t *testing.T) {
 	if got := names(t, unread); got != "error: the resources are being listed anew" {
 		t.Error("data that nobody had read: ", got)
 	}
-	if err := w.Add(resource("a", "late")); err == nil || w.weight.used != 0 {
-		t.Error("objects are taken after the end: ", err, w.weight.used)
+	if err := w.Add(resource("a", "late")); err == nil || w.capacity.used != 0 {
+		t.Error("objects are taken after the end: ", err, w.capacity.used)
 	}
-	if err := w.Replace([]any{resource("a", strings.Repeat("x", 300))}, "2"); err == nil || w.weight.used != 0 {
-		t.Error(err, w.weight.used)
+	if err := w.Replace([]any{resource("a", strings.Repeat("x", 300))}, "2"); err == nil || w.capacity.used != 0 {
+		t.Error(err, w.capacity.used)
 	}
 	if err := w.Replace([]any{resource("a", "x")}, "3"); err != nil {
 		t.Error(err)

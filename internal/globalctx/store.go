@@ -41,8 +41,8 @@ const DefaultMaxBytes = 64 << 20
 // Store holds the data of entries. It is safe for all goroutines.
 type Store struct {
 	Options
-	ctx    context.Context // ends all refreshing
-	weight *weight
+	ctx      context.Context // ends all refreshing
+	capacity *capacity
 
 	mu      sync.RWMutex
 	entries map[string]*kept
@@ -91,7 +91,7 @@ func New(ctx context.Context, o Options) *Store {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{Options: o, ctx: ctx, weight: &weight{max: o.MaxBytes}, entries: map[string]*kept{}}
+	return &Store{Options: o, ctx: ctx, capacity: &capacity{max: o.MaxBytes}, entries: map[string]*kept{}}
 }
 
 // Set takes an entry in, or what it was changed to. Data that come from the same place are kept.

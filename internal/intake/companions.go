@@ -49,8 +49,8 @@ func (c *companions) watches(kinds family.Kinds) (all []Watch) {
 	return all
 }
 
-// turn waits until no other policy with companions is compiled, where the policy is of a family that has them.
-func (c *companions) turn(u *unstructured.Unstructured) (done func()) {
+// serialize waits until no other policy with companions is compiled, where the policy is of a family that has them.
+func (c *companions) serialize(u *unstructured.Unstructured) (done func()) {
 	if f := c.policies.Families.FamilyOf(u.GetAPIVersion(), u.GetKind()); f == nil || len(f.Companions) == 0 {
 		return func() {}
 	}

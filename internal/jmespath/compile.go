@@ -35,7 +35,7 @@ func (e *Expr) String() string { return e.src }
 
 // Search evaluates the expression on root, any JSON value or a Root. A result that is a number, or a list with numbers in
 // it, holds them as float64; objects, and lists of lists, are handed out as they are in the input, int64 included, so
-// that nothing is copied and no large number is rounded on its way into a patch. The result must not be changed. A missing key is an *UnknownKeyError; a function that needs what
+// that nothing is copied and no large number is rounded on its way into a patch. The result is read-only. A missing key is an *UnknownKeyError; a function that needs what
 // env.World does not offer gives an error wrapping world.ErrUnavailable; a passed limit one wrapping budget.ErrExhausted.
 func (e *Expr) Search(env *Env, root any) (any, error) {
 	if env == nil {

@@ -21,7 +21,7 @@ func init() {
 				if i < len(values) {
 					v = values[i]
 				}
-				if err := env.Meter.Weigh(k); err != nil {
+				if err := env.Meter.Text(k); err != nil {
 					return nil, err
 				}
 				out[keyText(k)] = v

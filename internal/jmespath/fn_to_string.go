@@ -19,10 +19,10 @@ func init() {
 			if s, ok := args[0].(string); ok {
 				return s, nil
 			}
-			if err := env.Meter.Weigh(args[0]); err != nil {
+			if err := env.Meter.Text(args[0]); err != nil {
 				return nil, err
 			}
-			out := value.AppendJSON(make([]byte, 0, value.Weigh(args[0], 8<<20)), floats(args[0]))
+			out := value.AppendJSON(make([]byte, 0, value.TextLength(args[0], 8<<20)), floats(args[0]))
 			return env.text(string(htmlSafe(out)))
 		},
 	})

@@ -199,7 +199,7 @@ func typeError(v any, want []Type) error {
 		v = "&expression"
 	}
 	shown := ""
-	if value.Weigh(v, maxShown) > maxShown {
+	if value.TextLength(v, maxShown) > maxShown {
 		shown = value.Print(v, maxShown)
 	} else {
 		shown = fmt.Sprint(floats(v))

@@ -274,7 +274,7 @@ func (o *Operation) copy(e *Edits, meter *budget.Meter, doc any) (any, error) {
 	if !reaches(doc, o.Path) {
 		return nil, fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", o.Path, errMissing)
 	}
-	if err := meter.Weigh(v); err != nil { // copies of copies double
+	if err := meter.Text(v); err != nil { // copies of copies double
 		return nil, err
 	}
 	e.forget() // what is copied stands in two places from now on

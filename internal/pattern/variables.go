@@ -139,7 +139,7 @@ func (w *walk) afford(v any) error {
 		}
 		return w.meter.Bytes(termSize * (1 + strings.Count(s, "|") + strings.Count(s, "&")))
 	}
-	if err := w.meter.Weigh(v); err != nil {
+	if err := w.meter.Text(v); err != nil {
 		return err
 	}
 	return w.meter.Walk(v)

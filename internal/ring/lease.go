@@ -14,7 +14,7 @@ import (
 // Label selects the Leases of the members of one controller; its value is the controller's name.
 const Label = "ephor.dev/ring"
 
-// Leases are those of the namespace: coordinationv1.LeaseInterface of client-go. The client must not be throttled and must read
+// Leases are those of the namespace: coordinationv1.LeaseInterface of client-go. The client reads without throttling and
 // without a cache, so that a list shows what was written before it was asked for.
 type Leases interface {
 	Create(context.Context, *coordinationv1.Lease, metav1.CreateOptions) (*coordinationv1.Lease, error)

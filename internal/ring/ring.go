@@ -109,13 +109,13 @@ func (r *Ring) Run(ctx context.Context) {
 	defer watching.Wait()
 	defer close(left)
 	for ctx.Err() == nil {
-		wait(ctx.Done(), nil, r.turn(ctx))
+		wait(ctx.Done(), nil, r.renew(ctx))
 	}
 	r.leave()
 }
 
-// turn is one round, and what follows from it. It returns when the next one is due.
-func (r *Ring) turn(ctx context.Context) (next time.Time) {
+// renew does one round and acts on its result. It returns when the next one is due.
+func (r *Ring) renew(ctx context.Context) (next time.Time) {
 	start := time.Now()
 	err := r.round(ctx, start)
 	switch {

@@ -58,7 +58,7 @@ func mutated(s *scope.Scope, p patcher, object map[string]any, nothing policy.Yi
 	}
 	same, err := s.Env.Meter.Equal(object, out)
 	if err == nil && !same {
-		err = s.Env.Meter.Weigh(out) // it will be written as text
+		err = s.Env.Meter.Text(out) // it will be written as text
 	}
 	if err != nil {
 		return spoilt(failed(textPatchError, err))
@@ -106,8 +106,8 @@ func substitute(t *template.Template, s *scope.Scope) (any, error) {
 // patchSteps is what reading a patch takes besides what its size takes.
 const patchSteps = 400
 
-// afford counts the reading of a patch, or of data, that came out of variables. It is read whole, so it must not be one
-// of the small values that are endless to walk over.
+// afford counts the reading of a patch, or of data, that came out of variables. It is read whole, and some small
+// values take long to walk over.
 func afford(m *budget.Meter, v any) error {
 	if err := m.Step(patchSteps); err != nil {
 		return err
@@ -117,7 +117,7 @@ func afford(m *budget.Meter, v any) error {
 			return err
 		}
 	}
-	if err := m.Weigh(v); err != nil {
+	if err := m.Text(v); err != nil {
 		return err
 	}
 	return m.Walk(v)

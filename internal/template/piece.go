@@ -112,7 +112,7 @@ func (j *joined) join(r run, write func(i int, text string) (string, error)) (st
 			if j.scalar {
 				return "", &ScalarError{kind}
 			}
-			if err := r.weigh(v); err != nil {
+			if err := r.charge(v); err != nil {
 				return "", err
 			}
 		}

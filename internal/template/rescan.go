@@ -76,7 +76,7 @@ func rescan(r run, s string, frozen []span, at place) (any, []span, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			if err := r.weigh(val); err != nil {
+			if err := r.charge(val); err != nil {
 				return nil, nil, err
 			}
 			from := b.Len()

@@ -116,11 +116,11 @@ func (r run) meter() *budget.Meter {
 	return r.env.Meter
 }
 
-// weigh counts what is about to be written into text.
-func (r run) weigh(v any) error {
+// charge counts what is about to be written into text.
+func (r run) charge(v any) error {
 	switch v.(type) {
 	case map[string]any, []any:
-		return r.meter().Weigh(v)
+		return r.meter().Text(v)
 	}
 	return nil // text is counted as a part of the whole
 }

@@ -148,7 +148,7 @@ func (t *text) plain(r run) (string, error) {
 		}
 		v, err := p.variable.eval(r)
 		if err == nil {
-			err = r.weigh(v)
+			err = r.charge(v)
 		}
 		if err == nil {
 			err = p.variable.embed(&b, v)
@@ -180,7 +180,7 @@ func (t *text) evalData(r run) (any, []span, error) {
 			return nil, nil, err
 		}
 		from := b.Len()
-		if err := r.weigh(v); err != nil {
+		if err := r.charge(v); err != nil {
 			return nil, nil, err
 		}
 		if err := p.variable.embed(&b, v); err != nil {

@@ -122,7 +122,7 @@ func (o *object) eval(r run) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := r.weigh(k); err != nil {
+			if err := r.charge(k); err != nil {
 				return nil, err
 			}
 			name = textOf(k)

@@ -1,8 +1,8 @@
 // Package unlock takes the webhook configurations away for a while, and puts them back: the way out when admission keeps
 // the cluster from being repaired.
 //
-//	report, err := (&unlock.Door{Client: c, Namespace: "kyverno", ConfigMap: "kyverno", Now: time.Now}).Open(ctx, time.Hour)
-//	report, err  = door.Close(ctx)                                  // also when no controller runs
+//	report, err := (&unlock.Installation{Client: c, Namespace: "kyverno", ConfigMap: "kyverno", Now: time.Now}).Open(ctx, time.Hour)
+//	report, err  = installation.Close(ctx)                                  // also when no controller runs
 //	until, err := unlock.Until(configMap.Annotations)               // what the controllers ask before they write
 //
 // Open notes on the main ConfigMap until when the cluster is unlocked, keeps the configurations in a Secret and deletes

@@ -22,8 +22,8 @@ import (
 // SecretName is the Secret that keeps the configurations while the cluster is unlocked.
 const SecretName = "ephor-unlocked-webhooks"
 
-// Door is the installation that is unlocked.
-type Door struct {
+// Installation is the installation that is unlocked.
+type Installation struct {
 	Client client.Client
 	// Namespace and ConfigMap are those of the installation; both are `kyverno` by default.
 	Namespace, ConfigMap string
@@ -50,16 +50,16 @@ type Report struct {
 // The order matters: first the note, so that no controller undoes the rest; then the copy; then the deletion. Where the
 // note or the copy is refused, because our own webhooks are asked about them, the deletion comes first and the two are
 // written right after it.
-func (d *Door) Open(ctx context.Context, lasting time.Duration) (Report, error) {
-	report := Report{Until: d.Now().UTC().Add(lasting).Truncate(time.Second)}
-	found, err := d.list(ctx)
+func (in *Installation) Open(ctx context.Context, lasting time.Duration) (Report, error) {
+	report := Report{Until: in.Now().UTC().Add(lasting).Truncate(time.Second)}
+	found, err := in.list(ctx)
 	if err != nil {
 		return report, err
 	}
-	noted := d.note(ctx, &report)
+	noted := in.note(ctx, &report)
 	kept := noted
 	if noted == nil {
-		kept = d.keep(ctx, found)
+		kept = in.keep(ctx, found)
 	}
 	if noted != nil && !inTheWay(noted) {
 		return report, noted
@@ -67,20 +67,20 @@ func (d *Door) Open(ctx context.Context, lasting time.Duration) (Report, error) 
 	if kept != nil && !inTheWay(kept) {
 		return report, kept
 	}
-	if err := d.remove(ctx, found, &report); err != nil {
+	if err := in.remove(ctx, found, &report); err != nil {
 		return report, err
 	}
 	if noted != nil {
-		if err := d.note(ctx, &report); err != nil {
+		if err := in.note(ctx, &report); err != nil {
 			return report, lost(found, err)
 		}
 	}
 	if kept != nil {
-		if err := d.keep(ctx, found); err != nil {
+		if err := in.keep(ctx, found); err != nil {
 			return report, lost(found, err)
 		}
 	}
-	return report, d.guard(ctx, &report)
+	return report, in.guard(ctx, &report)
 }
 
 // inTheWay reports whether a write failed because of webhooks, ours or others.
@@ -105,11 +105,11 @@ func (l *Lost) Unwrap() error { return l.Err }
 func lost(found []client.Object, err error) error { return &Lost{Configurations: found, Err: err} }
 
 // list reads all configurations of the installation.
-func (d *Door) list(ctx context.Context) ([]client.Object, error) {
+func (in *Installation) list(ctx context.Context) ([]client.Object, error) {
 	ours := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
-	if err := errors.Join(d.Client.List(ctx, &validating, ours), d.Client.List(ctx, &mutating, ours)); err != nil {
+	if err := errors.Join(in.Client.List(ctx, &validating, ours), in.Client.List(ctx, &mutating, ours)); err != nil {
 		return nil, fmt.Errorf("list the webhook configurations: %w", err)
 	}
 	var out []client.Object
@@ -123,27 +123,27 @@ func (d *Door) list(ctx context.Context) ([]client.Object, error) {
 }
 
 // note writes the time onto the ConfigMap, which is made where it is missing, but never its namespace.
-func (d *Door) note(ctx context.Context, report *Report) error {
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.ConfigMap}}
+func (in *Installation) note(ctx context.Context, report *Report) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in.Namespace, Name: in.ConfigMap}}
 	note := map[string]string{Annotation: report.Until.Format(time.RFC3339)}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": note}})
 	if err != nil {
 		return err
 	}
-	err = d.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
+	err = in.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
 		cm.Annotations = note
-		err = d.Client.Create(ctx, cm)
+		err = in.Client.Create(ctx, cm)
 		report.Made = err == nil
 	}
 	if err != nil {
-		return fmt.Errorf("note the time on the ConfigMap %s/%s: %w", d.Namespace, d.ConfigMap, err)
+		return fmt.Errorf("note the time on the ConfigMap %s/%s: %w", in.Namespace, in.ConfigMap, err)
 	}
 	return nil
 }
 
 // keep stores the configurations. Those of an earlier time stay: what is deleted now may be less than what was then.
-func (d *Door) keep(ctx context.Context, found []client.Object) error {
+func (in *Installation) keep(ctx context.Context, found []client.Object) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -156,12 +156,12 @@ func (d *Door) keep(ctx context.Context, found []client.Object) error {
 		data[key] = packed
 	}
 	stored := &corev1.Secret{}
-	err := d.Client.Get(ctx, d.secret(), stored)
+	err := in.Client.Get(ctx, in.secret(), stored)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = d.Client.Create(ctx, &corev1.Secret{
+		err = in.Client.Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: d.Namespace, Name: SecretName, Labels: map[string]string{"app.kubernetes.io/part-of": "kyverno"},
+				Namespace: in.Namespace, Name: SecretName, Labels: map[string]string{"app.kubernetes.io/part-of": "kyverno"},
 			},
 			Data: data,
 		})
@@ -170,21 +170,21 @@ func (d *Door) keep(ctx context.Context, found []client.Object) error {
 			stored.Data = map[string][]byte{}
 		}
 		maps.Copy(stored.Data, data)
-		err = d.Client.Update(ctx, stored)
+		err = in.Client.Update(ctx, stored)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the configurations in the Secret %s/%s: %w", d.Namespace, SecretName, err)
+		return fmt.Errorf("keep the configurations in the Secret %s/%s: %w", in.Namespace, SecretName, err)
 	}
 	return nil
 }
 
-func (d *Door) secret() client.ObjectKey {
-	return client.ObjectKey{Namespace: d.Namespace, Name: SecretName}
+func (in *Installation) secret() client.ObjectKey {
+	return client.ObjectKey{Namespace: in.Namespace, Name: SecretName}
 }
 
-func (d *Door) remove(ctx context.Context, list []client.Object, report *Report) error {
+func (in *Installation) remove(ctx context.Context, list []client.Object, report *Report) error {
 	for _, o := range list {
-		if err := client.IgnoreNotFound(d.Client.Delete(ctx, o)); err != nil {
+		if err := client.IgnoreNotFound(in.Client.Delete(ctx, o)); err != nil {
 			return fmt.Errorf("delete the webhook configuration %s: %w", o.GetName(), err)
 		}
 		if !slices.Contains(report.Configurations, o.GetName()) {
@@ -195,18 +195,18 @@ func (d *Door) remove(ctx context.Context, list []client.Object, report *Report)
 }
 
 // guard deletes what a controller makes again that has not heard of the note yet.
-func (d *Door) guard(ctx context.Context, report *Report) error {
-	for end := d.Now().Add(d.Watch); d.Now().Before(end); {
+func (in *Installation) guard(ctx context.Context, report *Report) error {
+	for end := in.Now().Add(in.Watch); in.Now().Before(end); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(250 * time.Millisecond):
 		}
-		again, err := d.list(ctx)
+		again, err := in.list(ctx)
 		if err != nil {
 			return err
 		}
-		if err := d.remove(ctx, again, report); err != nil {
+		if err := in.remove(ctx, again, report); err != nil {
 			return err
 		}
 	}
@@ -215,14 +215,14 @@ func (d *Door) guard(ctx context.Context, report *Report) error {
 
 // Close puts the configurations back and ends the unlocking. It needs no controller: one that runs brings what is put
 // back up to date.
-func (d *Door) Close(ctx context.Context) (Report, error) {
+func (in *Installation) Close(ctx context.Context) (Report, error) {
 	var report Report
 	stored := &corev1.Secret{}
-	switch err := d.Client.Get(ctx, d.secret(), stored); {
+	switch err := in.Client.Get(ctx, in.secret(), stored); {
 	case apierrors.IsNotFound(err):
 		stored = nil
 	case err != nil:
-		return report, fmt.Errorf("read the Secret %s/%s: %w", d.Namespace, SecretName, err)
+		return report, fmt.Errorf("read the Secret %s/%s: %w", in.Namespace, SecretName, err)
 	}
 	var objects []client.Object
 	if stored != nil {
@@ -232,45 +232,45 @@ func (d *Door) Close(ctx context.Context) (Report, error) {
 				err = fmt.Errorf("the key %s holds a configuration that is not ours", key)
 			}
 			if err != nil {
-				return report, fmt.Errorf("the Secret %s/%s: %w", d.Namespace, SecretName, err)
+				return report, fmt.Errorf("the Secret %s/%s: %w", in.Namespace, SecretName, err)
 			}
 			objects = append(objects, o)
 		}
 	}
-	if err := d.repath(ctx, objects); err != nil {
+	if err := in.repath(ctx, objects); err != nil {
 		return report, err
 	}
 	// The note goes first: once the configurations are there, they may be in the way.
-	if err := d.erase(ctx); err != nil {
+	if err := in.erase(ctx); err != nil {
 		return report, err
 	}
 	for _, o := range objects {
-		switch err := d.Client.Create(ctx, o); {
+		switch err := in.Client.Create(ctx, o); {
 		case apierrors.IsAlreadyExists(err):
 			report.Present = append(report.Present, o.GetName())
 		case err != nil:
-			return report, fmt.Errorf("create the webhook configuration %s: %w (the Secret %s/%s still holds it)", o.GetName(), err, d.Namespace, SecretName)
+			return report, fmt.Errorf("create the webhook configuration %s: %w (the Secret %s/%s still holds it)", o.GetName(), err, in.Namespace, SecretName)
 		default:
 			report.Configurations = append(report.Configurations, o.GetName())
 		}
 	}
 	if stored != nil {
-		switch err := client.IgnoreNotFound(d.Client.Delete(ctx, stored)); {
+		switch err := client.IgnoreNotFound(in.Client.Delete(ctx, stored)); {
 		case err != nil && inTheWay(err):
 			report.CopyStays = true // as locked as before: not even this is let through; it does no harm
 		case err != nil:
-			return report, fmt.Errorf("delete the Secret %s/%s: %w", d.Namespace, SecretName, err)
+			return report, fmt.Errorf("delete the Secret %s/%s: %w", in.Namespace, SecretName, err)
 		}
 	}
 	return report, nil
 }
 
 // erase removes the note.
-func (d *Door) erase(ctx context.Context) error {
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.ConfigMap}}
+func (in *Installation) erase(ctx context.Context) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in.Namespace, Name: in.ConfigMap}}
 	patch := []byte(`{"metadata":{"annotations":{"` + Annotation + `":null}}}`)
-	if err := client.IgnoreNotFound(d.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))); err != nil {
-		return fmt.Errorf("remove the note from the ConfigMap %s/%s: %w", d.Namespace, d.ConfigMap, err)
+	if err := client.IgnoreNotFound(in.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))); err != nil {
+		return fmt.Errorf("remove the note from the ConfigMap %s/%s: %w", in.Namespace, in.ConfigMap, err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 // repath gives configurations that were kept the secret segments that are in force now: those of then may have ended, and
 // the servers would not answer until a controller has written the configurations anew.
-func (d *Door) repath(ctx context.Context, objects []client.Object) error {
+func (in *Installation) repath(ctx context.Context, objects []client.Object) error {
 	paths := map[string]func(string) string{}
 	for _, o := range objects {
 		name := keystore.Routes
@@ -23,7 +23,7 @@ func (d *Door) repath(ctx context.Context, objects []client.Object) error {
 			name = keystore.CleanupRoutes
 		}
 		if _, read := paths[name]; !read {
-			path, err := d.path(ctx, name)
+			path, err := in.path(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -37,14 +37,14 @@ func (d *Door) repath(ctx context.Context, objects []client.Object) error {
 }
 
 // path makes the paths of the server whose key is in the Secret; nil when there is no such Secret, or no use in it.
-func (d *Door) path(ctx context.Context, name string) (func(string) string, error) {
+func (in *Installation) path(ctx context.Context, name string) (func(string) string, error) {
 	var secret corev1.Secret
-	err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: name}, &secret)
+	err := in.Client.Get(ctx, client.ObjectKey{Namespace: in.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the key of the webhook paths in the Secret %s/%s: %w", d.Namespace, name, err)
+		return nil, fmt.Errorf("read the key of the webhook paths in the Secret %s/%s: %w", in.Namespace, name, err)
 	}
 	ring, err := keystore.Parse(&secret)
 	if err != nil {

@@ -49,13 +49,13 @@ func TestT1RestoredPaths(t *testing.T) {
 		}
 		return o
 	}
-	door := &Door{Client: c, Namespace: "kyverno", ConfigMap: "kyverno", Now: time.Now}
-	if err := door.keep(ctx, []client.Object{
+	installation := &Installation{Client: c, Namespace: "kyverno", ConfigMap: "kyverno", Now: time.Now}
+	if err := installation.keep(ctx, []client.Object{
 		kept(webhookconf.ResourceValidating, then.Path("/validate/fail"), "/validate/ignore"), kept(webhookconf.CleanupValidating, then.Path("/validate")),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := door.Close(ctx); err != nil {
+	if _, err := installation.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{

@@ -11,21 +11,21 @@ import (
 // before twice, are a few hundred bytes, but a walk over them sees a billion items. So the functions of this file bound
 // a walk over a value that an expression may have made.
 
-// What an item and an object weigh besides their text. To walk over an object takes longer than its text says.
+// What an item and an object count besides their text. To walk over an object takes longer than its text says.
 const (
-	nodeWeight = 8
-	mapWeight  = 48
+	nodeLength = 8
+	mapLength  = 48
 )
 
-// Weigh estimates the length of the JSON text of v. It stops as soon as it is over limit, so it takes no longer than that.
-func Weigh(v any, limit int) int {
+// TextLength estimates the length of the JSON text of v. It stops as soon as it is over limit, so it takes no longer than that.
+func TextLength(v any, limit int) int {
 	left := limit
-	weigh(v, &left)
+	textLength(v, &left)
 	return limit - left
 }
 
-func weigh(v any, left *int) {
-	*left -= nodeWeight
+func textLength(v any, left *int) {
+	*left -= nodeLength
 	switch x := v.(type) {
 	case string:
 		*left -= len(x)
@@ -34,16 +34,16 @@ func weigh(v any, left *int) {
 			if *left < 0 {
 				return
 			}
-			weigh(e, left)
+			textLength(e, left)
 		}
 	case map[string]any:
-		*left -= mapWeight
+		*left -= mapLength
 		for k, e := range x {
 			if *left < 0 {
 				return
 			}
-			*left -= len(k) + nodeWeight
-			weigh(e, left)
+			*left -= len(k) + nodeLength
+			textLength(e, left)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func Print(v any, limit int) string {
 	if s, ok := v.(string); ok {
 		return Clip(s, limit)
 	}
-	if Weigh(v, limit) <= limit {
+	if TextLength(v, limit) <= limit {
 		return fmt.Sprint(v)
 	}
 	left := limit
@@ -119,7 +119,7 @@ func Clip(s string, limit int) string {
 
 // prune copies as much of v as fits.
 func prune(v any, left *int) any {
-	*left -= nodeWeight
+	*left -= nodeLength
 	switch x := v.(type) {
 	case string:
 		s := Clip(x, max(*left, 0))

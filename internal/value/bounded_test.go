@@ -18,11 +18,11 @@ func doubled(n int) any {
 
 func TestBounded(t *testing.T) {
 	small := map[string]any{"a": []any{"x", int64(1), nil}, "b": map[string]any{"c": true}}
-	if w := Weigh(small, 1<<20); w < len(JSON(small)) || w > 8*len(JSON(small)) {
-		t.Errorf("weighs %d, its text has %d bytes", w, len(JSON(small)))
+	if w := TextLength(small, 1<<20); w < len(JSON(small)) || w > 8*len(JSON(small)) {
+		t.Errorf("counted as %d bytes, its text has %d bytes", w, len(JSON(small)))
 	}
-	if w := Weigh(doubled(60), 1000); w <= 1000 || w > 1100 {
-		t.Errorf("a value over the limit of 1000 weighs %d", w)
+	if w := TextLength(doubled(60), 1000); w <= 1000 || w > 1100 {
+		t.Errorf("a value over the limit of 1000 has length %d", w)
 	}
 	if got, want := Print(small, 1000), fmt.Sprint(small); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -50,6 +50,6 @@ func BenchmarkWeigh(b *testing.B) {
 	object := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "nginx:1"}}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		Weigh(object, 1<<20)
+		TextLength(object, 1<<20)
 	}
 }

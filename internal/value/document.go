@@ -6,7 +6,7 @@ import (
 )
 
 // Doc is one JSON document, decoded at most once, on first use, and immutable by agreement. The nil Doc is "no
-// document". A Doc is safe for use by several goroutines and must not be copied.
+// document". A Doc is safe for use by several goroutines; do not copy it.
 type Doc struct {
 	once sync.Once
 	text string // empty when it was made of a value

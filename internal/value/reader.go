@@ -118,7 +118,7 @@ func (r *Reader) AnyOf(fields *Fields) (any, error) {
 	sc := scratches.Get().(*scratch)
 	v, err := r.value(sc, r.depth, fields)
 	if cap(sc.values) <= maxScratch && cap(sc.keys) <= maxScratch {
-		// Cleared to its capacity: what was decoded must not be kept alive by the pool.
+		// Cleared to its capacity: otherwise the pool keeps decoded values alive.
 		clear(sc.keys[:cap(sc.keys)])
 		clear(sc.values[:cap(sc.values)])
 		sc.keys, sc.values = sc.keys[:0], sc.values[:0]

@@ -21,7 +21,7 @@ func NewUnlock() *cobra.Command {
 	var kubeconfig, context string
 	var lasting time.Duration
 	var restore bool
-	door := &unlock.Door{Now: time.Now, Watch: settle}
+	installation := &unlock.Installation{Now: time.Now, Watch: settle}
 	cmd := &cobra.Command{
 		Use:   "unlock",
 		Short: "Take the webhook configurations away for a while: the way out when admission blocks the cluster",
@@ -42,27 +42,27 @@ func NewUnlock() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if door.Client, err = client.New(config, client.Options{}); err != nil {
+			if installation.Client, err = client.New(config, client.Options{}); err != nil {
 				return err
 			}
 			if restore {
-				return lock(cmd, door)
+				return lock(cmd, installation)
 			}
-			return open(cmd, door, lasting)
+			return open(cmd, installation, lasting)
 		},
 	}
 	f := cmd.Flags()
 	f.DurationVar(&lasting, "for", time.Hour, "how long controllers leave the configurations away, such as 30m or 2h")
 	f.BoolVar(&restore, "restore", false, "put the configurations back now")
-	f.StringVarP(&door.Namespace, "namespace", "n", "kyverno", "namespace of the installation")
-	f.StringVar(&door.ConfigMap, "configmap", "kyverno", "main ConfigMap of the installation")
+	f.StringVarP(&installation.Namespace, "namespace", "n", "kyverno", "namespace of the installation")
+	f.StringVar(&installation.ConfigMap, "configmap", "kyverno", "main ConfigMap of the installation")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
 	f.StringVar(&context, "context", "", "context of the kubeconfig to use")
 	return cmd
 }
 
-func open(cmd *cobra.Command, door *unlock.Door, lasting time.Duration) error {
-	report, err := door.Open(cmd.Context(), lasting)
+func open(cmd *cobra.Command, installation *unlock.Installation, lasting time.Duration) error {
+	report, err := installation.Open(cmd.Context(), lasting)
 	out := cmd.OutOrStdout()
 	for _, name := range report.Configurations {
 		fmt.Fprintf(out, "deleted %s\n", name)
@@ -87,13 +87,13 @@ func open(cmd *cobra.Command, door *unlock.Door, lasting time.Duration) error {
 		report.Until.Format(time.RFC3339), cmd.Root().DisplayName())
 	if report.Made {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Warning: there was no ConfigMap %s/%s, and it was made; an installation that reads another one (--namespace, --configmap) is not unlocked\n",
-			door.Namespace, door.ConfigMap)
+			installation.Namespace, installation.ConfigMap)
 	}
 	return nil
 }
 
-func lock(cmd *cobra.Command, door *unlock.Door) error {
-	report, err := door.Close(cmd.Context())
+func lock(cmd *cobra.Command, installation *unlock.Installation) error {
+	report, err := installation.Close(cmd.Context())
 	out := cmd.OutOrStdout()
 	for _, name := range report.Configurations {
 		fmt.Fprintf(out, "created %s\n", name)

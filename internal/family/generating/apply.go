@@ -86,7 +86,7 @@ func (o *output) add(object map[string]any, place func(said string) (string, err
 	if len(o.made) == maxObjects {
 		return fmt.Errorf("more than %d objects", maxObjects)
 	}
-	if err := o.call.Meter.Weigh(object); err != nil {
+	if err := o.call.Meter.Text(object); err != nil {
 		return err
 	}
 	authored, ok := object["metadata"].(map[string]any)

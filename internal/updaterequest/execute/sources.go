@@ -49,9 +49,9 @@ type knownSource struct {
 
 // looks are those at one source, one at a time: who comes while one is under way shares the next one.
 type looks struct {
-	turn sync.Mutex
-	next *look
-	left int // how many have not ended
+	reading sync.Mutex
+	next    *look
+	left    int // how many have not ended
 }
 
 // look is one look at a source.
@@ -120,8 +120,8 @@ func (s *sources) join(key policy.Source) *look {
 }
 
 func (s *sources) look(key policy.Source, l *looks, mine *look) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	s.mu.Lock()
 	l.next = nil // who comes from now on has to wait for the next one
 	s.mu.Unlock()
