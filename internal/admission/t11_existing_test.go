@@ -27,7 +27,7 @@ spec:
 `
 
 // T11: an update that violates a policy is refused, unless the old object is known to have violated it: an error on the
-// old object says nothing, and a user must not be able to store an object on which the rule errs and then change it.
+// old object says nothing, and otherwise a user could store an object on which the rule errs and then change it.
 func TestT11OldObjectWithAnError(t *testing.T) {
 	for _, failurePolicy := range []string{"Fail", "Ignore"} {
 		srv, _ := setup(t, fakeCluster{}, nil, fmt.Sprintf(limitPolicy, failurePolicy))

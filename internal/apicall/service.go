@@ -203,7 +203,7 @@ func (s *Services) addHeaders(req *http.Request, headers []world.Header) error {
 	return nil
 }
 
-// client makes a client for one call: what may be trusted differs from policy to policy, and connections must not be
+// client makes a client for one call: what may be trusted differs from policy to policy, and connections may not be
 // shared between them.
 func (s *Services) client(r world.ServiceRequest) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}

@@ -56,7 +56,7 @@ func (c *Companions) Unattached(policies []policy.ID) (diags diag.List) {
 	return diags
 }
 
-// Companion compiles one object of a kind that CompanionOf knows. The result must not be used with an error among the diagnostics.
+// Companion compiles one object of a kind that CompanionOf knows. Use the result only without an error among the diagnostics.
 func (r *Registry) Companion(o Object) (family.Attached, diag.List) {
 	c := r.CompanionOf(typeOf(o))
 	if c == nil {

@@ -84,8 +84,8 @@ func FieldErrors(apiVersion, kind string) bool { return celpolicy.OwnsException(
 // OneException compiles one exception with the families of Ephor (Registry.OneException).
 func OneException(o Object) (*policy.Exception, diag.List) { return Product.OneException(o) }
 
-// OneException compiles one exception. Its Diags are the returned diagnostics, with positions; an exception with errors
-// among them must not be used.
+// OneException compiles one exception. Its Diags are the returned diagnostics, with positions. Do not use an
+// exception with errors among them.
 func (r *Registry) OneException(o Object) (*policy.Exception, diag.List) {
 	if celpolicy.OwnsException(typeOf(o)) {
 		e, diags := celpolicy.CompileException(o.Value)

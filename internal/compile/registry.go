@@ -23,10 +23,10 @@ func NewRegistry(families ...*family.Family) *Registry {
 	return r
 }
 
-// Families are the families, in their order. The list is shared and must not be changed.
+// Families are the families, in their order. The list is shared and read-only.
 func (r *Registry) Families() []*family.Family { return r.orProduct().families }
 
-// Kinds are the kinds of all families, in their order. The list is shared and must not be changed.
+// Kinds are the kinds of all families, in their order. The list is shared and read-only.
 func (r *Registry) Kinds() family.Kinds { return r.orProduct().kinds }
 
 // Endpoints are where the webhooks for policies of all families ask.

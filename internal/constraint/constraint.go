@@ -30,8 +30,8 @@ type Options struct {
 	AnyOperation bool
 }
 
-// Compile compiles constraints; path is their field in the object, for the diagnostics. With an error among these the
-// constraints must not be used. Without constraints, or without rules in them, every resource is meant.
+// Compile compiles constraints; path is their field in the object, for the diagnostics. Use the constraints
+// only without an error among these. Without constraints, or without rules in them, every resource is meant.
 func Compile(m *admissionregistrationv1.MatchResources, path string, o Options) (*Constraints, diag.List) {
 	if m == nil {
 		m = &admissionregistrationv1.MatchResources{}
@@ -111,8 +111,8 @@ func (c *Constraints) Needs() policy.Needs {
 	return policy.Needs{NamespaceLabels: c.namespace != nil, OldObject: c.object != nil}
 }
 
-// Match reports whether the constraints select the request. An error means that it is not known, since something could not
-// be looked up; it must not be read as false.
+// Match reports whether the constraints select the request. An error means that a lookup failed: the answer is not known,
+// and the caller reports the error.
 func (c *Constraints) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	if r.Trace != nil {
 		c.explain(ctx, r)

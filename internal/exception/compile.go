@@ -17,7 +17,7 @@ import (
 )
 
 // Compile decodes, checks and compiles an object that Owns accepts. It always returns an exception, whose Diags are the
-// returned diagnostics; one with errors among them must not be joined to rules.
+// returned diagnostics. Do not join one with errors to rules.
 func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	e, diags := Decode(object)
 	diags.Add(Check(e)...)

@@ -7,7 +7,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Family describes one family of policies. Its values are shared and must not be changed.
+// Family describes one family of policies. Its values are shared and read-only.
 type Family struct {
 	Name string
 	Doc  string
@@ -55,7 +55,7 @@ type Companion struct {
 	Versions    []string
 	// Policy is the kind of policies that they belong to.
 	Policy string
-	// Compile decodes and checks one such object. With an error among the diagnostics, the result must not be used.
+	// Compile decodes and checks one such object. Use the result only without an error among the diagnostics.
 	Compile func(object map[string]any) (Attached, diag.List)
 }
 

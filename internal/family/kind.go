@@ -12,7 +12,7 @@ import (
 // SourceKyverno is the source of results that most kinds share.
 const SourceKyverno = "kyverno"
 
-// Kind describes one kind of policy. Its values are shared and must not be changed.
+// Kind describes one kind of policy. Its values are shared and read-only.
 type Kind struct {
 	Group string
 	Kind  string

@@ -41,7 +41,7 @@ func (g *Entries) Get(name string) *unstructured.Unstructured {
 	return g.objects.get(policy.ID{Kind: globalentry.Kind, Name: name})
 }
 
-// All returns the entries as they were last seen, by name. The objects are shared and must not be changed.
+// All returns the entries as they were last seen, by name. The objects are shared and read-only.
 func (g *Entries) All() map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}
 	for id, u := range g.objects.list() {

@@ -94,7 +94,7 @@ func definedAs(k *family.Kind) string {
 
 // take brings a policy that is new or changed into force.
 func (p *Policies) take(old, u *unstructured.Unstructured) error {
-	defer p.companions.turn(u)()
+	defer p.companions.serialize(u)()
 	id := idOf(u)
 	err := p.compile(u)
 	p.mu.Lock()
@@ -174,7 +174,7 @@ func (p *Policies) program(u *unstructured.Unstructured, attached []any) (*polic
 }
 
 func (p *Policies) drop(u *unstructured.Unstructured) {
-	defer p.companions.turn(u)()
+	defer p.companions.serialize(u)()
 	id := idOf(u)
 	if program := p.Catalog.Snapshot().Get(id); program != nil {
 		p.report(program, observe.Deleted)
@@ -205,7 +205,7 @@ func (p *Policies) report(program *policy.Program, c observe.Change) {
 	}
 }
 
-// All returns the policies as they were last seen, and why some cannot be used. The objects are shared and must not be changed.
+// All returns the policies as they were last seen, and why some cannot be used. The objects are shared and read-only.
 func (p *Policies) All() (objects map[policy.ID]*unstructured.Unstructured, broken map[policy.ID]error) {
 	objects = p.objects.list()
 	p.mu.Lock()

@@ -120,9 +120,9 @@ func compileBlock(m kyvernov1.MatchResources, o Options, path string) block {
 }
 
 // Match reports whether the rule is for the request: it lies in the policy's namespace, the match block selects it and
-// the exclude block does not. An error means that it is not known, because roles or
-// namespace labels could not be found, the object could not be read, or a block is broken; it must not be read as
-// false. What is certain wins over a failed lookup: what is not selected, or is excluded, without it stays so.
+// the exclude block does not. An error means that the answer is not known: roles or
+// namespace labels could not be found, the object could not be read, or a block is broken. The caller reports it.
+// A certain answer wins over a failed lookup: a request that is excluded, or not selected, without the lookup stays so.
 func (m *Matcher) Match(ctx context.Context, r *policy.Request) (bool, error) {
 	if m.namespace != "" && r.ObjectNamespace() != m.namespace {
 		return false, nil

@@ -41,7 +41,7 @@ type Exception struct {
 	Expires time.Time
 	// Object is what it was compiled of, for those who translate it.
 	Object map[string]any
-	// Diags are the mistakes found by Check and Compile. An exception with errors must not be used.
+	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.
 	Diags diag.List
 }
 

@@ -121,7 +121,7 @@ type Conf struct {
 	MaxContextSize int
 	// Images says what an image reference without a registry means.
 	Images imageref.Defaults
-	// Expand names the cluster policies for which variables inside of data are evaluated. It must not be changed.
+	// Expand names the cluster policies for which variables inside of data are evaluated. It is read-only.
 	Expand map[string]bool
 }
 

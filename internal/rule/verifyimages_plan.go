@@ -133,7 +133,7 @@ func publicKeys(text string) []string {
 		out = append(out, string(pem.EncodeToMemory(block)))
 	}
 	if len(out) == 0 || strings.Count(text, "-----BEGIN") != len(out) {
-		return []string{strings.TrimSpace(text)} // a malformed block must not be left out
+		return []string{strings.TrimSpace(text)} // a malformed block stays in
 	}
 	return out
 }

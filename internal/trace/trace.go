@@ -80,7 +80,7 @@ type Pattern struct {
 // Cause says in what way a part of a resource does not fit a part of a pattern. It is written by its name; zero is no cause.
 type Cause uint8
 
-// Missing: there is no value, or null. Present: there is a key that must not be there. NoElement: no element of a list fits. Value: a
+// Missing: there is no value, or null. Present: there is a key that may not be there. NoElement: no element of a list fits. Value: a
 // scalar has another value. Shape: a value is no map, no list, or a list of another length.
 const (
 	Missing Cause = 1 + iota

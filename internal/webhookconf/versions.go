@@ -51,8 +51,8 @@ func (o place) converts(p place) bool {
 
 func eventGroup(group string) bool { return group == "" || group == "events.k8s.io" }
 
-// foreign are the versions in which cluster-wide policies must not be asked, with the operations for which they are asked
-// in another version.
+// foreign are the versions that cluster-wide policies do not ask for, with the operations for which they ask for another
+// version.
 func (h *hook) foreign() ruleSet {
 	out := ruleSet{}
 	for p, others := range h.siblings {

@@ -32,8 +32,8 @@ func OwnsException(apiVersion, kind string) bool {
 	return group == Group && kind == ExceptionKind
 }
 
-// CompileException decodes, checks and compiles an exception. It always returns one, whose Diags are the returned diagnostics; one
-// with errors among them must not be used.
+// CompileException decodes, checks and compiles an exception. It always returns one, whose Diags are the returned
+// diagnostics. Do not use one with errors among them.
 func CompileException(object map[string]any) (*policy.Exception, diag.List) {
 	var e policiesv1beta1.PolicyException
 	diags := strict.Decode(object, &e)

@@ -15,7 +15,7 @@ import (
 
 // Compile makes the Program of a policy: its settings, its rules and those that they imply for pod controllers. It
 // always returns a Program; Program.Diags holds the mistakes, and a rule with a mistake is a rule that evaluates to
-// status error. p must not be changed afterwards.
+// status error. Do not change p afterwards.
 func Compile(p *kyvernov1.ClusterPolicy) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Name: p.Name,

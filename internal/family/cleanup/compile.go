@@ -29,7 +29,7 @@ const (
 )
 
 // Compile makes the Program of a policy. It always returns a Program; Program.Diags holds the mistakes. With an error
-// among them, or among those that Check finds, the rule evaluates to status error. p must not be changed afterwards.
+// among them, or among those that Check finds, the rule evaluates to status error. Do not change p afterwards.
 func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 	out := &policy.Program{
 		APIVersion: p.APIVersion, Kind: p.Kind, Namespace: namespace(p), Name: p.Name,

@@ -26,7 +26,7 @@ type compiler struct {
 	nodes      int
 }
 
-// compileTemplate compiles a template; all its mistakes are returned. With mistakes the template must not be used. Without
+// compileTemplate compiles a template and returns all its mistakes. Use the template only when there are none. Without
 // expression the text is taken as it is.
 func compileTemplate(source string, expression func(string) (*celenv.Expression, error)) (template, []error) {
 	c := &compiler{expression: expression}

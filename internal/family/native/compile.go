@@ -42,7 +42,7 @@ type Binding struct {
 	denies       bool            // what a validating policy refuses
 }
 
-// CompileBinding decodes and checks a binding of either kind. With an error among the diagnostics it must not be used.
+// CompileBinding decodes and checks a binding of either kind. Use it only without an error among the diagnostics.
 func CompileBinding(object map[string]any) (*Binding, diag.List) {
 	if object["kind"] == ValidatingBinding {
 		var b admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -94,8 +94,8 @@ type program struct {
 	types     managedfields.TypeConverter
 }
 
-// Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among
-// them it must not be used.
+// Compile makes the Program of a policy. It always returns one. Program.Diags holds the mistakes; use the Program
+// only without an error among them.
 func Compile(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
 		_, out := compileValidation(in)

@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Compile makes the Program of a policy, which was decoded from the object of in. It always returns one; Program.Diags holds the mistakes,
-// and with an error among them it must not be used.
+// Compile makes the Program of a policy, which was decoded from the object of in. It always returns one. Program.Diags holds the
+// mistakes; use the Program only without an error among them.
 func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Program {
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
 	out.Unconfined = in.CommandLine

@@ -190,7 +190,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 		}
 		for i := range out.Results {
 			if r := &out.Results[i]; r.Status == policy.StatusError {
-				return errors.New(r.Message) // what cannot be evaluated must not be deleted
+				return errors.New(r.Message) // an object is kept when its condition cannot be evaluated
 			}
 		}
 		if t.rule.Needs.User && len(out.Work) == 0 {
