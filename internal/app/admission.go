@@ -9,6 +9,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
@@ -49,7 +50,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			server, err = p.server(ctx, b)
 			return err
 		},
-		Serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.get) },
+		Serve: func(ctx context.Context) error { return server.Run(ctx, listener, p.certs.Get) },
 		Fill:  p.watch,
 		Work: func(ctx context.Context, beside func(func())) error {
 			server.Open()
@@ -81,7 +82,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		discovery: discovery.New(resources, time.Now),
-		unlocked:  unlocked{log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
+		unlocked:  webhookserver.Unlocked{Log: log}, wakeBindings: lifecycle.NewTrigger(), nativeChanged: lifecycle.NewTrigger(), observing: observing,
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: log}, kindsDefined: lifecycle.NewTrigger(), policiesChanged: lifecycle.NewTrigger(),
 	}
 	p.policies = intake.NewPolicies(intake.PolicyOptions{
@@ -89,14 +90,14 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
 	p.exceeded = newExceeded(p.policies, m.GetClient(), log)
-	p.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.AdmissionController, m, log)
-	p.certs.changed = p.policiesChanged.Fire
-	p.paths = newSecretPaths(f.certificateFlags, f.secretPaths(), keystore.Routes, e, event.AdmissionController, m, log)
-	p.paths.changed, p.paths.ours = p.policiesChanged.Fire, p.certs.ours
-	warnOpen(f.paths, f.serving.clientCA, log)
-	p.heartbeat = &heartbeat{client: m.GetClient(), namespace: e.namespace, now: time.Now, log: log, changed: p.policiesChanged.Fire, missed: p.paths.failed}
+	p.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
+	p.certs.Changed = p.policiesChanged.Fire
+	p.paths = webhookserver.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
+	p.paths.Changed, p.paths.Ours = p.policiesChanged.Fire, p.certs.Ours
+	webhookserver.WarnOpen(f.Paths, f.serving.clientCA, log)
+	p.heartbeat = &webhookserver.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: log, Changed: p.policiesChanged.Fire, Missed: p.paths.Failed}
 	observing.observePolicies(p.policies)
-	observing.observeCertificates(&p.certs.keeper)
+	observing.observeCertificates(&p.certs.Keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: p.discovery}
 	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics, log); err != nil {
 		return nil, err
@@ -109,10 +110,10 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 			return nil, err
 		}
 	}
-	p.certs.events, p.paths.events = p.events, p.events
-	p.installation = &installation{
-		namespace: e.namespace, reader: m.GetCache(), client: m.GetClient(), events: p.events, controller: event.AdmissionController, log: log,
-		leaving: lifecycle.NewTrigger(),
+	p.certs.Events, p.paths.Events = p.events, p.events
+	p.installation = &webhookserver.Installation{
+		Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: p.events, Controller: event.AdmissionController, Log: log,
+		Leaving: lifecycle.NewTrigger(),
 	}
 	return p, nil
 }
@@ -120,7 +121,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 // server makes what answers reviews, with all that policies may look up. Global context is refreshed until ctx is done.
 func (p *process) server(ctx context.Context, b *base) (*admission.Server, error) {
 	f, e, m, observing := p.flags, p.env, p.manager, p.observing
-	if err := p.paths.begin(ctx); err != nil {
+	if err := p.paths.Begin(ctx); err != nil {
 		return nil, err
 	}
 	clients, err := f.serving.clients()
@@ -138,7 +139,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
 		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval), Exceeded: p.exceeded.note,
-		Paths: p.paths.paths(), Failed: p.paths.failed,
+		Paths: p.paths.Answered(), Failed: p.paths.Failed,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
 		Tell: p.sending.afterReporting(tellResults(p.events, p.catalog.Snapshot)),
 		Review: policyreview.Options{

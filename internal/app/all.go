@@ -28,11 +28,11 @@ var optionalControllers = []string{"background", "reports", "cleanup"}
 func (f *allFlags) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.without, "without", nil, "controllers that do not run: "+strings.Join(optionalControllers, ", "))
 	fs.StringVar(&f.service, "cleanupService", "kyverno-cleanup-controller", "Service of the cleanup controller; KYVERNO_SVC is that of the admission controller")
-	fs.StringVar(&f.cleanup.caSecret, "cleanupCASecretName", "", "Secret of the cleanup controller's certificate authority (required)")
-	fs.StringVar(&f.cleanup.tlsSecret, "cleanupTLSSecretName", "", "Secret of the cleanup controller's serving certificate (required)")
+	fs.StringVar(&f.cleanup.CASecret, "cleanupCASecretName", "", "Secret of the cleanup controller's certificate authority (required)")
+	fs.StringVar(&f.cleanup.TLSSecret, "cleanupTLSSecretName", "", "Secret of the cleanup controller's serving certificate (required)")
 	fs.StringVar(&f.cleanup.host, "cleanupServerHost", "", "address for the cleanup controller's server; empty for all")
 	fs.IntVar(&f.cleanup.port, "cleanupServerPort", 9444, "port for the cleanup controller's server")
-	fs.StringVar(&f.cleanup.serverIP, "cleanupServerIP", "", "address at which the API server reaches the cleanup controller's server; goes with --serverIP")
+	fs.StringVar(&f.cleanup.ServerIP, "cleanupServerIP", "", "address at which the API server reaches the cleanup controller's server; goes with --serverIP")
 	fs.IntVar(&f.cleanup.deadManSeconds, "deadManSeconds", 0, "not available: needs `controller cleanup` in a process of its own")
 	f.cleanup.deletion.register(fs)
 	f.background.registerOwn(fs)
@@ -51,10 +51,10 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 			errs = append(errs, fmt.Errorf("--without: %q is none of %s", name, strings.Join(optionalControllers, ", ")))
 		}
 	}
-	if f.runs("cleanup") && (f.cleanup.caSecret == "" || f.cleanup.tlsSecret == "") {
+	if f.runs("cleanup") && (f.cleanup.CASecret == "" || f.cleanup.TLSSecret == "") {
 		errs = append(errs, errors.New("--cleanupCASecretName and --cleanupTLSSecretName are required"))
 	}
-	if f.runs("cleanup") && (f.admission.serverIP == "") != (f.cleanup.serverIP == "") {
+	if f.runs("cleanup") && (f.admission.ServerIP == "") != (f.cleanup.ServerIP == "") {
 		errs = append(errs, errors.New("--serverIP and --cleanupServerIP go together: there are two servers"))
 	}
 	if f.cleanup.deadManSeconds != 0 {
@@ -63,9 +63,9 @@ func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool
 	shared := f.admission.evaluatorFlags
 	f.background.evaluatorFlags, f.reports.evaluatorFlags = shared, shared
 	f.reports.admissionReports = f.admission.admissionReports
-	c := f.admission.certificateFlags
-	c.caSecret, c.tlsSecret, c.serverIP = f.cleanup.caSecret, f.cleanup.tlsSecret, f.cleanup.serverIP
-	f.cleanup.certificateFlags, f.cleanup.commonFlags, f.cleanup.events = c, shared.commonFlags, shared.events
+	c := f.admission.Flags
+	c.CASecret, c.TLSSecret, c.ServerIP = f.cleanup.CASecret, f.cleanup.TLSSecret, f.cleanup.ServerIP
+	f.cleanup.Flags, f.cleanup.commonFlags, f.cleanup.events = c, shared.commonFlags, shared.events
 	f.cleanup.calls, f.cleanup.globals = shared.calls, shared.globals
 	errs = append(errs, f.cleanup.deletion.complete(), f.background.completeOwn(lookup), f.reports.completeOwn())
 	f.cleanup.deletion.protectManaged, f.cleanup.deletion.dumpPayload = f.admission.serving.protectManaged, f.admission.serving.dumpPayload

@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/intake"
 )
 
 func TestFlags(t *testing.T) {
@@ -143,7 +144,7 @@ func TestSubjectKeys(t *testing.T) {
 
 func TestTransforms(t *testing.T) {
 	managed := []metav1.ManagedFieldsEntry{{Manager: "x"}}
-	ns := namespaceObject()
+	ns := intake.NamespaceObject()
 	ns.ObjectMeta = metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, ManagedFields: managed, ResourceVersion: "1"}
 	if _, err := onlyLabels(ns); err != nil || ns.Annotations != nil || ns.ManagedFields != nil || ns.Labels["a"] != "b" || ns.Name != "n" || ns.ResourceVersion != "1" {
 		t.Errorf("%+v", ns)

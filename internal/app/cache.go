@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,19 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/scan"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
-
-var namespaceGVK = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
-
-func namespaceObject() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(namespaceGVK)
-	return o
-}
 
 // restConfig tells how to reach the API server.
 func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
@@ -77,7 +69,7 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 		&corev1.ConfigMap{}: {
 			Namespaces: map[string]cache.Config{e.namespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", e.configMap),
 		},
-		namespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
+		intake.NamespaceObject(): {Transform: onlyLabels, UnsafeDisableDeepCopy: &shared},
 	}
 	maps.Copy(objects, own.objects)
 	m, err := manager.New(b.cfg, manager.Options{
@@ -98,22 +90,22 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 
 // webhookObjects are what a controller with webhooks caches: its Secrets, that with the key of its paths among them, our
 // configurations and what they go away with.
-func webhookObjects(f certificateFlags, paths string, e env) map[client.Object]cache.ByObject {
+func webhookObjects(f webhookserver.Flags, paths string, e env) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f, paths)},
 		&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 		&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-		ownerObject(): {Label: owners, Transform: onlyIdentity},
+		webhookserver.OwnerObject():                   {Label: owners, Transform: webhookserver.OnlyIdentity},
 	}
 }
 
 // admissionObjects are what the admission controller caches.
 func admissionObjects(f *admissionFlags, e env) cached {
 	shared := true // bindings are only read
-	objects := webhookObjects(f.certificateFlags, keystore.Routes, e)
-	objects[intake.DefinitionObject()] = cache.ByObject{Transform: onlyIdentity}
+	objects := webhookObjects(f.Flags, keystore.Routes, e)
+	objects[intake.DefinitionObject()] = cache.ByObject{Transform: webhookserver.OnlyIdentity}
 	objects[&rbacv1.RoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	objects[&rbacv1.ClusterRoleBinding{}] = cache.ByObject{Transform: onlySubjects, UnsafeDisableDeepCopy: &shared}
 	return cached{
@@ -158,11 +150,11 @@ func onlySubjects(obj any) (any, error) {
 
 // onlySecrets keeps the contents of the two Secrets of a server and of the one with the key of its paths, and of no other
 // one: they may be of any type when users supply them.
-func onlySecrets(f certificateFlags, paths string) toolscache.TransformFunc {
+func onlySecrets(f webhookserver.Flags, paths string) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if s, ok := obj.(*corev1.Secret); ok {
 			s.SetManagedFields(nil)
-			if s.Name != f.caSecret && s.Name != f.tlsSecret && s.Name != paths {
+			if s.Name != f.CASecret && s.Name != f.TLSSecret && s.Name != paths {
 				s.Data, s.StringData, s.Annotations = nil, nil, nil
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/discovery"
@@ -44,8 +45,8 @@ type cleanup struct {
 	log       *slog.Logger
 	manager   manager.Manager
 	settings  *settings.Store
-	certs     *certificates
-	paths     *secretPaths
+	certs     *webhookserver.Certificates
+	paths     *webhookserver.Paths
 	events    *event.Queue
 	observing *observing
 	webhooks  *cleanupWebhooks
@@ -71,7 +72,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		schemes: []func(*runtime.Scheme) error{
 			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
 		},
-		objects:   webhookObjects(f.certificateFlags, keystore.CleanupRoutes, e),
+		objects:   webhookObjects(f.Flags, keystore.CleanupRoutes, e),
 		transform: stripManagedFields,
 	})
 	if err != nil {
@@ -79,26 +80,26 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	}
 	c := &cleanup{flags: f, env: e, log: b.log, manager: m, settings: &settings.Store{}, catalog: catalog.New(), observing: b.observing}
 	c.intake = &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}
-	c.certs = newCertificates(f.certificateFlags, e.namespace, e.service, event.CleanupController, m, b.log)
+	c.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.CleanupController, m, b.log)
 	// The cleanup controller takes no client certificates, so that its paths are secret unless they are switched off.
-	c.paths = newSecretPaths(f.certificateFlags, f.paths.secret != secretPathsOff, keystore.CleanupRoutes, e, event.CleanupController, m, b.log)
-	c.paths.ours = c.certs.ours
-	warnOpen(f.paths, "", b.log)
+	c.paths = webhookserver.NewPaths(f.Flags, f.Paths.Secret != webhookserver.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
+	c.paths.Ours = c.certs.Ours
+	webhookserver.WarnOpen(f.Paths, "", b.log)
 	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics, b.log); err != nil {
 		return err
 	}
-	c.certs.events, c.paths.events = c.events, c.events
+	c.certs.Events, c.paths.Events = c.events, c.events
 	c.webhooks = newCleanupWebhooks(c)
-	b.observing.observeCertificates(&c.certs.keeper)
+	b.observing.observeCertificates(&c.certs.Keeper)
 	l := lifecycle.Phases{
 		Cache: m.Start,
 		Build: func(ctx context.Context) error { return c.build(ctx, b) },
-		Serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.get) },
+		Serve: func(ctx context.Context) error { return c.server.Run(ctx, listener, c.certs.Get) },
 		Fill:  c.watch,
 		Work: func(ctx context.Context, beside func(func())) error {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.counted(c.certs.watch()), b.observing.counted(c.paths.watch()), b.observing.counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
+			for _, t := range append(c.shared(), b.observing.counted(c.certs.Watch()), b.observing.counted(c.paths.Watch()), b.observing.counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
 				beside(func() { t.Run(ctx, c.log) })
 			}
 			leading := &lifecycle.Leader{Config: b.cfg, Lease: cleanupLease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: c.leaderTasks(), Log: c.log}
@@ -112,8 +113,8 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 // watch fills the caches.
 func (c *cleanup) watch(ctx context.Context) error {
 	all := append(c.webhooks.watched(),
-		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.handler()},
-		intake.Watch{Object: namespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
+		intake.Watch{Object: &corev1.Secret{}, Handler: c.certs.Handler(ctx)}, intake.Watch{Object: &corev1.Secret{}, Handler: c.paths.Handler()},
+		intake.Watch{Object: intake.NamespaceObject(), Handler: toolscache.ResourceEventHandlerFuncs{}},
 	)
 	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all = append(all, policies.Watches()...)
@@ -128,7 +129,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 
 // ready says why this replica cannot serve yet.
 func (c *cleanup) ready() error {
-	if err := errors.Join(c.certs.ready(), c.paths.ready()); err != nil {
+	if err := errors.Join(c.certs.Ready(), c.paths.Ready()); err != nil {
 		return err
 	}
 	if !c.filled.Load() {
@@ -142,9 +143,9 @@ func (c *cleanup) shared() []lifecycle.Task {
 	return []lifecycle.Task{endless("ring", c.ring.Run), endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }
 
-// leaderTasks are the controllers that only one replica runs.
+// LeaderTasks are the controllers that only one replica runs.
 func (c *cleanup) leaderTasks() []lifecycle.Task {
-	tasks := append(c.certs.leaderTasks(), c.paths.term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
+	tasks := append(c.certs.LeaderTasks(), c.paths.Term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {
 		watch := &failopen.Watch{
 			Client: c.manager.GetClient(), Live: c.manager.GetAPIReader(),

@@ -26,7 +26,7 @@ import (
 // done.
 func (c *cleanup) build(ctx context.Context, b *base) error {
 	f, m := c.flags, c.manager
-	if err := c.paths.begin(ctx); err != nil {
+	if err := c.paths.Begin(ctx); err != nil {
 		return err
 	}
 	resources, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(b.cfg, m.GetHTTPClient())
@@ -52,7 +52,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	c.globals = globals
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
-		Observer: c.observing.server(), Paths: c.paths.paths(), Failed: c.paths.failed, DumpPayload: f.deletion.dumpPayload,
+		Observer: c.observing.server(), Paths: c.paths.Answered(), Failed: c.paths.Failed, DumpPayload: f.deletion.dumpPayload,
 		Review: policyreview.Options{Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {

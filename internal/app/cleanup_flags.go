@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/failopen"
 )
 
 // cleanupFlags are the flags of the cleanup controller.
 type cleanupFlags struct {
 	commonFlags
-	certificateFlags
+	webhookserver.Flags
 	host           string
 	port           int
 	deadManSeconds int
@@ -50,7 +51,7 @@ func (f *deletionFlags) complete() error {
 
 func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	f.commonFlags.register(fs)
-	f.certificateFlags.register(fs)
+	f.Flags.Register(fs)
 	fs.StringVar(&f.host, "cleanupServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "cleanupServerPort", 9443, "port to listen on")
 	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when no replica has answered reviews for so many seconds, at least %.0f, "+
@@ -68,7 +69,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 // complete checks what cannot be seen flag by flag.
 func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{
-		readSwitches(fs, lookup), f.commonFlags.complete(fs), f.certificateFlags.complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
+		readSwitches(fs, lookup), f.commonFlags.complete(fs), f.Flags.Complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
 	}
 	if f.deadManSeconds != 0 && f.grace() < failopen.MinGrace {
 		errs = append(errs, fmt.Errorf("--deadManSeconds: %d is less than %.0f, within which another replica takes over", f.deadManSeconds, failopen.MinGrace.Seconds()))

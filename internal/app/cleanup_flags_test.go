@@ -117,7 +117,7 @@ func TestAllFlags(t *testing.T) {
 		if c.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
-		if c.want == "" && (f.cleanup.caSecret != "c" || f.admission.caSecret != "a" || f.cleanup.algorithm != f.admission.algorithm || f.cleanup.port != 9444 || f.cleanup.serverIP != c.ip) {
+		if c.want == "" && (f.cleanup.CASecret != "c" || f.admission.CASecret != "a" || f.cleanup.Algorithm != f.admission.Algorithm || f.cleanup.port != 9444 || f.cleanup.ServerIP != c.ip) {
 			t.Errorf("%+v", f.cleanup)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
@@ -22,8 +23,8 @@ import (
 type cleanupWebhooks struct {
 	*cleanup
 	wake         lifecycle.Trigger
-	installation *installation
-	unlocked     unlocked
+	installation *webhookserver.Installation
+	unlocked     webhookserver.Unlocked
 	apply        *webhookconf.Reconciler
 }
 
@@ -31,50 +32,50 @@ type cleanupWebhooks struct {
 func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	m := c.manager
 	w := &cleanupWebhooks{
-		cleanup: c, wake: lifecycle.NewTrigger(), unlocked: unlocked{log: c.log},
-		installation: &installation{
-			namespace: c.env.namespace, reader: m.GetCache(), client: m.GetClient(), events: c.events, controller: event.CleanupController, log: c.log,
-			leaving: lifecycle.NewTrigger(),
+		cleanup: c, wake: lifecycle.NewTrigger(), unlocked: webhookserver.Unlocked{Log: c.log},
+		installation: &webhookserver.Installation{
+			Namespace: c.env.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: c.events, Controller: event.CleanupController, Log: c.log,
+			Leaving: lifecycle.NewTrigger(),
 		},
 		apply: &webhookconf.Reconciler{Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: c.log, Own: true,
-			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: c.env.namespace, Name: c.env.configMap})},
+			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: c.env.namespace, Name: c.env.configMap})},
 	}
-	c.certs.changed, c.paths.changed = w.wake.Fire, w.wake.Fire
+	c.certs.Changed, c.paths.Changed = w.wake.Fire, w.wake.Fire
 	return w
 }
 
 // once is one round, as the admission controller's (follow.once).
 func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
-	return w.paths.round(ctx, &w.unlocked, w.write)
+	return w.paths.Round(ctx, &w.unlocked, w.write)
 }
 
 // write is the round that carries these paths. It returns whether all configurations are written.
 func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
-	bundle, err := w.certs.bundle(ctx)
+	bundle, err := w.certs.Bundle(ctx)
 	if err != nil {
 		return false, 0, err
 	}
 	if bundle == nil {
-		w.log.Info("waiting for the certificate authority", "secret", w.certs.flags.caSecret)
+		w.log.Info("waiting for the certificate authority", "secret", w.certs.Flags.CASecret)
 		return false, 0, nil // its arrival is news
 	}
-	if leaving, err := w.installation.terminating(ctx); err != nil || leaving {
+	if leaving, err := w.installation.Terminating(ctx); err != nil || leaving {
 		return false, 0, err // the admission controller removes the configurations, and they are not made again
 	}
-	owner, err := w.installation.owner(ctx)
+	owner, err := w.installation.Owner(ctx)
 	if err != nil || owner == nil {
 		return false, 0, err // nothing would ever remove them; its creation starts a new round
 	}
 	want := webhookconf.DesiredCleanup(webhookconf.Input{
 		Settings: w.settings.Load(), CABundle: bundle, Owner: owner,
 		Options: webhookconf.Options{
-			Namespace: w.env.namespace, Service: w.env.service, ServicePort: w.flags.servicePort, ServerIP: w.flags.serverIP,
+			Namespace: w.env.namespace, Service: w.env.service, ServicePort: w.flags.ServicePort, ServerIP: w.flags.ServerIP,
 			Path: path,
 		},
 	})
 	_, err = w.apply.Apply(ctx, want)
-	if apierrors.IsConflict(err) || errors.Is(err, errUnlocked) {
-		return false, retryConflict, nil // the cache lags behind a write, mostly our own
+	if apierrors.IsConflict(err) || errors.Is(err, webhookserver.ErrUnlocked) {
+		return false, webhookserver.RetryConflict, nil // the cache lags behind a write, mostly our own
 	}
 	return err == nil, 0, err
 }
@@ -89,11 +90,11 @@ func (w *cleanupWebhooks) watched() []intake.Watch {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    w.configure,
 		UpdateFunc: func(_, obj any) { w.configure(obj) },
-		DeleteFunc: func(any) { w.unlocked.load(nil); w.settings.Set(nil); w.wake.Fire() },
+		DeleteFunc: func(any) { w.unlocked.Load(nil); w.settings.Set(nil); w.wake.Fire() },
 	}
 	return []intake.Watch{
-		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: ownerObject(), Handler: news},
-		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: w.paths.configurations(news)}, {Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: toolscache.ResourceEventHandlerFuncs{}},
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: webhookserver.OwnerObject(), Handler: news},
+		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: w.paths.Configurations(news)}, {Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: toolscache.ResourceEventHandlerFuncs{}},
 	}
 }
 
@@ -103,7 +104,7 @@ func (w *cleanupWebhooks) configure(obj any) {
 	if !ok || cm.Name != w.env.configMap {
 		return
 	}
-	w.unlocked.load(cm)
+	w.unlocked.Load(cm)
 	s, _ := settings.Parse(cm.Data)
 	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // the settings are not shared yet
 	w.settings.Set(s)

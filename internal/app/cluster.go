@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -26,7 +27,7 @@ type cluster struct {
 // NamespaceLabels asks the cache, and the API server when the cache does not know the namespace: it may be newer than
 // the cache. A namespace that neither knows is an error.
 func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
-	ns := namespaceObject()
+	ns := intake.NamespaceObject()
 	err := c.cached.Get(ctx, client.ObjectKey{Name: namespace}, ns)
 	if apierrors.IsNotFound(err) {
 		err = c.live.Get(ctx, client.ObjectKey{Name: namespace}, ns)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -83,7 +84,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 	if own.objects == nil {
 		own.objects = map[client.Object]cache.ByObject{}
 	}
-	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: onlyIdentity}
+	own.objects[intake.DefinitionObject()] = cache.ByObject{Transform: webhookserver.OnlyIdentity}
 	m, err := newManager(b, &f.commonFlags, e, own)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 		DeleteFunc: func(any) { v.settings.Set(nil) },
 	}
 	all := append([]intake.Watch{
-		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: namespaceObject(), Handler: namespaces},
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: namespaces},
 	}, more...)
 	all = append(all, v.policies.Watches()...)
 	all = append(all, lookedUp(v.globals, v.flags.exceptions, v.catalog, v.base.observing)...)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 )
 
 // admissionFlags are the flags of the admission controller.
 type admissionFlags struct {
 	evaluatorFlags
-	certificateFlags
+	webhookserver.Flags
 	host             string
 	port             int
 	webhookTimeout   int32
@@ -33,7 +35,7 @@ const (
 
 func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	f.evaluatorFlags.register(fs, admissionResponse)
-	f.certificateFlags.register(fs)
+	f.Flags.Register(fs)
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
@@ -49,15 +51,15 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	registerKnown(fs, knownFlags, "A")
 }
 
-// secretPaths reports whether webhook paths carry a secret segment: else, with an authority for clients, the API server
+// Paths reports whether webhook paths carry a secret segment: else, with an authority for clients, the API server
 // is known by its certificate.
 func (f *admissionFlags) secretPaths() bool {
-	return f.paths.secret == secretPathsAlways || f.paths.secret == secretPathsOn && f.serving.clientCA == ""
+	return f.Paths.Secret == webhookserver.PathsAlways || f.Paths.Secret == webhookserver.PathsOn && f.serving.clientCA == ""
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{readSwitches(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.certificateFlags.complete()}
+	errs := []error{readSwitches(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.Flags.Complete()}
 	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {
 		errs = append(errs, fmt.Errorf("--webhookTimeout: %d is not within 1 and 30 seconds", f.webhookTimeout))
 	}

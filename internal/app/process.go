@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -34,15 +35,15 @@ type process struct {
 	manager   manager.Manager
 	catalog   *catalog.Catalog
 	settings  *settings.Store
-	certs     *certificates
-	paths     *secretPaths
-	unlocked  unlocked
-	heartbeat *heartbeat
+	certs     *webhookserver.Certificates
+	paths     *webhookserver.Paths
+	unlocked  webhookserver.Unlocked
+	heartbeat *webhookserver.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
 	sending   *sending // of results; nil where none are sent
 	// installation is what the webhook configurations go away with.
-	installation *installation
+	installation *webhookserver.Installation
 	policies     *intake.Policies
 	exceeded     *exceeded
 	globals      *globals
@@ -65,7 +66,7 @@ type process struct {
 
 // ready says why this replica cannot serve yet. It is a matter of this replica alone.
 func (p *process) ready() error {
-	if err := errors.Join(p.certs.ready(), p.paths.ready()); err != nil {
+	if err := errors.Join(p.certs.Ready(), p.paths.Ready()); err != nil {
 		return err
 	}
 	if !p.filled.Load() {
@@ -82,7 +83,7 @@ func (p *process) watch(ctx context.Context) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
 		UpdateFunc: func(_, obj any) { p.loadSettings(obj) },
-		DeleteFunc: func(any) { p.unlocked.load(nil); p.settings.Set(nil); p.policiesChanged.Fire() },
+		DeleteFunc: func(any) { p.unlocked.Load(nil); p.settings.Set(nil); p.policiesChanged.Fire() },
 	}
 	drift := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { p.policiesChanged.Fire() },
@@ -90,11 +91,11 @@ func (p *process) watch(ctx context.Context) error {
 		DeleteFunc: func(any) { p.policiesChanged.Fire() },
 	}
 	all := []intake.Watch{
-		{Object: &corev1.Secret{}, Handler: p.certs.handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.handler()},
-		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: namespaceObject(), Handler: p.installation.handler()},
-		{Object: ownerObject(), Handler: drift},
-		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: p.paths.configurations(drift)},
-		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.configurations(drift)},
+		{Object: &corev1.Secret{}, Handler: p.certs.Handler(ctx)}, {Object: &corev1.Secret{}, Handler: p.paths.Handler()},
+		{Object: &corev1.ConfigMap{}, Handler: config}, {Object: intake.NamespaceObject(), Handler: p.installation.Handler()},
+		{Object: webhookserver.OwnerObject(), Handler: drift},
+		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
+		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
 	all = append(all, p.observing.takenAll(policiesName, p.policies.Watches())...)
 	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.observing)...)
@@ -119,7 +120,7 @@ func (p *process) loadSettings(obj any) {
 	if !ok || cm.Name != p.env.configMap {
 		return
 	}
-	p.unlocked.load(cm)
+	p.unlocked.Load(cm)
 	s, diags := settings.Parse(cm.Data)
 	for _, d := range diags {
 		p.log.Warn("ConfigMap has a mistake", "configMap", cm.Name, "path", d.Path, "mistake", d.Summary, "hint", d.Hint)
@@ -149,11 +150,11 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	}
 	for _, t := range []lifecycle.Task{
 		{Name: "role-bindings", Wake: p.wakeBindings, Once: p.watchBindings},
-		p.certs.watch(),
-		p.paths.watch(),
+		p.certs.Watch(),
+		p.paths.Watch(),
 		missingKinds(p.intake, p.kindsDefined),
 		p.exceeded.task(),
-		{Name: "installation", Wake: p.installation.leaving, Once: p.installation.remove},
+		{Name: "installation", Wake: p.installation.Leaving, Once: p.installation.Remove},
 	} {
 		t = p.observing.counted(t)
 		beside(func() { t.Run(ctx, p.log) })
@@ -163,7 +164,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 // removeOnShutdown is what is done when no replica is to be left.
 func (p *process) removeOnShutdown() *removeOnShutdown {
 	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
-	if p.flags.serverIP == "" {
+	if p.flags.ServerIP == "" {
 		s.deployment = client.ObjectKey{Namespace: p.env.namespace, Name: p.env.deployment}
 	}
 	return s
@@ -191,30 +192,30 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// leaderTasks are the controllers that only one replica runs.
+// LeaderTasks are the controllers that only one replica runs.
 func (p *process) leaderTasks() []lifecycle.Task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &webhookReconciler{
 		catalog: p.catalog, policies: p.policies, settings: p.settings, discovery: p.discovery, reader: m.GetCache(),
 		certs: p.certs, paths: p.paths, unlocked: &p.unlocked, heartbeat: p.heartbeat,
 		options: webhookconf.Options{
-			Namespace: e.namespace, Service: e.service, ServicePort: f.servicePort, ServerIP: f.serverIP,
+			Namespace: e.namespace, Service: e.service, ServicePort: f.ServicePort, ServerIP: f.ServerIP,
 			TimeoutSeconds: f.webhookTimeout, AdmissionReports: f.admissionReports, Protects: f.serving.protectManaged,
 			Static: !f.webhooks.follow, ExcludeBootstrap: f.webhooks.excludeBootstrap, Derive: f.webhooks.derive,
 		},
 		installation: p.installation,
 		apply: &webhookconf.Reconciler{
 			Client: m.GetClient(), Reader: m.GetCache(), Live: m.GetAPIReader(), Log: p.log, Static: !f.webhooks.follow,
-			Hold: holdUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
+			Hold: webhookserver.HoldUnlocked(m.GetAPIReader(), client.ObjectKey{Namespace: e.namespace, Name: e.configMap}),
 		},
 		status: &status.Writer{Client: m.GetClient()},
 		rights: newScanRights(f.reportsAccount, m.GetClient(), time.Now),
 		log:    p.log,
 	}
 	tasks := []lifecycle.Task{
-		p.paths.term(),
+		p.paths.Term(),
 		{Name: "webhooks", Wake: p.policiesChanged, Once: follow.once},
-		{Name: "heartbeat", Wake: lifecycle.NewTrigger(), Once: p.heartbeat.once},
+		{Name: "heartbeat", Wake: lifecycle.NewTrigger(), Once: p.heartbeat.Once},
 		{Name: globalsName, Wake: p.globals.changed, Once: p.globals.writeStatus(follow.status)},
 	}
 	native := &admissionPolicies{
@@ -222,7 +223,7 @@ func (p *process) leaderTasks() []lifecycle.Task {
 		apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
 	}
 	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})
-	tasks = append(tasks, p.certs.leaderTasks()...)
+	tasks = append(tasks, p.certs.LeaderTasks()...)
 	for i := range tasks {
 		tasks[i] = p.observing.counted(tasks[i])
 	}

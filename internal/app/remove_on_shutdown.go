@@ -23,7 +23,7 @@ import (
 type removeOnShutdown struct {
 	live   client.Reader // past the cache
 	client client.Writer
-	// deployment is what the process belongs to; without a name it stands alone, and so it does behind --serverIP.
+	// deployment is what the process belongs to; without a name it stands alone, and so it does behind --ServerIP.
 	deployment client.ObjectKey
 	log        *slog.Logger
 

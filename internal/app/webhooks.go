@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/family"
@@ -29,12 +30,12 @@ type webhookReconciler struct {
 	discovery *discovery.Discovery
 	options   webhookconf.Options
 	reader    client.Reader // cached
-	certs     *certificates
-	paths     *secretPaths
-	unlocked  *unlocked
-	heartbeat *heartbeat
+	certs     *webhookserver.Certificates
+	paths     *webhookserver.Paths
+	unlocked  *webhookserver.Unlocked
+	heartbeat *webhookserver.Heartbeat
 	// installation owns the configurations.
-	installation *installation
+	installation *webhookserver.Installation
 	apply        *webhookconf.Reconciler
 	status       *status.Writer
 	rights       *scanRights
@@ -55,11 +56,10 @@ func (f *webhookFlags) register(fs *pflag.FlagSet) {
 }
 
 // retryUnknown is how soon a kind is looked up again that the API server did not serve, retrySettling the same while it may
-// come in a moment; retryConflict how soon a write is tried again that was refused because the object had changed.
+// come in a moment.
 const (
 	retryUnknown  = 30 * time.Second
 	retrySettling = 300 * time.Millisecond
-	retryConflict = 100 * time.Millisecond
 )
 
 // warnUnconfined logs which webhooks are asked about all namespaces on behalf of namespaced policies, when that changes.
@@ -77,7 +77,7 @@ func (f *webhookReconciler) warnUnconfined(webhooks []string) {
 
 // once is one round: the webhook configurations, with the paths that are in force, and then the status.
 func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
-	return f.paths.round(ctx, f.unlocked, f.write)
+	return f.paths.Round(ctx, f.unlocked, f.write)
 }
 
 // write is the round that carries these paths. It returns whether all configurations are written. The objects are taken before the snapshot, so that a status is never written for a policy whose
@@ -85,18 +85,18 @@ func (f *webhookReconciler) once(ctx context.Context) (time.Duration, error) {
 func (f *webhookReconciler) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	objects, broken := f.policies.All()
 	programs := f.catalog.Snapshot().Programs()
-	bundle, err := f.certs.bundle(ctx)
+	bundle, err := f.certs.Bundle(ctx)
 	if err != nil {
 		return false, 0, err
 	}
 	if bundle == nil {
-		f.log.Info("waiting for the certificate authority", "secret", f.certs.flags.caSecret)
+		f.log.Info("waiting for the certificate authority", "secret", f.certs.Flags.CASecret)
 		return false, 0, nil // its arrival is news
 	}
-	if leaving, err := f.installation.terminating(ctx); err != nil || leaving {
+	if leaving, err := f.installation.Terminating(ctx); err != nil || leaving {
 		return false, 0, err // the configurations are removed, and not made again
 	}
-	owner, err := f.installation.owner(ctx)
+	owner, err := f.installation.Owner(ctx)
 	if err != nil {
 		return false, 0, err
 	}
@@ -117,15 +117,15 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 	f.warnUnconfined(want.Unconfined)
 	if owner == nil {
 		for key := range ready {
-			ready[key] = errNoOwner
+			ready[key] = webhookserver.ErrNoOwner
 		}
 	} else {
 		if err := f.keepFailOpen(ctx, want); err != nil {
 			return false, 0, err
 		}
 		switch _, err := f.apply.Apply(ctx, want); {
-		case apierrors.IsConflict(err), errors.Is(err, errUnlocked):
-			return false, retryConflict, nil // the cache lags behind a write, mostly our own
+		case apierrors.IsConflict(err), errors.Is(err, webhookserver.ErrUnlocked):
+			return false, webhookserver.RetryConflict, nil // the cache lags behind a write, mostly our own
 		case err != nil:
 			return false, 0, err
 		}

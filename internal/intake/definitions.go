@@ -19,6 +19,13 @@ func DefinitionObject() *metav1.PartialObjectMetadata {
 	return o
 }
 
+// NamespaceObject stands for the namespaces, of which only the metadata are of interest.
+func NamespaceObject() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+	return o
+}
+
 // WatchDefinitions calls changed when a custom kind comes, changes or goes.
 func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) error {
 	informer, err := from.GetInformer(ctx, DefinitionObject(), cache.BlockUntilSynced(false))

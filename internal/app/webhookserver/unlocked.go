@@ -1,4 +1,4 @@
-package app
+package webhookserver
 
 import (
 	"context"
@@ -13,35 +13,35 @@ import (
 	"github.com/ephor-dev/ephor/internal/unlock"
 )
 
-// unlocked follows the note on the main ConfigMap by which `ephor unlock` keeps the controllers from writing webhook
+// Unlocked follows the note on the main ConfigMap by which `ephor unlock` keeps the controllers from writing webhook
 // configurations.
-type unlocked struct {
+type Unlocked struct {
 	until atomic.Pointer[time.Time]
-	log   *slog.Logger
+	Log   *slog.Logger
 }
 
-// load takes the note over; nil stands for a ConfigMap that is gone.
-func (u *unlocked) load(cm *corev1.ConfigMap) {
+// Load takes the note over; nil stands for a ConfigMap that is gone.
+func (u *Unlocked) Load(cm *corev1.ConfigMap) {
 	var annotations map[string]string
 	if cm != nil {
 		annotations = cm.Annotations
 	}
 	until, err := unlock.Until(annotations)
 	if err != nil {
-		u.log.Warn("the cluster is not unlocked", "configMap", cm.Name, "mistake", err)
+		u.Log.Warn("the cluster is not unlocked", "configMap", cm.Name, "mistake", err)
 	}
 	before := u.until.Swap(&until)
 	switch {
 	case before != nil && before.Equal(until):
 	case time.Until(until) > 0:
-		u.log.Warn("the cluster is unlocked: webhook configurations are not written", "until", until)
+		u.Log.Warn("the cluster is unlocked: webhook configurations are not written", "until", until)
 	case before != nil && time.Until(*before) > 0:
-		u.log.Info("the cluster is locked again: webhook configurations are written")
+		u.Log.Info("the cluster is locked again: webhook configurations are written")
 	}
 }
 
 // left is how long no webhook configuration may be written; zero when they may.
-func (u *unlocked) left() time.Duration {
+func (u *Unlocked) left() time.Duration {
 	until := u.until.Load()
 	if until == nil {
 		return 0
@@ -49,19 +49,19 @@ func (u *unlocked) left() time.Duration {
 	return max(time.Until(*until), 0)
 }
 
-// errUnlocked keeps a configuration from being made while the news of the note is on its way.
-var errUnlocked = errors.New("the cluster is unlocked")
+// ErrUnlocked keeps a configuration from being made while the news of the note is on its way.
+var ErrUnlocked = errors.New("the cluster is unlocked")
 
-// holdUnlocked reads the note from the API server. `ephor unlock` writes the note and then deletes the configurations, but
+// HoldUnlocked reads the note from the API server. `ephor unlock` writes the note and then deletes the configurations, but
 // the two are watched apart, and the second may be heard of first.
-func holdUnlocked(live client.Reader, configMap client.ObjectKey) func(context.Context) error {
+func HoldUnlocked(live client.Reader, configMap client.ObjectKey) func(context.Context) error {
 	return func(ctx context.Context) error {
 		cm := &corev1.ConfigMap{}
 		if err := live.Get(ctx, configMap, cm); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		if until, err := unlock.Until(cm.Annotations); err == nil && time.Until(until) > 0 {
-			return errUnlocked
+			return ErrUnlocked
 		}
 		return nil // an unreadable note is none
 	}

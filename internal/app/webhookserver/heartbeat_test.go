@@ -1,4 +1,4 @@
-package app
+package webhookserver
 
 import (
 	"log/slog"
@@ -10,7 +10,7 @@ import (
 func TestHeartbeatEvaluate(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	told := 0
-	h := &heartbeat{now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), changed: func() { told++ }}
+	h := &Heartbeat{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Changed: func() { told++ }}
 	for i, c := range []struct {
 		after   time.Duration
 		stamp   string

@@ -1,4 +1,4 @@
-package app
+package webhookserver
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func TestNoteIsReadBeforeConfigurationsAreMade(t *testing.T) {
 		created int
 		want    error
 	}{
-		"unlocked":                {in(time.Hour), nil, 0, errUnlocked},
+		"unlocked":                {in(time.Hour), nil, 0, ErrUnlocked},
 		"over":                    {in(-time.Hour), nil, 1, nil},
 		"taken away":              {text(""), nil, 1, nil},
 		"nobody can read it":      {text("tomorrow"), nil, 1, nil},
@@ -62,7 +62,7 @@ func TestNoteIsReadBeforeConfigurationsAreMade(t *testing.T) {
 			cluster := &emptied{note: c.note, fails: c.fails}
 			r := &webhookconf.Reconciler{
 				Client: cluster, Reader: cluster, Live: cluster, Own: true, Log: slog.New(slog.DiscardHandler),
-				Hold: holdUnlocked(cluster, client.ObjectKey{Namespace: "kyverno", Name: "kyverno"}),
+				Hold: HoldUnlocked(cluster, client.ObjectKey{Namespace: "kyverno", Name: "kyverno"}),
 			}
 			want := webhookconf.Configurations{Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "x"}}}}
 			if _, err := r.Apply(t.Context(), want); !errors.Is(err, c.want) || cluster.created != c.created {

@@ -1,4 +1,4 @@
-package app
+package webhookserver
 
 import (
 	"context"
@@ -24,18 +24,18 @@ const (
 	heartbeatLimit = 30 * time.Second
 )
 
-// heartbeat writes the lease `kyverno-health`. The API server sends the update through our
+// Heartbeat writes the lease `kyverno-health`. The API server sends the update through our
 // own webhook, which alone writes the time: the annotation shows whether reviews are being answered, and
 // not merely that there is a leader.
-type heartbeat struct {
-	client    client.Client
-	namespace string
-	now       func() time.Time
-	log       *slog.Logger
-	// changed is called when reviews begin or cease to be answered; nil for none.
-	changed func()
-	// missed is called for each heartbeat that came back without a new stamp: the review of it failed. nil for none.
-	missed func()
+type Heartbeat struct {
+	Client    client.Client
+	Namespace string
+	Now       func() time.Time
+	Log       *slog.Logger
+	// Changed is called when reviews begin or cease to be answered; nil for none.
+	Changed func()
+	// Missed is called for each heartbeat that came back without a new stamp: the review of it failed. nil for none.
+	Missed func()
 
 	stamp   string
 	sent    time.Time // when the last heartbeat was sent; zero before the first one
@@ -45,20 +45,20 @@ type heartbeat struct {
 
 // Healthy reports whether reviews are answered. Until two heartbeats came back with different stamps it is not known,
 // and false.
-func (h *heartbeat) Healthy() bool { return h.healthy.Load() }
+func (h *Heartbeat) Healthy() bool { return h.healthy.Load() }
 
-// once sends one heartbeat.
-func (h *heartbeat) once(ctx context.Context) (time.Duration, error) {
+// Once sends one heartbeat.
+func (h *Heartbeat) Once(ctx context.Context) (time.Duration, error) {
 	lease := &unstructured.Unstructured{}
 	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
-	lease.SetNamespace(h.namespace)
+	lease.SetNamespace(h.Namespace)
 	lease.SetName(admission.HeartbeatLease)
 	// The label brings the lease before the webhook. That it changes nothing does not matter: webhooks are asked first.
 	patch := []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"kyverno"}}}`)
-	err := h.client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
+	err := h.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
 		lease.SetLabels(map[string]string{"app.kubernetes.io/name": "kyverno"})
-		err = h.client.Create(ctx, lease) // which no webhook sees; the next heartbeat is an update
+		err = h.Client.Create(ctx, lease) // which no webhook sees; the next heartbeat is an update
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write the lease %s: %w", admission.HeartbeatLease, err)
@@ -67,8 +67,8 @@ func (h *heartbeat) once(ctx context.Context) (time.Duration, error) {
 }
 
 // evaluate looks at the stamp that came back, and returns when to send the next heartbeat.
-func (h *heartbeat) evaluate(stamp string) time.Duration {
-	now := h.now()
+func (h *Heartbeat) evaluate(stamp string) time.Duration {
+	now := h.Now()
 	if h.sent.IsZero() || now.Sub(h.sent) > heartbeatLimit {
 		// The first one of this term: the stamp may be an old one.
 		h.stamp, h.sent, h.moved = stamp, now, now
@@ -76,26 +76,26 @@ func (h *heartbeat) evaluate(stamp string) time.Duration {
 		return heartbeatAgain
 	}
 	h.sent = now
-	if stamp == h.stamp && stamp != "" && h.missed != nil {
-		h.missed()
+	if stamp == h.stamp && stamp != "" && h.Missed != nil {
+		h.Missed()
 	}
 	switch {
 	case stamp != h.stamp && stamp != "":
 		h.stamp, h.moved = stamp, now
 		if !h.healthy.Swap(true) {
-			h.log.Info("reviews are answered: heartbeats come back stamped")
+			h.Log.Info("reviews are answered: heartbeats come back stamped")
 			h.tell()
 		}
 		return heartbeatEvery
 	case now.Sub(h.moved) > heartbeatLimit && h.healthy.Swap(false):
-		h.log.Warn("reviews are not answered: heartbeats come back without a new stamp", "lease", admission.HeartbeatLease, "since", h.moved.UTC())
+		h.Log.Warn("reviews are not answered: heartbeats come back without a new stamp", "lease", admission.HeartbeatLease, "since", h.moved.UTC())
 		h.tell()
 	}
 	return heartbeatAgain
 }
 
-func (h *heartbeat) tell() {
-	if h.changed != nil {
-		h.changed()
+func (h *Heartbeat) tell() {
+	if h.Changed != nil {
+		h.Changed()
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package webhookserver
 
 import (
 	"bytes"
@@ -24,54 +24,56 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// certificateFlags say where the certificates of a server are and how they are made.
-type certificateFlags struct {
-	caSecret       string
-	tlsSecret      string
+// Flags say where the certificates of a server are and how they are made.
+type Flags struct {
+	CASecret       string
+	TLSSecret      string
 	keyAlgorithm   string
-	algorithm      certs.Algorithm // from keyAlgorithm
+	Algorithm      certs.Algorithm // from keyAlgorithm
 	renewBefore    time.Duration
 	unmanagedCerts bool
-	serverIP       string
-	servicePort    int32
-	paths          pathFlags
+	ServerIP       string
+	ServicePort    int32
+	Paths          PathFlags
 }
 
-func (f *certificateFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.caSecret, "caSecretName", "", "Secret of the certificate authority (required)")
-	fs.StringVar(&f.tlsSecret, "tlsSecretName", "", "Secret of the serving certificate (required)")
+// Register adds the flags.
+func (f *Flags) Register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.CASecret, "caSecretName", "", "Secret of the certificate authority (required)")
+	fs.StringVar(&f.TLSSecret, "tlsSecretName", "", "Secret of the serving certificate (required)")
 	fs.StringVar(&f.keyAlgorithm, "tlsKeyAlgorithm", "RSA", "algorithm of new keys: RSA, ECDSA or Ed25519")
 	fs.DurationVar(&f.renewBefore, "renewBefore", 15*24*time.Hour, "how long before its end a certificate is renewed")
 	fs.BoolVar(&f.unmanagedCerts, "disableCertManagerController", false, "leave the certificates to another tool, such as cert-manager")
-	fs.StringVar(&f.serverIP, "serverIP", "", "address at which the API server reaches a process outside of the cluster")
-	f.paths.register(fs)
-	fs.Int32Var(&f.servicePort, "servicePort", 443, "port of the Service, as written into the webhook configurations")
+	fs.StringVar(&f.ServerIP, "serverIP", "", "address at which the API server reaches a process outside of the cluster")
+	f.Paths.register(fs)
+	fs.Int32Var(&f.ServicePort, "servicePort", 443, "port of the Service, as written into the webhook configurations")
 }
 
-func (f *certificateFlags) complete() error {
+// Complete checks the flags together.
+func (f *Flags) Complete() error {
 	var errs []error
-	if f.caSecret == "" || f.tlsSecret == "" {
+	if f.CASecret == "" || f.TLSSecret == "" {
 		errs = append(errs, errors.New("--caSecretName and --tlsSecretName are required"))
 	}
 	var err error
-	if f.algorithm, err = certs.ParseAlgorithm(f.keyAlgorithm); err != nil {
+	if f.Algorithm, err = certs.ParseAlgorithm(f.keyAlgorithm); err != nil {
 		errs = append(errs, fmt.Errorf("--tlsKeyAlgorithm: %w", err))
 	}
-	return errors.Join(append(errs, f.paths.complete())...)
+	return errors.Join(append(errs, f.Paths.complete())...)
 }
 
-// certificates are those of one server: every replica serves them, the leader renews them.
-type certificates struct {
-	flags              certificateFlags
+// Certificates are those of one server: every replica serves them, the leader renews them.
+type Certificates struct {
+	Flags              Flags
 	namespace, service string
 	controller         string // that reports events
 	manager            manager.Manager
 	log                *slog.Logger
-	// changed is called when what clients have to trust may have changed.
-	changed func()
-	events  event.Recorder // nil for none
+	// Changed is called when what clients have to trust may have changed.
+	Changed func()
+	Events  event.Recorder // nil for none
 
-	keeper certs.Keeper
+	Keeper certs.Keeper
 	wake   lifecycle.Trigger // something for the leader to do
 	again  lifecycle.Trigger // something for every replica to take over in a moment
 
@@ -82,12 +84,13 @@ type certificates struct {
 	told    map[string]time.Time // by Secret, when its end was last an event
 }
 
-func newCertificates(f certificateFlags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *certificates {
-	c := &certificates{
-		flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
-		changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
+// NewCertificates returns the certificates of a server; controller reports their events.
+func NewCertificates(f Flags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *Certificates {
+	c := &Certificates{
+		Flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
+		Changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
 	}
-	c.keeper.Published = func() [][]byte {
+	c.Keeper.Published = func() [][]byte {
 		bundles, err := c.published(context.Background()) // from the cache
 		if err != nil {
 			c.log.Error("the bundles are not known", "error", err)
@@ -97,54 +100,54 @@ func newCertificates(f certificateFlags, namespace, service, controller string, 
 	return c
 }
 
-// get is for tls.Config.
-func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return c.keeper.GetCertificate(hello)
+// Get is for tls.Config.
+func (c *Certificates) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.Keeper.GetCertificate(hello)
 }
 
-// ready says why the certificate cannot be served.
-func (c *certificates) ready() error {
-	if err := c.keeper.Verify(time.Now()); err != nil {
+// Ready says why the certificate cannot be served.
+func (c *Certificates) Ready() error {
+	if err := c.Keeper.Verify(time.Now()); err != nil {
 		return fmt.Errorf("certificate: %w", err)
 	}
 	return nil
 }
 
-func (c *certificates) key(secret string) client.ObjectKey {
+func (c *Certificates) key(secret string) client.ObjectKey {
 	return client.ObjectKey{Namespace: c.namespace, Name: secret}
 }
 
-// handler follows the two Secrets.
-func (c *certificates) handler(ctx context.Context) toolscache.ResourceEventHandler {
+// Handler follows the two Secrets.
+func (c *Certificates) Handler(ctx context.Context) toolscache.ResourceEventHandler {
 	news := func(obj any) {
 		if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
 		}
-		if s, ok := obj.(*corev1.Secret); ok && s.Name != c.flags.caSecret && s.Name != c.flags.tlsSecret {
+		if s, ok := obj.(*corev1.Secret); ok && s.Name != c.Flags.CASecret && s.Name != c.Flags.TLSSecret {
 			return
 		}
 		c.wake.Fire()
 		if c.load(ctx) {
 			c.again.Fire()
 		}
-		c.changed()
+		c.Changed()
 	}
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: news, UpdateFunc: func(_, obj any) { news(obj) }, DeleteFunc: news}
 }
 
 // load takes the certificate over from the cache, and reports whether it is worth another try soon.
-func (c *certificates) load(ctx context.Context) (again bool) {
+func (c *Certificates) load(ctx context.Context) (again bool) {
 	var ca, pair corev1.Secret
 	reader := c.manager.GetCache()
-	err := errors.Join(reader.Get(ctx, c.key(c.flags.caSecret), &ca), reader.Get(ctx, c.key(c.flags.tlsSecret), &pair))
+	err := errors.Join(reader.Get(ctx, c.key(c.Flags.CASecret), &ca), reader.Get(ctx, c.key(c.Flags.TLSSecret), &pair))
 	if err == nil {
-		err = c.keeper.Load(&ca, &pair)
+		err = c.Keeper.Load(&ca, &pair)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
 		again = errors.Is(err, certs.ErrNotTrusted)
-		if text := err.Error(); text != c.trouble && len(c.keeper.Serving()) > 0 {
+		if text := err.Error(); text != c.trouble && len(c.Keeper.Serving()) > 0 {
 			c.trouble = text
 			if again {
 				c.log.Info("the certificate in use stays for a moment", "reason", err)
@@ -155,7 +158,7 @@ func (c *certificates) load(ctx context.Context) (again bool) {
 		return again
 	}
 	c.trouble = ""
-	leaf := c.keeper.Serving()[0]
+	leaf := c.Keeper.Serving()[0]
 	if serving := fmt.Sprint(leaf.SerialNumber, leaf.NotAfter, leaf.Signature); serving != c.serving {
 		c.serving = serving
 		c.log.Info("serving a certificate", "secret", pair.Name, "ends", leaf.NotAfter)
@@ -163,26 +166,26 @@ func (c *certificates) load(ctx context.Context) (again bool) {
 	return false
 }
 
-// bundle is what clients have to trust; nil as long as there is no authority.
-func (c *certificates) bundle(ctx context.Context) ([]byte, error) {
+// Bundle is what clients have to trust; nil as long as there is no authority.
+func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	var ca corev1.Secret
-	if err := c.manager.GetCache().Get(ctx, c.key(c.flags.caSecret), &ca); client.IgnoreNotFound(err) != nil {
+	if err := c.manager.GetCache().Get(ctx, c.key(c.Flags.CASecret), &ca); client.IgnoreNotFound(err) != nil {
 		return nil, err
 	}
-	return c.keeper.Bundle(&ca, time.Now()), nil
+	return c.Keeper.Bundle(&ca, time.Now()), nil
 }
 
-// watch is what every replica does: it looks at the Secrets again, whether there was news or not, and at the clock.
-func (c *certificates) watch() lifecycle.Task {
+// Watch is what every replica does: it looks at the Secrets again, whether there was news or not, and at the clock.
+func (c *Certificates) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "certificate-watch", Wake: c.again, Once: func(ctx context.Context) (time.Duration, error) {
 		if c.load(ctx) {
 			return takeOverAgain, nil
 		}
 		// The authority of an earlier certificate may have become superfluous.
-		if bundle, err := c.bundle(ctx); err == nil && slices.ContainsFunc(c.keeper.Published(), func(b []byte) bool { return !bytes.Equal(b, bundle) }) {
-			c.changed()
+		if bundle, err := c.Bundle(ctx); err == nil && slices.ContainsFunc(c.Keeper.Published(), func(b []byte) bool { return !bytes.Equal(b, bundle) }) {
+			c.Changed()
 		}
-		for _, e := range c.keeper.Expiries() {
+		for _, e := range c.Keeper.Expiries() {
 			if c.due(c.warned, e) {
 				c.log.Warn("a certificate ends soon", "secret", e.Secret, "use", e.Use, "ends", e.NotAfter, "hint", c.hint())
 			}
@@ -198,7 +201,7 @@ const takeOverAgain = 250 * time.Millisecond
 const remindEvery = time.Hour
 
 // due reports whether the end of a certificate has to be reported now.
-func (c *certificates) due(told map[string]time.Time, e certs.Expiry) bool {
+func (c *Certificates) due(told map[string]time.Time, e certs.Expiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -209,21 +212,21 @@ func (c *certificates) due(told map[string]time.Time, e certs.Expiry) bool {
 	return true
 }
 
-func (c *certificates) hint() string {
-	if c.flags.unmanagedCerts {
+func (c *Certificates) hint() string {
+	if c.Flags.unmanagedCerts {
 		return "--disableCertManagerController leaves its renewal to another tool"
 	}
 	return "it is not renewed: either the Secret lacks the label " + certs.ManagedLabel + "=" + certs.ManagedValue + ", or writing it fails"
 }
 
-// leaderTasks are what only one replica does.
-func (c *certificates) leaderTasks() []lifecycle.Task {
+// LeaderTasks are what only one replica does.
+func (c *Certificates) LeaderTasks() []lifecycle.Task {
 	tell := lifecycle.Task{Name: "certificate-expiry", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
-		for _, e := range c.keeper.Expiries() {
-			if c.events == nil || !c.due(c.told, e) {
+		for _, e := range c.Keeper.Expiries() {
+			if c.Events == nil || !c.due(c.told, e) {
 				continue
 			}
-			c.events.Record(event.Event{
+			c.Events.Record(event.Event{
 				Regarding: event.Reference{APIVersion: "v1", Kind: "Secret", Namespace: c.namespace, Name: e.Secret},
 				Type:      event.Warning, Reason: "CertificateExpiring", Action: event.None, Controller: c.controller,
 				Note: fmt.Sprintf("the certificate (%s) ends %s; %s", e.Use, e.NotAfter.UTC().Format(time.RFC3339), c.hint()),
@@ -231,22 +234,22 @@ func (c *certificates) leaderTasks() []lifecycle.Task {
 		}
 		return certs.Interval, nil
 	}}
-	if c.flags.unmanagedCerts {
+	if c.Flags.unmanagedCerts {
 		return []lifecycle.Task{tell}
 	}
 	issue := &certs.Reconciler{
 		Config: certs.Config{
-			Namespace: c.namespace, CASecret: c.flags.caSecret, TLSSecret: c.flags.tlsSecret, Algorithm: c.flags.algorithm,
-			Names: certs.ServiceNames(c.service, c.namespace, c.flags.serverIP), RenewBefore: c.flags.renewBefore,
+			Namespace: c.namespace, CASecret: c.Flags.CASecret, TLSSecret: c.Flags.TLSSecret, Algorithm: c.Flags.Algorithm,
+			Names: certs.ServiceNames(c.service, c.namespace, c.Flags.ServerIP), RenewBefore: c.Flags.renewBefore,
 		},
-		Client: c.manager.GetClient(), Reader: c.manager.GetAPIReader(), Serving: c.keeper.Serving, Published: c.published,
+		Client: c.manager.GetClient(), Reader: c.manager.GetAPIReader(), Serving: c.Keeper.Serving, Published: c.published,
 		Now: time.Now, Log: c.log,
 	}
 	return []lifecycle.Task{tell, {Name: "certificates", Wake: c.wake, Once: issue.Reconcile}}
 }
 
 // published are the bundles of the webhook configurations that name our server.
-func (c *certificates) published(ctx context.Context) ([][]byte, error) {
+func (c *Certificates) published(ctx context.Context) ([][]byte, error) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList
 	reader := c.manager.GetCache()
@@ -256,7 +259,7 @@ func (c *certificates) published(ctx context.Context) ([][]byte, error) {
 	seen := map[string]bool{}
 	var out [][]byte
 	add := func(to admissionv1.WebhookClientConfig) {
-		if c.ours(to) && !seen[string(to.CABundle)] {
+		if c.Ours(to) && !seen[string(to.CABundle)] {
 			seen[string(to.CABundle)] = true
 			out = append(out, to.CABundle)
 		}
@@ -274,12 +277,13 @@ func (c *certificates) published(ctx context.Context) ([][]byte, error) {
 	return out, nil
 }
 
-func (c *certificates) ours(to admissionv1.WebhookClientConfig) bool {
+// Ours reports whether a webhook asks our server.
+func (c *Certificates) Ours(to admissionv1.WebhookClientConfig) bool {
 	switch {
 	case to.Service != nil:
 		return to.Service.Namespace == c.namespace && to.Service.Name == c.service
-	case to.URL != nil && c.flags.serverIP != "":
-		return strings.HasPrefix(*to.URL, "https://"+c.flags.serverIP+"/")
+	case to.URL != nil && c.Flags.ServerIP != "":
+		return strings.HasPrefix(*to.URL, "https://"+c.Flags.ServerIP+"/")
 	}
 	return false
 }

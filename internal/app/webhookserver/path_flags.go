@@ -1,0 +1,49 @@
+package webhookserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// PathFlags say whether webhook paths carry a secret segment, and for how long one is good.
+type PathFlags struct {
+	Secret            string
+	rotation, overlap time.Duration
+}
+
+// The values of --webhookSecretPaths.
+const (
+	PathsOn     = "true"
+	PathsOff    = "false"
+	PathsAlways = "always"
+)
+
+func (f *PathFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Secret, "webhookSecretPaths", PathsOn, "put a secret segment into the paths of the webhooks, and answer no other path: true (unless the API server has to show a certificate, --client-ca-file), always, or false")
+	fs.DurationVar(&f.rotation, "webhookPathRotation", time.Hour, "how often the secret segments are replaced, besides after every outage")
+	fs.DurationVar(&f.overlap, "webhookPathOverlap", time.Minute, "how long the segments of before are still answered after the webhook configurations carry new ones")
+}
+
+func (f *PathFlags) complete() error {
+	var errs []error
+	if !slices.Contains([]string{PathsOn, PathsOff, PathsAlways}, f.Secret) {
+		errs = append(errs, fmt.Errorf("--webhookSecretPaths: %q is none of true, false and always", f.Secret))
+	}
+	if f.overlap < pathSettle || f.rotation < 2*f.overlap {
+		errs = append(errs, fmt.Errorf("--webhookPathOverlap must be at least %s, --webhookPathRotation at least twice as long", pathSettle))
+	}
+	return errors.Join(errs...)
+}
+
+// WarnOpen warns of a server that answers every client.
+func WarnOpen(f PathFlags, clientCA string, log *slog.Logger) {
+	if strings.EqualFold(f.Secret, PathsOff) && clientCA == "" {
+		log.Warn("reviews are answered for every client: --webhookSecretPaths=false without --client-ca-file")
+	}
+}

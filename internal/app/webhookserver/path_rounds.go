@@ -1,0 +1,158 @@
+package webhookserver
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/secretpath"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// RetryConflict is how soon a write is tried again that was refused because the object had changed.
+const RetryConflict = 100 * time.Millisecond
+
+// rolloutPatience is how long plain paths are kept during a rollout, and rolloutLook how often that is looked at.
+const (
+	rolloutPatience = 10 * time.Minute
+	rolloutLook     = 2 * time.Second
+)
+
+// writing is what the configurations that are about to be written carry.
+type writing struct {
+	// path makes the paths; nil for plain ones.
+	path func(plain string) string
+	// retires is the ID of the epoch that ends when they are written; empty for none.
+	retires string
+	// wait is when to look again.
+	wait time.Duration
+}
+
+// before begins or ends an epoch where that is due, and returns what the configurations have to carry. Only the process
+// that leads calls it.
+func (p *Paths) before(ctx context.Context) (writing, error) {
+	if !p.on {
+		return writing{}, nil
+	}
+	p.mu.Lock()
+	secret, epochs, current, previous, standing := p.secret, p.epochs, p.current, p.previous, len(p.standing) > 0
+	p.mu.Unlock()
+	if secret == nil {
+		return writing{}, errors.New("the key of the webhook paths is not known")
+	}
+	now := p.now()
+	if standing && p.keepPlain(ctx, now) {
+		return writing{wait: rolloutLook}, nil
+	}
+	asked := secret.Annotations[rotateAnnotation]
+	step := p.rotation.Next(epochs, asked == rotateNow || asked == epochs.Current.ID, now)
+	switch {
+	case step.Begin:
+		if err := p.write(ctx, secret, epochs.Begin(secretpath.NewID(), now)); err != nil {
+			return writing{}, err
+		}
+		p.log.Info("new webhook paths begin", "asked", asked != "")
+		return writing{path: current.Path, wait: pathSettle}, nil
+	case step.End:
+		if err := p.write(ctx, secret, epochs.End()); err != nil {
+			return writing{}, err
+		}
+		return writing{path: current.Path, wait: time.Millisecond}, nil
+	case step.Previous:
+		return writing{path: previous.Path, wait: step.Wait}, nil
+	case step.Retire:
+		return writing{path: current.Path, retires: epochs.Previous.ID, wait: step.Wait}, nil
+	}
+	return writing{path: current.Path, wait: step.Wait}, nil
+}
+
+// after is called when all configurations are written. Until then the previous epoch is answered, however long it takes.
+func (p *Paths) after(ctx context.Context, w writing) error {
+	if w.retires == "" {
+		return nil
+	}
+	p.mu.Lock()
+	secret, epochs := p.secret, p.epochs
+	p.mu.Unlock()
+	if secret == nil || epochs.Previous == nil || epochs.Previous.ID != w.retires || !epochs.Previous.Retired.IsZero() {
+		return nil
+	}
+	return p.write(ctx, secret, epochs.Retire(p.now()))
+}
+
+// Round writes the configurations by way of write, with the paths that are in force, and moves the epochs on. Nothing is
+// written while the cluster is unlocked.
+func (p *Paths) Round(
+	ctx context.Context, u *Unlocked, write func(context.Context, func(string) string) (written bool, again time.Duration, err error),
+) (time.Duration, error) {
+	left := u.left()
+	if left > 0 {
+		if !p.on || p.present() {
+			return left, nil
+		}
+		// There is no configuration that carries an epoch, and none ends less than in other times.
+		write = func(context.Context, func(string) string) (bool, time.Duration, error) { return true, left, nil }
+	}
+	w, err := p.before(ctx)
+	if apierrors.IsConflict(err) {
+		return RetryConflict, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	written, again, err := write(ctx, w.path)
+	if written {
+		switch failed := p.after(ctx, w); {
+		case apierrors.IsConflict(failed):
+			again = RetryConflict
+		case failed != nil:
+			err = errors.Join(err, failed)
+		}
+	}
+	return sooner(again, w.wait), err
+}
+
+// present reports whether there is a webhook configuration that asks our server.
+func (p *Paths) present() bool {
+	all, err := p.stored()
+	return err != nil || slices.ContainsFunc(all, func(o client.Object) bool { return webhookconf.Asks(o, p.Ours) })
+}
+
+// keepPlain reports whether configurations with plain paths have to stay so for now: the Deployment is being rolled out,
+// and Pods of before, which know plain paths only, still answer some of the requests.
+func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
+	if p.deployment.Name == "" {
+		return false
+	}
+	if p.plain.IsZero() {
+		p.plain = now
+	}
+	if now.Sub(p.plain) > rolloutPatience {
+		return false
+	}
+	d := &unstructured.Unstructured{}
+	d.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
+	if err := p.store.Reader.Get(ctx, p.deployment, d); err != nil {
+		return false // there is none, or it is not known: paths that are secret come first
+	}
+	number := func(fields ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(d.Object, fields...)
+		return n
+	}
+	old := number("status", "replicas") > number("status", "updatedReplicas")
+	return old || number("status", "observedGeneration") < d.GetGeneration()
+}
+
+// sooner is the shorter of two waits, of which 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

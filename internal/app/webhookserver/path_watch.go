@@ -1,0 +1,98 @@
+package webhookserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
+)
+
+// Failed notes that a call may have failed, so that the API server showed the URL to a requester: the epoch ends soon.
+func (p *Paths) Failed() {
+	if !p.on {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.leaked != p.epochs.Current.ID {
+		p.leaked = p.epochs.Current.ID
+		p.wake.Fire()
+	}
+}
+
+// plainReason is the reason of the events that report plain paths.
+const plainReason = "PlainWebhookPath"
+
+// Watch is what every replica does: it makes the Secret where it is missing, asks for the end of an epoch that was revealed
+// to a requester, and reports plain paths.
+func (p *Paths) Watch() lifecycle.Task {
+	return lifecycle.Task{Name: "webhook-paths", Wake: p.wake, Once: func(ctx context.Context) (time.Duration, error) {
+		if !p.on {
+			return 0, nil
+		}
+		p.mu.Lock()
+		missing, current, leaked, asked, standing, told := p.secret == nil, p.epochs.Current.ID, p.leaked, p.asked, p.standing, p.told
+		p.mu.Unlock()
+		if missing {
+			if err := p.load(ctx); err != nil && !apierrors.IsConflict(err) {
+				return 0, err
+			}
+		}
+		if leaked != "" && leaked == current && asked != current {
+			if err := p.ask(ctx, current); err != nil {
+				return 0, err
+			}
+		}
+		for _, s := range standing {
+			if p.Events == nil || slices.Contains(told, s) {
+				continue
+			}
+			p.log.Warn("a webhook configuration has a path without a secret segment: it is answered until the configuration is written anew", "configuration", s.Configuration, "path", s.Path)
+			p.Events.Record(event.Event{
+				Regarding: event.Reference{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: s.Kind, Name: s.Configuration},
+				Type:      event.Warning, Reason: plainReason, Action: event.None, Controller: p.controller,
+				Note: fmt.Sprintf("the path %s has no secret segment: requests there are answered for every client until this configuration is written again, and %s longer",
+					s.Path, p.flags.overlap),
+			})
+		}
+		p.mu.Lock()
+		p.told = standing
+		p.mu.Unlock()
+		return 0, nil
+	}}
+}
+
+// ask asks the leader to end an epoch.
+func (p *Paths) ask(ctx context.Context, epoch string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.store.Namespace, Name: p.store.Name}}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, rotateAnnotation, epoch)
+	if err := p.manager.GetClient().Patch(ctx, secret, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return fmt.Errorf("ask for new webhook paths in the Secret %s: %w", p.key(), err)
+	}
+	p.mu.Lock()
+	p.asked = epoch
+	p.mu.Unlock()
+	return nil
+}
+
+// Term is run once in each term of leading. The last leader may have ended without a word.
+func (p *Paths) Term() lifecycle.Task {
+	return lifecycle.Task{Name: "webhook-paths-term", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
+		p.mu.Lock()
+		fresh := p.epochs.Current.ID == p.made
+		p.mu.Unlock()
+		if !fresh {
+			p.Failed()
+		}
+		return 0, nil
+	}}
+}
