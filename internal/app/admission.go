@@ -9,6 +9,7 @@ import (
 	clientdiscovery "k8s.io/client-go/discovery"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -54,7 +55,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		Fill:  p.watch,
 		Work: func(ctx context.Context, beside func(func())) error {
 			server.Open()
-			p.observing.observeChanges(p.policies)
+			p.observing.ObserveChanges(p.policies)
 			p.log.Info("caches are filled", "policies", len(p.catalog.Snapshot().Programs()))
 			p.every(ctx, beside)
 			down := p.removeOnShutdown()
@@ -63,7 +64,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 			leading := &lifecycle.Leader{Config: b.cfg, Lease: lease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: p.leaderTasks(), Log: p.log}
 			return leading.Run(ctx)
 		},
-		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.run},
+		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.Run},
 	}
 	return l.Run(ctx)
 }
@@ -89,24 +90,26 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 		Kinds: intake.Requests(), Catalog: p.catalog, Compile: family.Options{Types: knownTypes}, ForceIgnore: f.forceIgnore,
 		Seen: p.policiesChanged.Fire, Log: log,
 	})
-	p.exceeded = newExceeded(p.policies, m.GetClient(), log)
+	p.exceeded = results.NewExceeded(p.policies, m.GetClient(), log)
 	p.certs = webhookserver.NewCertificates(f.Flags, e.namespace, e.service, event.AdmissionController, m, log)
 	p.certs.Changed = p.policiesChanged.Fire
 	p.paths = webhookserver.NewPaths(f.Flags, f.secretPaths(), keystore.Routes, e.namespace, e.deployment, event.AdmissionController, m, log)
 	p.paths.Changed, p.paths.Ours = p.policiesChanged.Fire, p.certs.Ours
 	webhookserver.WarnOpen(f.Paths, f.serving.clientCA, log)
 	p.heartbeat = &webhookserver.Heartbeat{Client: m.GetClient(), Namespace: e.namespace, Now: time.Now, Log: log, Changed: p.policiesChanged.Fire, Missed: p.paths.Failed}
-	observing.observePolicies(p.policies)
-	observing.observeCertificates(&p.certs.Keeper)
+	observing.ObservePolicies(p.policies)
+	observing.ObserveCertificates(&p.certs.Keeper)
 	p.cluster = &cluster{cached: m.GetCache(), live: m.GetAPIReader(), Discovery: p.discovery}
-	if p.events, err = newEvents(cfg, f.events, p.settings, observing.metrics, log); err != nil {
+	if p.events, err = results.NewEvents(cfg, f.events, p.settings, observing.Metrics, log); err != nil {
 		return nil, err
 	}
-	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.metrics, log); err != nil {
+	if p.work, err = newWork(cfg, e.namespace, p.settings, p.events, observing.Metrics, log); err != nil {
 		return nil, err
 	}
 	if f.admissionReports {
-		if p.sending, err = newSending(b, e.namespace, ephemeral.Admission, f.maxReports, &f.reporting); err != nil {
+		if p.sending, err = results.NewSending(results.SendingOptions{
+			Config: b.cfg, Namespace: e.namespace, Source: ephemeral.Admission, Max: f.maxReports, Flags: &f.reporting, Metrics: observing.Metrics, Log: log,
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -138,10 +141,10 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	return admission.New(admission.Options{
 		Namespace: e.namespace, Timeout: time.Duration(f.webhookTimeout) * time.Second,
 		AuditWorkers: f.auditWorkers, AuditCapacity: f.auditCapacity, DrainDelay: drainDelay, Log: p.log, Now: time.Now,
-		Observer: observing.server(), Eval: observing.tracer.Eval(engine.Eval), Exceeded: p.exceeded.note,
+		Observer: observing.Server(), Eval: observing.Tracer.Eval(engine.Eval), Exceeded: p.exceeded.Note,
 		Paths: p.paths.Answered(), Failed: p.paths.Failed,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
-		Tell: p.sending.afterReporting(tellResults(p.events, p.catalog.Snapshot)),
+		Tell: p.sending.AfterReporting(results.RecordRequests(p.events, p.catalog.Snapshot)),
 		Review: policyreview.Options{
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	reportsv1 "github.com/ephor-dev/ephor/api/reports/v1"
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
@@ -27,7 +28,7 @@ import (
 )
 
 // scans reports whether this controller evaluates what exists.
-func (f *reportsFlags) scans() bool { return f.scan && f.reporting.reported("validate") }
+func (f *reportsFlags) scans() bool { return f.scan && f.reporting.Reported("validate") }
 
 // takes reports whether this controller takes into reports what others find.
 func (f *reportsFlags) takes() bool {
@@ -46,8 +47,8 @@ func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, e
 	}
 	return reports.NewConsumer(reports.ConsumerOptions{
 		Writer: c.writer, Client: follower, Metadata: listed, Wanted: c.wanted, Share: c.ring, Workers: c.flags.takers,
-		Keys: reportKeys(follower, c.env.namespace), Doubts: doubts(c.base),
-		Observer: c.base.observing.metrics, Log: c.log, Now: time.Now,
+		Keys: results.ReportKeys(follower, c.env.namespace), Doubts: results.Doubts(c.base.observing.Metrics, c.base.log),
+		Observer: c.base.observing.Metrics, Log: c.log, Now: time.Now,
 	}), nil
 }
 
@@ -136,9 +137,9 @@ func (c *reporting) announcing() lifecycle.Task {
 		if err != nil {
 			return 0, err
 		}
-		_, err = c.leases.Leases(c.env.namespace).Patch(ctx, reportsLease, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = c.leases.Leases(c.env.namespace).Patch(ctx, results.ReportsLease, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil {
-			return 0, fmt.Errorf("say on the Lease %s which kinds are scanned: %w", reportsLease, err)
+			return 0, fmt.Errorf("say on the Lease %s which kinds are scanned: %w", results.ReportsLease, err)
 		}
 		said, at = text, time.Now()
 		return announceEvery, nil

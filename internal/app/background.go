@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
@@ -37,10 +38,10 @@ type background struct {
 	worker   *execute.Worker
 	follower *follow.Follower
 	ring     *ring.Ring
-	sending  *sending
+	sending  *results.Sending
 	record   *record
 	changed  lifecycle.Trigger // the policies
-	exceeded *exceeded
+	exceeded *results.Exceeded
 }
 
 // runBackground is the background controller. It returns when ctx is done and everything was finished in order.
@@ -54,11 +55,11 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	if err != nil {
 		return err
 	}
-	b.observing.observePolicies(v.policies)
+	b.observing.ObservePolicies(v.policies)
 	c := &background{evaluator: v, flags: f, changed: lifecycle.NewTrigger()}
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
-		last:    func(ctx context.Context) { c.sending.run(ctx) },
+		last:    func(ctx context.Context) { c.sending.Run(ctx) },
 		changed: func(*catalog.Snapshot) { c.changed.Fire() },
 	})
 }
@@ -80,7 +81,10 @@ func (c *background) build(ctx context.Context) error {
 	if c.ring, err = newRing(c.base, c.env, execute.WorkerName); err != nil {
 		return err
 	}
-	c.sending, err = newSending(c.base, c.env.namespace, ephemeral.Background, c.flags.maxReports, &c.flags.reporting)
+	c.sending, err = results.NewSending(results.SendingOptions{
+		Config: c.base.cfg, Namespace: c.env.namespace, Source: ephemeral.Background, Max: c.flags.maxReports, Flags: &c.flags.reporting,
+		Metrics: c.base.observing.Metrics, Log: c.base.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -92,17 +96,17 @@ func (c *background) build(ctx context.Context) error {
 	if c.record, err = newRecord(ctx, c.base, c.env.namespace, writer); err != nil {
 		return err
 	}
-	c.exceeded = newExceeded(c.policies, c.manager.GetClient(), c.log)
+	c.exceeded = results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
 	c.worker = execute.NewWorker(execute.WorkerOptions{
 		Client: writer, Keys: marks.get, Namespace: c.env.namespace, Account: who, Snapshot: c.catalog.Snapshot, Root: root,
-		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.tracer.Eval(engine.Eval),
-		Events: c.events, Observer: c.exceeded.worked(observe.Work{Metrics: observing.metrics}), Reports: c.sending, Share: c.ring, Ledger: c.record.ledger, Workers: c.flags.workers, Log: c.log, Now: time.Now,
+		Conf: c.conf, Find: c.kinds, Labels: c.cluster.NamespaceLabels, Eval: observing.Tracer.Eval(engine.Eval),
+		Events: c.events, Observer: c.exceeded.Worked(observe.Work{Metrics: observing.Metrics}), Reports: c.sending, Share: c.ring, Ledger: c.record.ledger, Workers: c.flags.workers, Log: c.log, Now: time.Now,
 	})
 	c.follower = &follow.Follower{
-		Worker: c.worker, Every: c.flags.interval, Observer: observing.metrics, Log: c.log,
+		Worker: c.worker, Every: c.flags.interval, Observer: observing.Metrics, Log: c.log,
 		Threshold: func() int { return c.settings.Load().UpdateRequestThreshold },
 	}
-	observing.metrics.Controller(execute.WorkerName)
+	observing.Metrics.Controller(execute.WorkerName)
 	return nil
 }
 
@@ -140,7 +144,7 @@ func (c *background) watch(ctx context.Context) error {
 	exist := 0 // an informer tells of one thing after the other
 	counted := func(more int) {
 		exist += more
-		c.base.observing.metrics.UpdateRequests(exist)
+		c.base.observing.Metrics.UpdateRequests(exist)
 	}
 	counted(0)
 	requests := toolscache.ResourceEventHandlerFuncs{
@@ -169,11 +173,11 @@ func (c *background) watch(ctx context.Context) error {
 func (c *background) shared() []lifecycle.Task {
 	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
-		endless("reports-controller", c.sending.follow),
+		endless("reports-controller", c.sending.Follow),
 		{Name: execute.WorkerName, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself
 		}},
-		c.exceeded.task(),
+		c.exceeded.Task(),
 		endless("generated-objects-record", c.record.run),
 	}
 }
@@ -181,6 +185,6 @@ func (c *background) shared() []lifecycle.Task {
 // tasks are the controllers that only one replica runs: work is made of changes of policies once.
 func (c *background) tasks() []lifecycle.Task {
 	return []lifecycle.Task{
-		c.base.observing.counted(lifecycle.Task{Name: "policy-controller", Wake: c.changed, Once: c.follower.Once}),
+		c.base.observing.Counted(lifecycle.Task{Name: "policy-controller", Wake: c.changed, Once: c.follower.Once}),
 	}
 }

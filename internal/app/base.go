@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/app/telemetry"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/ring"
@@ -27,7 +28,7 @@ type commonFlags struct {
 	profile           profileFlags
 	memory            memoryFlags
 	log               logFlags
-	observe           observeFlags
+	observe           telemetry.Flags
 	noEffect          []string // the flags that were given in vain
 }
 
@@ -40,7 +41,7 @@ func (f *commonFlags) register(fs *pflag.FlagSet) {
 	f.profile.register(fs)
 	f.memory.register(fs)
 	f.log.register(fs)
-	f.observe.register(fs)
+	f.observe.Register(fs)
 }
 
 // complete checks what cannot be seen flag by flag.
@@ -53,13 +54,13 @@ func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 	if f.leaderRetryPeriod <= 0 {
 		errs = append(errs, errors.New("--leaderElectionRetryPeriod must be positive"))
 	}
-	return errors.Join(append(errs, f.memory.complete(), f.observe.complete())...)
+	return errors.Join(append(errs, f.memory.complete(), f.observe.Complete())...)
 }
 
 // base is what the controllers of a process share.
 type base struct {
 	log       *slog.Logger
-	observing *observing
+	observing *telemetry.Telemetry
 	// cfg tells how to reach the API server; policyConfig, too, for what policies ask.
 	cfg, policyConfig *rest.Config
 	// metadataConfig, too, for what is followed as metadata, and workConfig for what is evaluated and carried out.
@@ -75,7 +76,7 @@ func (f *commonFlags) run(ctx context.Context, name string, process func(context
 	if err != nil {
 		return err
 	}
-	defer b.observing.close()
+	defer b.observing.Close()
 	return process(ctx, e, b)
 }
 
@@ -93,7 +94,9 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 	}
 	cfg.UserAgent = "ephor-" + process
 	cfg.Wrap(ring.Guard)
-	if b.observing, err = startObserving(ctx, &f.observe, cfg, e, process, b.log); err != nil {
+	if b.observing, err = telemetry.Start(ctx, &f.observe, cfg, telemetry.Process{
+		Name: process, Version: e.version, Namespace: e.namespace, MetricsConfig: e.metricsConfig, MetricsService: e.metricsService,
+	}, b.log); err != nil {
 		return nil, err
 	}
 	r, err := lifecycle.NewReachability(cfg, b.log)
@@ -101,9 +104,9 @@ func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, 
 		return nil, err
 	}
 	go r.Run(ctx)
-	b.policyConfig = b.observing.wrap(cfg, observe.DynamicClient)
-	b.cfg = b.observing.wrap(cfg, observe.KubeClient)
-	b.metadataConfig = b.observing.wrap(cfg, observe.MetadataClient)
-	b.workConfig = b.observing.wrap(cfg, observe.WorkClient)
+	b.policyConfig = b.observing.Wrap(cfg, observe.DynamicClient)
+	b.cfg = b.observing.Wrap(cfg, observe.KubeClient)
+	b.metadataConfig = b.observing.Wrap(cfg, observe.MetadataClient)
+	b.workConfig = b.observing.Wrap(cfg, observe.WorkClient)
 	return b, nil
 }

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/ephor-dev/ephor/internal/admission"
+	"github.com/ephor-dev/ephor/internal/app/results"
+	"github.com/ephor-dev/ephor/internal/app/telemetry"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
@@ -48,7 +50,7 @@ type cleanup struct {
 	certs     *webhookserver.Certificates
 	paths     *webhookserver.Paths
 	events    *event.Queue
-	observing *observing
+	observing *telemetry.Telemetry
 	webhooks  *cleanupWebhooks
 	discovery *discovery.Discovery
 	globals   *globals
@@ -85,12 +87,12 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	c.paths = webhookserver.NewPaths(f.Flags, f.Paths.Secret != webhookserver.PathsOff, keystore.CleanupRoutes, e.namespace, e.deployment, event.CleanupController, m, b.log)
 	c.paths.Ours = c.certs.Ours
 	webhookserver.WarnOpen(f.Paths, "", b.log)
-	if c.events, err = newEvents(b.cfg, f.events, c.settings, b.observing.metrics, b.log); err != nil {
+	if c.events, err = results.NewEvents(b.cfg, f.events, c.settings, b.observing.Metrics, b.log); err != nil {
 		return err
 	}
 	c.certs.Events, c.paths.Events = c.events, c.events
 	c.webhooks = newCleanupWebhooks(c)
-	b.observing.observeCertificates(&c.certs.Keeper)
+	b.observing.ObserveCertificates(&c.certs.Keeper)
 	l := lifecycle.Phases{
 		Cache: m.Start,
 		Build: func(ctx context.Context) error { return c.build(ctx, b) },
@@ -99,7 +101,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 		Work: func(ctx context.Context, beside func(func())) error {
 			c.server.Open()
 			c.log.Info("caches are filled")
-			for _, t := range append(c.shared(), b.observing.counted(c.certs.Watch()), b.observing.counted(c.paths.Watch()), b.observing.counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
+			for _, t := range append(c.shared(), b.observing.Counted(c.certs.Watch()), b.observing.Counted(c.paths.Watch()), b.observing.Counted(missingKinds(c.intake, lifecycle.NewTrigger()))) {
 				beside(func() { t.Run(ctx, c.log) })
 			}
 			leading := &lifecycle.Leader{Config: b.cfg, Lease: cleanupLease, Namespace: e.namespace, Identity: e.podName, Retry: f.leaderRetryPeriod, Tasks: c.leaderTasks(), Log: c.log}
@@ -118,7 +120,7 @@ func (c *cleanup) watch(ctx context.Context) error {
 	)
 	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all = append(all, policies.Watches()...)
-	all = append(all, c.observing.takenAll(globalsName, c.globals.Watches())...)
+	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}
@@ -155,7 +157,7 @@ func (c *cleanup) leaderTasks() []lifecycle.Task {
 		tasks = append(tasks, lifecycle.Task{Name: "dead-man", Wake: lifecycle.NewTrigger(), Once: watch.Once})
 	}
 	for i := range tasks {
-		tasks[i] = c.observing.counted(tasks[i])
+		tasks[i] = c.observing.Counted(tasks[i])
 	}
 	return tasks
 }

@@ -52,7 +52,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	c.globals = globals
 	c.server = admission.NewCleanup(admission.Options{
 		Namespace: c.env.namespace, Timeout: webhookconf.ReviewTimeoutSeconds * time.Second, DrainDelay: drainDelay, Log: c.log, Now: time.Now,
-		Observer: c.observing.server(), Paths: c.paths.Answered(), Failed: c.paths.Failed, DumpPayload: f.deletion.dumpPayload,
+		Observer: c.observing.Server(), Paths: c.paths.Answered(), Failed: c.paths.Failed, DumpPayload: f.deletion.dumpPayload,
 		Review: policyreview.Options{Accounts: policyreview.Accounts{Cleanup: c.account(ctx)}},
 	}, root, cluster, c.ready)
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
@@ -61,16 +61,16 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	c.policies = cleanupctl.New(cleanupctl.Options{
 		Executor: &cleanupctl.Executor{
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,
-			Protect: f.deletion.protectManaged, Eval: c.observing.tracer.Eval(engine.Eval), Log: c.log,
+			Protect: f.deletion.protectManaged, Eval: c.observing.Tracer.Eval(engine.Eval), Log: c.log,
 		},
 		Client: m.GetClient(), MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
-		Observer: c.observing.metrics, Log: c.log, Now: time.Now,
+		Observer: c.observing.Metrics, Log: c.log, Now: time.Now,
 	})
 	c.ttl = ttl.New(ttl.Options{
 		Discovery: resources, Metadata: meta, Allowed: c.allowed, Every: f.deletion.ttlInterval, MaxDeletions: f.deletion.maxDeletions,
-		Share: c.ring, Namespace: c.env.namespace, Events: c.events, Observer: c.observing.metrics, Log: c.log, Now: time.Now,
+		Share: c.ring, Namespace: c.env.namespace, Events: c.events, Observer: c.observing.Metrics, Log: c.log, Now: time.Now,
 	})
-	c.observing.metrics.TTLWatched(c.ttl.Watched)
+	c.observing.Metrics.TTLWatched(c.ttl.Watched)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/failopen"
 )
@@ -18,7 +19,7 @@ type cleanupFlags struct {
 	host           string
 	port           int
 	deadManSeconds int
-	events         eventFlags
+	events         results.EventFlags
 	calls          callFlags
 	globals        globalFlags
 	deletion       deletionFlags
@@ -56,7 +57,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.port, "cleanupServerPort", 9443, "port to listen on")
 	fs.IntVar(&f.deadManSeconds, "deadManSeconds", 0, fmt.Sprintf("when no replica has answered reviews for so many seconds, at least %.0f, "+
 		"webhooks of resources that fail closed fail open until one does; 0 for never", failopen.MinGrace.Seconds()))
-	f.events.register(fs)
+	f.events.Register(fs)
 	f.calls.register(fs, otherResponse)
 	f.globals.register(fs)
 	f.deletion.register(fs)

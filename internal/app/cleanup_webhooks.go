@@ -108,6 +108,6 @@ func (w *cleanupWebhooks) configure(obj any) {
 	s, _ := settings.Parse(cm.Data)
 	s.Webhook.MatchConditions, _ = webhookconf.CheckConditions(s.Webhook.MatchConditions) // the settings are not shared yet
 	w.settings.Set(s)
-	w.observing.configured()
+	w.observing.Configured()
 	w.wake.Fire()
 }

@@ -129,14 +129,14 @@ func (c *reporting) dashboardTLS() (*tls.Config, error) {
 		return nil, nil
 	}
 	keeper := &certs.Keeper{}
-	t, err := o.certificate("dashboard-certificates", c.base.cfg, keeper, certs.Config{
+	t, err := o.Certificate("dashboard-certificates", c.base.cfg, keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: certs.ECDSA,
-		Names: certs.ServiceNames(f.service, o.env.namespace, ""), RenewBefore: 15 * 24 * time.Hour,
+		Names: certs.ServiceNames(f.service, o.Process.Namespace, ""), RenewBefore: 15 * 24 * time.Hour,
 	})
 	if err != nil {
 		return nil, err
 	}
-	o.observeCertificates(keeper)
+	o.ObserveCertificates(keeper)
 	c.everywhere = append(c.everywhere, t)
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}, nil
 }
@@ -145,7 +145,7 @@ func (c *reporting) dashboardTLS() (*tls.Config, error) {
 func (c *reporting) everyReplica() []lifecycle.Task {
 	var out []lifecycle.Task
 	for _, t := range c.everywhere {
-		out = append(out, c.base.observing.counted(t))
+		out = append(out, c.base.observing.Counted(t))
 	}
 	return out
 }

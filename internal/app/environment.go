@@ -9,7 +9,7 @@ type env struct {
 	namespace, service, configMap, metricsConfig, podName string
 	// deployment is what the process belongs to; empty when it stands alone.
 	deployment string
-	// metricsService is the chart's name for the Service of the metrics.
+	// MetricsService is the chart's name for the Service of the metrics.
 	metricsService string
 	// version is the program's.
 	version string

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
@@ -34,9 +35,9 @@ type evaluatorFlags struct {
 	calls      callFlags
 	registry   registryFlags
 	exceptions exceptionFlags
-	events     eventFlags
+	events     results.EventFlags
 	globals    globalFlags
-	reporting  reportingFlags
+	reporting  results.ReportingFlags
 }
 
 func (f *evaluatorFlags) register(fs *pflag.FlagSet, maxResponse int64) {
@@ -44,14 +45,14 @@ func (f *evaluatorFlags) register(fs *pflag.FlagSet, maxResponse int64) {
 	f.calls.register(fs, maxResponse)
 	f.registry.register(fs)
 	f.exceptions.register(fs)
-	f.events.register(fs)
+	f.events.Register(fs)
 	f.globals.register(fs)
-	f.reporting.register(fs)
+	f.reporting.Register(fs)
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.complete())
+	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.Complete())
 }
 
 // evaluator is the state of a controller that evaluates policies without a review of the API server: the policies
@@ -93,7 +94,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 		flags: f, env: e, log: b.log, base: b, manager: m, catalog: catalog.New(), settings: &settings.Store{},
 		intake: &intake.Kinds{Cache: m.GetCache(), Live: m.GetAPIReader(), Log: b.log}, kindsDefined: lifecycle.NewTrigger(),
 	}
-	if v.events, err = newEvents(b.cfg, f.events, v.settings, b.observing.metrics, b.log); err != nil {
+	if v.events, err = results.NewEvents(b.cfg, f.events, v.settings, b.observing.Metrics, b.log); err != nil {
 		return nil, err
 	}
 	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Log: b.log})
@@ -152,7 +153,7 @@ func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEven
 	}
 	v.globals.settle(ctx)
 	v.filled.Store(true)
-	v.base.observing.observeChanges(v.policies)
+	v.base.observing.ObserveChanges(v.policies)
 	v.log.Info("caches are filled", "policies", len(v.catalog.Snapshot().Programs()))
 	return nil
 }
@@ -164,7 +165,7 @@ func (v *evaluator) configure(obj any) {
 	}
 	s, _ := settings.Parse(cm.Data) // the admission controller reports mistakes
 	v.settings.Set(s)
-	v.base.observing.configured()
+	v.base.observing.Configured()
 }
 
 // ready says why this replica is not ready to lead.
@@ -203,11 +204,11 @@ func (v *evaluator) run(ctx context.Context, c controller) error {
 		Work: func(ctx context.Context, beside func(func())) error {
 			beside(func() {
 				v.catalog.Follow(ctx, func(s *catalog.Snapshot) {
-					v.base.observing.metrics.Forget()
+					v.base.observing.Metrics.Forget()
 					c.changed(s)
 				})
 			})
-			every := []lifecycle.Task{v.base.observing.counted(missingKinds(v.intake, v.kindsDefined))}
+			every := []lifecycle.Task{v.base.observing.Counted(missingKinds(v.intake, v.kindsDefined))}
 			if c.every != nil {
 				every = append(every, c.every()...)
 			}

@@ -4,17 +4,18 @@ import (
 	"context"
 	"time"
 
+	"github.com/ephor-dev/ephor/internal/app/telemetry"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
 // lookedUp returns the kinds that policies depend on: GlobalContextEntries, and exceptions where they count.
-func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *observing) []intake.Watch {
-	all := o.takenAll(globalsName, g.Watches())
+func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
+	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
 	if f.on() {
-		follow := &intake.Exceptions{Accepts: f.accepts, Catalog: c, Log: o.log}
-		all = append(all, o.takenAll(exceptionsName, follow.Watches())...)
+		follow := &intake.Exceptions{Accepts: f.accepts, Catalog: c, Log: o.Log}
+		all = append(all, o.TakenAll(telemetry.ExceptionsName, follow.Watches())...)
 	}
 	return all
 }

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/ephor-dev/ephor/internal/app/results"
+	"github.com/ephor-dev/ephor/internal/app/telemetry"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
@@ -41,16 +43,16 @@ type process struct {
 	heartbeat *webhookserver.Heartbeat
 	events    *event.Queue
 	work      *enqueue.Writer
-	sending   *sending // of results; nil where none are sent
+	sending   *results.Sending // of results; nil where none are sent
 	// installation is what the webhook configurations go away with.
 	installation *webhookserver.Installation
 	policies     *intake.Policies
-	exceeded     *exceeded
+	exceeded     *results.Exceeded
 	globals      *globals
 	discovery    *discovery.Discovery
 	cluster      *cluster
 
-	observing *observing
+	observing *telemetry.Telemetry
 	intake    *intake.Kinds
 	// kindsDefined is fired when a custom kind comes or goes, policiesChanged after each event for a policy, and by what else the
 	// webhook configurations depend on.
@@ -97,7 +99,7 @@ func (p *process) watch(ctx context.Context) error {
 		{Object: &admissionv1.ValidatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 		{Object: &admissionv1.MutatingWebhookConfiguration{}, Handler: p.paths.Configurations(drift)},
 	}
-	all = append(all, p.observing.takenAll(policiesName, p.policies.Watches())...)
+	all = append(all, p.observing.TakenAll(telemetry.PoliciesName, p.policies.Watches())...)
 	all = append(all, lookedUp(p.globals, p.flags.exceptions, p.catalog, p.observing)...)
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
@@ -131,7 +133,7 @@ func (p *process) loadSettings(obj any) {
 	}
 	s.Webhook.MatchConditions = usable // the settings are not shared yet
 	p.settings.Set(s)
-	p.observing.configured()
+	p.observing.Configured()
 	p.wakeBindings.Fire()
 	p.policiesChanged.Fire()
 }
@@ -140,23 +142,23 @@ func (p *process) loadSettings(obj any) {
 func (p *process) every(ctx context.Context, beside func(func())) {
 	beside(func() {
 		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
-			p.observing.metrics.Forget()
+			p.observing.Metrics.Forget()
 			p.wakeBindings.Fire()
 			p.nativeChanged.Fire()
 		})
 	})
 	if p.sending != nil {
-		beside(func() { p.sending.follow(ctx) })
+		beside(func() { p.sending.Follow(ctx) })
 	}
 	for _, t := range []lifecycle.Task{
 		{Name: "role-bindings", Wake: p.wakeBindings, Once: p.watchBindings},
 		p.certs.Watch(),
 		p.paths.Watch(),
 		missingKinds(p.intake, p.kindsDefined),
-		p.exceeded.task(),
+		p.exceeded.Task(),
 		{Name: "installation", Wake: p.installation.Leaving, Once: p.installation.Remove},
 	} {
-		t = p.observing.counted(t)
+		t = p.observing.Counted(t)
 		beside(func() { t.Run(ctx, p.log) })
 	}
 }
@@ -216,7 +218,7 @@ func (p *process) leaderTasks() []lifecycle.Task {
 		p.paths.Term(),
 		{Name: "webhooks", Wake: p.policiesChanged, Once: follow.once},
 		{Name: "heartbeat", Wake: lifecycle.NewTrigger(), Once: p.heartbeat.Once},
-		{Name: globalsName, Wake: p.globals.changed, Once: p.globals.writeStatus(follow.status)},
+		{Name: telemetry.GlobalsName, Wake: p.globals.changed, Once: p.globals.writeStatus(follow.status)},
 	}
 	native := &admissionPolicies{
 		on: f.generateNative, policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
@@ -225,7 +227,7 @@ func (p *process) leaderTasks() []lifecycle.Task {
 	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})
 	tasks = append(tasks, p.certs.LeaderTasks()...)
 	for i := range tasks {
-		tasks[i] = p.observing.counted(tasks[i])
+		tasks[i] = p.observing.Counted(tasks[i])
 	}
 	return tasks
 }

@@ -19,6 +19,7 @@ import (
 
 	openreports "github.com/ephor-dev/ephor/api/openreports/v1alpha1"
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -29,9 +30,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/ring"
 	"github.com/ephor-dev/ephor/internal/scan"
 )
-
-// reportsLease is the name of the reports controller's lease.
-const reportsLease = "kyverno-reports-controller"
 
 // reporting is the state of the reports controller, which evaluates what exists and writes reports about it.
 type reporting struct {
@@ -57,7 +55,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	}
 	c := &reporting{evaluator: v, flags: f, omitted: lifecycle.NewTrigger()}
 	return v.run(ctx, controller{
-		lease: reportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
+		lease: results.ReportsLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.everyReplica, tasks: c.leaderTasks,
 		changed: func(*catalog.Snapshot) {}, // the scanner looks for itself
 	})
 }
@@ -87,7 +85,7 @@ func (c *reporting) build(ctx context.Context) error {
 	if c.leases, err = coordinationclient.NewForConfigAndClient(cfg, connections); err != nil {
 		return err
 	}
-	allowed, err := c.flags.reporting.allowed()
+	allowed, err := c.flags.reporting.Allowed()
 	if err != nil {
 		return err
 	}
@@ -108,11 +106,11 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	observing := c.base.observing
-	over := newExceeded(c.policies, c.manager.GetClient(), c.log)
+	over := results.NewExceeded(c.policies, c.manager.GetClient(), c.log)
 	o := scan.Options{
 		Catalog: c.catalog, Resources: c.discovery, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
-		Root: root, Eval: observing.tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Evaluated: over.evaluated(observing.metrics.Evaluated), Observer: observing.metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
+		Root: root, Eval: observing.Tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
+		Evaluated: over.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -121,11 +119,11 @@ func (c *reporting) build(ctx context.Context) error {
 		}
 	}
 	c.scanner = scan.New(o)
-	observing.metrics.Unlistable(c.scanner.Unlistable)
+	observing.Metrics.Unlistable(c.scanner.Unlistable)
 	for _, name := range []string{scan.Name, scan.KindsName, reports.ConsumerName} {
-		observing.metrics.Controller(name)
+		observing.Metrics.Controller(name)
 	}
-	c.everywhere = append(append(c.everywhere, over.task()), c.shared()...)
+	c.everywhere = append(append(c.everywhere, over.Task()), c.shared()...)
 	return nil
 }
 
@@ -172,7 +170,7 @@ func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules
 
 // tell records the events of a resource whose report changed.
 func (c *reporting) tell(out *policy.Outcome) {
-	recordResults(c.events, c.catalog.Snapshot, out.Request, out.Results, event.Context{Controller: event.ScanController})
+	results.RecordResults(c.events, c.catalog.Snapshot, out.Request, out.Results, event.Context{Controller: event.ScanController})
 }
 
 // unlistable tells the authors of policies about a kind that is not scanned.
@@ -209,7 +207,7 @@ func (c *reporting) watch(ctx context.Context) error {
 func (c *reporting) leaderTasks() []lifecycle.Task {
 	tasks := []lifecycle.Task{c.announcing()}
 	if c.flags.scans() {
-		tasks = append(tasks, c.base.observing.counted(lifecycle.Task{Name: "policy-status", Wake: c.omitted, Once: c.tellOmissions}))
+		tasks = append(tasks, c.base.observing.Counted(lifecycle.Task{Name: "policy-status", Wake: c.omitted, Once: c.tellOmissions}))
 	}
 	return tasks
 }

@@ -14,6 +14,6 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 		return nil, fmt.Errorf("connect to the API server for Leases: %w", err)
 	}
 	r := ring.New(ring.Options{Leases: leases, Namespace: e.namespace, Controller: controller, Identity: e.podName, Log: b.log})
-	b.observing.metrics.Members(controller, func() int { return len(r.Members()) })
+	b.observing.Metrics.Members(controller, func() int { return len(r.Members()) })
 	return r, nil
 }

@@ -49,5 +49,5 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 	if err != nil {
 		return nil, nil, err
 	}
-	return b.observing.tracer.World(root), entries, nil
+	return b.observing.Tracer.World(root), entries, nil
 }

@@ -1,4 +1,4 @@
-package app
+package telemetry
 
 import (
 	"context"
@@ -29,13 +29,13 @@ func TestObserveFlags(t *testing.T) {
 		{[]string{"--metricsTLSSecretName=x"}, "go together"},
 		{[]string{"--metricsKeyAlgorithm=DSA"}, "--metricsKeyAlgorithm"},
 	} {
-		f := &observeFlags{}
+		f := &Flags{}
 		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
-		f.register(fs)
+		f.Register(fs)
 		if err := fs.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
-		switch err := f.complete(); {
+		switch err := f.Complete(); {
 		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
@@ -45,11 +45,11 @@ func TestObserveFlags(t *testing.T) {
 // Rounds are counted under Kyverno's names of the controllers, those that fail with how many failed in a row; a panic
 // is a failure. What is taken in as it comes is counted, too.
 func TestCounted(t *testing.T) {
-	o := &observing{metrics: observe.NewMetrics(observe.Options{})}
+	o := &Telemetry{Metrics: observe.NewMetrics(observe.Options{})}
 	rounds := []func() error{
 		func() error { return nil }, func() error { return errors.New("no") }, func() error { panic("no") }, func() error { return nil }, func() error { return errors.New("no") },
 	}
-	counted := o.counted(lifecycle.Task{Name: "webhooks", Once: func(context.Context) (time.Duration, error) {
+	counted := o.Counted(lifecycle.Task{Name: "webhooks", Once: func(context.Context) (time.Duration, error) {
 		next := rounds[0]
 		rounds = rounds[1:]
 		return 0, next()
@@ -58,7 +58,7 @@ func TestCounted(t *testing.T) {
 		_, _ = counted.Round(t.Context())
 	}
 	news := ""
-	taken := o.taken(exceptionsName, toolscache.ResourceEventHandlerFuncs{
+	taken := o.taken(ExceptionsName, toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { news += "add " + obj.(string) },
 		UpdateFunc: func(old, obj any) { news += " update " + old.(string) + obj.(string) },
 		DeleteFunc: func(obj any) { news += " delete " + obj.(string) },
@@ -70,7 +70,7 @@ func TestCounted(t *testing.T) {
 		t.Error(news)
 	}
 	w := httptest.NewRecorder()
-	o.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	o.Metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	const scope = `otel_scope_name="kyverno",otel_scope_schema_url="",otel_scope_version=""`
 	for _, want := range []string{
 		`kyverno_controller_reconcile_total{controller_name="webhook-controller",` + scope + `} 5`,

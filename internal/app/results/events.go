@@ -1,4 +1,4 @@
-package app
+package results
 
 import (
 	"context"
@@ -22,24 +22,25 @@ import (
 	"github.com/ephor-dev/ephor/internal/settings"
 )
 
-// eventFlags say which events are written, and how fast.
-type eventFlags struct {
+// EventFlags say which events are written, and how fast.
+type EventFlags struct {
 	omit     []string
 	capacity int
 	qps      float32
 	burst    int
 }
 
-func (f *eventFlags) register(fs *pflag.FlagSet) {
+// Register adds the flags.
+func (f *EventFlags) Register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.omit, "omitEvents", nil, "reasons of events that are not written: PolicyViolation, PolicyApplied, PolicyError, PolicySkipped")
 	fs.IntVar(&f.capacity, "maxQueuedEvents", 1000, "events that may wait to be written; 0 for no events")
 	fs.Float32Var(&f.qps, "eventsRateLimitQPS", 1000, "events written per second; 0 or less for no limit")
 	fs.IntVar(&f.burst, "eventsRateLimitBurst", 2000, "events that may be written at once")
 }
 
-// newEvents returns the queue of events. It writes through a client of its own, so that events never make other
+// NewEvents returns the queue of events. It writes through a client of its own, so that events never make other
 // requests wait.
-func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, m *observe.Metrics, log *slog.Logger) (*event.Queue, error) {
+func NewEvents(cfg *rest.Config, f EventFlags, s *settings.Store, m *observe.Metrics, log *slog.Logger) (*event.Queue, error) {
 	own := rest.CopyConfig(cfg)
 	own.QPS, own.Burst = f.qps, f.burst
 	if f.qps <= 0 {
@@ -60,16 +61,16 @@ func newEvents(cfg *rest.Config, f eventFlags, s *settings.Store, m *observe.Met
 	}), nil
 }
 
-// tellResults records the events of an evaluated request.
-func tellResults(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
+// RecordRequests records the events of an evaluated request.
+func RecordRequests(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
 	return func(req *policy.Request, results []policy.Result, blocked bool) {
-		recordResults(q, snapshot, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})
+		RecordResults(q, snapshot, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})
 	}
 }
 
-// recordResults records the events of results. It completes in by what the events of exceptions need.
-func recordResults(q *event.Queue, snapshot func() *catalog.Snapshot, req *policy.Request, results []policy.Result, in event.Context) {
-	if !worthTelling(q, results) {
+// RecordResults records the events of results. It adds to in what the events of exceptions need.
+func RecordResults(q *event.Queue, snapshot func() *catalog.Snapshot, req *policy.Request, results []policy.Result, in event.Context) {
+	if !worthRecording(q, results) {
 		return
 	}
 	in.ExceptionUID = func(key string) string {
@@ -83,8 +84,8 @@ func recordResults(q *event.Queue, snapshot func() *catalog.Snapshot, req *polic
 	}
 }
 
-// worthTelling avoids building events that would be dropped: nearly all requests only pass.
-func worthTelling(q *event.Queue, results []policy.Result) bool {
+// worthRecording avoids building events that would be dropped: nearly all requests only pass.
+func worthRecording(q *event.Queue, results []policy.Result) bool {
 	for i := range results {
 		switch r := &results[i]; r.Status {
 		case policy.StatusFail, policy.StatusError:

@@ -1,9 +1,10 @@
-package app
+package results
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,55 +23,69 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// sending is how results get to the reports controller: what is known of it, and who writes. The nil sending sends nothing.
-type sending struct {
+// Sending sends results to the reports controller, as EphemeralReports, while that controller takes them. The nil Sending sends nothing.
+type Sending struct {
 	*ephemeral.Writer
 	view   ephemeral.View
 	leases toolscache.ListerWatcher
 }
 
-// newSending makes a sending of results of a source, of which there may be max objects.
-func newSending(b *base, namespace string, source ephemeral.Source, max int, f *reportingFlags) (*sending, error) {
+// ReportsLease is the name of the reports controller's lease.
+const ReportsLease = "kyverno-reports-controller"
+
+// SendingOptions say which results are sent, and with which client.
+type SendingOptions struct {
+	Config    *rest.Config
+	Namespace string
+	Source    ephemeral.Source
+	Max       int // EphemeralReports that there may be
+	Flags     *ReportingFlags
+	Metrics   *observe.Metrics
+	Log       *slog.Logger
+}
+
+// NewSending returns a Sending.
+func NewSending(o SendingOptions) (*Sending, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	// A client of its own: reports never make other requests wait.
-	c, err := client.New(rest.CopyConfig(b.cfg), client.Options{Scheme: scheme})
+	c, err := client.New(rest.CopyConfig(o.Config), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server for reports: %w", err)
 	}
-	leases, err := coordinationclient.NewForConfig(b.cfg)
+	leases, err := coordinationclient.NewForConfig(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := f.allowed()
+	allowed, err := o.Flags.Allowed()
 	if err != nil {
 		return nil, err
 	}
-	s := &sending{
-		leases: toolscache.NewListWatchFromClient(leases.RESTClient(), "leases", namespace, fields.OneTermEqualSelector("metadata.name", reportsLease)),
+	s := &Sending{
+		leases: toolscache.NewListWatchFromClient(leases.RESTClient(), "leases", o.Namespace, fields.OneTermEqualSelector("metadata.name", ReportsLease)),
 	}
 	s.Writer = ephemeral.New(ephemeral.Options{
-		Store: ephemeral.NewStore(c, source, max, reportKeys(c, namespace), doubts(b)), View: &s.view, Rules: f.rules, Allowed: allowed,
-		Observer: sendingObserver{b.observing.metrics, source}, Log: b.log, Now: time.Now,
+		Store: ephemeral.NewStore(c, o.Source, o.Max, ReportKeys(c, o.Namespace), Doubts(o.Metrics, o.Log)), View: &s.view, Rules: o.Flags.rules, Allowed: allowed,
+		Observer: sendingObserver{o.Metrics, o.Source}, Log: o.Log, Now: time.Now,
 	})
 	return s, nil
 }
 
-// reportKeys are the keys that intermediate reports are sealed with; the client's scheme knows Secrets.
-func reportKeys(c client.Client, namespace string) *keystore.Cached {
+// ReportKeys are the keys that intermediate reports are sealed with; the client's scheme knows Secrets.
+func ReportKeys(c client.Client, namespace string) *keystore.Cached {
 	store := &keystore.Store{Client: c, Reader: c, Namespace: namespace, Name: keystore.Reports}
 	return &keystore.Cached{Load: store.Load, Now: time.Now}
 }
 
-// doubts reports intermediate reports that are not believed.
-func doubts(b *base) *ephemeral.Doubts {
-	return &ephemeral.Doubts{Count: b.observing.metrics.ReportUnproved, Log: b.log, Now: time.Now}
+// Doubts counts and logs intermediate reports whose seal proves no writer.
+func Doubts(m *observe.Metrics, log *slog.Logger) *ephemeral.Doubts {
+	return &ephemeral.Doubts{Count: m.ReportUnproved, Log: log, Now: time.Now}
 }
 
-// follow keeps what is known of the reports controller current until ctx is done: it watches that one Lease.
-func (s *sending) follow(ctx context.Context) {
+// Follow keeps what is known of the reports controller current until ctx is done: it watches that one Lease.
+func (s *Sending) Follow(ctx context.Context) {
 	saw := func(obj any) {
 		l, ok := obj.(*coordinationv1.Lease)
 		if !ok || l.Spec.RenewTime == nil {
@@ -91,15 +106,15 @@ func (s *sending) follow(ctx context.Context) {
 	informer.RunWithContext(ctx)
 }
 
-// run writes until ctx is done.
-func (s *sending) run(ctx context.Context) {
+// Run writes until ctx is done.
+func (s *Sending) Run(ctx context.Context) {
 	if s != nil {
 		s.Writer.Run(ctx)
 	}
 }
 
-// afterReporting reports results, and sends those of requests that were let through.
-func (s *sending) afterReporting(tell func(*policy.Request, []policy.Result, bool)) func(*policy.Request, []policy.Result, bool) {
+// AfterReporting calls tell with the results of a request, and then sends those of an admitted request.
+func (s *Sending) AfterReporting(tell func(*policy.Request, []policy.Result, bool)) func(*policy.Request, []policy.Result, bool) {
 	if s == nil {
 		return tell
 	}

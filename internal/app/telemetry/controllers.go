@@ -1,4 +1,4 @@
-package app
+package telemetry
 
 import (
 	"context"
@@ -22,19 +22,19 @@ var controllerNames = map[string][]string{
 const (
 	configName        = "config-controller"
 	metricsConfigName = "metrics-config-controller"
-	policiesName      = "policycache-controller"
-	exceptionsName    = "exceptions-controller"
-	globalsName       = "global-context"
+	PoliciesName      = "policycache-controller"
+	ExceptionsName    = "exceptions-controller"
+	GlobalsName       = "global-context"
 )
 
-// counted is the task with its rounds counted.
-func (o *observing) counted(t lifecycle.Task) lifecycle.Task {
+// Counted is the task with its rounds counted.
+func (o *Telemetry) Counted(t lifecycle.Task) lifecycle.Task {
 	names := controllerNames[t.Name]
 	if names == nil {
 		names = []string{t.Name}
 	}
 	for _, name := range names {
-		o.metrics.Controller(name)
+		o.Metrics.Controller(name)
 	}
 	once, failures := t.Once, 0
 	t.Once = func(ctx context.Context) (next time.Duration, err error) {
@@ -45,9 +45,9 @@ func (o *observing) counted(t lifecycle.Task) lifecycle.Task {
 				failures = 0
 			}
 			for _, name := range names {
-				o.metrics.Reconciled(name)
+				o.Metrics.Reconciled(name)
 				if failures > 0 {
-					o.metrics.Requeued(name, failures)
+					o.Metrics.Requeued(name, failures)
 				}
 			}
 		}()
@@ -59,36 +59,36 @@ func (o *observing) counted(t lifecycle.Task) lifecycle.Task {
 }
 
 // taken is the handler of an informer with what it takes in counted as rounds of the controller.
-func (o *observing) taken(name string, next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
-	o.metrics.Controller(name)
-	return takes{next, func() { o.metrics.Reconciled(name) }}
+func (o *Telemetry) taken(name string, next toolscache.ResourceEventHandler) toolscache.ResourceEventHandler {
+	o.Metrics.Controller(name)
+	return takes{next, func() { o.Metrics.Reconciled(name) }}
 }
 
-// takenAll is taken for each of several informers.
-func (o *observing) takenAll(name string, all []intake.Watch) []intake.Watch {
+// TakenAll is taken for each of several informers.
+func (o *Telemetry) TakenAll(name string, all []intake.Watch) []intake.Watch {
 	for i := range all {
 		all[i].Handler = o.taken(name, all[i].Handler)
 	}
 	return all
 }
 
-// takes reports each piece of news after it was taken in.
+// takes calls counted after each event of an informer was handled.
 type takes struct {
 	toolscache.ResourceEventHandler
-	tell func()
+	counted func()
 }
 
 func (t takes) OnAdd(obj any, first bool) {
 	t.ResourceEventHandler.OnAdd(obj, first)
-	t.tell()
+	t.counted()
 }
 
 func (t takes) OnUpdate(old, obj any) {
 	t.ResourceEventHandler.OnUpdate(old, obj)
-	t.tell()
+	t.counted()
 }
 
 func (t takes) OnDelete(obj any) {
 	t.ResourceEventHandler.OnDelete(obj)
-	t.tell()
+	t.counted()
 }

@@ -1,4 +1,4 @@
-package app
+package results
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// reportingFlags say which results are reported, whatever found them.
-type reportingFlags struct {
+// ReportingFlags say which results are reported.
+type ReportingFlags struct {
 	rules   []string
 	results []string
 }
@@ -21,27 +21,29 @@ type reportingFlags struct {
 // reportedRules are the kinds of rules whose results are reported, as --enableReporting names them.
 var reportedRules = []string{"validate", "mutate", "mutateExisting", "generate", "imageVerify"}
 
-func (f *reportingFlags) register(fs *pflag.FlagSet) {
+// Register adds the flags.
+func (f *ReportingFlags) Register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.rules, "enableReporting", reportedRules, "kinds of rules whose results are reported: "+strings.Join(reportedRules, ", "))
 	fs.StringSliceVar(&f.results, "allowedResults", []string{"pass", "fail", "error", "warn", "skip"}, "results that are reported")
 }
 
-func (f *reportingFlags) complete() error {
+// Complete checks the flags.
+func (f *ReportingFlags) Complete() error {
 	var errs []error
 	for _, r := range f.rules {
 		if !slices.Contains(reportedRules, r) {
 			errs = append(errs, fmt.Errorf("--enableReporting: %q is none of %s", r, strings.Join(reportedRules, ", ")))
 		}
 	}
-	_, err := f.allowed()
+	_, err := f.Allowed()
 	return errors.Join(append(errs, err)...)
 }
 
-// reported reports whether results of such rules are reported.
-func (f *reportingFlags) reported(rule string) bool { return slices.Contains(f.rules, rule) }
+// Reported reports whether results of such rules are reported.
+func (f *ReportingFlags) Reported(rule string) bool { return slices.Contains(f.rules, rule) }
 
-// allowed are the statuses that are reported.
-func (f *reportingFlags) allowed() (report.Allowed, error) {
+// Allowed are the statuses that are reported.
+func (f *ReportingFlags) Allowed() (report.Allowed, error) {
 	out := report.Allowed{}
 	for _, name := range f.results {
 		known := false

@@ -1,4 +1,4 @@
-package app
+package telemetry
 
 import (
 	"context"
@@ -48,19 +48,19 @@ func (f *metricsTLSFlags) complete() error {
 func (f *metricsTLSFlags) on() bool { return f.tlsSecret != "" }
 
 // task keeps the certificate of the metrics server.
-func (f *metricsTLSFlags) task(cfg *rest.Config, o *observing, keeper *certs.Keeper) (lifecycle.Task, error) {
-	return o.certificate("metrics-certificates", o.wrap(cfg, observe.KubeClient), keeper, certs.Config{
+func (f *metricsTLSFlags) task(cfg *rest.Config, o *Telemetry, keeper *certs.Keeper) (lifecycle.Task, error) {
+	return o.Certificate("metrics-certificates", o.Wrap(cfg, observe.KubeClient), keeper, certs.Config{
 		CASecret: f.caSecret, TLSSecret: f.tlsSecret, Algorithm: f.algorithm,
-		Names: certs.ServiceNames(o.env.metricsService, o.env.namespace, f.serverIP), RenewBefore: f.renewBefore,
+		Names: certs.ServiceNames(o.Process.MetricsService, o.Process.Namespace, f.serverIP), RenewBefore: f.renewBefore,
 	})
 }
 
 // lookForCertificate is how often every replica checks for a certificate that another writer renewed.
 const lookForCertificate = time.Minute
 
-// certificate is the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is
+// Certificate is the task that keeps a certificate in Secrets of our namespace. Every replica runs it, since what it is for is
 // served without a lease: writes carry the version that was read, so that of two that renew at once one starts over.
-func (o *observing) certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
+func (o *Telemetry) Certificate(name string, cfg *rest.Config, keeper *certs.Keeper, want certs.Config) (lifecycle.Task, error) {
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return lifecycle.Task{}, err
@@ -69,8 +69,8 @@ func (o *observing) certificate(name string, cfg *rest.Config, keeper *certs.Kee
 	if err != nil {
 		return lifecycle.Task{}, fmt.Errorf("connect to the API server for %s: %w", name, err)
 	}
-	want.Namespace = o.env.namespace
-	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.log}
+	want.Namespace = o.Process.Namespace
+	issue := &certs.Reconciler{Config: want, Client: c, Reader: c, Serving: keeper.Serving, Now: time.Now, Log: o.Log}
 	return lifecycle.Task{Name: name, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 		next, err := issue.Reconcile(ctx)
 		if err != nil {

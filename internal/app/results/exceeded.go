@@ -1,4 +1,4 @@
-package app
+package results
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// exceeded says in the status of policies, and in the log, that they used up a budget. Every replica does so for what it sees
-// itself: a policy's status is written at most once in status.BudgetEvery, by whichever replica is first.
-type exceeded struct {
+// Exceeded writes to the status of policies, and to the log, that they exceeded a budget. Every replica reports what it evaluated
+// itself; a policy's status is written at most once in status.BudgetEvery, by the first replica.
+type Exceeded struct {
 	policies *intake.Policies
 	writer   *status.Writer
 	log      *slog.Logger
@@ -39,8 +39,9 @@ type lastWrite struct {
 	at         time.Time
 }
 
-func newExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *exceeded {
-	return &exceeded{
+// NewExceeded returns an Exceeded that writes with the client.
+func NewExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *Exceeded {
+	return &Exceeded{
 		policies: p, writer: &status.Writer{Client: c}, log: log, now: time.Now, news: lifecycle.NewTrigger(),
 		waiting: map[policy.ID]*kyvernov1.BudgetStatus{}, written: map[policy.ID]lastWrite{},
 	}
@@ -49,8 +50,8 @@ func newExceeded(p *intake.Policies, c client.Client, log *slog.Logger) *exceede
 // exceededPause is the time between two rounds of writing.
 const exceededPause = time.Second
 
-// note takes down what an evaluation exceeded. It is called on the way of requests.
-func (e *exceeded) note(list []policy.Exceeded) {
+// Note remembers what an evaluation exceeded, until Task writes it. Requests wait for it, so it writes nothing itself.
+func (e *Exceeded) Note(list []policy.Exceeded) {
 	now := e.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -69,37 +70,38 @@ func (e *exceeded) note(list []policy.Exceeded) {
 	}
 }
 
-// evaluated is note for those who are given outcomes.
-func (e *exceeded) evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
+// Evaluated calls Note for each outcome, and then next.
+func (e *Exceeded) Evaluated(next func(*policy.Outcome)) func(*policy.Outcome) {
 	return func(out *policy.Outcome) {
 		if len(out.Exceeded) > 0 {
-			e.note(out.Exceeded)
+			e.Note(out.Exceeded)
 		}
 		next(out)
 	}
 }
 
-// worked is note for the outcomes of background work, which go on to the observer.
-func (e *exceeded) worked(next execute.WorkerObserver) execute.WorkerObserver {
+// Worked calls Note for the outcomes of background work, and then the observer.
+func (e *Exceeded) Worked(next execute.WorkerObserver) execute.WorkerObserver {
 	return exceededWork{next, e}
 }
 
 type exceededWork struct {
 	execute.WorkerObserver
-	over *exceeded
+	over *Exceeded
 }
 
 // Evaluated implements execute.WorkerObserver.
 func (w exceededWork) Evaluated(out *policy.Outcome) {
-	w.over.evaluated(w.WorkerObserver.Evaluated)(out)
+	w.over.Evaluated(w.WorkerObserver.Evaluated)(out)
 }
 
-func (e *exceeded) task() lifecycle.Task {
+// Task writes what Note remembers.
+func (e *Exceeded) Task() lifecycle.Task {
 	return lifecycle.Task{Name: "policy-budgets", Wake: e.news, Once: e.once}
 }
 
-// once writes what is waiting. What could not be written waits on.
-func (e *exceeded) once(ctx context.Context) (time.Duration, error) {
+// once writes what is waiting. After a failed write it is tried again.
+func (e *Exceeded) once(ctx context.Context) (time.Duration, error) {
 	e.mu.Lock()
 	waiting := e.waiting
 	e.waiting = map[policy.ID]*kyvernov1.BudgetStatus{}

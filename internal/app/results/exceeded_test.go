@@ -1,4 +1,4 @@
-package app
+package results
 
 import (
 	"bytes"
@@ -57,14 +57,14 @@ func TestT8ExceededBudgetsAreWritten(t *testing.T) {
 	}}
 	handler.OnAdd(stored, true)
 	writes := &statusPatches{}
-	e := newExceeded(policies, writes, slog.New(slog.NewTextHandler(log, nil)))
+	e := NewExceeded(policies, writes, slog.New(slog.NewTextHandler(log, nil)))
 	now := time.Unix(1000, 0)
 	e.now = func() time.Time { return now }
 	program := &policy.Program{Kind: "Policy", Namespace: "team", Name: "p", Generation: 1}
 	note := func(p *policy.Program) {
 		out := &policy.Outcome{Exceeded: []policy.Exceeded{{Program: p, Rule: &policy.Rule{Name: "r"}, Message: "budget exhausted"}}}
 		seen := 0
-		e.worked(observedWork{&seen}).Evaluated(out)
+		e.Worked(observedWork{&seen}).Evaluated(out)
 		if seen != 1 {
 			t.Errorf("the observer of work sees the outcome %d times", seen)
 		}

@@ -1,4 +1,4 @@
-package app
+package telemetry
 
 import (
 	"context"
@@ -33,8 +33,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// observeFlags say where metrics and traces go.
-type observeFlags struct {
+// Flags say where metrics and traces go.
+type Flags struct {
 	disabled       bool
 	host           string
 	port           int
@@ -50,7 +50,8 @@ type observeFlags struct {
 	tracingCreds   string
 }
 
-func (f *observeFlags) register(fs *pflag.FlagSet) {
+// Register adds the flags.
+func (f *Flags) Register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.disabled, "disableMetrics", false, "no metrics")
 	fs.StringVar(&f.host, "metricsHost", "", "address to serve /metrics on; empty for all")
 	fs.IntVar(&f.port, "metricsPort", 8000, "port of /metrics, or of the collector with --otelConfig=grpc")
@@ -65,7 +66,8 @@ func (f *observeFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tracingCreds, "tracingCreds", "", "Secret with the CA of the collector of traces; empty for a connection without TLS")
 }
 
-func (f *observeFlags) complete() error {
+// Complete checks the flags together.
+func (f *Flags) Complete() error {
 	var errs []error
 	if f.config != "prometheus" && f.config != "grpc" {
 		errs = append(errs, fmt.Errorf("--otelConfig: %q is neither prometheus nor grpc", f.config))
@@ -80,13 +82,13 @@ func (f *observeFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// observing is what a process tells of itself. Its members may be nil.
-type observing struct {
-	metrics *observe.Metrics
-	tracer  *observe.Tracer
-	flags   *observeFlags
-	env     env
-	log     *slog.Logger
+// Telemetry is the metrics and traces of a process. Metrics and Tracer may be nil.
+type Telemetry struct {
+	Metrics *observe.Metrics
+	Tracer  *observe.Tracer
+	flags   *Flags
+	Process Process
+	Log     *slog.Logger
 	core    coreclient.CoreV1Interface
 	// policies are those that the metrics report.
 	policies atomic.Pointer[intake.Policies]
@@ -95,45 +97,52 @@ type observing struct {
 	keepers []*certs.Keeper
 }
 
-// startObserving makes what observes, and begins to serve metrics. process names the process, such as admission.
-func startObserving(ctx context.Context, f *observeFlags, cfg *rest.Config, e env, process string, log *slog.Logger) (*observing, error) {
+// Process names the process for metrics and traces, and names its ConfigMap and its Service.
+type Process struct {
+	// Name is the process's, such as admission.
+	Name, Version, Namespace      string
+	MetricsConfig, MetricsService string
+}
+
+// Start makes the metrics and traces of a process, and begins to serve metrics.
+func Start(ctx context.Context, f *Flags, cfg *rest.Config, p Process, log *slog.Logger) (*Telemetry, error) {
 	core, err := coreclient.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
-	o := &observing{flags: f, env: e, log: log, core: core}
+	o := &Telemetry{flags: f, Process: p, Log: log, core: core}
 	if f.tracing {
 		c, err := o.collectorAt(ctx, f.tracingAddress, f.tracingPort, f.tracingCreds)
 		if err != nil {
 			return nil, fmt.Errorf("--tracingCreds: %w", err)
 		}
-		if o.tracer, err = observe.NewTracer(ctx, c, process, e.version, log); err != nil {
+		if o.Tracer, err = observe.NewTracer(ctx, c, p.Name, p.Version, log); err != nil {
 			return nil, err
 		}
 	}
 	if f.disabled {
 		return o, nil
 	}
-	o.metrics = observe.NewMetrics(observe.Options{Version: e.version, Namespace: e.namespace, MaxSeries: f.maxSeries})
+	o.Metrics = observe.NewMetrics(observe.Options{Version: p.Version, Namespace: p.Namespace, MaxSeries: f.maxSeries})
 	for _, name := range []string{configName, metricsConfigName} {
-		o.metrics.Controller(name)
+		o.Metrics.Controller(name)
 	}
-	first, err := core.ConfigMaps(e.namespace).Get(ctx, e.metricsConfig, metav1.GetOptions{})
+	first, err := core.ConfigMaps(p.Namespace).Get(ctx, p.MetricsConfig, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		o.configure(first)
 	case !apierrors.IsNotFound(err):
-		log.Warn("the metrics ConfigMap cannot be read yet", "configMap", e.metricsConfig, "error", err)
+		log.Warn("the metrics ConfigMap cannot be read yet", "configMap", p.MetricsConfig, "error", err)
 	}
 	go o.watchConfig(ctx)
-	go o.metrics.Run(ctx)
+	go o.Metrics.Run(ctx)
 	if f.config == "grpc" {
 		c, err := o.collectorAt(ctx, f.collector, f.port, f.transportCreds)
 		if err != nil {
 			return nil, fmt.Errorf("--transportCreds: %w", err)
 		}
 		go func() {
-			if err := o.metrics.Export(ctx, c, log); err != nil {
+			if err := o.Metrics.Export(ctx, c, log); err != nil {
 				log.Error("metrics are not exported", "error", err)
 			}
 		}()
@@ -143,16 +152,16 @@ func startObserving(ctx context.Context, f *observeFlags, cfg *rest.Config, e en
 }
 
 // serve answers /metrics until ctx is done.
-func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
+func (o *Telemetry) serve(ctx context.Context, cfg *rest.Config) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(o.flags.host, strconv.Itoa(o.flags.port)))
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", o.metrics.Handler())
-	server := http1.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(o.log.Handler(), slog.LevelDebug)})
+	mux.Handle("/metrics", o.Metrics.Handler())
+	server := http1.Harden(&http.Server{Handler: mux, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)})
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	o.log.Info("metrics are served", "address", listener.Addr().String())
+	o.Log.Info("metrics are served", "address", listener.Addr().String())
 	answer := func() error { return server.Serve(http1.Bound(listener, http1.Limits{})) }
 	if o.flags.tls.on() {
 		keeper := &certs.Keeper{}
@@ -160,51 +169,51 @@ func (o *observing) serve(ctx context.Context, cfg *rest.Config) error {
 		if err != nil {
 			return err
 		}
-		o.observeCertificates(keeper)
-		t = o.counted(t)
-		go t.Run(ctx, o.log)
+		o.ObserveCertificates(keeper)
+		t = o.Counted(t)
+		go t.Run(ctx, o.Log)
 		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: keeper.GetCertificate}
 		answer = func() error { return server.ServeTLS(http1.Bound(listener, http1.Limits{}), "", "") }
 	}
 	go func() {
 		if err := answer(); !errors.Is(err, http.ErrServerClosed) {
-			o.log.Error("metrics are no longer served", "error", err)
+			o.Log.Error("metrics are no longer served", "error", err)
 		}
 	}()
 	return nil
 }
 
-// close sends the traces that are left.
-func (o *observing) close() {
-	if err := o.tracer.Close(); err != nil {
-		o.log.Warn("traces are lost", "error", err)
+// Close sends the remaining traces.
+func (o *Telemetry) Close() {
+	if err := o.Tracer.Close(); err != nil {
+		o.Log.Warn("traces are lost", "error", err)
 	}
 }
 
-// wrap makes the requests of a client of the API server seen.
-func (o *observing) wrap(cfg *rest.Config, t observe.ClientType) *rest.Config {
+// Wrap counts and traces the requests of a client of the API server.
+func (o *Telemetry) Wrap(cfg *rest.Config, t observe.ClientType) *rest.Config {
 	cfg = rest.CopyConfig(cfg)
-	if o.metrics != nil {
-		cfg.Wrap(o.metrics.RoundTripper(t))
+	if o.Metrics != nil {
+		cfg.Wrap(o.Metrics.RoundTripper(t))
 	}
-	if o.tracer != nil {
-		cfg.Wrap(o.tracer.RoundTripper)
+	if o.Tracer != nil {
+		cfg.Wrap(o.Tracer.RoundTripper)
 	}
 	return cfg
 }
 
-// server is the observer of an admission server.
-func (o *observing) server() observe.Server {
-	return observe.Server{Metrics: o.metrics, Tracer: o.tracer}
+// Server is the observer of an admission server.
+func (o *Telemetry) Server() observe.Server {
+	return observe.Server{Metrics: o.Metrics, Tracer: o.Tracer}
 }
 
-// collectorAt is a collector, with the CA that a Secret of the process's namespace holds.
-func (o *observing) collectorAt(ctx context.Context, host string, port int, secret string) (observe.Collector, error) {
+// collectorAt returns a collector, with the CA from a Secret of the process's namespace.
+func (o *Telemetry) collectorAt(ctx context.Context, host string, port int, secret string) (observe.Collector, error) {
 	c := observe.Collector{Address: net.JoinHostPort(host, strconv.Itoa(port))}
 	if secret == "" {
 		return c, nil
 	}
-	s, err := o.core.Secrets(o.env.namespace).Get(ctx, secret, metav1.GetOptions{})
+	s, err := o.core.Secrets(o.Process.Namespace).Get(ctx, secret, metav1.GetOptions{})
 	if err != nil {
 		return c, err
 	}
@@ -219,10 +228,10 @@ func (o *observing) collectorAt(ctx context.Context, host string, port int, secr
 }
 
 // watchConfig follows the metrics ConfigMap.
-func (o *observing) watchConfig(ctx context.Context) {
-	name := fields.OneTermEqualSelector("metadata.name", o.env.metricsConfig)
+func (o *Telemetry) watchConfig(ctx context.Context) {
+	name := fields.OneTermEqualSelector("metadata.name", o.Process.MetricsConfig)
 	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{
-		ListerWatcher: toolscache.NewListWatchFromClient(o.core.RESTClient(), "configmaps", o.env.namespace, name),
+		ListerWatcher: toolscache.NewListWatchFromClient(o.core.RESTClient(), "configmaps", o.Process.Namespace, name),
 		ObjectType:    &corev1.ConfigMap{},
 		Handler: toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    o.configure,
@@ -233,45 +242,45 @@ func (o *observing) watchConfig(ctx context.Context) {
 	informer.RunWithContext(ctx)
 }
 
-// configure takes over the metrics ConfigMap.
-func (o *observing) configure(obj any) {
+// configure applies the metrics ConfigMap.
+func (o *Telemetry) configure(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
 	if !ok {
 		return
 	}
 	c, diags := observe.ParseConfig(cm.Data)
 	for _, d := range diags {
-		o.log.Warn("the metrics ConfigMap has a mistake", "configMap", o.env.metricsConfig, "path", d.Path, "mistake", d.Summary)
+		o.Log.Warn("the metrics ConfigMap has a mistake", "configMap", o.Process.MetricsConfig, "path", d.Path, "mistake", d.Summary)
 	}
-	o.metrics.Configure(c)
-	o.metrics.Reconciled(metricsConfigName)
+	o.Metrics.Configure(c)
+	o.Metrics.Reconciled(metricsConfigName)
 }
 
-// configured counts that the main ConfigMap was taken over.
-func (o *observing) configured() { o.metrics.Reconciled(configName) }
+// Configured counts that the process has read the main ConfigMap.
+func (o *Telemetry) Configured() { o.Metrics.Reconciled(configName) }
 
-// observePolicies lets the metrics see the policies in force: those of the first controller, when a process holds several
-// that follow the same ones.
-func (o *observing) observePolicies(p *intake.Policies) {
+// ObservePolicies lets the metrics report the policies in force. Where a process holds several controllers that follow the same
+// policies, the first one counts.
+func (o *Telemetry) ObservePolicies(p *intake.Policies) {
 	if o.policies.CompareAndSwap(nil, p) {
-		o.metrics.Policies(func() []observe.PolicyState { return policyStates(p.Catalog.Snapshot()) })
+		o.Metrics.Policies(func() []observe.PolicyState { return policyStates(p.Catalog.Snapshot()) })
 	}
 }
 
-// observeChanges counts what happens to these policies from now on: what was there before is no change.
-func (o *observing) observeChanges(p *intake.Policies) {
+// ObserveChanges counts the changes of these policies from now on; those that exist already are no change.
+func (o *Telemetry) ObserveChanges(p *intake.Policies) {
 	if o.policies.Load() == p {
-		p.Observe(o.metrics.PolicyChanged)
+		p.Observe(o.Metrics.PolicyChanged)
 	}
 }
 
-// observeCertificates lets the metrics see the certificates of one more server.
-func (o *observing) observeCertificates(keeper *certs.Keeper) {
+// ObserveCertificates lets the metrics report the certificates of one more server.
+func (o *Telemetry) ObserveCertificates(keeper *certs.Keeper) {
 	o.mu.Lock()
 	o.keepers = append(o.keepers, keeper)
 	keepers := slices.Clone(o.keepers)
 	o.mu.Unlock()
-	o.metrics.Certificates(func(report func(secret string, end time.Time)) {
+	o.Metrics.Certificates(func(report func(secret string, end time.Time)) {
 		for _, k := range keepers {
 			for _, e := range k.Expiries() {
 				report(e.Secret, e.NotAfter)
