@@ -354,7 +354,7 @@ func TestFloorsCanFail(t *testing.T) {
 			"internal/policy/a.go":   `package policy; import _ "` + module + `/internal/jmespath"`,
 			"internal/jmespath/a.go": `package jmespath`,
 		}, "internal/policy/a.go imports internal/jmespath: internal/policy knows no expression"},
-		{"somebody else's engine", map[string]string{
+		{"the engine of another project", map[string]string{
 			"internal/cli/a.go": `package cli; import _ "github.com/kyverno/kyverno/api/kyverno/v1"`,
 		}, "imports github.com/kyverno/kyverno"},
 	}

@@ -111,7 +111,7 @@ func TestPartialObjectsAreEvaluatedAlike(t *testing.T) {
 		}
 	}
 	if partial < 100 {
-		t.Errorf("only %d partial objects were judged", partial)
+		t.Errorf("only %d partial objects were evaluated", partial)
 	}
 }
 

@@ -135,14 +135,14 @@ validate: {message: "{{ join(',', numbers) }}", deny: {}}`), []string{"-n", "jud
 			}
 			for _, want := range c.stderr {
 				if !strings.Contains(stderr, want) {
-					t.Errorf("it told\n%s\nwithout\n%s", stderr, want)
+					t.Errorf("it printed\n%s\nwithout\n%s", stderr, want)
 				}
 			}
 			if c.not != "" && strings.Contains(stdout, c.not) {
 				t.Errorf("it printed\n%s\nwith %s", stdout, c.not)
 			}
 			if len(c.stderr) == 0 && stderr != "" {
-				t.Errorf("it told\n%s", stderr)
+				t.Errorf("it printed\n%s", stderr)
 			}
 		})
 	}

@@ -40,7 +40,7 @@ spec:
     match: {any: [{resources: {kinds: [ConfigMap], names: [mutate-*]}}]}
     validate:
       failureAction: Enforce
-      message: the mutated object is judged
+      message: the mutated object is evaluated
       pattern: {metadata: {labels: {owner: "A*"}}}
 `
 
@@ -84,7 +84,7 @@ spec:
 		{"", `admission webhook "mutate.kyverno.svc-fail" denied the request: mutation policy mutate-e2e-each error: failed to apply policy ` +
 			`mutate-e2e-each rules [refuse: variable substitution failed: failed to resolve request.object.metadata.annotations.owner at path ` +
 			`/mutate/patchStrategicMerge/metadata/labels/owner: JMESPath query failed: Unknown key "owner" in path]`},
-		{"owner: bob, ", "the mutated object is judged. rule check failed at path /metadata/labels/owner/"},
+		{"owner: bob, ", "the mutated object is evaluated. rule check failed at path /metadata/labels/owner/"},
 	} {
 		_, err := kubectl(t, configMap(c.owner), "create", "--dry-run=server", "-f", "-")
 		if text, ok := refused(err); !ok || !strings.Contains(text, c.want) {

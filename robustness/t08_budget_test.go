@@ -67,7 +67,7 @@ func TestT8RulesOfAPolicyShareABudget(t *testing.T) {
 		}
 	}
 	if evaluated == 0 || evaluated > rules/20 || evaluated+over != rules {
-		t.Errorf("%d rules were judged and %d ended in an error; want at most %d judged, and an error of every other one of %d", evaluated, over, rules/20, rules)
+		t.Errorf("%d rules were evaluated and %d ended in an error; want at most %d evaluated, and an error of every other one of %d", evaluated, over, rules/20, rules)
 	}
 	if spared != "pass" {
 		t.Errorf("the cluster's policy beside it: %q, want pass", spared)

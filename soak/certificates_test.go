@@ -45,18 +45,18 @@ func TestCertificateStorm(t *testing.T) {
 			p.steal()
 			thefts++
 		}
-		took := suite.Until(p.T, "the Secrets are mended", func() error { return p.mended(before) })
+		took := suite.Until(p.T, "the Secrets are restored", func() error { return p.restored(before) })
 		worst = max(worst, took)
 		time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
 	}
 	c := finish()
-	figure(t, fmt.Sprintf("%d blows, %d thefts of the lease, mended", blows, thefts), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
+	figure(t, fmt.Sprintf("%d blows, %d thefts of the lease, restored", blows, thefts), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
 	figure(t, fmt.Sprintf("failures of %d requests", c.Asked), c.Failed, "0", c.Failed == 0)
 	issued := 0
 	for _, r := range replicas {
 		issued += suite.Logged(r, "issuing the serving certificate") + suite.Logged(r, "writing the certificate authority")
 	}
-	figure(t, "lines of the log that say what was mended", issued, "at least the blows", issued >= blows)
+	figure(t, "lines of the log that say what was restored", issued, "at least the blows", issued >= blows)
 }
 
 // versions are those of the two Secrets.
@@ -69,8 +69,8 @@ func (p *place) versions() (out [2]string) {
 	return out
 }
 
-// mended says why the Secrets are not restored yet.
-func (p *place) mended(before [2]string) error {
+// restored says why the Secrets are not restored yet.
+func (p *place) restored(before [2]string) error {
 	now := p.versions()
 	switch {
 	case now[0] == "" || now[1] == "":
@@ -117,7 +117,7 @@ func TestLeaseStolenAgainAndAgain(t *testing.T) {
 	}
 	c := finish()
 	figure(t, "stolen 8 times, the leader lets go", letGo.Round(100*time.Millisecond), "within 5 s", letGo < 5*time.Second)
-	figure(t, "somebody leads again", again.Round(100*time.Millisecond), "within 20 s", again < 20*time.Second)
+	figure(t, "a replica leads again", again.Round(100*time.Millisecond), "within 20 s", again < 20*time.Second)
 	figure(t, fmt.Sprintf("failures of %d requests", c.Asked), c.Failed, "0", c.Failed == 0)
 }
 

@@ -50,7 +50,7 @@ func TestClockPassesRenewal(t *testing.T) {
 		before := p.versions()
 		begin := time.Now()
 		replicas := p.start(3)
-		suite.Until(p.T, "the certificates are renewed", func() error { return p.mended(before) })
+		suite.Until(p.T, "the certificates are renewed", func() error { return p.restored(before) })
 		suite.Until(p.T, "the log says so", func() error {
 			if logs(replicas, c.line) == 0 {
 				return fmt.Errorf("no line %q", c.line)

@@ -62,7 +62,7 @@ func TestWebhooksByHand(t *testing.T) {
 		if strings.Contains(deed(), "(no change)") {
 			return // it was so already
 		}
-		suite.Until(p.T, what+" is mended", func() error {
+		suite.Until(p.T, what+" is restored", func() error {
 			now := p.configurations()
 			for name, want := range before {
 				if now[name] != want {
@@ -84,7 +84,7 @@ func TestWebhooksByHand(t *testing.T) {
 			}
 			if !spoke() {
 				silent++
-				t.Errorf("%s: no line of the log says that %s was mended", what, name)
+				t.Errorf("%s: no line of the log says that %s was restored", what, name)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func TestWebhooksByHand(t *testing.T) {
 		}
 	}
 	suite.Until(p.T, "the policy is enforced", func() error { return p.Enforced(t.Context()) })
-	figure(t, fmt.Sprintf("%d deeds on %d configurations, the slowest mended", deeds, len(before)), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
+	figure(t, fmt.Sprintf("%d deeds on %d configurations, the slowest restored", deeds, len(before)), worst.Round(100*time.Millisecond), "within 60 s", worst < time.Minute)
 	figure(t, "of them without a line in the log", silent, "0", silent == 0)
 	t.Log("the slowest: " + worstWhat)
 }

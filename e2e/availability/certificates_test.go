@@ -243,7 +243,7 @@ func TestSecretsAreRestored(t *testing.T) {
 				return nil
 			})
 			settled(t)
-			t.Logf("mended after %s", time.Since(begin).Round(100*time.Millisecond))
+			t.Logf("restored after %s", time.Since(begin).Round(100*time.Millisecond))
 		})
 	}
 	close()

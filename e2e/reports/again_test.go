@@ -98,7 +98,7 @@ func TestInterval(t *testing.T) {
 	cluster.Must(t, configMap(ns, "subject", ""), "apply", "-f", "-")
 	r := cluster.Start(t, devcluster.Reports, "--backgroundScanInterval=3s")
 	apply(t, againPolicy("interval", ns, "a"))
-	suite.Until(t, "it was judged three times", func() error {
+	suite.Until(t, "it was evaluated three times", func() error {
 		if n := evaluated(t, r.MetricsAddr, "interval"); n < 3*2 { // with the ConfigMap that every Namespace has
 			return fmt.Errorf("%d results", n)
 		}

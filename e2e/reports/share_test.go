@@ -51,13 +51,13 @@ func TestReplicasShareNamespaces(t *testing.T) {
 	total, working := 0, 0
 	for _, r := range replicas {
 		n := evaluated(t, r.MetricsAddr, "shared")
-		t.Logf("%s has judged %d", r.Name, n)
+		t.Logf("%s has evaluated %d", r.Name, n)
 		if total += n; n > 0 {
 			working++
 		}
 	}
 	if total != spaces || working < 2 {
-		t.Errorf("%d replicas judged %d times, there are %d objects", working, total, spaces)
+		t.Errorf("%d replicas evaluated %d times, there are %d objects", working, total, spaces)
 	}
 	for _, ns := range names {
 		if r := reportOf(t, ns, "ConfigMap", "subject"); r.Generation != 1 {

@@ -172,22 +172,22 @@ func TestT1FailedCall(t *testing.T) {
 	cluster.Apply(t, strings.ReplaceAll(suite.RequireTeam, "[default]", "[default, mallory]"))
 	suite.Until(t, "the policy is enforced", func() error { return cluster.Enforced(t.Context()) })
 	suite.Stop(t, admission)
-	var told string
+	var shown string
 	suite.Until(t, "a call fails", func() error {
 		_, err := asMallory(t, "", "create", "configmap", "t1", "--dry-run=server")
 		if err == nil {
 			return fmt.Errorf("it was let through")
 		}
 		if m := regexp.MustCompile(`https://[^/]*(/[^?"]*/validate/fail)\?`).FindStringSubmatch(err.Error()); m != nil {
-			told = m[1]
+			shown = m[1]
 			return nil
 		}
-		return fmt.Errorf("no URL is told: %w", err)
+		return fmt.Errorf("no URL is shown: %w", err)
 	})
 	t1Restart(t)
-	suite.Until(t, "what was told is of no use", func() error {
-		if status := port(t, "kyverno-svc", told, t1Forged); status != http.StatusNotFound {
-			return fmt.Errorf("the path that mallory was told is answered: %d", status)
+	suite.Until(t, "the shown path is of no use", func() error {
+		if status := port(t, "kyverno-svc", shown, t1Forged); status != http.StatusNotFound {
+			return fmt.Errorf("the path that mallory was shown is answered: %d", status)
 		}
 		return nil
 	})
@@ -285,11 +285,11 @@ func TestT1KeysAreNotPublished(t *testing.T) {
 	}
 	for name, text := range places {
 		if strings.Contains(text, segment) {
-			t.Errorf("%s: the segment is told", name)
+			t.Errorf("%s: the segment is shown", name)
 		}
 		for entry, value := range data {
 			if entry != "current" && strings.Contains(text, value) {
-				t.Errorf("%s: the key is told", name)
+				t.Errorf("%s: the key is shown", name)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func TestCleanupReview(t *testing.T) {
 		{"an author without rights", strings.Replace(namespaced, "KIND", "Pod", 1), "", grantedTo{all, "jane delete,list pods b"}, "the author of the policy 'jane' has no permission to delete kind Pod", ""},
 		{"an author with rights", strings.Replace(namespaced, "KIND", "Pod", 1), "", grantedTo{all, "jane delete,list pods a"}, "", ""},
 		{"an unknown kind in a namespace", strings.Replace(namespaced, "KIND", "example.com/v1/Strange", 1), "", grantedTo{all, "jane delete,list pods a"}, "the author of the policy 'jane' has no permission to delete kind Strange", ""},
-		{"whoever may delete all kinds", strings.Replace(namespaced, "KIND", "Strange", 1), "", grantedTo{all, "jane delete,list * a"}, "", "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Strange"},
+		{"a user who may delete all kinds", strings.Replace(namespaced, "KIND", "Strange", 1), "", grantedTo{all, "jane delete,list * a"}, "", "the kind defined in the all match resource is invalid: unable to convert GVK to GVR for kinds Strange"},
 		{"the same spec", strings.Replace(namespaced, "KIND", "Pod", 1), strings.Replace(namespaced, "KIND", "Pod", 1), nil, "", ""},
 	} {
 		srv := NewCleanup(Options{

@@ -214,7 +214,7 @@ func TestS25RateOfOneSource(t *testing.T) {
 		w := newRecorder()
 		srv.ServeHTTP(w, r)
 		if w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" {
-			t.Error("nobody is told when to come again")
+			t.Error("the client does not learn when to come again")
 		}
 		return w.Code
 	}

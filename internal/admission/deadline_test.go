@@ -18,7 +18,7 @@ func TestDeadlineIsAContext(t *testing.T) {
 			return false
 		}
 	}
-	for name, armed := range map[string]bool{"nobody waits": false, "somebody waits": true} {
+	for name, armed := range map[string]bool{"no code waits": false, "some code waits": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				parent, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, 1))

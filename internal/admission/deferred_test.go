@@ -115,7 +115,7 @@ func TestDeferredWork(t *testing.T) {
 		{name: "downstream changed by the background controller", op: "UPDATE", old: downstream("generate", "work"), new: `"x":"y"`, user: background},
 		{name: "downstream of another rule", op: "UPDATE", old: downstream("gone", "work"), new: `"x":"y"`},
 		{name: "downstream of another policy", op: "UPDATE", old: downstream("generate", "gone"), new: `"x":"y"`},
-		{name: "somebody else's labels", op: "UPDATE", old: strings.Replace(downstream("generate", "work"), `"kyverno"`, `"me"`, 1), new: `"x":"y"`},
+		{name: "labels of another user", op: "UPDATE", old: strings.Replace(downstream("generate", "work"), `"kyverno"`, `"me"`, 1), new: `"x":"y"`},
 		{name: "source changed", op: "UPDATE", old: source, new: source, want: "generate work/copy of source"},
 		{name: "source deleted", op: "DELETE", old: source, want: "delete-downstream work/copy of source"},
 		{name: "source, dry run", op: "DELETE", old: source, dryRun: true},
@@ -192,15 +192,15 @@ spec:
     generate: {apiVersion: v1, kind: Secret, name: s, namespace: shop, data: {type: Opaque}}
 `)
 	k := &kept{}
-	var told []policy.Result
+	var reported []policy.Result
 	srv.Deferred, srv.Tell = k, func(_ *policy.Request, results []policy.Result, refused bool) {
 		if !refused {
-			told = append(told, results...)
+			reported = append(reported, results...)
 		}
 	}
 	code, res := ask(t, srv, "/validate/fail", configMap(team))
-	if code != 200 || !res.Allowed || k.take() != "" || len(told) != 1 || told[0].Status != policy.StatusError || !strings.Contains(log.String(), "no namespace shop") {
-		t.Errorf("%d %+v, %+v\n%s", code, res, told, log)
+	if code != 200 || !res.Allowed || k.take() != "" || len(reported) != 1 || reported[0].Status != policy.StatusError || !strings.Contains(log.String(), "no namespace shop") {
+		t.Errorf("%d %+v, %+v\n%s", code, res, reported, log)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestMutationFailures(t *testing.T) {
 		t.Errorf("failurePolicy Ignore: %+v, patch %s", res, res.Patch)
 	}
 	if !strings.Contains(log.String(), "policy=bad") {
-		t.Errorf("the failure that nobody was told about is not in the log: %s", log)
+		t.Errorf("the failure that no response holds is not in the log: %s", log)
 	}
 	for _, op := range []admissionv1.Operation{admissionv1.Delete, admissionv1.Connect} {
 		body := configMap("", func(r *admissionv1.AdmissionRequest) { r.Operation, r.Object.Raw = op, nil })

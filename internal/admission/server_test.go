@@ -310,7 +310,7 @@ func TestFilters(t *testing.T) {
 		change  func(*admissionv1.AdmissionRequest)
 		allowed bool
 	}{
-		{"judged", func(*admissionv1.AdmissionRequest) {}, false},
+		{"evaluated", func(*admissionv1.AdmissionRequest) {}, false},
 		{"filtered", func(r *admissionv1.AdmissionRequest) { r.Namespace = "kube-system" }, true},
 		{"excluded group", func(r *admissionv1.AdmissionRequest) { r.UserInfo.Groups = []string{"system:nodes"} }, true},
 	} {

@@ -31,9 +31,9 @@ spec:
 func TestT11OldObjectWithAnError(t *testing.T) {
 	for _, failurePolicy := range []string{"Fail", "Ignore"} {
 		srv, _ := setup(t, fakeCluster{}, nil, fmt.Sprintf(limitPolicy, failurePolicy))
-		var told []policy.Result
+		var reported []policy.Result
 		var refused bool
-		srv.Tell = func(_ *policy.Request, results []policy.Result, no bool) { told, refused = results, no }
+		srv.Tell = func(_ *policy.Request, results []policy.Result, no bool) { reported, refused = results, no }
 		for _, c := range []struct {
 			name, old string
 			allowed   bool
@@ -46,7 +46,7 @@ func TestT11OldObjectWithAnError(t *testing.T) {
 			{"the old object has no data", `null`, false, policy.StatusFail, "at most 3 replicas"},
 			{"the value of the old object is a map", `{"replicas":{}}`, false, policy.StatusFail, "at most 3 replicas"},
 		} {
-			told, refused = nil, false
+			reported, refused = nil, false
 			_, res := ask(t, srv, "/validate/"+strings.ToLower(failurePolicy), configMap("", func(q *admissionv1.AdmissionRequest) {
 				q.Operation = admissionv1.Update
 				q.Object.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop"},"data":{"replicas":"9"}}`)
@@ -59,8 +59,8 @@ func TestT11OldObjectWithAnError(t *testing.T) {
 				t.Errorf("%s, failurePolicy %s: refused with %v, want %q", c.name, failurePolicy, res.Result, c.want)
 			}
 			// Reports and events are made of these.
-			if len(told) != 1 || told[0].Status != c.status || !strings.Contains(told[0].Message, c.want) || refused == c.allowed {
-				t.Errorf("%s, failurePolicy %s: told %+v, refused %t, want %s %q", c.name, failurePolicy, told, refused, c.status, c.want)
+			if len(reported) != 1 || reported[0].Status != c.status || !strings.Contains(reported[0].Message, c.want) || refused == c.allowed {
+				t.Errorf("%s, failurePolicy %s: reported %+v, refused %t, want %s %q", c.name, failurePolicy, reported, refused, c.status, c.want)
 			}
 		}
 	}

@@ -45,10 +45,10 @@ spec:
 // goes to the user, the audit log, reports, events and logs. A text is cut between letters.
 func TestT14TextsAreCut(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, textsPolicy)
-	told := make(chan policy.Result, 10)
+	reported := make(chan policy.Result, 10)
 	srv.Tell = func(_ *policy.Request, results []policy.Result, _ bool) {
 		for _, r := range results {
-			told <- r
+			reported <- r
 		}
 	}
 	const most = 8 << 10 // bytes
@@ -76,7 +76,7 @@ func TestT14TextsAreCut(t *testing.T) {
 			if want := map[bool]string{true: "better", false: "texts:"}[c.name == "warn"]; !strings.Contains(answer, want) || len(answer) > 4*most || !utf8.ValidString(answer) {
 				t.Errorf("%s: the answer has %d bytes, valid %t: %.200s", c.name, len(answer), utf8.ValidString(answer), answer)
 			}
-			r := <-told
+			r := <-reported
 			if begins := strings.Replace(c.begins, "aä", strings.Repeat("a", shift)+"aä", 1); !strings.HasPrefix(r.Message, begins) {
 				t.Errorf("%s: the message begins %.100s", c.name, r.Message)
 			}

@@ -100,7 +100,7 @@ func TestFlagsWithoutMeaningAreReported(t *testing.T) {
 	}
 	out.Reset()
 	if logKnown(slog.New(slog.NewTextHandler(&out, nil)), nil); out.Len() > 0 {
-		t.Error("nothing to tell, but told")
+		t.Error("nothing to log, but logged")
 	}
 	if _, fs := admissionSet(); fs.Parse([]string{"--enableTuf=perhaps"}) == nil {
 		t.Error("a boolean takes any word")

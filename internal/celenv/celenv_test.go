@@ -152,7 +152,7 @@ func TestMistakes(t *testing.T) {
 		t.Error("a broken variable has no error")
 	}
 	if _, err := compiler.Compile("variables.broken == 1", celenv.Bool); err != nil {
-		t.Errorf("the mistake of a variable is told again where it is used: %v", err)
+		t.Errorf("the mistake of a variable is reported again where it is used: %v", err)
 	}
 }
 

@@ -175,7 +175,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 				w.step("the clock jumps", w.lead)
 				w.hear()
 			case 14:
-				w.step("somebody else replaces both", func() error {
+				w.step("another client replaces both", func() error {
 					other := &fakeWriter{fakeSecrets: fakeSecrets{}}
 					if err := reconcile(w.t, other, config(ECDSA), w.now); err != nil {
 						return err

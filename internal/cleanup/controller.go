@@ -99,7 +99,7 @@ type entry struct {
 	stop     context.CancelFunc // ends the run that is under way; nil before the first
 	failures int
 	pause    time.Time // nothing is tried before
-	told     bool      // the status says that it has a mistake
+	reported bool      // the status says that it has a mistake
 }
 
 // New returns a Controller without policies.
@@ -193,7 +193,7 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 		}
 		if mistakes := e.program.Diags.Errors(); len(mistakes) > 0 || e.program.Schedule == nil {
 			switch {
-			case e.told:
+			case e.reported:
 			case e.pause.After(now):
 				next = earlier(next, e.pause)
 			case c.busy < workers:
@@ -306,7 +306,7 @@ func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	now := c.Now()
 	switch {
 	case out.broken != nil:
-		e.told, e.pause = out.failed == nil, now.Add(longestPause)
+		e.reported, e.pause = out.failed == nil, now.Add(longestPause)
 	case out.stale:
 		e.pause = now.Add(firstPause) // the news are on their way
 	case out.stopped != nil:

@@ -79,7 +79,7 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 		}
 	}
 	for _, f := range plan.Failures {
-		fail(f, "judge")
+		fail(f, "evaluate")
 	}
 	if Previews(object.GetAnnotations()) {
 		text := "would delete " + Listing(plan.Delete, 20)

@@ -215,7 +215,7 @@ func TestRates(t *testing.T) {
 		t.Errorf("%d guesses reached the API server", n)
 	}
 	if got := p.do("GET", "/api/v1/state", "all").StatusCode; got != 200 {
-		t.Errorf("a known user, while somebody guesses: %d", got)
+		t.Errorf("a known user, while another client guesses: %d", got)
 	}
 	if len(p.sessions.known) > 10 || len(p.sessions.refused) > tokenBurst {
 		t.Errorf("%d sessions, %d refused tokens are remembered", len(p.sessions.known), len(p.sessions.refused))

@@ -31,7 +31,7 @@ func TestSends(t *testing.T) {
 		scans  Scans
 		want   bool
 	}{
-		{"a rule that scans judge", func(*policy.Program, *policy.Rule) {}, scans, false},
+		{"a rule that scans evaluate", func(*policy.Program, *policy.Rule) {}, scans, false},
 		{"labels of the namespace", func(_ *policy.Program, r *policy.Rule) { r.Needs.NamespaceLabels = true }, scans, false},
 		{"lookups", func(_ *policy.Program, r *policy.Rule) { r.Needs.Lookups = true }, scans, false},
 		{"operations with CREATE", func(_ *policy.Program, r *policy.Rule) {

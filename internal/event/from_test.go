@@ -52,11 +52,11 @@ func TestFrom(t *testing.T) {
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/a fail: no label",
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy labels/ error: ?",
 		}, true},
-		{"refused: only the policies are told", pod, []policy.Result{result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusError, "")}, true, []string{
+		{"refused: only the policies have events", pod, []policy.Result{result(own, a, policy.StatusFail, "no"), result(cluster, b, policy.StatusError, "")}, true, []string{
 			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
 			"PolicyViolation|Resource Blocked|ClusterPolicy labels u1|Pod team/web u3|Pod team/web: [b] error (blocked)",
 		}, false},
-		{"refused: what the other policies did is not told", pod, []policy.Result{
+		{"refused: what the other policies did has no event", pod, []policy.Result{
 			result(own, a, policy.StatusFail, "no"), result(cluster, a, policy.StatusPass, ""),
 			result(&policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "excepted"}, a, policy.StatusSkip, "", "team/x"),
 		}, true, []string{

@@ -66,7 +66,7 @@ type identity [sha256.Size]byte
 // written is an event that may repeat.
 type written struct {
 	namespace, name string
-	count, told     int32 // seen; as the API server knows
+	count, reported int32 // seen; as the API server knows
 	last            time.Time
 	again           *Event // what happened since it was written; nil for nothing
 }
@@ -193,7 +193,7 @@ func (q *Queue) write(ctx context.Context, id identity) {
 	delete(q.waiting, id)
 	object := q.object(&first)
 	// Remembered before it is written, so that what comes meanwhile counts as its repetition.
-	q.remember(id, &written{namespace: object.Namespace, name: object.Name, count: first.count, told: first.count, last: first.last})
+	q.remember(id, &written{namespace: object.Namespace, name: object.Name, count: first.count, reported: first.count, last: first.last})
 	q.mu.Unlock()
 	if err := q.try(ctx, func() error { return q.Writer.Create(ctx, object) }); err != nil {
 		q.mu.Lock()
@@ -238,9 +238,9 @@ func (q *Queue) repeat(ctx context.Context) {
 	q.mu.Lock()
 	for id, w := range q.recent {
 		switch {
-		case w.count > w.told:
+		case w.count > w.reported:
 			updates = append(updates, update{id, *w, eventsv1.EventSeries{Count: w.count, LastObservedTime: metav1.NewMicroTime(w.last)}})
-			w.told, w.again = w.count, nil
+			w.reported, w.again = w.count, nil
 		case now.Sub(w.last) >= seriesWindow:
 			delete(q.recent, id)
 		}
@@ -255,7 +255,7 @@ func (q *Queue) repeat(ctx context.Context) {
 		delete(q.recent, u.id) // the API server forgot it, or does not answer: the next one is new again
 		q.mu.Unlock()
 		if apierrors.IsNotFound(err) && u.w.again != nil {
-			q.record(*u.w.again, u.w.count-u.w.told) // another client deleted it: write what happened since as a new event
+			q.record(*u.w.again, u.w.count-u.w.reported) // another client deleted it: write what happened since as a new event
 			continue
 		}
 		q.giveUp()

@@ -83,7 +83,7 @@ func TestResourcesFollow(t *testing.T) {
 		}
 	}
 	if got := names(t, first); got != "a/y b/x" {
-		t.Error("data that somebody has read changed: ", got)
+		t.Error("data that a reader holds changed: ", got)
 	}
 	if *changes != 1 {
 		t.Errorf("%d changes of the state, want 1: events change only the data", *changes)

@@ -88,7 +88,7 @@ func TestLifecycleWaitsForCaches(t *testing.T) {
 		synctest.Wait()
 		stop()
 		if err := <-done; err != nil {
-			t.Errorf("being told to stop is no failure: %v", err)
+			t.Errorf("being asked to stop is no failure: %v", err)
 		}
 		synctest.Wait() // the cache ends by itself
 		if slices.Contains(s.seen, "work") {

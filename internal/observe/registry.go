@@ -168,7 +168,7 @@ func (s *series) add(n uint64) {
 		return
 	}
 	s.count.Add(n)
-	s.told()
+	s.countOverflow()
 }
 
 // set is for gauges.
@@ -195,10 +195,11 @@ func (s *series) observe(v float64) {
 			break
 		}
 	}
-	s.told()
+	s.countOverflow()
 }
 
-func (s *series) told() {
+// countOverflow counts a value that went to the series of all other labels.
+func (s *series) countOverflow() {
 	if s.others && s.overflow != nil {
 		s.overflow()
 	}

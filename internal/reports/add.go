@@ -26,7 +26,7 @@ func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyre
 
 func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyreport.Result, st *state) (bool, error) {
 	w.mu.Lock()
-	version, told := st.version, st.told || st.version == ""
+	version, loaded := st.version, st.loaded || st.version == ""
 	w.mu.Unlock()
 	var held []policyreport.Result
 	if version != "" {
@@ -34,7 +34,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 		switch {
 		case apierrors.IsNotFound(err):
-			version, told = "", true
+			version, loaded = "", true
 		case err != nil:
 			return false, err
 		default:
@@ -61,7 +61,7 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.about(st, r)
-	st.version, st.told = object.GetResourceVersion(), told
+	st.version, st.loaded = object.GetResourceVersion(), loaded
 	for _, o := range others {
 		if !slices.Contains(st.others, o) {
 			st.others = append(st.others, o)

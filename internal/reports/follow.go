@@ -177,7 +177,7 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 			st.foreign = m.ResourceVersion
 		}
 	case fresh || newer(m.ResourceVersion, st.version):
-		st.version, st.told, strange = m.ResourceVersion, false, true
+		st.version, st.loaded, strange = m.ResourceVersion, false, true
 		w.owned(st, m.OwnerReferences)
 	}
 	again := *st

@@ -40,7 +40,7 @@ func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) ma
 		if scanned(st.groupKind()) {
 			stale = slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Live(*r) })
 		} else if st.kind != "" {
-			stale = !st.told || len(st.parts) > 0 || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Elsewhere(*r) })
+			stale = !st.loaded || len(st.parts) > 0 || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return !rules.Elsewhere(*r) })
 		}
 		if stale {
 			out[uid] = *st
@@ -54,7 +54,7 @@ func (w *Writer) forgetContent(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if st := w.known[uid]; st != nil {
-		st.told, st.parts, st.others = false, nil, nil
+		st.loaded, st.parts, st.others = false, nil, nil
 	}
 }
 

@@ -31,14 +31,14 @@ func TestStale(t *testing.T) {
 	}
 	w := New(Options{})
 	w.known = map[string]*state{
-		"pod":                   {kind: "Pod", told: true, parts: []part{1}},
-		"pod-mixed":             {kind: "Pod", told: true, parts: []part{1}, others: rule("admission", "scanned")},
-		"pod-gone":              {kind: "Pod", told: true, others: rule("admission", "gone")},
+		"pod":                   {kind: "Pod", loaded: true, parts: []part{1}},
+		"pod-mixed":             {kind: "Pod", loaded: true, parts: []part{1}, others: rule("admission", "scanned")},
+		"pod-gone":              {kind: "Pod", loaded: true, others: rule("admission", "gone")},
 		"pod-unknown":           {kind: "Pod"},
-		"secret-of-admission":   {kind: "Secret", told: true, others: rule("admission")},
-		"secret-scanned-before": {kind: "Secret", told: true, parts: []part{1}},
-		"secret-of-scans":       {kind: "Secret", told: true, others: rule("scanned")},
-		"secret-gone":           {kind: "Secret", told: true, others: rule("gone")},
+		"secret-of-admission":   {kind: "Secret", loaded: true, others: rule("admission")},
+		"secret-scanned-before": {kind: "Secret", loaded: true, parts: []part{1}},
+		"secret-of-scans":       {kind: "Secret", loaded: true, others: rule("scanned")},
+		"secret-gone":           {kind: "Secret", loaded: true, others: rule("gone")},
 		"secret-unknown":        {kind: "Secret"},
 		"nobody-knows-of-what":  {},
 	}

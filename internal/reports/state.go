@@ -15,10 +15,10 @@ import (
 type state struct {
 	namespace, apiVersion, kind, name string // of the resource
 	version                           string // the newest that was seen
-	// parts stand for the results of scans that the report holds; they count if told is set.
-	parts []part
-	told  bool
-	// others are the rules whose results it holds besides, as those of admission; they count where told is set.
+	// parts stand for the results of scans that the report holds; they count if loaded is set.
+	parts  []part
+	loaded bool
+	// others are the rules whose results it holds besides, as those of admission; they count where loaded is set.
 	others []*report.Rule
 	// writing: a write is on its way, and newer versions that are seen meanwhile may be its own. foreign is the newest of
 	// those.
@@ -80,7 +80,7 @@ func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st := w.known[uid]
-	if st == nil || !st.told || st.version == "" || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return evaluated.Replaces(*r) }) {
+	if st == nil || !st.loaded || st.version == "" || slices.ContainsFunc(st.others, func(r *report.Rule) bool { return evaluated.Replaces(*r) }) {
 		return false
 	}
 	return slices.Equal(w.numbers.only(st.parts, evaluated.Policies), want)
@@ -109,7 +109,7 @@ func (w *Writer) end(uid string, st *state) {
 	}
 	strange := newer(st.foreign, st.version)
 	if strange {
-		st.version, st.told = st.foreign, false
+		st.version, st.loaded = st.foreign, false
 	}
 	again := *st
 	w.mu.Unlock()
@@ -122,7 +122,7 @@ func (w *Writer) end(uid string, st *state) {
 func (w *Writer) forgetVersion(st *state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st.version, st.told = "?", false
+	st.version, st.loaded = "?", false
 }
 
 // again asks for what the report should say.

@@ -122,12 +122,12 @@ func namespaceGone(err error) bool {
 // merge makes the report hold the results and what it held besides, and writes it unless it says all that already.
 func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policyreport.Result, evaluated *report.Evaluated, want []part, st *state) (changed bool, err error) {
 	w.mu.Lock()
-	version, told, alone := st.version, st.told, len(st.others) == 0
+	version, loaded, alone := st.version, st.loaded, len(st.others) == 0
 	w.mu.Unlock()
-	now := state{version: version, told: evaluated.Policies == nil || told}
+	now := state{version: version, loaded: evaluated.Policies == nil || loaded}
 	all := results
 	// A report that no other client wrote need not be read before all of it is replaced.
-	if version != "" && !(told && alone && evaluated.Policies == nil) {
+	if version != "" && !(loaded && alone && evaluated.Policies == nil) {
 		existing := w.o.Form.report(r)
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 		switch {
@@ -193,7 +193,7 @@ func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, e
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.about(st, r)
-	st.version, st.told, st.others = now.version, now.told, now.others
+	st.version, st.loaded, st.others = now.version, now.loaded, now.others
 	if evaluated.Policies == nil {
 		st.parts = want
 		return

@@ -478,7 +478,7 @@ func TestChanged(t *testing.T) {
 		begin := time.Now()
 		<-changed // the ring is settled
 		if waited := time.Since(begin); waited != Settle {
-			t.Errorf("told after %s", waited)
+			t.Errorf("notified after %s", waited)
 		}
 	})
 }

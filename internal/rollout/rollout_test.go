@@ -148,7 +148,7 @@ func TestEvaluate(t *testing.T) {
 		{"not ready", nil, Facts{NotReady: "it is not"}, []compliance.Report{clean}, "unknown: missing is a policy that is in force: it is not"},
 		{"not scanned", nil, Facts{NotScanned: []string{"background: false"}}, []compliance.Report{clean}, "unknown: missing is what exists already: background: false"},
 		{"a kind that may not be read", fine, Facts{NotRead: []string{"v1/Secret: forbidden"}}, []compliance.Report{clean}, "unknown: missing is what the scan may not read: v1/Secret: forbidden"},
-		{"written just now, which is told", nil, Facts{Changed: now.Add(-time.Second)}, []compliance.Report{clean}, "safe"},
+		{"written just now, which is reported", nil, Facts{Changed: now.Add(-time.Second)}, []compliance.Report{clean}, "safe"},
 		{"not scanned, and requests tell", fine, Facts{NotScanned: []string{"background: false"}}, nil, "safe"},
 		{"requests are refused", refusing, Facts{}, []compliance.Report{clean},
 			"unsafe: namespace shop: 2.0% of 100 results of requests are violations; violation rate of requests: 2.0% of 100 in 24h0m0s, and the target is below 1%"},

@@ -277,7 +277,7 @@ func TestAttestations(t *testing.T) {
 			"fail: " + notEnough + "attestation checks failed for ghcr.io/x:1 and predicate sbom: format is CycloneDX"},
 		{"conditions for all statements", "[{type: sbom, " + format("CycloneDX") + "}]", append(two, world.Statement{Type: "sbom", Predicate: map[string]any{"format": "SPDX"}}),
 			"fail: " + notEnough + "attestation checks failed for ghcr.io/x:1 and predicate sbom: format is SPDX"},
-		{"conditions cannot be judged", "[{type: sbom, conditions: [{all: [{key: '{{ missing }}', operator: Equals, value: 1}]}]}]", two,
+		{"conditions cannot be evaluated", "[{type: sbom, conditions: [{all: [{key: '{{ missing }}', operator: Equals, value: 1}]}]}]", two,
 			"error: " + notEnough + "failed to check attestations: failed to substitute variables in condition key: failed to resolve missing at path : " +
 				"JMESPath query failed: Unknown key \"missing\" in path"},
 		{"the second is missing", "[{type: sbom}, {type: vex}]", two, "fail: " + notEnough + "attestations not found for predicate type vex"},

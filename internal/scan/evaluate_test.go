@@ -63,6 +63,6 @@ func TestEvaluatedAreCounted(t *testing.T) {
 		l.evaluateIfChanged(t.Context(), u, false)
 	}
 	if *seen != (tally{2, 1}) {
-		t.Errorf("judged: %+v", seen)
+		t.Errorf("evaluated: %+v", seen)
 	}
 }

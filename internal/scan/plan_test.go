@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 		{"roles in match", "", pods + `, clusterRoles: [me]`, pattern, ""},
 		{"users in variables", "", pods, `validate: {deny: {conditions: {all: [{key: "{{request.userInfo.username}}", operator: Equals, value: me}]}}}`, ""},
 		{"the operation is always CREATE", "", pods, `validate: {deny: {conditions: {all: [{key: "{{request.operation}}", operator: Equals, value: DELETE}]}}}`, "pods"},
-		{"variables that cannot be told", "", pods, `validate: {message: "{{ {{ request.object.metadata.name }} }}", pattern: {metadata: {name: "?*"}}}`, "pods"},
+		{"variables that cannot be known", "", pods, `validate: {message: "{{ {{ request.object.metadata.name }} }}", pattern: {metadata: {name: "?*"}}}`, "pods"},
 		{"sub-resources", "", `resources: {kinds: [Pod/exec]}`, pattern, ""},
 		{"operations without CREATE", "", `resources: {kinds: [Pod], operations: [DELETE]}`, pattern, ""},
 		{"operations with CREATE", "", `resources: {kinds: [Pod], operations: [CREATE, UPDATE]}`, pattern, "pods"},

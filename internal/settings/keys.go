@@ -109,7 +109,7 @@ var keys = []Key{
 			return nil
 		}},
 	{"expandData", "comma-separated list of names of cluster policies, without wildcards", defaultNil,
-		"Policies in which variables inside of data are evaluated: `{{ … }}` in objects, ConfigMaps and API answers, as Kyverno does. Whoever writes such data can then read what the policy can read, and choose what it compares. Namespaced policies cannot be named.",
+		"Policies in which variables inside of data are evaluated: `{{ … }}` in objects, ConfigMaps and API answers, as Kyverno does. A user who writes such data can then read what the policy can read, and choose what it compares. Namespaced policies cannot be named.",
 		func(s *Settings, v string) error {
 			names := map[string]bool{}
 			for _, name := range list(v) {

@@ -70,7 +70,7 @@ func TestDerivedCondition(t *testing.T) {
 		{name: "a wildcard says nothing", rules: [][]string{{match(`names: ["a*"]`) + "; " + deny}}},
 		{name: "labels", rules: [][]string{{match("selector: {matchLabels: {app: web}, matchExpressions: [{key: tier, operator: NotIn, values: [a, b]}, {key: x, operator: DoesNotExist}]}") + "; " + deny}},
 			want: labelsPrelude + `!("tier" in labels && labels["tier"] in ["a", "b"]) && !("x" in labels) && ("app" in labels && labels["app"] == "web"))`},
-		{name: "a pattern is not judged on DELETE; what another policy says more is superfluous",
+		{name: "a pattern is not evaluated on DELETE; what another policy says more is superfluous",
 			rules: [][]string{{match("") + "; " + pattern}, {match("namespaces: [x]") + "; " + pattern}},
 			want:  `request.operation in ["CONNECT", "CREATE", "UPDATE"]`},
 		{name: "the rules of the webhook say the same", rules: [][]string{{match("operations: [CREATE]") + "; " + deny}}},

@@ -77,18 +77,18 @@ type Certificates struct {
 	wake   lifecycle.Trigger // something for the leader to do
 	again  lifecycle.Trigger // something for every replica to take over in a moment
 
-	mu      sync.Mutex
-	serving string               // serial and end of what was last taken over, for the log
-	trouble string               // what was last logged about a Secret that is not taken over
-	warned  map[string]time.Time // by Secret, when its end was last logged
-	told    map[string]time.Time // by Secret, when its end was last an event
+	mu       sync.Mutex
+	serving  string               // serial and end of what was last taken over, for the log
+	trouble  string               // what was last logged about a Secret that is not taken over
+	warned   map[string]time.Time // by Secret, when its end was last logged
+	reported map[string]time.Time // by Secret, when its end was last an event
 }
 
 // NewCertificates returns the certificates of a server; controller reports their events.
 func NewCertificates(f Flags, namespace, service, controller string, m manager.Manager, log *slog.Logger) *Certificates {
 	c := &Certificates{
 		Flags: f, namespace: namespace, service: service, controller: controller, manager: m, log: log,
-		Changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, told: map[string]time.Time{},
+		Changed: func() {}, wake: lifecycle.NewTrigger(), again: lifecycle.NewTrigger(), warned: map[string]time.Time{}, reported: map[string]time.Time{},
 	}
 	c.Keeper.Published = func() [][]byte {
 		bundles, err := c.published(context.Background()) // from the cache
@@ -201,14 +201,14 @@ const takeOverAgain = 250 * time.Millisecond
 const remindEvery = time.Hour
 
 // due reports whether the end of a certificate has to be reported now.
-func (c *Certificates) due(told map[string]time.Time, e certs.Expiry) bool {
+func (c *Certificates) due(reported map[string]time.Time, e certs.Expiry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if !e.Ending(now) || now.Sub(told[e.Secret]) < remindEvery {
+	if !e.Ending(now) || now.Sub(reported[e.Secret]) < remindEvery {
 		return false
 	}
-	told[e.Secret] = now
+	reported[e.Secret] = now
 	return true
 }
 
@@ -223,7 +223,7 @@ func (c *Certificates) hint() string {
 func (c *Certificates) LeaderTasks() []lifecycle.Task {
 	tell := lifecycle.Task{Name: "certificate-expiry", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
 		for _, e := range c.Keeper.Expiries() {
-			if c.Events == nil || !c.due(c.told, e) {
+			if c.Events == nil || !c.due(c.reported, e) {
 				continue
 			}
 			c.Events.Record(event.Event{

@@ -9,14 +9,14 @@ import (
 // Reviews are answered when the stamp moves, and not when the lease merely holds one.
 func TestHeartbeatEvaluate(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-	told := 0
-	h := &Heartbeat{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Changed: func() { told++ }}
+	reported := 0
+	h := &Heartbeat{Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler), Changed: func() { reported++ }}
 	for i, c := range []struct {
-		after   time.Duration
-		stamp   string
-		healthy bool
-		next    time.Duration
-		told    int
+		after    time.Duration
+		stamp    string
+		healthy  bool
+		next     time.Duration
+		reported int
 	}{
 		{0, "1", false, heartbeatAgain, 0},               // may be an old one
 		{2 * time.Second, "1", false, heartbeatAgain, 0}, // it was
@@ -32,8 +32,8 @@ func TestHeartbeatEvaluate(t *testing.T) {
 		{2 * time.Second, "7", true, heartbeatEvery, 4},
 	} {
 		now = now.Add(c.after)
-		if next := h.evaluate(c.stamp); h.Healthy() != c.healthy || next != c.next || told != c.told {
-			t.Errorf("beat %d: healthy %v, next %s, told %d; want %+v", i, h.Healthy(), next, told, c)
+		if next := h.evaluate(c.stamp); h.Healthy() != c.healthy || next != c.next || reported != c.reported {
+			t.Errorf("beat %d: healthy %v, next %s, reported %d; want %+v", i, h.Healthy(), next, reported, c)
 		}
 	}
 }

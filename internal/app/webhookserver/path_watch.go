@@ -40,7 +40,7 @@ func (p *Paths) Watch() lifecycle.Task {
 			return 0, nil
 		}
 		p.mu.Lock()
-		missing, current, leaked, asked, standing, told := p.secret == nil, p.epochs.Current.ID, p.leaked, p.asked, p.standing, p.told
+		missing, current, leaked, asked, standing, reported := p.secret == nil, p.epochs.Current.ID, p.leaked, p.asked, p.standing, p.reported
 		p.mu.Unlock()
 		if missing {
 			if err := p.load(ctx); err != nil && !apierrors.IsConflict(err) {
@@ -53,7 +53,7 @@ func (p *Paths) Watch() lifecycle.Task {
 			}
 		}
 		for _, s := range standing {
-			if p.Events == nil || slices.Contains(told, s) {
+			if p.Events == nil || slices.Contains(reported, s) {
 				continue
 			}
 			p.log.Warn("a webhook configuration has a path without a secret segment: it is answered until the configuration is written anew", "configuration", s.Configuration, "path", s.Path)
@@ -65,7 +65,7 @@ func (p *Paths) Watch() lifecycle.Task {
 			})
 		}
 		p.mu.Lock()
-		p.told = standing
+		p.reported = standing
 		p.mu.Unlock()
 		return 0, nil
 	}}

@@ -67,7 +67,7 @@ type Paths struct {
 	leaked   string // the epoch that is to end, as this process found
 	asked    string // the epoch whose end this process has asked for
 	standing []webhookconf.PlainPath
-	told     []webhookconf.PlainPath
+	reported []webhookconf.PlainPath
 
 	rotation secretpath.Rotation // of the process that leads
 	plain    time.Time           // since when it keeps plain paths during a rollout

@@ -22,7 +22,7 @@ func TestCountedFromTheStart(t *testing.T) {
 		want  int
 		why   string
 	}{
-		{[]string{"ur-1"}, 1, "somebody carries them out"},
+		{[]string{"ur-1"}, 1, "a controller carries them out"},
 		{nil, 0, "all are carried out"},
 		{[]string{"ur-3"}, 0, "nobody asks any more: the next write counts"},
 	} {

@@ -112,12 +112,12 @@ func (s *store) only(t *testing.T) *kyvernov2.UpdateRequest {
 	return nil
 }
 
-type told struct {
+type recorded struct {
 	mu     sync.Mutex
 	events []event.Event
 }
 
-func (e *told) Record(x event.Event) {
+func (e *recorded) Record(x event.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.events = append(e.events, x)
@@ -148,8 +148,8 @@ func (c *counted) UpdateRequestsWaiting(n int) {
 	c.waiting = n
 }
 
-func writer(s *store, threshold int) (*Writer, *told, *counted) {
-	events, counts := &told{}, &counted{}
+func writer(s *store, threshold int) (*Writer, *recorded, *counted) {
+	events, counts := &recorded{}, &counted{}
 	var steps atomic.Int64
 	return New(Options{
 		API: s, Namespace: "kyverno", Threshold: func() int { return threshold }, Events: events, Observer: counts,

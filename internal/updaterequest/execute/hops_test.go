@@ -40,6 +40,6 @@ func TestHops(t *testing.T) {
 		t.Errorf("the fifth write in a row is by %s", got)
 	}
 	if !isHop(errors.Join(hopError{"p", "r"})) {
-		t.Error("a hop is not told from other failures")
+		t.Error("a hop is not distinguished from other failures")
 	}
 }

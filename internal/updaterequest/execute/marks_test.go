@@ -271,16 +271,16 @@ func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 		return u
 	}
 	for name, c := range map[string]struct {
-		object *corev1.ConfigMap
-		with   client.Object
-		stays  bool
-		told   bool
+		object   *corev1.ConfigMap
+		with     client.Object
+		stays    bool
+		reported bool
 	}{
 		"marked":                         {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false)},
 		"what the rule makes":            {object: configMapOf("n", "gone-made", "d", claiming("anybody", "n", "u1"))},
-		"labels":                         {object: configMapOf("victim", "any", "d", claiming("anybody", "n", "u1")), stays: true, told: true},
-		"the mark of another object":     {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false), stays: true, told: true},
-		"the mark of another rule":       {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "alice", trigger, false), stays: true, told: true},
+		"labels":                         {object: configMapOf("victim", "any", "d", claiming("anybody", "n", "u1")), stays: true, reported: true},
+		"the mark of another object":     {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "anybody", trigger, false), stays: true, reported: true},
+		"the mark of another rule":       {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "alice", trigger, false), stays: true, reported: true},
 		"the mark for another trigger":   {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "anybody", triggerSpec("n", "other", "u2"), false), stays: true},
 		"the same UID under other names": {object: markedAs(t, configMapOf("n", "any", "d", claiming("anybody", "n", "u1")), "anybody", triggerSpec("n", "other", "u1"), false), stays: true},
 	} {
@@ -294,8 +294,8 @@ func TestT2OnlyWhatIsProvedIsDeleted(t *testing.T) {
 		if got := len(present(t, w)) == 1; got != c.stays {
 			t.Errorf("%s: it stays: %v", name, got)
 		}
-		if got := events.has("is left alone"); got != c.told {
-			t.Errorf("%s: told: %v, %q", name, got, events.all)
+		if got := events.has("is left alone"); got != c.reported {
+			t.Errorf("%s: reported: %v, %q", name, got, events.all)
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (l *Ledger) Store(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// storeShard writes the changes of one shard into what is stored, whoever wrote that.
+// storeShard writes the changes of one shard into the stored state, which another replica may have written.
 func (l *Ledger) storeShard(ctx context.Context, i int) error {
 	for range updaterequest.Attempts {
 		l.mu.Lock()

@@ -49,7 +49,7 @@ func TestAccess(t *testing.T) {
 		{"a path", world.Cluster(), jane("get", "", "/healthz"), true, false},
 		{"another path", world.Cluster(), jane("get", "", "/metrics"), false, false},
 		{"nobody", world.Cluster(), world.AccessRequest{Verb: "get"}, false, true},
-		{"cannot be told", world.Cluster(), world.AccessRequest{Username: "confusing", Verb: "get"}, false, true},
+		{"cannot be known", world.Cluster(), world.AccessRequest{Username: "confusing", Verb: "get"}, false, true},
 		{"the namespace of the policy", world.InNamespace("a"), jane("get", "a", ""), true, false},
 		{"another namespace", world.InNamespace("a"), jane("get", "b", ""), false, true},
 		{"a cluster-scoped resource", world.InNamespace("a"), jane("get", "", ""), false, true},
