@@ -59,8 +59,8 @@ func Entries(o policy.Outcome, opts Options) []Entry {
 	return out
 }
 
-// ResourceOf names the object that the request is about: for a subresource its parent, or on the command line the object as
-// it was given. The strings are copies: an entry lives longer than the object.
+// ResourceOf returns the object of the request: for a subresource its parent, or on the command line the given object. The strings are
+// copies, because an entry outlives the object.
 func ResourceOf(r *policy.Request) *Resource {
 	gvk := r.GVK
 	if r.Origin == policy.FromCLI {
@@ -75,7 +75,7 @@ func ResourceOf(r *policy.Request) *Resource {
 	}
 }
 
-// RuleName is the rule that a report names: the part of the policy that gave the result, or the rule.
+// RuleName returns the name of the rule in reports: the part of the policy that gave the result, or the rule.
 func (e *Entry) RuleName() string { return cmp.Or(e.Part, e.Rule.Name) }
 
 // messageKeys are the properties that replace the message in reports, by status.
@@ -87,7 +87,7 @@ var messageKeys = map[policy.Status]string{
 	policy.StatusSkip:  "skipMessage",
 }
 
-// ReportMessage is the message that a report shows: the property `message`, or the one for the status, or the rule's.
+// ReportMessage returns the message for reports: the property `message`, or the one for the status, or the rule's.
 func (e *Entry) ReportMessage() string {
 	if m, ok := e.Properties["message"]; ok {
 		return m
@@ -98,8 +98,8 @@ func (e *Entry) ReportMessage() string {
 	return e.Message
 }
 
-// ReportProperties are the properties that a report shows: those of the rule, the process that found the result, and
-// the exceptions that applied.
+// ReportProperties returns the properties for reports: those of the rule, the process that found the result, and the exceptions that
+// applied.
 func (e *Entry) ReportProperties() map[string]string {
 	out := make(map[string]string, len(e.Properties)+2)
 	for k, v := range e.Properties {

@@ -24,16 +24,15 @@ func (r Rule) ID() ID { return ID{r.Source, r.Policy} }
 // SourceOf is what results of the policy name as their source: the engine that it belongs to.
 func SourceOf(p *policy.Program) string { return cmp.Or(p.Names.Source, source) }
 
-// Evaluated says what of a resource's report an Outcome covers. The zero Evaluated covers all of it.
+// Evaluated is the part of a resource's report that an Outcome covers. The zero Evaluated covers all of it.
 type Evaluated struct {
 	// Policies are those that were evaluated; nil for all that scans evaluate.
 	Policies map[ID]bool
-	// Elsewhere reports whether results of the rule are found elsewhere, by admission for instance: they stay as they are.
-	// Nil for none.
+	// Elsewhere reports whether other processes, such as admission, find the results of the rule: these stay as they are. Nil for none.
 	Elsewhere func(Rule) bool
 }
 
-// Replaces reports whether results of the rule that a report holds are replaced by those of the Outcome.
+// Replaces reports whether the Outcome replaces the report's results of the rule.
 func (j *Evaluated) Replaces(r Rule) bool {
 	if j.Policies != nil && !j.Policies[r.ID()] {
 		return false

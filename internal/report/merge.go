@@ -27,8 +27,8 @@ func (r *Report) Summary() Summary {
 	return s
 }
 
-// Merge makes the reports of `apply --policy-report`: one of all cluster-scoped policies (when they gave any entry),
-// then one of each namespaced policy and resource. entries must hold those of one policy and resource together.
+// Merge makes the reports of `apply --policy-report`: one of all cluster-scoped policies (if they have any entry), then one of each
+// namespaced policy and resource. Entries of one policy and resource have to be adjacent.
 func Merge(entries []Entry) []Report {
 	merged := Report{Kind: kindCluster, Name: mergedName}
 	var namespaced []Report

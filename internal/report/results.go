@@ -18,9 +18,8 @@ const (
 	ManagedValue = "kyverno"
 )
 
-// Results are the entries as a stored report of one resource holds them. seconds is the time
-// of the results, since 1970. Entries of resources are left out where the rule gives several of them: the report's scope
-// names the one it is about.
+// Results returns the entries as results of a stored report. seconds is the time of the results, since 1970. The results do not name the
+// resource again, because the report's scope does.
 func Results(entries []Entry, seconds int64) []policyreport.Result {
 	out := make([]policyreport.Result, len(entries))
 	for i := range entries {
@@ -37,12 +36,12 @@ func Results(entries []Entry, seconds int64) []policyreport.Result {
 	return out
 }
 
-// Scope is the reference to the resource that a report of one resource is about.
+// Scope returns the reference to the resource of a report.
 func (r *Resource) Scope() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name, UID: types.UID(r.UID)}
 }
 
-// Owner makes a report go away with the resource.
+// Owner returns the owner reference by which a report is deleted with its resource.
 func (r *Resource) Owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, UID: types.UID(r.UID)}
 }
@@ -50,7 +49,7 @@ func (r *Resource) Owner() metav1.OwnerReference {
 // Allowed are the statuses whose results are reported.
 type Allowed map[policy.Status]bool
 
-// Keep leaves out the entries that are not reported: those of other statuses. A nil Allowed keeps all.
+// Keep drops the entries whose status is not reported. A nil Allowed keeps all.
 func (a Allowed) Keep(entries []Entry) []Entry {
 	if a == nil {
 		return entries

@@ -13,8 +13,8 @@ type Rule struct{ Source, Policy, Name string }
 // RuleOf is the rule that the result is of.
 func RuleOf(r *policyreport.Result) Rule { return Rule{r.Source, r.Policy, r.Rule} }
 
-// Together are the results about one resource of two reports: for a rule that both have, those that were found later, or
-// those of known where neither were. They are sorted; neither list is changed.
+// Together merges the results of two reports about one resource. For a rule that both have, the later results win, or those of known when
+// they are equally old. The result is sorted; neither list is changed.
 func Together(known, news []policyreport.Result) []policyreport.Result {
 	found := func(all []policyreport.Result) map[Rule]int64 {
 		out := make(map[Rule]int64, len(all))
@@ -42,8 +42,7 @@ func Together(known, news []policyreport.Result) []policyreport.Result {
 	return out
 }
 
-// Sort brings the results of a report into their order: by policy, rule, source and time. Those that are equal in all of it
-// keep theirs.
+// Sort sorts the results of a report by policy, rule, source and time. Equal results keep their order.
 func Sort(results []policyreport.Result) {
 	slices.SortStableFunc(results, func(a, b policyreport.Result) int {
 		return cmp.Or(cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Source, b.Source),

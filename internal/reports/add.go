@@ -12,8 +12,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Add puts results that were found elsewhere, by admission for instance, into the report of the resource: each in the place
-// of one of the same rule that is not newer, if there is one. It says whether that changed anything but times.
+// Add merges results of other processes, such as admission, into the report of the resource. A result replaces an older one of the same
+// rule. Add reports whether it changed anything but times.
 func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyreport.Result) (changed bool, err error) {
 	if r.UID == "" || len(results) == 0 {
 		return false, nil
@@ -66,13 +66,13 @@ func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyre
 		if !slices.Contains(st.others, o) {
 			st.others = append(st.others, o)
 		}
-		// What a scan said of the rule's policy is not what the report says any longer.
+		// The report does not hold the scan's results of this policy any more.
 		st.parts = slices.DeleteFunc(slices.Clone(st.parts), func(p part) bool { return w.numbers.ids[p.policy()] == o.ID() })
 	}
 	return true, nil
 }
 
-// dated are the results of a report, those with a date in the future as the oldest of all: others may edit reports.
+// dated returns the results of a report. A date in the future counts as the oldest one: other clients may edit reports.
 func (w *Writer) dated(held []policyreport.Result) []policyreport.Result {
 	latest := w.o.Now().Add(ephemeral.Tolerance).Unix()
 	out := slices.Clone(held)
@@ -84,7 +84,7 @@ func (w *Writer) dated(held []policyreport.Result) []policyreport.Result {
 	return out
 }
 
-// same reports whether two lists of results differ in their times alone.
+// same reports whether two lists of results are equal but for their times.
 func (w *Writer) same(r *report.Resource, a, b []policyreport.Result) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

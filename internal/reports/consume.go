@@ -22,22 +22,22 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// ConsumerOptions of a Consumer. All are required, but for those that say so.
+// ConsumerOptions are the options of a Consumer. All are required, except where noted.
 type ConsumerOptions struct {
 	Writer *Writer
 	// Client lists, watches and deletes EphemeralReports; its scheme knows reports.kyverno.io/v1.
 	Client client.WithWatch
-	// Metadata looks for the resources that results are about.
+	// Metadata finds the resources of results.
 	Metadata metadata.Interface
-	// Wanted gives for a kind which rules' results are taken: those that exist, are reported, and that
-	// scans of the kind do not evaluate, whose results are the only ones of their rules.
+	// Wanted returns, for a kind, the rules whose results are taken: rules that exist, are reported, and are not evaluated by scans of the
+	// kind.
 	Wanted func(schema.GroupKind) func(report.Rule) bool
-	// Keys are those that the controllers seal EphemeralReports with; other reports are deleted without effect, and Doubts is called.
+	// Keys prove the seals of EphemeralReports. Reports without a proof are deleted without effect, and Doubts is called.
 	Keys   ephemeral.Keys
 	Doubts *ephemeral.Doubts
-	// Share says which are for this process; nil for all.
+	// Share decides which resources are for this process; nil for all.
 	Share Share
-	// Workers is how many resources are worked on at once.
+	// Workers is the number of resources that are handled at once.
 	Workers int
 	// Observer counts the resources whose results were taken; nil for none.
 	Observer ConsumerObserver
@@ -48,8 +48,7 @@ type ConsumerOptions struct {
 // ConsumerName is the controller's name in metrics.
 const ConsumerName = "aggregate-report-controller"
 
-// ConsumerObserver counts: Reconciled is called for each resource, Requeued for one that failed. To
-// wait for what results are about is no failure.
+// ConsumerObserver counts: Reconciled is called for each resource, Requeued for each failure. Waiting for a resource is no failure.
 type ConsumerObserver interface {
 	Reconciled(controller string)
 	Requeued(controller string, failures int)
@@ -60,15 +59,14 @@ type unobserved struct{}
 func (unobserved) Reconciled(string)    {}
 func (unobserved) Requeued(string, int) {}
 
-// Share says what is for this process, where several share the work: keys are namespaces, and for what lies outside of them
-// a slash and the kind's name in paths.
+// Share decides which part of the work is for this process. Keys are namespaces; for cluster-wide resources a slash and the resource name.
 type Share interface {
 	Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool)
 	Changed() <-chan struct{}
 }
 
-// Consumer takes EphemeralReports into the reports, and deletes them. Those that no controller of ours wrote as they are count for
-// nothing: users may write them.
+// Consumer merges EphemeralReports into the reports, and deletes them. It ignores those without the seal of our controllers, because users
+// may write them.
 type Consumer struct {
 	o      ConsumerOptions
 	places chan struct{} // one for each resource that is worked on
@@ -85,18 +83,18 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 }
 
 const (
-	// takePage is how many EphemeralReports are in memory at once.
+	// takePage is the number of EphemeralReports that are in memory at once.
 	takePage = 100
-	// takeAfter is how long the first news waits for more of the same resource.
+	// takeAfter is how long the first event of a resource waits for further ones.
 	takeAfter = 300 * time.Millisecond
-	// retryTake is how soon those are looked at again that could not be taken, because their resource is not there yet
-	// for instance.
+	// retryTake is the pause before EphemeralReports that could not be merged are tried again, for example because their resource does not
+	// exist yet.
 	retryTake = 10 * time.Second
-	// patience is how old an EphemeralReport may get whose resource does not come to be: its creation was refused after all.
+	// patience is how old an EphemeralReport may get while its resource does not exist: its creation was denied after all.
 	patience = 2 * time.Minute
 )
 
-// Run takes results until ctx is done. The Writer has to know the reports.
+// Run merges results until ctx is done. The Writer has to know the reports.
 func (c *Consumer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, of := range []func() client.ObjectList{
@@ -133,7 +131,7 @@ func (c *Consumer) follow(ctx context.Context, of func() client.ObjectList) {
 	}
 }
 
-// list takes all that exist, page by page, and says whether some are left.
+// list handles all existing EphemeralReports, page by page, and reports whether some are left.
 func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (version string, left bool, err error) {
 	options := []client.ListOption{client.Limit(takePage)} // all of them: those of others are deleted
 	next := ""
@@ -160,8 +158,8 @@ func (c *Consumer) list(ctx context.Context, of func() client.ObjectList) (versi
 	}
 }
 
-// watch takes what comes, until all has to be listed again: because some are left, because others are for this process, or
-// because the versions are gone from which one could go on.
+// watch handles events until everything has to be listed again: because some EphemeralReports are left, the share has changed, or the
+// watched version has expired.
 func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version string, left bool, changed <-chan struct{}) error {
 	seconds := watchSeconds
 	stream, err := c.o.Client.Watch(ctx, kind, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds}})
@@ -221,7 +219,7 @@ func (c *Consumer) watch(ctx context.Context, kind client.ObjectList, version st
 	}
 }
 
-// batch are EphemeralReports by the resource that they are about, each in its last version.
+// batch holds EphemeralReports by their resource, each in its last version.
 type batch map[string]map[string]client.Object
 
 func (b batch) add(o client.Object) {
@@ -236,7 +234,7 @@ func (b batch) add(o client.Object) {
 	b[at][o.GetName()] = o
 }
 
-// take takes a batch, and says whether something of it is left.
+// take handles a batch, and reports whether some of it is left.
 func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -260,7 +258,7 @@ func (c *Consumer) take(ctx context.Context, b batch) (left bool) {
 	return left
 }
 
-// takeOne takes what there is about one resource; done means that nothing of it is left to do for this process.
+// takeOne handles the EphemeralReports of one resource. done: this process has nothing left to do for it.
 func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object, named *names) (done bool, err error) {
 	p, err := c.prove(ctx, objects)
 	if err != nil {
@@ -315,17 +313,17 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 	return true, c.delete(ctx, objects)
 }
 
-// proved is what EphemeralReports about one resource say, as far as it is believed.
+// proved holds the proved results of EphemeralReports about one resource.
 type proved struct {
 	resource report.Resource
 	plural   string
 	first    time.Time // when the oldest was created
 	results  []policyreport.Result
-	doubts   map[string]error // why others are not believed, by name
+	doubts   map[string]error // why others are not proved, by name
 }
 
-// prove tells what is believed from what is not. Where nothing is, the resource is the one that is named all the same: it says
-// whose share the objects are.
+// prove separates proved EphemeralReports from others. When none is proved, it still names the resource, because the resource decides whose
+// share the objects are.
 func (c *Consumer) prove(ctx context.Context, objects map[string]client.Object) (proved, error) {
 	p := proved{doubts: map[string]error{}}
 	for name, o := range objects {
@@ -353,8 +351,7 @@ func (c *Consumer) prove(ctx context.Context, objects map[string]client.Object) 
 	return p, nil
 }
 
-// present are the results without dates in the future, which a clock that is ahead gives: they would count as the later
-// ones until then.
+// present drops results with dates in the future, which come from a clock that is ahead: they would win over later results.
 func (c *Consumer) present(results []policyreport.Result) []policyreport.Result {
 	out, now := slices.Clone(results), c.o.Now().Unix()
 	for i := range out {
@@ -363,12 +360,12 @@ func (c *Consumer) present(results []policyreport.Result) []policyreport.Result 
 	return out
 }
 
-// delete deletes what was taken, in the version that was taken.
+// delete deletes the handled EphemeralReports, in the handled version.
 func (c *Consumer) delete(ctx context.Context, objects map[string]client.Object) error {
 	for _, o := range objects {
 		uid, version := o.GetUID(), o.GetResourceVersion()
 		err := c.o.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // a newer version comes as news
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // a newer version has an event of its own
 			return fmt.Errorf("delete the EphemeralReport %s: %w", o.GetName(), err)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// seed makes the digests of this process.
+// seed is the seed of the digests of this process.
 var seed = maphash.MakeSeed()
 
-// part stands for what a report says of one policy: the number of the policy above, a digest of its results below. It is
-// that small since there is one for each policy and resource of the cluster.
+// part is the content of a report about one policy: the number of the policy in the upper bits, a digest of its results in the lower ones.
+// It is small because there is one for each policy and resource of the cluster.
 type part uint64
 
 const digestBits = 44
@@ -37,7 +37,7 @@ func (n *numbers) number(id report.ID) uint64 {
 	return number
 }
 
-// only are the parts of the policies; nil for all.
+// only returns the parts of the policies; nil for all.
 func (n *numbers) only(parts []part, policies map[report.ID]bool) []part {
 	if policies == nil {
 		return parts
@@ -51,8 +51,7 @@ func (n *numbers) only(parts []part, policies map[report.ID]bool) []part {
 	return out
 }
 
-// parts stand for the results, policy by policy, but for the times; they are sorted. base is what the report says of its
-// resource.
+// parts returns the sorted parts of the results, one for each policy, without their times. base is the digest of the resource.
 func (n *numbers) parts(base *report.Resource, results []policyreport.Result) []part {
 	digests := map[uint64]*digest{}
 	for i := range results {

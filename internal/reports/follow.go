@@ -28,7 +28,7 @@ const (
 // watchSeconds is how long one watch lasts.
 const watchSeconds = int64(600)
 
-// Run follows the reports until ctx is done. It forgets what was known before, and calls ready once it knows all reports.
+// Run follows the reports until ctx is done. It forgets its earlier state, and calls ready once it knows all reports.
 func (w *Writer) Run(ctx context.Context, ready func()) {
 	w.mu.Lock()
 	w.known = map[string]*state{}
@@ -73,7 +73,7 @@ func (w *Writer) follow(ctx context.Context, r metadata.Getter, gvr schema.Group
 
 const ours = report.ManagedLabel + "=" + report.ManagedValue
 
-// list takes in all reports of the kind.
+// list reads all reports of the kind.
 func (w *Writer) list(ctx context.Context, r metadata.Getter, cluster bool) (version string, err error) {
 	seen := map[string]bool{}
 	options := metav1.ListOptions{LabelSelector: ours, Limit: pageSize}
@@ -100,7 +100,7 @@ func (w *Writer) list(ctx context.Context, r metadata.Getter, cluster bool) (ver
 	var gone []lost
 	w.mu.Lock()
 	for uid, st := range w.known {
-		// What was written after the list is not in it.
+		// The list lacks reports that were written after it.
 		if !seen[uid] && (st.namespace == "") == cluster && !st.writing && !newer(st.version, version) {
 			gone = append(gone, lost{uid, st})
 			delete(w.known, uid)
@@ -113,7 +113,7 @@ func (w *Writer) list(ctx context.Context, r metadata.Getter, cluster bool) (ver
 	return version, nil
 }
 
-// watch takes in what changes, until the versions are gone from which one could go on; that is no error.
+// watch follows the changes until the watched version has expired, which is no error.
 func (w *Writer) watch(ctx context.Context, r metadata.Getter, version string) error {
 	for ctx.Err() == nil {
 		seconds := watchSeconds
@@ -161,7 +161,7 @@ func (w *Writer) take(ctx context.Context, stream watch.Interface, version strin
 	}
 }
 
-// saw takes in a report that exists.
+// saw records the state of an existing report.
 func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	st := w.known[m.Name]
@@ -187,7 +187,7 @@ func (w *Writer) saw(m *metav1.PartialObjectMetadata) {
 	}
 }
 
-// missed takes in that a report is gone: with its resource, or because a client deleted it.
+// missed records the deletion of a report: with its resource, or by another client.
 func (w *Writer) missed(m *metav1.PartialObjectMetadata) {
 	w.mu.Lock()
 	st := w.known[m.Name]

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// name says whether a report about the resource exists, which goes away with it; the resource gets the name that it has.
+// name reports whether a report about the resource can exist and will be deleted with it. It sets the resource's current name.
 func (w *Writer) name(r *report.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -25,8 +25,8 @@ func (w *Writer) name(r *report.Resource) bool {
 	return true
 }
 
-// names finds resources by their UID, for a short time: an object whose name the API server makes up has none yet while it
-// is admitted. Each namespace is listed once for all of them.
+// names finds resources by their UID, and keeps them for a short time: with generateName, an object has no name while it is admitted. Each
+// namespace is listed once for all of them.
 type names struct {
 	metadata metadata.Interface
 	mu       sync.Mutex
@@ -44,8 +44,8 @@ type listed struct {
 	err  error
 }
 
-// find looks for the resource, and completes it with the UID, or the name, that was not known. One that is known by its name
-// alone was created after the time since. An error says that it is not known.
+// find looks up the resource, and adds the missing UID or name. A resource that is known by its name alone was created after since. An
+// error means that the answer is not known.
 func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *report.Resource, since time.Time) (there bool, err error) {
 	var in metadata.ResourceInterface = n.metadata.Resource(gvr)
 	if r.Namespace != "" {
@@ -59,7 +59,7 @@ func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *re
 		case err != nil:
 			return false, err
 		case r.UID == "" && m.CreationTimestamp.Time.Before(since):
-			return false, nil // it was there before, and kept the other one from being created
+			return false, nil // it existed before, and the create failed
 		case r.UID == "":
 			r.UID = string(m.UID)
 		}

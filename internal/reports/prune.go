@@ -11,8 +11,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
-// Prune removes outdated results from reports: the results of scans of kinds that are not scanned, and those of
-// rules that are gone. mine says which resources are this process's; nil for all.
+// Prune removes outdated results from reports: those of scans of kinds that are not scanned any more, and those of deleted rules. mine
+// selects the resources of this process; nil for all.
 func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool, rules scan.Rules, mine func(gk schema.GroupKind, namespace string) bool) error {
 	unscanned := &report.Evaluated{Elsewhere: rules.Elsewhere}
 	living := &report.Evaluated{Elsewhere: rules.Live}
@@ -24,13 +24,13 @@ func (w *Writer) Prune(ctx context.Context, scanned func(schema.GroupKind) bool,
 			errs = append(errs, w.reduce(ctx, st.resource(uid), unscanned))
 		default:
 			errs = append(errs, w.reduce(ctx, st.resource(uid), living))
-			w.forgetContent(uid) // what of it scans found is for the next of them to tell
+			w.forgetContent(uid) // the next scan decides about its results
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// stale are the reports that may hold something to take out.
+// stale returns the reports that may hold outdated results.
 func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) map[string]state {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *Writer) stale(scanned func(schema.GroupKind) bool, rules scan.Rules) ma
 	return out
 }
 
-// forgetContent makes the next write look first.
+// forgetContent makes the next write read the report first.
 func (w *Writer) forgetContent(uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,14 +58,14 @@ func (w *Writer) forgetContent(uid string) {
 	}
 }
 
-// reduce leaves in a report what was found elsewhere.
+// reduce keeps in a report only the results of other processes.
 func (w *Writer) reduce(ctx context.Context, r *report.Resource, evaluated *report.Evaluated) error {
 	defer w.alone(r.UID)()
 	_, err := w.put(ctx, r, nil, evaluated)
 	return err
 }
 
-// Reports is the number of reports that are known to exist.
+// Reports returns the number of known reports.
 func (w *Writer) Reports() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

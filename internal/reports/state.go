@@ -11,17 +11,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// state is what is known of a report that exists.
+// state is the known state of an existing report.
 type state struct {
 	namespace, apiVersion, kind, name string // of the resource
 	version                           string // the newest that was seen
-	// parts stand for the results of scans that the report holds; they count if loaded is set.
+	// parts are those of the scan results in the report. They are valid if loaded is set.
 	parts  []part
 	loaded bool
-	// others are the rules whose results it holds besides, as those of admission; they count where loaded is set.
+	// others are the rules of its other results, such as those of admission. They are valid if loaded is set.
 	others []*report.Rule
-	// writing: a write is on its way, and newer versions that are seen meanwhile may be its own. foreign is the newest of
-	// those.
+	// writing: a write is in flight, and newer versions may be its own. foreign is the newest version seen meanwhile.
 	writing bool
 	foreign string
 }
@@ -30,24 +29,24 @@ func (st *state) groupKind() schema.GroupKind {
 	return schema.FromAPIVersionAndKind(st.apiVersion, st.kind).GroupKind()
 }
 
-// about makes the state one about the resource. w.mu is held.
+// about sets the resource of the state. w.mu is held.
 func (w *Writer) about(st *state, r *report.Resource) {
 	st.namespace, st.apiVersion, st.kind, st.name = w.shared(r.Namespace), w.shared(r.APIVersion), w.shared(r.Kind), r.Name
 }
 
-// resource is what the report is about.
+// resource returns the resource of the report.
 func (st *state) resource(uid string) *report.Resource {
 	return &report.Resource{APIVersion: st.apiVersion, Kind: st.kind, Namespace: st.namespace, Name: st.name, UID: uid}
 }
 
-// owned takes in the owner that a report names.
+// owned records the owner that a report names.
 func (w *Writer) owned(st *state, owners []metav1.OwnerReference) {
 	if len(owners) > 0 {
 		st.apiVersion, st.kind, st.name = w.shared(owners[0].APIVersion), w.shared(owners[0].Kind), owners[0].Name
 	}
 }
 
-// shared is the text, once for all states that hold it. w.mu is held.
+// shared returns one copy of the text for all states that hold it. w.mu is held.
 func (w *Writer) shared(text string) string {
 	if have, ok := w.texts[text]; ok {
 		return have
@@ -56,7 +55,7 @@ func (w *Writer) shared(text string) string {
 	return text
 }
 
-// rulesOf are the rules of results; all states share one for each.
+// rulesOf returns the rules of results; all states share one value for each rule.
 func (w *Writer) rulesOf(results []policyreport.Result) []*report.Rule {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +74,7 @@ func (w *Writer) rulesOf(results []policyreport.Result) []*report.Rule {
 	return out
 }
 
-// says reports whether the report is known to say just that.
+// says reports whether the report is known to hold exactly these parts.
 func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +85,7 @@ func (w *Writer) says(uid string, want []part, evaluated *report.Evaluated) bool
 	return slices.Equal(w.numbers.only(st.parts, evaluated.Policies), want)
 }
 
-// begin says that a write is on its way. The state has no version when no report is known.
+// begin records that a write is in flight. The state has no version when no report is known.
 func (w *Writer) begin(r *report.Resource) *state {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +99,7 @@ func (w *Writer) begin(r *report.Resource) *state {
 	return st
 }
 
-// end takes in what was seen during the write.
+// end handles the versions that were seen during the write.
 func (w *Writer) end(uid string, st *state) {
 	w.mu.Lock()
 	st.writing = false
@@ -118,22 +117,21 @@ func (w *Writer) end(uid string, st *state) {
 	}
 }
 
-// forgetVersion makes the next write look first.
+// forgetVersion makes the next write read the report first.
 func (w *Writer) forgetVersion(st *state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	st.version, st.loaded = "?", false
 }
 
-// again asks for what the report should say.
+// again requests another evaluation of the resource.
 func (w *Writer) again(uid string, st *state) {
 	if st.kind != "" {
 		w.o.Again(st.groupKind(), st.namespace, st.name, uid)
 	}
 }
 
-// newer reports whether version a was written after b. Versions that are no numbers are not compared: another one is
-// taken for a newer one.
+// newer reports whether version a was written after version b. A version that is no number counts as newer.
 func newer(a, b string) bool {
 	if a == "" || a == b {
 		return false

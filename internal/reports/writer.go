@@ -20,7 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/report"
 )
 
-// Options of a Writer. All are required, but for those that say so.
+// Options are the options of a Writer. All are required, except where noted.
 type Options struct {
 	// Client reads and writes reports past any cache; Metadata lists and watches them.
 	Client   client.Client
@@ -29,7 +29,7 @@ type Options struct {
 	Form Form
 	// Allowed are the statuses that are reported; nil for all.
 	Allowed report.Allowed
-	// Again is asked to evaluate a resource again, whose report another client changed or deleted. It must not wait.
+	// Again requests another evaluation of a resource whose report another client changed or deleted. It must not wait.
 	Again func(gk schema.GroupKind, namespace, name, uid string)
 
 	Log *slog.Logger
@@ -57,18 +57,18 @@ func New(o Options) *Writer {
 	}
 }
 
-// alone waits until no other goroutine writes about the resource; the caller says when it is done.
+// alone waits until no other goroutine writes about the resource; the caller calls the result when it is done.
 func (w *Writer) alone(uid string) (done func()) {
 	m := &w.resources[maphash.String(seed, uid)%uint64(len(w.resources))]
 	m.Lock()
 	return m.Unlock
 }
 
-// conflicts limits the retries of a write that conflicts with another writer's.
+// conflicts bounds the retries after conflicts with another writer.
 const conflicts = 3
 
-// Put makes the report of the request's object say what the outcome holds, in the place of what the outcome covers; without
-// results there is no report. It says whether that changed anything.
+// Put writes the results of the outcome to the report of the request's object. They replace what the outcome covers; without results there
+// is no report. Put reports whether it changed anything.
 func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.Evaluated) (changed bool, err error) {
 	resource := report.ResourceOf(out.Request)
 	if resource.UID == "" {
@@ -79,7 +79,7 @@ func (w *Writer) Put(ctx context.Context, out policy.Outcome, evaluated report.E
 	return w.put(ctx, resource, results, &evaluated)
 }
 
-// put is Put for a resource that is held alone.
+// put is Put for a resource that the caller holds alone.
 func (w *Writer) put(ctx context.Context, resource *report.Resource, results []policyreport.Result, evaluated *report.Evaluated) (changed bool, err error) {
 	w.mu.Lock()
 	want := w.numbers.parts(resource, results)
@@ -93,8 +93,7 @@ func (w *Writer) put(ctx context.Context, resource *report.Resource, results []p
 	return w.insist(st, func() (bool, error) { return w.merge(ctx, resource, results, evaluated, want, st) })
 }
 
-// insist writes again, a few times, after a conflict with another writer: with nothing taken for known, the report is read
-// first.
+// insist repeats a write a few times after a conflict with another writer, and reads the report first.
 func (w *Writer) insist(st *state, write func() (bool, error)) (changed bool, err error) {
 	for range conflicts {
 		changed, err = write()
@@ -110,7 +109,7 @@ func (w *Writer) insist(st *state, write func() (bool, error)) (changed bool, er
 	return false, err
 }
 
-// namespaceGone reports whether nothing can be written because the namespace is gone or going.
+// namespaceGone reports whether the write failed because the namespace is deleted or terminating.
 func namespaceGone(err error) bool {
 	var s apierrors.APIStatus
 	if apierrors.HasStatusCause(err, "NamespaceTerminating") {
@@ -119,14 +118,14 @@ func namespaceGone(err error) bool {
 	return errors.As(err, &s) && apierrors.IsNotFound(err) && s.Status().Details != nil && s.Status().Details.Kind == "namespaces"
 }
 
-// merge makes the report hold the results and what it held besides, and writes it unless it says all that already.
+// merge writes the results into the report beside its other results, unless the report holds all of them already.
 func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policyreport.Result, evaluated *report.Evaluated, want []part, st *state) (changed bool, err error) {
 	w.mu.Lock()
 	version, loaded, alone := st.version, st.loaded, len(st.others) == 0
 	w.mu.Unlock()
 	now := state{version: version, loaded: evaluated.Policies == nil || loaded}
 	all := results
-	// A report that no other client wrote need not be read before all of it is replaced.
+	// A report of ours alone need not be read before all of it is replaced.
 	if version != "" && !(loaded && alone && evaluated.Policies == nil) {
 		existing := w.o.Form.report(r)
 		err := w.o.Client.Get(ctx, client.ObjectKeyFromObject(existing), existing)
@@ -168,10 +167,10 @@ func (w *Writer) merge(ctx context.Context, r *report.Resource, results []policy
 	return true, nil
 }
 
-// held are the results of a report by what becomes of them.
+// held are the results of a report, by what happens to them.
 type held struct{ replaced, unevaluated, others []policyreport.Result }
 
-// split tells the results that an outcome replaces from those of policies that scans evaluate, and from those of others.
+// split separates the results that an outcome replaces from those of other scanned policies and from all others.
 func split(results []policyreport.Result, evaluated *report.Evaluated) held {
 	var h held
 	for _, r := range results {
@@ -188,7 +187,7 @@ func split(results []policyreport.Result, evaluated *report.Evaluated) held {
 	return h
 }
 
-// wrote takes in what the report says now.
+// wrote records the written content of the report.
 func (w *Writer) wrote(st *state, r *report.Resource, now *state, want []part, evaluated *report.Evaluated) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

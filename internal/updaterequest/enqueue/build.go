@@ -19,8 +19,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// maxContent is the length of the objects of a request that are copied into an UpdateRequest. The API server takes
-// objects of 1.5 MB. A trigger that is there is read again in any case.
+// maxContent is the length of the objects of a request that are copied into an UpdateRequest. The API server takes objects of 1.5 MB. The
+// worker reads an existing trigger again in any case.
 const maxContent = 1 << 20
 
 // plan is one UpdateRequest to write.
@@ -29,8 +29,8 @@ type plan struct {
 	program *policy.Program
 }
 
-// plans makes the UpdateRequests for the work of one request, one for each policy, trigger and type, in order of the
-// work. roles are the requester's, where a rule asks for them.
+// plans returns the UpdateRequests for the work of one request: one for each policy, trigger and type, in order of the work. roles are
+// those of the requester, where a rule needs them.
 func plans(req *policy.Request, work []policy.Work, namespace string, roles policy.Roles) ([]plan, error) {
 	var out []plan
 	index := map[string]int{}
@@ -50,7 +50,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 		kind := updaterequest.Type(w.Program.Identity(), w.Rule)
 		name := nameOf(kind, w.Program.Key(), trigger, causeOf(w))
 		if causeOf(w) == ofDownstream {
-			// One for each object that was made: its request is the proof that the labels on it are true.
+			// One for each generated object: its request proves that the labels on it are true.
 			about, err := subjectOf(req)
 			if err != nil {
 				return nil, err
@@ -81,7 +81,7 @@ func plans(req *policy.Request, work []policy.Work, namespace string, roles poli
 	return out, nil
 }
 
-// addRule adds a rule, or puts it in the place of the one with the same name: what was asked last counts.
+// addRule adds a rule, or replaces the rule of the same name: the last request counts.
 func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
 	i := slices.IndexFunc(spec.RuleContext, func(r kyvernov2.RuleContext) bool { return r.Rule == rule.Rule })
 	if i < 0 {
@@ -94,8 +94,8 @@ func addRule(spec *kyvernov2.UpdateRequestSpec, rule kyvernov2.RuleContext) {
 	}
 }
 
-// cause is how the request of an UpdateRequest came to ask for the work. Work of different causes is not one: the request
-// that is kept with it is about another object.
+// cause is how the request of an UpdateRequest relates to the work. Work of different causes needs separate UpdateRequests, because the
+// stored request is about another object.
 type cause string
 
 const (
@@ -114,8 +114,8 @@ func causeOf(w *policy.Work) cause {
 	return ofTrigger
 }
 
-// nameOf is the name of the UpdateRequest for the key: type, policy, cause and trigger, which is known by its UID as
-// soon as it has one.
+// nameOf returns the name of the UpdateRequest for the key: type, policy, cause and trigger, which is known by its UID as soon as it has
+// one.
 func nameOf(kind kyvernov2.RequestType, policyKey string, trigger kyvernov2.ResourceSpec, why cause) string {
 	return updaterequest.Name(string(kind), policyKey, updaterequest.TriggerID(trigger), string(why))
 }
@@ -135,7 +135,7 @@ func subjectOf(req *policy.Request) (kyvernov2.ResourceSpec, error) {
 	}, nil
 }
 
-// build makes the UpdateRequest without its rules.
+// build returns the UpdateRequest without its rules.
 func build(req *policy.Request, w *policy.Work, kind kyvernov2.RequestType, trigger kyvernov2.ResourceSpec, roles policy.Roles) (*kyvernov2.UpdateRequest, error) {
 	admission, err := admissionOf(req)
 	if err != nil {
@@ -154,7 +154,7 @@ func build(req *policy.Request, w *policy.Work, kind kyvernov2.RequestType, trig
 	return u, nil
 }
 
-// admissionOf is the request as it is kept.
+// admissionOf returns the request as it is stored.
 func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 	dryRun := req.DryRun
 	out := &kyvernov2.AdmissionRequest{
@@ -182,7 +182,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the old object: %w", err)
 	}
-	// What was there before is needed most: it can be read nowhere else.
+	// The old object is needed most: it can be read nowhere else.
 	if len(old) <= maxContent {
 		out.OldObject.Raw = old
 	}
@@ -197,7 +197,7 @@ func admissionOf(req *policy.Request) (*kyvernov2.AdmissionRequest, error) {
 
 func gvk(g schema.GroupVersionKind) metav1.GroupVersionKind { return metav1.GroupVersionKind(g) }
 
-// content is an object as it is kept: without what Secrets hold, and without the bookkeeping of field ownership.
+// content returns an object as it is stored: without the content of Secrets, and without managedFields.
 func content(d *value.Doc) ([]byte, error) {
 	object, err := d.Map()
 	if err != nil || object == nil {
@@ -206,7 +206,7 @@ func content(d *value.Doc) ([]byte, error) {
 	return value.AppendJSON(nil, updaterequest.WithoutManagedFields(updaterequest.WithoutSecrets(object))), nil
 }
 
-// labelsOf are the labels by which the UpdateRequest is found. What is too long for a label is cut.
+// labelsOf returns the labels by which the UpdateRequest is found. A value that is too long for a label is cut.
 func labelsOf(w *policy.Work, kind kyvernov2.RequestType, trigger kyvernov2.ResourceSpec) map[string]string {
 	if !updaterequest.Mutates(kind) {
 		labels := map[string]string{updaterequest.LabelGeneratePolicy: updaterequest.LabelValue(w.Program.Name)}

@@ -8,14 +8,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Waiting is the number of UpdateRequests that could not be written yet.
+// Waiting returns the number of UpdateRequests that are not written yet.
 func (w *Writer) Waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.waiting)
 }
 
-// take removes what waits under the name; nil when nothing does.
+// take removes the waiting UpdateRequest of that name; nil when there is none.
 func (w *Writer) take(name string) *plan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *Writer) putBack(p plan) bool {
 	return true
 }
 
-// names are the names of what waits, sorted.
+// names returns the names of the waiting UpdateRequests, sorted.
 func (w *Writer) names() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Writer) names() []string {
 	return out
 }
 
-// Run writes what waits until ctx is done, then once more for a few seconds: another process cannot do it.
+// Run writes the waiting UpdateRequests until ctx is done, and then for a few more seconds: no other process can write them.
 func (w *Writer) Run(ctx context.Context) {
 	recount := time.NewTicker(recountEvery)
 	defer recount.Stop()
@@ -96,8 +96,8 @@ func (w *Writer) Run(ctx context.Context) {
 	}
 }
 
-// flush tries to write all that waits, and reports whether nothing is left. It ends with the first failure, since the
-// others would fail in the same way; what the API server refuses for good is given up.
+// flush tries to write all waiting UpdateRequests, and reports whether none is left. It stops at the first failure, since the others would
+// fail in the same way. It drops those that the API server rejects as invalid.
 func (w *Writer) flush(ctx context.Context) (done bool) {
 	written, lost := 0, 0
 	defer func() {
@@ -127,8 +127,8 @@ func (w *Writer) flush(ctx context.Context) (done bool) {
 	return true
 }
 
-// retry writes one that waits. It is not there while it is being written, so that a request for the same work waits
-// for the key and not for us.
+// retry writes one waiting UpdateRequest. It takes it out of the waiting ones meanwhile, so that a request for the same work waits only for
+// the key.
 func (w *Writer) retry(ctx context.Context, name string) error {
 	key := w.key(name)
 	key.Lock()

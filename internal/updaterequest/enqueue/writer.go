@@ -22,12 +22,11 @@ import (
 
 // Observer counts; nil for none.
 type Observer interface {
-	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
+	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
-	// UpdateRequestFailed is called for each UpdateRequest that could not be written before the answer, with the number of
-	// those that wait.
+	// UpdateRequestFailed is called for each UpdateRequest that was not written before the answer, with the number of waiting ones.
 	UpdateRequestFailed(waiting int)
-	// UpdateRequestsWaiting is called with the number of those that wait, whenever it falls.
+	// UpdateRequestsWaiting is called with the number of waiting ones whenever it falls.
 	UpdateRequestsWaiting(n int)
 }
 
@@ -36,9 +35,9 @@ type Options struct {
 	API updaterequest.API
 	// Namespace is where UpdateRequests are written.
 	Namespace string
-	// Threshold is the number of UpdateRequests from which on no more are added; 0 or less for none.
+	// Threshold is the maximal number of UpdateRequests; 0 or less for no limit.
 	Threshold func() int
-	// Events report what could not be written in time; nil for none.
+	// Events report the work that was not written in time; nil for none.
 	Events   event.Recorder
 	Observer Observer
 	Log      *slog.Logger
@@ -46,24 +45,24 @@ type Options struct {
 }
 
 const (
-	// writeTime bounds the writing before an answer, whatever the request has left.
+	// writeTime bounds the write before an answer, however much time the request has left.
 	writeTime = 3 * time.Second
-	// maxWaiting bounds what waits to be written, maxWaitingBytes its size.
+	// maxWaiting bounds the number of waiting UpdateRequests, maxWaitingBytes their size.
 	maxWaiting      = 10_000
 	maxWaitingBytes = 64 << 20
-	// countFor is how long a count of UpdateRequests is good for.
+	// countFor is how long a count of UpdateRequests is used.
 	countFor = time.Second
 	// fullFor is the same when there are too many.
 	fullFor = countFor / 10
-	// recountEvery is how often they are counted without anything to write, for the metric.
+	// recountEvery is the pause between two counts for the metric, when nothing is written.
 	recountEvery = 30 * time.Second
-	// firstPause and longestPause are between two attempts to write what waits.
+	// firstPause and longestPause are the pauses between two attempts to write.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
-	// farewell is the time to write what waits when the process stops.
+	// farewell is the time for the last writes when the process stops.
 	farewell = 5 * time.Second
 )
 
-// refused reports whether the API server will never take the object.
+// refused reports whether the API server rejects the object for good.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
@@ -89,13 +88,13 @@ type waiting struct {
 	bytes int
 }
 
-// count is the number of UpdateRequests as it was last found out, with those that were added since.
+// count is the last counted number of UpdateRequests, with those that were added since.
 type count struct {
 	n  int
 	at time.Time
 }
 
-// New returns a Writer. Run has to run for what could not be written at once.
+// New returns a Writer. Run retries the writes that fail.
 func New(o Options) *Writer {
 	if o.Events == nil {
 		o.Events = event.Discard
@@ -103,8 +102,8 @@ func New(o Options) *Writer {
 	return &Writer{Options: o, wake: make(chan struct{}, 1), seed: maphash.MakeSeed(), waiting: map[string]*waiting{}}
 }
 
-// Keep writes the work of a request down, before its answer. It returns soon after ctx is done; what is not written by
-// then waits, and the warnings tell.
+// Keep writes the work of a request before its answer. It returns soon after ctx is done. Work that is not written by then waits, and the
+// warnings report it.
 func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string) {
 	roles, err := rolesFor(ctx, req, work)
 	var todo []plan
@@ -146,7 +145,7 @@ func rolesFor(ctx context.Context, req *policy.Request, work []policy.Work) (pol
 	return policy.Roles{}, nil
 }
 
-// keep writes one UpdateRequest, or makes it wait; the error says which of it the requester should know.
+// keep writes one UpdateRequest, or lets it wait. The error is the one for the requester.
 func (w *Writer) keep(ctx context.Context, p plan) error {
 	key := w.key(p.object.Name)
 	key.Lock()
@@ -185,7 +184,7 @@ func (w *Writer) key(name string) *sync.Mutex {
 	return &w.keys[maphash.String(w.seed, name)%uint64(len(w.keys))]
 }
 
-// write brings the UpdateRequest about: a new one, or the one that is there with what is asked now.
+// write creates the UpdateRequest, or updates the existing one with the new work.
 func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 	full := w.full(ctx)
 	var err error
@@ -209,7 +208,7 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 			return fmt.Errorf("read UpdateRequest %s: %w", u.Name, getErr)
 		}
 		if !mergeable(&there.Spec, &u.Spec) {
-			// Its rules have to be carried out with the request that they matched, and ours with ours.
+			// Its rules need the request that they matched, and ours need ours.
 			u = u.DeepCopy()
 			u.Name = updaterequest.Name(u.Name, string(u.Spec.Context.AdmissionRequestInfo.Operation))
 			continue
@@ -227,8 +226,8 @@ func (w *Writer) write(ctx context.Context, u *kyvernov2.UpdateRequest) error {
 	return fmt.Errorf("write UpdateRequest %s: %w", u.Name, err)
 }
 
-// mergeable reports whether nothing is lost when the later work takes the place of the earlier one: they come from the
-// same operation, or all rules of the earlier one are asked for again.
+// mergeable reports whether the later work may replace the earlier one: both come from the same operation, or the later one asks for all
+// rules of the earlier one.
 func mergeable(earlier, later *kyvernov2.UpdateRequestSpec) bool {
 	if earlier.Context.AdmissionRequestInfo.Operation == later.Context.AdmissionRequestInfo.Operation {
 		return true
@@ -250,7 +249,8 @@ func join(earlier, later *kyvernov2.UpdateRequestSpec) {
 	}
 }
 
-// full is why no UpdateRequest may be added; nil when it may. What cannot be counted is not full: the write will tell.
+// full returns an error when no UpdateRequest may be added. When the count fails it returns nil, and the write shows whether the API server
+// answers.
 func (w *Writer) full(ctx context.Context) error {
 	limit := w.Threshold()
 	if limit <= 0 {
@@ -261,7 +261,7 @@ func (w *Writer) full(ctx context.Context) error {
 	w.mu.Unlock()
 	goodFor := countFor
 	if known.n >= limit {
-		goodFor = fullFor // those that were added since may have been carried out since
+		goodFor = fullFor // some of the added ones may be done already
 	}
 	if w.Now().Sub(known.at) >= goodFor {
 		var err error
@@ -276,7 +276,7 @@ func (w *Writer) full(ctx context.Context) error {
 	return nil
 }
 
-// count finds out how many UpdateRequests there are.
+// count counts the existing UpdateRequests.
 func (w *Writer) count(ctx context.Context) (int, error) {
 	now := w.Now()
 	n, err := w.API.Count(ctx, w.Namespace)
@@ -292,7 +292,7 @@ func (w *Writer) count(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// recount follows the work of others, as long as there was some or before the first look.
+// recount counts again while there are UpdateRequests, because background controllers remove them.
 func (w *Writer) recount(ctx context.Context) {
 	w.mu.Lock()
 	known := w.known
@@ -313,7 +313,7 @@ func (w *Writer) added() {
 	w.known.n++
 }
 
-// tell makes an event of what happened to the work of a policy.
+// tell records an event about the work of a policy.
 func (w *Writer) tell(p *policy.Program, trigger event.Reference, text string) {
 	controller := event.GenerateController
 	if slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Stage.Has(policy.StageMutateExisting) }) {

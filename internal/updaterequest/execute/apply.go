@@ -19,11 +19,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// fieldManager owns what is applied on the server's side.
+// fieldManager is the field manager of server-side apply.
 const fieldManager = "generate"
 
-// apply brings one object about, exactly as it was planned. An object that is there is left alone unless the rule
-// synchronizes.
+// apply writes one object exactly as it was planned. An existing object is left alone unless the rule synchronizes.
 func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error {
 	planned := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(g.Object)}
 	text := ObjectText(planned)
@@ -70,7 +69,7 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	return err
 }
 
-// create makes the object, and reports whether there is one already. None is made in a namespace that goes away.
+// create creates the object, and reports whether it exists already. It creates none in a terminating namespace.
 func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) (there bool, err error) {
 	created := planned.DeepCopy()
 	err = w.Client.Create(ctx, created, t.owner(fieldManager))
@@ -88,7 +87,7 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 	return false, wrap(err, "create "+ObjectText(planned))
 }
 
-// update brings the object that is there up to date.
+// update brings the existing object up to date.
 func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, source *policy.Source) error {
 	next := replaced(live, planned)
 	if value.Equal(next.Object, live.Object) {
@@ -98,7 +97,7 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	written := next.DeepCopy()
 	err := w.Client.Update(ctx, written, t.owner(fieldManager))
 	if apierrors.IsInvalid(err) {
-		// Fields that were filled in when the object was made may not be taken away again.
+		// Fields that the API server defaulted may not be removed again.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
 			w.note(t, live, source)
 			return nil
@@ -114,8 +113,8 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	return nil
 }
 
-// applyOnServer has the API server apply what was planned, also when it is new: what was created otherwise could not be taken away
-// again. It is bound to the object as it is now: a late write may not undo what another client applied since.
+// applyOnServer writes the plan with server-side apply, also for a new object: fields of an ordinary create could not be removed later. The
+// write carries the object's resourceVersion, so that a late write does not undo a change of another client.
 func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) error {
 	text := ObjectText(planned)
 	live := &unstructured.Unstructured{}
@@ -141,13 +140,13 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	return nil
 }
 
-// ending reports whether an object cannot be made because its namespace goes away.
+// ending reports whether an object cannot be created because its namespace is terminating.
 func ending(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// replaced is the live object with the planned content. What others keep in its metadata stays, and so does its status.
+// replaced returns the live object with the planned content. It keeps the status, and what other clients added to the metadata.
 func replaced(live, planned *unstructured.Unstructured) *unstructured.Unstructured {
 	next := planned.DeepCopy()
 	metadata, _ := runtime.DeepCopyJSONValue(live.Object["metadata"]).(map[string]any)
@@ -178,8 +177,8 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
-// overlay is live with what planned says. Lists hold what planned does, each element laid over the one of its name: the
-// containers of a Pod keep the volumes that they got when it was made.
+// overlay returns live with the fields of planned. A list holds the planned elements, each merged into the live element of the same name:
+// the containers of a Pod keep the volumes that admission added.
 func overlay(live, planned any) any {
 	if list, ok := planned.([]any); ok {
 		have, _ := live.([]any)
@@ -201,7 +200,7 @@ func overlay(live, planned any) any {
 	return out
 }
 
-// named is the element of the list with the name of e, nil when there is none.
+// named returns the element of the list with the name of e; nil when there is none.
 func named(list []any, e any) any {
 	wanted, _ := e.(map[string]any)
 	name, _ := wanted["name"].(string)
@@ -216,8 +215,7 @@ func named(list []any, e any) any {
 	return nil
 }
 
-// markSource labels the object that is copied, so that its changes are noticed. The copy does
-// not carry the label along.
+// markSource labels the source of a copy, so that admission notices its changes. The copy does not carry the label.
 func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, planned *unstructured.Unstructured) error {
 	labels := planned.GetLabels()
 	if _, marked := labels[updaterequest.LabelSource]; marked {

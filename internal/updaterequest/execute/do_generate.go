@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// eval evaluates the rule of a task once more, and has it plan.
+// eval evaluates the rule of a task again, with Plan.
 func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.Outcome {
 	root := w.Root
 	if t.sources != nil {
@@ -33,8 +33,8 @@ func (w *Worker) eval(ctx context.Context, t *task, req *policy.Request) policy.
 	return out
 }
 
-// doGenerate makes what a generate rule asks for, for one trigger. What no longer matches has nothing to be made for, and
-// loses what was made when the rule synchronizes.
+// doGenerate writes the objects of a generate rule for one trigger. When the trigger does not match any more, the objects of a
+// synchronizing rule are deleted.
 func (w *Worker) doGenerate(ctx context.Context, t *task) error {
 	req, err := w.request(ctx, t)
 	if gone := (goneError{}); asGone(err, &gone) {
@@ -45,7 +45,7 @@ func (w *Worker) doGenerate(ctx context.Context, t *task) error {
 			w.ReportUnproved(t.program, t.rule, t.only)
 			return nil
 		}
-		// The request that deleted it may not have reached us.
+		// The UpdateRequest of its deletion may be missing.
 		return w.removeFor(ctx, t, ceased{deleted: true, before: t.before()})
 	}
 	if err != nil {
@@ -63,8 +63,8 @@ func terminating(object map[string]any) bool {
 	return metadata["deletionTimestamp"] != nil
 }
 
-// generateFor makes what the rule asks for, once more when what it depends on changed meanwhile: a handler of such a change
-// looks for what is there already.
+// generateFor writes the objects of the rule, and writes them again when their sources changed meanwhile: the handler of such a change sees
+// only the objects that exist already.
 func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) error {
 	if !t.rule.Generation.Synchronize {
 		_, err := w.generateOnce(ctx, t, req)
@@ -90,7 +90,7 @@ func (w *Worker) generateFor(ctx context.Context, t *task, req *policy.Request) 
 	return meanwhile("the source of rule " + t.rule.Name)
 }
 
-// sameRule is an error when the policy is not what it was when the work began.
+// sameRule returns an error when the policy has changed since the work began.
 func (w *Worker) sameRule(t *task) error {
 	now, _ := updaterequest.FindRule(w.Snapshot(), catalog.IDOf(t.program), t.Rule)
 	if now != nil && (now.UID != t.program.UID || now.Generation != t.program.Generation) {
@@ -99,7 +99,7 @@ func (w *Worker) sameRule(t *task) error {
 	return nil
 }
 
-// generateOnce makes what the rule asks for now, and tells which sources were copied.
+// generateOnce writes the objects of the rule once, and returns the copied sources.
 func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request) (copied []policy.Source, err error) {
 	out := w.eval(ctx, t, req)
 	var errs []error
@@ -137,7 +137,7 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 	return copied, err
 }
 
-// confine leaves of an outcome only what it makes of one object, and reports whether there is anything.
+// confine keeps only the work of an outcome that makes one object, and reports whether there is any.
 func confine(out *policy.Outcome, only *unstructured.Unstructured) bool {
 	some := false
 	for i := range out.Work {
@@ -152,8 +152,8 @@ func confine(out *policy.Outcome, only *unstructured.Unstructured) bool {
 	return some
 }
 
-// before is the trigger as the request of the task found it: what an update replaced and a deletion removed, or what was to be
-// created; nil when the request is about something else.
+// before returns the trigger as the request of the task found it: the object that an update replaced or a deletion removed, or the one to
+// create. It is nil when the request is about another object.
 func (t *task) before() map[string]any {
 	r := t.stored()
 	switch {
@@ -165,8 +165,8 @@ func (t *task) before() map[string]any {
 	return decode(r.OldObject)
 }
 
-// doDelete deletes what was made for a trigger that was deleted or does not match any longer, once that is so: a request
-// may have been refused after it asked for the work.
+// doDelete deletes the objects of a trigger that was deleted or does not match any more. It first checks that this is so, because the
+// request may have been denied after it asked for the work.
 func (w *Worker) doDelete(ctx context.Context, t *task) error {
 	stored := t.stored()
 	object, err := t.reads.live(ctx, t.Trigger)
@@ -194,7 +194,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 			}
 		}
 		if t.rule.Needs.User && len(out.Work) == 0 {
-			// The rule generates for others than this requester, who asks for nothing while the object matches.
+			// This requester does not match the rule, so the objects of other requesters stay.
 			return notYetError{"the trigger still matches"}
 		}
 		deleted = false
@@ -206,8 +206,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 	return nil
 }
 
-// doSource follows a change of an object that is copied: its copies are made again for their triggers, or deleted with
-// it.
+// doSource follows a change of a copied source: its copies are written again for their triggers, or deleted with it.
 func (w *Worker) doSource(ctx context.Context, t *task) error {
 	source := t.u.Spec.Resource
 	object, err := w.live(ctx, source)
@@ -269,7 +268,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 	return errors.Join(append(errs, w.leave(ctx, t, others))...)
 }
 
-// again makes once more what was made for a trigger. One that is gone is for its own request.
+// again writes the objects of a trigger again. A deleted trigger has an UpdateRequest of its own.
 func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceSpec) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -292,7 +291,7 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 	})
 }
 
-// tellGenerated makes the events of one object that was made or changed.
+// tellGenerated records the events of one created or changed object.
 func (w *Worker) tellGenerated(t *task, u *unstructured.Unstructured) {
 	about := event.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())}
 	w.Events.Record(event.Event{
@@ -305,7 +304,7 @@ func (w *Worker) tellGenerated(t *task, u *unstructured.Unstructured) {
 	})
 }
 
-// tellFailure makes the event of work that failed; what only has to wait is none.
+// tellFailure records the event of failed work; work that only has to wait has none.
 func (w *Worker) tellFailure(controller string, t *task, about event.Reference, err error) {
 	if onlyConflicts(err) {
 		return
@@ -316,7 +315,7 @@ func (w *Worker) tellFailure(controller string, t *task, about event.Reference, 
 	})
 }
 
-// tellSkips makes the events of exceptions.
+// tellSkips records the events of exceptions.
 func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
 	for i := range results {
 		if len(results[i].Exceptions) == 0 || results[i].Status != policy.StatusSkip {

@@ -41,7 +41,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 		}
 	}
 	for i := range out.Results {
-		// What concerns the rule as a whole has no target.
+		// A result of the whole rule has no target.
 		if r := &out.Results[i]; r.Status == policy.StatusError && targets == 0 && len(errs) == 0 {
 			errs = append(errs, errors.New(r.Message))
 		}
@@ -55,7 +55,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	return nil
 }
 
-// mutate writes one target as it was planned, unless another client changed it since.
+// mutate writes one target as it was planned, unless another client has changed it since.
 func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	before := &unstructured.Unstructured{Object: m.Before}
 	text := ObjectText(before)
@@ -73,7 +73,7 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	after := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(m.After)}
-	// It is written to the object that was read, whatever the patch says.
+	// The write goes to the object that was read, whatever the patch says.
 	after.SetAPIVersion(before.GetAPIVersion())
 	after.SetKind(before.GetKind())
 	after.SetNamespace(before.GetNamespace())
@@ -103,7 +103,7 @@ func (w *Worker) mutate(ctx context.Context, t *task, m *policy.Mutated) error {
 	return nil
 }
 
-// scale writes what changed to the sub-resource scale, which is not of the object's kind, as long as the object is as it was read.
+// scale writes the changes to the sub-resource scale, which has a kind of its own. It does so only while the object is as it was read.
 func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured.Unstructured) error {
 	scale := &unstructured.Unstructured{}
 	scale.SetAPIVersion("autoscaling/v1")
@@ -122,7 +122,7 @@ func (w *Worker) scale(ctx context.Context, t *task, before, after *unstructured
 	return w.Client.SubResource("scale").Update(ctx, after, t.owner(""), client.WithSubResourceBody(scale))
 }
 
-// changedIn is what after says otherwise than before; nil for nothing.
+// changedIn returns the fields of after that differ from before; nil when there are none.
 func changedIn(before, after any) any {
 	a, ok := after.(map[string]any)
 	if !ok {

@@ -30,22 +30,22 @@ const (
 	managedBy    = "kyverno"
 )
 
-// LabelsOfRule selects what a rule made.
+// LabelsOfRule selects the objects of a rule by their labels.
 func LabelsOfRule(p *policy.Program, rule string) labels.Set {
 	return labels.Set{
 		labelManaged: managedBy, LabelPrefix + "policy-name": p.Name, LabelPrefix + "policy-namespace": p.Namespace, LabelPrefix + "rule-name": rule,
 	}
 }
 
-// Which selects some of what a rule made; the zero Which selects all of it.
+// Which selects some of the objects of a rule; the zero Which selects all.
 type Which struct {
-	// Trigger is what it was made for, by its UID.
+	// Trigger selects by the UID of the trigger.
 	Trigger kyvernov2.ResourceSpec
-	// Source is the UID of what it is a copy of.
+	// Source selects by the UID of the copied source.
 	Source types.UID
 }
 
-// labels select the same among the objects of a rule.
+// labels returns the label selector for the same objects.
 func (x Which) labels(set labels.Set) labels.Set {
 	if t := x.Trigger; t.UID != "" {
 		gvk := schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
@@ -58,25 +58,25 @@ func (x Which) labels(set labels.Set) labels.Set {
 	return set
 }
 
-// Found are objects that a rule made, and those with its labels.
+// Found holds the objects of a rule that are proved, and those that only carry its labels.
 type Found struct {
 	Proved   []Object                     // their marks, or the record of what was made, say that the rule made them
 	Unproved []*unstructured.Unstructured // nothing but their labels says so
 }
 
-// Object is an object that a rule made, with what its mark or the record says.
+// Object is an object of a rule, with the content of its mark or of the record.
 type Object struct {
 	*unstructured.Unstructured
 	claim mark.Claim
 }
 
-// Keep takes those proved ones away that f is false for.
+// Keep drops the proved objects for which f is false.
 func (f *Found) Keep(is func(mark.Claim) bool) {
 	f.Proved = slices.DeleteFunc(f.Proved, func(m Object) bool { return !is(m.claim) })
 }
 
-// Downstream lists what a rule made, and what has its labels: what tells the objects, and no content, since there may be many. Labels
-// and marks may have been taken away; then the record of what was made knows the object.
+// Downstream lists the objects of a rule, and those that carry its labels. It lists metadata only, since there may be many. The record of
+// what was made finds objects whose labels and marks were removed.
 func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Rule, which Which) (out Found, err error) {
 	set := which.labels(LabelsOfRule(p, r.Name))
 	kinds, err := w.kindsOf(p, r)
@@ -116,7 +116,7 @@ func (w *Worker) Downstream(ctx context.Context, p *policy.Program, r *policy.Ru
 	return out, errors.Join(errs...)
 }
 
-// identity is an object without its content.
+// identity returns an object without its content.
 func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
@@ -132,18 +132,18 @@ func identity(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) *uns
 	return u
 }
 
-// absent reports whether there is nothing to list: the kind is not served, or has no list.
+// absent reports whether the kind cannot be listed: it is not served, or has no list.
 func absent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err)
 }
 
-// outputKind is a kind that a rule makes; guessed when it stands in a variable and is only one of those that it may be.
+// outputKind is a kind that a rule makes. guessed: the kind is a variable, and this is one of those that fit.
 type outputKind struct {
 	schema.GroupVersionKind
 	guessed bool
 }
 
-// kindsOf are the kinds that a rule makes. For those that stand in variables they are all that are served and fit.
+// kindsOf returns the kinds that a rule makes. For a kind in a variable it returns all served kinds that fit.
 func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error) {
 	var out []outputKind
 	seen := map[schema.GroupKind]bool{}
@@ -187,7 +187,7 @@ func target(apiVersion, kind string) policy.Target {
 	return policy.Target{Group: group, Version: version, Kind: kind}
 }
 
-// Remove deletes what was generated, as it was when it was looked up.
+// Remove deletes a generated object, if it is still as it was listed.
 func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object) error {
 	var errs []error
 	for _, u := range objects {
@@ -201,26 +201,26 @@ func (w *Worker) Remove(ctx context.Context, p *policy.Program, objects []Object
 			continue
 		}
 		if len(u.GetFinalizers()) == 0 {
-			w.Ledger.Drop(string(uid)) // else it is there until its finalizers are done, and dropped when it is looked for again
+			w.Ledger.Drop(string(uid)) // otherwise it exists until its finalizers are done, and the next look drops it
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// ceased says why what was made for a trigger goes.
+// ceased says why the objects of a trigger are deleted.
 type ceased struct {
-	// deleted: the trigger is gone, which is looked up once more for each trigger that a mark names. Else it is there, and the rule
-	// was evaluated for it as the API server knows it.
+	// deleted: the trigger does not exist, which is checked again for each trigger that a mark names. Otherwise it exists, and the rule was
+	// evaluated for it as the API server knows it.
 	deleted bool
-	// before is the trigger as it was when the rule applied, nil when that is not known. What the rule makes for that and has no mark
-	// was made before there were marks, or has lost it.
+	// before is the trigger as it was when the rule applied; nil when that is not known. An unmarked object that the rule makes for it
+	// predates marks, or has lost its mark.
 	before map[string]any
 }
 
-// removeFor deletes what a rule made for a trigger. Objects with labels but without proof are left alone and reported.
+// removeFor deletes the objects that a rule made for a trigger. Objects with labels but without proof are left alone and reported.
 func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
 	if t.Trigger.UID == "" {
-		return nil // what was made for this trigger cannot be distinguished from what was made for others
+		return nil // the objects of this trigger cannot be distinguished from those of others
 	}
 	all, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger})
 	if err != nil {
@@ -249,7 +249,7 @@ func (w *Worker) removeFor(ctx context.Context, t *task, why ceased) error {
 	return w.Remove(ctx, t.program, all.Proved)
 }
 
-// identify counts those among the proved ones that the rule makes for the trigger as it was.
+// identify moves the objects that the rule makes for the trigger as it was to the proved ones.
 func (w *Worker) identify(ctx context.Context, t *task, before map[string]any, all *Found) {
 	u := &unstructured.Unstructured{Object: before}
 	if before == nil || u.GetUID() != t.Trigger.UID {
@@ -268,7 +268,7 @@ func (w *Worker) identify(ctx context.Context, t *task, before map[string]any, a
 	})
 }
 
-// TriggersIn are the distinct triggers that objects were made for.
+// TriggersIn returns the distinct triggers of the objects.
 func TriggersIn(objects []Object) []kyvernov2.ResourceSpec {
 	var out []kyvernov2.ResourceSpec
 	seen := map[kyvernov2.ResourceSpec]bool{}
@@ -281,7 +281,7 @@ func TriggersIn(objects []Object) []kyvernov2.ResourceSpec {
 	return out
 }
 
-// TriggersOf are the distinct triggers that objects were made for, as their labels tell, which proves nothing.
+// TriggersOf returns the distinct triggers that the labels of the objects name; labels prove nothing.
 func TriggersOf(objects []*unstructured.Unstructured) []kyvernov2.ResourceSpec {
 	var out []kyvernov2.ResourceSpec
 	seen := map[kyvernov2.ResourceSpec]bool{}
@@ -304,7 +304,7 @@ func ObjectText(u *unstructured.Unstructured) string {
 	return updaterequest.Text(kyvernov2.ResourceSpec{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()})
 }
 
-// wrapped is an error with what was attempted; those who look for conflicts see through it.
+// wrapped is an error with the attempted action. errors.Is and errors.As see through it.
 type wrapped struct {
 	error
 	attempt string

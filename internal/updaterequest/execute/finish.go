@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// finish removes an UpdateRequest that is carried out, unless more was asked meanwhile.
+// finish removes an UpdateRequest that is carried out, unless a request has asked for more meanwhile.
 func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again time.Duration) {
 	err := w.Client.Delete(ctx, u, client.Preconditions{UID: &u.UID, ResourceVersion: &u.ResourceVersion})
 	switch {
@@ -31,7 +31,7 @@ func (w *Worker) finish(ctx context.Context, u *kyvernov2.UpdateRequest) (again 
 	return firstRetry
 }
 
-// failed notes why the work failed, and when it is tried again. A conflict with another writer is no failure.
+// failed writes the reason of a failure to the status, and schedules the next attempt. A conflict with another writer is no failure.
 func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why error) (again time.Duration) {
 	retries := u.Status.RetryCount
 	if u.Status.ObservedGeneration != u.Generation {
@@ -70,7 +70,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	return min(firstRetry<<min(retries, 10), longestRetry)
 }
 
-// thin notes an UpdateRequest that failed for good, and removes the oldest of them when there are more than maxFailed.
+// thin remembers an UpdateRequest whose retries are used up, and removes the oldest of them beyond maxFailed.
 func (w *Worker) thin(ctx context.Context, name string) {
 	w.mu.Lock()
 	w.lost = append(slices.DeleteFunc(w.lost, func(n string) bool { return n == name }), name)
@@ -92,12 +92,12 @@ func (w *Worker) thin(ctx context.Context, name string) {
 // onlyConflicts reports whether conflicts with other writers are the only errors.
 func onlyConflicts(err error) bool { return all(err, apierrors.IsConflict) }
 
-// meanwhile is a conflict that we noticed ourselves: what is named was changed, or made, while we worked with what was before.
+// meanwhile is a conflict that the worker noticed itself: the named object changed, or was created, during the work.
 func meanwhile(what string) error {
 	return apierrors.NewConflict(schema.GroupResource{}, what, errors.New("it was changed meanwhile"))
 }
 
-// all reports whether f is true of every error that was joined.
+// all reports whether f is true of every joined error.
 func all(err error, f func(error) bool) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -110,7 +110,7 @@ func all(err error, f func(error) bool) bool {
 	return f(err)
 }
 
-// sweep puts all UpdateRequests that exist into the queue, and removes those that failed long ago or whose policy is gone.
+// sweep puts all existing UpdateRequests into the queue. It removes those that failed long ago and those of deleted policies.
 func (w *Worker) sweep(ctx context.Context) error {
 	list := &kyvernov2.UpdateRequestList{}
 	options := &client.ListOptions{Namespace: w.Namespace, Limit: 100}

@@ -17,14 +17,14 @@ func kindPattern(g policy.Grant) (apiVersion, kind string) {
 	if g.APIVersion != g.Kind {
 		return apiVersion, kind
 	}
-	// An entry of cloneList.kinds that is not version/Kind as it stands.
+	// An entry of cloneList.kinds that is not of the form version/Kind.
 	if i := strings.LastIndexByte(kind, '/'); i >= 0 {
 		return kind[:i], kind[i+1:]
 	}
 	return "*", "*"
 }
 
-// Fits reports whether the object may be one that the rule makes: in what its patterns say without variables.
+// Fits reports whether the rule may make the object: it compares the parts of the patterns that hold no variable.
 func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(r.Grants, func(g policy.Grant) bool {
 		apiVersion, kind := kindPattern(g)
@@ -36,8 +36,7 @@ func Fits(r *policy.Rule, u *unstructured.Unstructured) bool {
 
 var variables = regexp.MustCompile(`\{\{.*\}\}`)
 
-// asPattern puts a wildcard in the place of variables. What stands between two of them is left out, too: variables may be
-// nested.
+// asPattern replaces variables by a wildcard. The text between two variables is dropped, too, because variables may be nested.
 func asPattern(template string) string {
 	if !strings.Contains(template, "{{") {
 		return template

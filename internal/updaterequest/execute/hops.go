@@ -12,16 +12,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Rules with skipBackgroundRequests: false are triggered by what we write ourselves, so that policies can trigger each
-// other without end. Therefore each write that follows from a write of ours tells, as its field manager, the how manyeth in
-// a row it is; the API server hands that to webhooks with the request, whatever part of the object is written, and the
-// UpdateRequest keeps it. Deletions have no field manager and count as the first.
+// Rules with skipBackgroundRequests: false are triggered by our own writes, so that policies can trigger each other without end. Therefore
+// each write that follows from our own write carries its number in the row as its field manager. The API server passes the field manager to
+// webhooks, whatever part of the object is written, and the UpdateRequest keeps it. Deletions have no field manager and count as the first.
 
 // hopManager is the prefix of such field managers.
 const hopManager = "ephor-hop-"
 
-// hops is how many writes of ours in a row led to the work: 0 where another client asked for it, or none. Only our own field manager
-// counts: others could name a field manager to escape a policy.
+// hops returns how many of our own writes in a row led to the work: 0 when another client asked for it. Only our own field manager counts:
+// others could name a field manager to escape a policy.
 func (w *Worker) hops(u *kyvernov2.UpdateRequest) int {
 	r := u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	if r == nil || w.Account == "" || r.UserInfo.Username != w.Account {
@@ -36,7 +35,7 @@ func (w *Worker) hops(u *kyvernov2.UpdateRequest) int {
 	return 1
 }
 
-// owner is the field manager of what the task writes: the usual one of its kind of rule, or the number of the hop.
+// owner returns the field manager of the task's writes: the usual one of its kind of rule, or the number of the hop.
 func (t *task) owner(usual string) client.FieldOwner {
 	if t.hops == 0 {
 		return client.FieldOwner(usual)
@@ -46,7 +45,7 @@ func (t *task) owner(usual string) client.FieldOwner {
 
 func isHop(err error) bool { return errors.As(err, &hopError{}) }
 
-// hopError is why work is not carried out that follows from itself.
+// hopError is the error of work that follows from itself.
 type hopError struct{ policy, rule string }
 
 func (e hopError) Error() string {

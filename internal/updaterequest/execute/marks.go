@@ -19,11 +19,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Labels select what rules made, and marks prove it: every user who may write an object may write its labels. What a label says
-// is carried out only when a mark (package mark) says the same, or when the rule, evaluated for a trigger that the API server
-// knows, makes exactly the object with the label.
+// Labels select the objects of rules, and marks prove them: every user who may write an object may write its labels. The worker acts on a
+// label only when a mark (package mark) says the same, or when the rule, evaluated for a trigger that the API server knows, makes exactly
+// the object with the label.
 
-// Keys gives the keys of marks. fresh: those that another replica made a moment ago are wanted, too.
+// Keys returns the keys of marks. fresh: also those that another replica made a moment ago.
 type Keys func(ctx context.Context, fresh bool) (*seal.Keyring, error)
 
 // Keyring are the keys of marks.
@@ -38,8 +38,8 @@ func (w *Worker) Keyring(ctx context.Context, fresh bool) (*seal.Keyring, error)
 	return ring, nil
 }
 
-// Claim is what the mark of an object says or, where that is gone, the record of what was made. ok is false when neither proves
-// anything of this object; err is for keys that cannot be read, which says nothing about the object.
+// Claim returns the content of an object's mark or, without a mark, of the record of what was made. ok is false when neither proves
+// anything about this object. err is a failure to read the keys, which says nothing about the object.
 func (w *Worker) Claim(ctx context.Context, u *unstructured.Unstructured) (c mark.Claim, ok bool, err error) {
 	if c, ok, err = w.marked(ctx, u); ok || err != nil {
 		return c, ok, err
@@ -87,22 +87,22 @@ func withUID(u *unstructured.Unstructured) mark.Object {
 	return o
 }
 
-// IsOf reports whether the claim is about what the rule of the policy made.
+// IsOf reports whether the claim names the rule of the policy.
 func IsOf(c mark.Claim, id policy.ID, rule string) bool {
 	return c.Rule == rule && updaterequest.IDOf(c) == id
 }
 
-// isFor reports whether the claim is about what the rule made for the trigger. A trigger without a name is known by its UID.
+// isFor reports whether the claim names the rule and the trigger. A trigger without a name is known by its UID.
 func isFor(c mark.Claim, id policy.ID, rule string, t kyvernov2.ResourceSpec) bool {
 	a, b := schema.FromAPIVersionAndKind(c.Trigger.APIVersion, c.Trigger.Kind), schema.FromAPIVersionAndKind(t.APIVersion, t.Kind)
 	return IsOf(c, id, rule) && c.Trigger.UID != "" && c.Trigger.UID == string(t.UID) && a.GroupKind() == b.GroupKind() &&
 		(t.Name == "" || t.Name == c.Trigger.Name && t.Namespace == c.Trigger.Namespace)
 }
 
-// AsksRequester reports whether the rule says anything about who makes the request.
+// AsksRequester reports whether the rule depends on the requester.
 func AsksRequester(r *policy.Rule) bool { return r.Needs.User || r.Needs.Roles }
 
-// mark puts the mark of the task's work on an object that is about to be written.
+// mark adds the mark of the task's work to an object before it is written.
 func (w *Worker) mark(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) error {
 	ring, err := w.Keyring(ctx, false)
 	if err != nil {
@@ -112,7 +112,7 @@ func (w *Worker) mark(ctx context.Context, t *task, planned *unstructured.Unstru
 	return nil
 }
 
-// claim is what the mark of an object says that the task makes.
+// claim returns the content of the mark for an object of the task.
 func (t *task) claim(source *policy.Source) mark.Claim {
 	c := updaterequest.ClaimOf(t.program.Identity(), t.rule.Name)
 	c.Trigger = mark.Object{APIVersion: t.Trigger.APIVersion, Kind: t.Trigger.Kind, Namespace: t.Trigger.Namespace, Name: t.Trigger.Name, UID: string(t.Trigger.UID)}
@@ -178,8 +178,7 @@ func (w *Worker) entitle(ctx context.Context, t *task) (ok bool, err error) {
 	return false, nil
 }
 
-// disturbed is the object that the request of the task is about, as it was before. It has its identity of the request, not of
-// its content.
+// disturbed returns the object of the task's request, as it was before. Its identity is that of the request, not of its content.
 func (t *task) disturbed() *unstructured.Unstructured {
 	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	u := &unstructured.Unstructured{Object: decode(r.OldObject)}
@@ -202,8 +201,8 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
-// makes are the objects that the rule makes for an object as a trigger, for any requester; nil when that is not known, or when it
-// depends on the requester.
+// makes returns the objects that the rule makes for an object as a trigger, for any requester; nil when that is not known, or depends on
+// the requester.
 func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, trigger *unstructured.Unstructured) []policy.Generated {
 	if AsksRequester(r) {
 		return nil
@@ -221,7 +220,7 @@ func (w *Worker) makes(ctx context.Context, p *policy.Program, r *policy.Rule, t
 	return made
 }
 
-// plannedAs is the one of the objects that is u; nil when none is.
+// plannedAs returns the planned object with the identity of u; nil when there is none.
 func plannedAs(made []policy.Generated, u *unstructured.Unstructured) *policy.Generated {
 	for i := range made {
 		if sameObject(&unstructured.Unstructured{Object: made[i].Object}, u) {
@@ -231,8 +230,8 @@ func plannedAs(made []policy.Generated, u *unstructured.Unstructured) *policy.Ge
 	return nil
 }
 
-// Adopt marks an object that carries the labels of a rule without a mark, when what the labels say is true: there is the trigger
-// with that UID, and the rule makes exactly this object for it. What cannot be proved is left alone; adopted is false then.
+// Adopt marks an unmarked object with the labels of a rule, when the labels are true: the trigger exists with that UID, and the rule makes
+// exactly this object for it. An object without proof is left alone; adopted is false then.
 func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured, reads *reads) (adopted bool, err error) {
 	triggers := TriggersOf([]*unstructured.Unstructured{u})
 	if len(triggers) == 0 || AsksRequester(r) || !p.Reach().Allows(u.GetNamespace()) {
@@ -279,7 +278,7 @@ func (w *Worker) Remark(ctx context.Context, m Object) error {
 	return wrapUnlessNil(w.Client.Update(ctx, live), "mark "+ObjectText(live))
 }
 
-// reread reads an object with its content; nil when it is not the one that was found any more.
+// reread reads an object with its content; nil when the listed object does not exist any more.
 func (w *Worker) reread(ctx context.Context, found *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(found.GroupVersionKind())
@@ -304,10 +303,10 @@ func wrapUnlessNil(err error, attempt string) error {
 	return wrap(err, attempt)
 }
 
-// maxReported bounds the events about unproved objects of one rule, at a time: any user can make more of them.
+// maxReported bounds the events about unproved objects of one rule in one round: any user can create more such objects.
 const maxReported = 20
 
-// ReportUnproved makes the events of objects that carry the labels of a rule without a proof.
+// ReportUnproved records the events of objects that carry the labels of a rule without a proof.
 func (w *Worker) ReportUnproved(p *policy.Program, r *policy.Rule, objects ...*unstructured.Unstructured) {
 	if len(objects) == 0 {
 		return

@@ -15,9 +15,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// leaveForeignOwners takes the ownerReferences away that do not name an object beside the planned one: in its
-// namespace, or without one. The garbage collector would look for the others in vain and delete what refers to them
-// (S10 in docs/threat-model.md).
+// leaveForeignOwners removes the ownerReferences that name an object in another namespace. The garbage collector would not find that owner,
+// and would delete the object (S10 in docs/threat-model.md).
 func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
 	owners := planned.GetOwnerReferences()
 	if len(owners) == 0 {
@@ -45,7 +44,7 @@ func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstr
 	return nil
 }
 
-// beside reports whether the owner is in the namespace, or in none.
+// beside reports whether the owner is cluster-wide or in the namespace.
 func (w *Worker) beside(ctx context.Context, t *task, namespace string, o metav1.OwnerReference) (bool, error) {
 	if o.UID == t.Trigger.UID && (t.Trigger.Namespace == namespace || t.Trigger.Namespace == "") {
 		return true, nil
@@ -60,7 +59,7 @@ func (w *Worker) beside(ctx context.Context, t *task, namespace string, o metav1
 	case mapping.Scope.Name() == meta.RESTScopeNameRoot:
 		namespace = ""
 	case namespace == "":
-		return false, nil // what is in no namespace has no owner in one
+		return false, nil // a cluster-wide object has no owner in a namespace
 	}
 	owner := &metav1.PartialObjectMetadata{}
 	owner.SetGroupVersionKind(gvk)

@@ -18,8 +18,8 @@ import (
 // metadataPage is the number of objects whose metadata are listed at once.
 const metadataPage = 500
 
-// reads are what is read to carry out one UpdateRequest, so that its rules and triggers do not ask for the same again: the
-// trigger that several rules have in common, and the names of triggers of which only the UIDs are known. They last for one pass.
+// reads shares the reads of one pass over an UpdateRequest among its rules and triggers: the trigger that several rules have in common, and
+// the names of triggers of which only the UID is known.
 type reads struct {
 	w      *Worker
 	shared map[kyvernov2.ResourceSpec]*sharedRead // triggers of several rules
@@ -30,7 +30,7 @@ type reads struct {
 	marked map[string]bool // UIDs of sources that have their label
 }
 
-// kindIn is a kind in a namespace; in all of them, or in none, when that is empty.
+// kindIn is a kind in a namespace. An empty namespace stands for all namespaces, or for a cluster-wide kind.
 type kindIn struct {
 	gvk       schema.GroupVersionKind
 	namespace string
@@ -43,14 +43,14 @@ type sharedRead struct {
 	err    error
 }
 
-// sharedNames are the names of objects by UID, that are listed once.
+// sharedNames holds the names of objects by UID, which are listed once.
 type sharedNames struct {
 	once sync.Once
 	of   map[types.UID]client.ObjectKey
 	err  error
 }
 
-// NewReads are the reads for triggers.
+// NewReads returns the reads for triggers.
 func (w *Worker) NewReads(triggers []kyvernov2.ResourceSpec) *reads {
 	r := &reads{
 		w: w, shared: map[kyvernov2.ResourceSpec]*sharedRead{}, wanted: map[kindIn]map[types.UID]bool{}, names: map[kindIn]*sharedNames{}, marked: map[string]bool{},
@@ -76,8 +76,7 @@ func kindOf(r kyvernov2.ResourceSpec) kindIn {
 	return kindIn{schema.FromAPIVersionAndKind(r.APIVersion, r.Kind), r.Namespace}
 }
 
-// live reads a trigger from the API server, as Worker.live does, but not again for another rule. The caller may not
-// change it.
+// live reads a trigger from the API server, once for all rules. The result is read-only.
 func (r *reads) live(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	s := r.shared[t]
 	if s == nil {
@@ -101,7 +100,7 @@ func (r *reads) read(ctx context.Context, t kyvernov2.ResourceSpec) (*unstructur
 	return r.w.live(ctx, t)
 }
 
-// name finds out what an object is called of which only the UID is known.
+// name returns the name of an object of which only the UID is known.
 func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.ObjectKey, error) {
 	in := kindOf(t)
 	r.mu.Lock()
@@ -122,7 +121,7 @@ func (r *reads) name(ctx context.Context, t kyvernov2.ResourceSpec) (client.Obje
 	return key, nil
 }
 
-// unmarked reports whether a source may still have to be labelled.
+// unmarked reports whether a source may still lack its label.
 func (r *reads) unmarked(uid string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

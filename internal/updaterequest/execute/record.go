@@ -14,10 +14,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
 )
 
-// A user who may write a generated object can take its labels and its mark away. The record of what was made (package ledger) knows
-// the object by its UID all the same.
+// A user who may write a generated object can remove its labels and its mark. The record of what was made (package ledger) still knows the
+// object by its UID.
 
-// ruleOf is the name of a rule in the record.
+// ruleOf returns the name of a rule in the record.
 func ruleOf(p *policy.Program, r *policy.Rule) ledger.Rule {
 	return ledger.Rule{ID: p.Identity(), Name: r.Name}
 }
@@ -35,7 +35,7 @@ func (w *Worker) note(t *task, u *unstructured.Unstructured, source *policy.Sour
 	w.Ledger.Note(e)
 }
 
-// NoteProved takes objects into the record that their marks prove.
+// NoteProved adds objects to the record that their marks prove.
 func (w *Worker) NoteProved(r *policy.Rule, objects []Object) {
 	if r.Generation == nil || !r.Generation.Synchronize {
 		return
@@ -47,7 +47,7 @@ func (w *Worker) NoteProved(r *policy.Rule, objects []Object) {
 	}
 }
 
-// recorded adds what only the record knows of a rule to what its labels and marks tell.
+// recorded adds the objects of a rule that only the record knows.
 func (w *Worker) recorded(ctx context.Context, p *policy.Program, r *policy.Rule, which Which, found *Found) error {
 	var entries []ledger.Entry
 	if which.Trigger.UID != "" {
@@ -75,7 +75,7 @@ func (w *Worker) recorded(ctx context.Context, p *policy.Program, r *policy.Rule
 	return errors.Join(errs...)
 }
 
-// lookUp reads the object of an entry; nil when it is not there any more, which the record takes note of.
+// lookUp reads the object of an entry. It returns nil for a deleted object, and removes its entry from the record.
 func (w *Worker) lookUp(ctx context.Context, of mark.Object) (*unstructured.Unstructured, error) {
 	o := &metav1.PartialObjectMetadata{}
 	o.APIVersion, o.Kind = of.APIVersion, of.Kind

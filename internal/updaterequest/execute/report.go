@@ -10,18 +10,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Reporter takes the results of what was carried out, for the reports about the triggers. It never waits; nil for none.
+// Reporter receives the results of carried-out work, for the reports about the triggers. It never waits; nil for none.
 type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
 
-// grave orders statuses: of the results about several targets the worst is reported.
+// grave orders statuses: of the results of several targets the worst is reported.
 var grave = map[policy.Status]int{
 	policy.StatusSkip: 1, policy.StatusPass: 2, policy.StatusWarn: 3, policy.StatusFail: 4, policy.StatusError: 5,
 }
 
-// report tells what became of a rule for one trigger: the result of its evaluation, or why what it asked for could not be
-// done. Reports hold one result of a rule for an object, so that those about several targets are one.
+// report reports the result of a rule for one trigger: of its evaluation, or why its work failed. Reports hold one result of a rule for an
+// object, so the results of several targets become one.
 func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err error) {
 	if w.Reports == nil || err != nil && onlyConflicts(err) {
 		return
@@ -54,14 +54,13 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	w.Reports.Put(req, []policy.Result{result})
 }
 
-// The properties of a result that name what was carried out.
+// Properties of a result that name the written objects.
 const (
 	generatedProperty = "generated-resources"
 	patchedProperty   = "patched-target"
 )
 
-// withDone adds to the properties of a result what was made and what was patched. What a rule found done already is named, too:
-// the result says what there is.
+// withDone adds the created and the patched objects to the properties of a result. Objects that were up to date already are named, too.
 func withDone(properties map[string]string, work []policy.Work) map[string]string {
 	var generated, patched []map[string]any
 	for i := range work {

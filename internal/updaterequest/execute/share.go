@@ -16,16 +16,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// Share tells which keys this replica works for. Two replicas may work for the same one nevertheless, when one of them was stopped for a
-// while: all that is written is harmless when it is late or repeated.
+// Share decides which keys this replica works for. Two replicas may work for the same key when one of them was stopped for a while, so
+// every write is harmless when it is late or repeated.
 type Share interface {
-	// Holds reports whether work for the key may begin here, now.
+	// Holds reports whether this replica may begin work for the key now.
 	Holds(key string) bool
-	// Hold begins it; ok is false when it may not begin. ctx is cancelled when it has to end before its time. release ends it.
+	// Hold begins work for the key; ok is false when it may not begin. ctx is cancelled when the replica loses the key. release ends the
+	// work.
 	Hold(ctx context.Context, key string) (held context.Context, release func(), ok bool)
-	// Lapsed reports whether the time of what Hold began is over.
+	// Lapsed reports whether the time of a Hold is over.
 	Lapsed(held context.Context) bool
-	// Changed is closed when more, or less, is held than at the time of the call.
+	// Changed is closed when the replica holds other keys than at the time of the call.
 	Changed() <-chan struct{}
 }
 
@@ -34,12 +35,12 @@ func (w *Worker) ours(u *kyvernov2.UpdateRequest) bool {
 	return w.Share.Holds(cmp.Or(updaterequest.KeyOfRules(u), u.Name))
 }
 
-// elsewhereError says that the work is another replica's, or that it became another's before it was done.
+// elsewhereError is the error of work that belongs to another replica, or was lost to it before it was done.
 type elsewhereError struct{ lapsed bool }
 
 func (e elsewhereError) Error() string { return "another replica works for this key" }
 
-// held does something for a key that this replica holds.
+// held calls do for a key that this replica holds.
 func (w *Worker) held(ctx context.Context, key string, do func(context.Context) error) error {
 	held, release, ok := w.Share.Hold(ctx, key)
 	if !ok {
@@ -53,7 +54,7 @@ func (w *Worker) held(ctx context.Context, key string, do func(context.Context) 
 	return err
 }
 
-// look puts all UpdateRequests of which something may be ours into the queue.
+// look puts all UpdateRequests into the queue that this replica may have a share in.
 func (w *Worker) look(ctx context.Context) error {
 	options := &client.ListOptions{Namespace: w.Namespace, Limit: metadataPage}
 	for {
@@ -71,8 +72,8 @@ func (w *Worker) look(ctx context.Context) error {
 	}
 }
 
-// divide takes what is carried out here out of an UpdateRequest that others have a share in, and removes it when nothing is left. The
-// work of what is left is theirs: news of the change brings it to them, and the change of the ring when one of them is gone.
+// divide removes the finished triggers from an UpdateRequest that other replicas have a share in, and removes the UpdateRequest when none
+// is left. The others notice the change, or the change of the ring when a replica ends.
 func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (again time.Duration) {
 	for range updaterequest.Attempts {
 		left := slices.DeleteFunc(updaterequest.Rules(&u.Spec), func(r kyvernov2.RuleContext) bool { return p.done[r] })
@@ -97,7 +98,7 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 			return firstRetry
 		}
 		if asked(u) {
-			return firstLook // it may have been asked for anew
+			return firstLook // a request may have asked for it again
 		}
 		fresh := &kyvernov2.UpdateRequest{}
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(u), fresh); err != nil || fresh.UID != u.UID {
@@ -108,14 +109,14 @@ func (w *Worker) divide(ctx context.Context, u *kyvernov2.UpdateRequest, p *prog
 	return firstRetry
 }
 
-// asked reports whether a request asked for the work, which may come again and be about something else then.
+// asked reports whether a request asked for the work. Another request for the same work may follow.
 func asked(u *kyvernov2.UpdateRequest) bool {
 	return u.Spec.Context.AdmissionRequestInfo.AdmissionRequest != nil
 }
 
-// lookAgain requests another check of the triggers for which something was generated when the authority ended, unless that is still
-// to be done: what was created last may have come after others had done the work, and had, say, deleted what was made for a trigger
-// that is gone. Updates and deletions are bound to what was read.
+// lookAgain requests another check of the triggers that were worked on when the replica lost the key, unless the work is pending anyway. A
+// last late create may follow the work of the new owner, and recreate an object whose trigger is gone. Late updates and deletions fail,
+// since they carry the version that was read.
 func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, lapsed []kyvernov2.RuleContext) {
 	lapsed = slices.DeleteFunc(lapsed, func(r kyvernov2.RuleContext) bool { return r.DeleteDownstream })
 	if updaterequest.Mutates(u.Spec.RequestType) || len(lapsed) == 0 {
@@ -146,7 +147,7 @@ func (w *Worker) lookAgain(ctx context.Context, u *kyvernov2.UpdateRequest, laps
 	}
 }
 
-// NewWork makes an UpdateRequest for triggers that no request is about. What is to be deleted is found out anew.
+// NewWork returns an UpdateRequest for triggers without a request. The worker finds out again what to delete.
 func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLabel string, rules []kyvernov2.RuleContext, name ...string) *kyvernov2.UpdateRequest {
 	u := &kyvernov2.UpdateRequest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -167,7 +168,7 @@ func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLab
 	return u
 }
 
-// leave gives the triggers of a source that other replicas hold to them, as UpdateRequests of their own.
+// leave hands the triggers of a source that other replicas hold to them, as UpdateRequests of their own.
 func (w *Worker) leave(ctx context.Context, t *task, triggers []kyvernov2.ResourceSpec) error {
 	var errs []error
 	for n := 0; len(triggers) > 0; n++ {

@@ -18,20 +18,20 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A copy that is written while its source changes is missed by the handler of the change, since it is not there yet, and would
-// stay as it is. So the source is looked at once more when the copy is there (sourceReads.outdated), and what is copied may be
-// some seconds old, since that look finds out. Where many copies are made, both cost next to nothing for each of them.
+// The handler of a source's change misses a copy that is written at the same moment, and the copy would stay outdated. So the worker
+// compares the source once more after it wrote the copy (sourceReads.outdated). Because of that check, a source may be copied from a read
+// that is some seconds old. With many copies, both cost next to nothing for each.
 
 const (
-	// sourceFor is how long a source is good for further copies.
+	// sourceFor is how long a read of a source is used for further copies.
 	sourceFor = 2 * time.Second
-	// maxSources bounds those that are kept.
+	// maxSources bounds the kept sources.
 	maxSources = 16
-	// versionTime bounds the look at a source that was copied.
+	// versionTime bounds the check of a copied source.
 	versionTime = 10 * time.Second
 )
 
-// sources are the objects that synchronized rules copy. All methods are safe for all goroutines.
+// sources holds the objects that synchronizing rules copy. All methods are safe for all goroutines.
 type sources struct {
 	client client.Reader
 	now    func() time.Time
@@ -41,20 +41,20 @@ type sources struct {
 	looks map[policy.Source]*looks
 }
 
-// knownSource is a source as it was read. object is nil as long as it is only known that it is a source.
+// knownSource is a source as it was read. object is nil while only its being a source is known.
 type knownSource struct {
 	object map[string]any
 	until  time.Time
 }
 
-// looks are those at one source, one at a time: who comes while one is under way shares the next one.
+// looks are the checks of one source, one at a time. Calls during a check share the next one.
 type looks struct {
 	reading sync.Mutex
 	next    *look
 	left    int // how many have not ended
 }
 
-// look is one look at a source.
+// look is one check of a source.
 type look struct {
 	done    chan struct{}
 	version string
@@ -65,7 +65,7 @@ func newSources(c client.Reader, now func() time.Time) *sources {
 	return &sources{client: c, now: now, known: map[policy.Source]*knownSource{}, looks: map[policy.Source]*looks{}}
 }
 
-// get is a source that was read a moment ago.
+// get returns a source that was read a moment ago.
 func (s *sources) get(key policy.Source) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *sources) forget(key policy.Source) {
 	delete(s.known, key)
 }
 
-// version is the resourceVersion of a source, asked for after the call began.
+// version returns the resourceVersion of a source, read after the call began.
 func (s *sources) version(ctx context.Context, key policy.Source) (string, error) {
 	mine := s.join(key)
 	select {
@@ -102,7 +102,7 @@ func (s *sources) version(ctx context.Context, key policy.Source) (string, error
 	}
 }
 
-// join is the next look at a source, which begins as soon as there is none under way.
+// join returns the next check of a source, which begins when the running one ends.
 func (s *sources) join(key policy.Source) *look {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *sources) look(key policy.Source, l *looks, mine *look) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
 	s.mu.Lock()
-	l.next = nil // who comes from now on has to wait for the next one
+	l.next = nil // later calls wait for the next check
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), versionTime)
 	defer cancel()
@@ -139,13 +139,12 @@ func (s *sources) look(key policy.Source, l *looks, mine *look) {
 	s.mu.Unlock()
 }
 
-// sourceReads is what one evaluation of a synchronized rule sees: a world.Root that takes note of what is read.
+// sourceReads is the world.Root of one evaluation of a synchronizing rule. It records the sources that are read.
 type sourceReads struct {
 	root    world.Root
 	sources *sources
-	older   bool // what was read a moment ago is good enough
-	// followed is the source whose change is followed, as it was read for that: when it changes again all copies that are there
-	// follow again. Without UID.
+	older   bool // a read of a moment ago is recent enough
+	// followed is the source whose change is followed, without UID. When it changes again, all existing copies follow again.
 	followed policy.Source
 	content  map[string]any
 
@@ -153,8 +152,8 @@ type sourceReads struct {
 	read map[policy.Source]map[string]any // what was read; without content where it was listed
 }
 
-// newSourceReads are the reads of a task. A rule that makes something else than copies may read sources for other reasons, too,
-// and reads them as they are now.
+// newSourceReads returns the reads of a task. A rule that does not only copy may read sources for other reasons, and reads them as they are
+// now.
 func (w *Worker) newSourceReads(t *task) *sourceReads {
 	r := &sourceReads{root: w.Root, sources: w.sources, older: CopiesAll(t.rule), read: map[policy.Source]map[string]any{}}
 	if o := t.follows; o != nil {
@@ -188,7 +187,7 @@ type sourceObjects struct {
 	reach world.Reach
 }
 
-// Get implements world.Objects. Only what was copied before is kept: what else a rule reads is as it is now.
+// Get implements world.Objects. It keeps only copied sources; all other objects are read as they are now.
 func (o sourceObjects) Get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
 	key := policy.Source{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
 	if o.reads.content != nil && key == o.reads.followed && o.reach.Allows(namespace) {
@@ -224,7 +223,7 @@ func (l sourceLists) List(ctx context.Context, q world.Query) ([]map[string]any,
 	return objects, err
 }
 
-// version is that of a source as it was read; empty when it was not.
+// version returns the version of a source as it was read; empty when it was not.
 func (r *sourceReads) version(key policy.Source) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,7 +232,7 @@ func (r *sourceReads) version(key policy.Source) string {
 	return version
 }
 
-// written takes note of our own change of a source, which its copies do not follow.
+// written remembers our own change of a source, which its copies do not follow.
 func (r *sourceReads) written(source policy.Source, before, after string) {
 	source.UID = ""
 	if r != nil && r.version(source) == before {
@@ -241,14 +240,14 @@ func (r *sourceReads) written(source policy.Source, before, after string) {
 	}
 }
 
-// sourceGoneError says that a source was deleted while it was copied.
+// sourceGoneError is the error of a source that was deleted while it was copied.
 type sourceGoneError struct{ source policy.Source }
 
 func (e sourceGoneError) Error() string {
 	return fmt.Sprintf("the source %s %s/%s with uid %s is deleted", e.source.Kind, e.source.Namespace, e.source.Name, e.source.UID)
 }
 
-// removeCopies deletes what was copied of a source for the trigger.
+// removeCopies deletes the copies of a source that belong to the trigger.
 func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError) error {
 	copies, err := w.Downstream(ctx, t.program, t.rule, Which{Trigger: t.Trigger, Source: types.UID(gone.source.UID)})
 	if err != nil {
@@ -260,7 +259,7 @@ func (w *Worker) removeCopies(ctx context.Context, t *task, gone sourceGoneError
 	return w.Remove(ctx, t.program, copies.Proved)
 }
 
-// outdated reports whether a source has changed since it was read. err is a sourceGoneError when there is none any more.
+// outdated reports whether a source has changed since it was read. err is a sourceGoneError when it was deleted.
 func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (changed bool, err error) {
 	for _, from := range copied {
 		source := from
@@ -291,7 +290,7 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 	return changed, nil
 }
 
-// CopiesAll reports whether the rule makes nothing but copies, which do not change with the policy.
+// CopiesAll reports whether the rule only makes copies, which do not change with the policy.
 func CopiesAll(r *policy.Rule) bool {
 	return !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
 }

@@ -31,7 +31,7 @@ type task struct {
 	lapsed  []kyvernov2.RuleContext    // what was under way when the authority to work for it ended
 }
 
-// notYetError says what has to be waited for.
+// notYetError names what the work waits for.
 type notYetError struct{ reason string }
 
 func (e notYetError) Error() string { return e.reason }
@@ -48,7 +48,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	if _, source := t.u.Labels[updaterequest.LabelSource]; source {
 		return w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doSource) })
 	}
-	defer w.lock(key)() // of a source each trigger is locked
+	defer w.lock(key)() // for a source, each trigger is locked
 	err = w.held(ctx, key, func(ctx context.Context) error { return w.do(ctx, t, w.doTrigger) })
 	if other := (elsewhereError{}); errors.As(err, &other) && other.lapsed {
 		t.lapsed = append(t.lapsed, t.RuleContext)
@@ -56,7 +56,7 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 	return err
 }
 
-// do carries out one task whose key is ours.
+// do carries out one task whose key this replica holds.
 func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
 		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
@@ -82,7 +82,7 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	return err
 }
 
-// entitled carries a task out that may be carried out.
+// entitled carries out a task after entitle has allowed it.
 func (w *Worker) entitled(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
 	if _, source := t.u.Labels[updaterequest.LabelSource]; !source {
 		if ok, err := w.entitle(ctx, t); !ok {
@@ -103,8 +103,7 @@ func (w *Worker) doTrigger(ctx context.Context, t *task) error {
 	return w.doGenerate(ctx, t)
 }
 
-// lock keeps others of this process from working for the key: what is made for a trigger and what is deleted with it must not overtake
-// each other.
+// lock serializes the work of this process for a key, so that creations and deletions for one trigger do not overtake each other.
 func (w *Worker) lock(key string) (unlock func()) {
 	m := &w.keys[maphash.String(w.seed, key)%uint64(len(w.keys))]
 	m.Lock()

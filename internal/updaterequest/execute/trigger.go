@@ -20,14 +20,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// goneError says that the trigger of work does not exist any more, which ends the work.
+// goneError is the error of a trigger that does not exist any more; it ends the work.
 type goneError struct{ trigger kyvernov2.ResourceSpec }
 
 func (e goneError) Error() string {
 	return fmt.Sprintf("trigger %s with uid %s is not in the cluster; the API server may have rejected the request", updaterequest.Text(e.trigger), e.trigger.UID)
 }
 
-// live reads the object from the API server. One of the same name with another UID is not it.
+// live reads the object from the API server. An object of the same name with another UID does not count.
 func (w *Worker) live(ctx context.Context, r kyvernov2.ResourceSpec) (*unstructured.Unstructured, error) {
 	if r.Name == "" {
 		return nil, fmt.Errorf("read trigger %s: it has no name, so it is unknown whether it is gone", updaterequest.Text(r))
@@ -65,8 +65,8 @@ func (w *Worker) Each(ctx context.Context, gvk schema.GroupVersionKind, options 
 	}
 }
 
-// stored is the admission request of the UpdateRequest when it is about the trigger itself; nil when it is about another
-// object, or when there is none.
+// stored returns the admission request of the UpdateRequest when it is about the trigger itself; nil when it is about another object, or
+// missing.
 func (t *task) stored() *kyvernov2.AdmissionRequest {
 	r := t.u.Spec.Context.AdmissionRequestInfo.AdmissionRequest
 	if r == nil || r.Operation == "" {
@@ -76,7 +76,7 @@ func (t *task) stored() *kyvernov2.AdmissionRequest {
 		return r
 	}
 	if r.Kind.Group != schema.FromAPIVersionAndKind(t.Trigger.APIVersion, t.Trigger.Kind).Group || r.Kind.Kind != t.Trigger.Kind {
-		return nil // whatever UID the labels of an object say, it is of another kind
+		return nil // labels may hold any UID: the object is of another kind
 	}
 	for _, raw := range []runtime.RawExtension{r.Object, r.OldObject} {
 		metadata, _ := decode(raw)["metadata"].(map[string]any)
@@ -114,8 +114,8 @@ func decode(raw runtime.RawExtension) map[string]any {
 	return m
 }
 
-// request is the request that the rule is evaluated with: the one that asked for the work, with the trigger as it is
-// now. Without a request it is the creation of the trigger, as in a scan.
+// request returns the request for the evaluation of the rule: the one that asked for the work, with the trigger as it is now. Without a
+// request it is the creation of the trigger, as in a scan.
 func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) {
 	stored := t.stored()
 	switch {
@@ -158,8 +158,8 @@ func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) 
 	return w.admitted(t, stored, object.Object), nil
 }
 
-// parent reads the object whose sub-resource the request of the task is about: what is sent to a sub-resource is stored nowhere.
-// An evicted Pod may be gone by then; anything else has to be there, with the UID that the request says.
+// parent reads the parent object of the task's sub-resource, because a request to a sub-resource is stored nowhere. An evicted Pod may be
+// gone; any other parent has to exist with the UID of the request.
 func (w *Worker) parent(ctx context.Context, t *task, r *kyvernov2.AdmissionRequest) error {
 	gvk, err := w.Client.RESTMapper().KindFor(schema.GroupVersionResource(r.Resource))
 	if err != nil {
@@ -182,9 +182,9 @@ func asGone(err error, gone *goneError) bool {
 	return ok
 }
 
-// unsettled reports whether the API server has not stored the update yet: the live object still has the version that was to be
-// replaced. An update that changes nothing is never stored. The content of Secrets is not kept (updaterequest.WithoutSecrets), so that an
-// update of one may look as if it changed nothing.
+// unsettled reports whether the API server has not stored the update yet: the live object still has the version that the update replaces.
+// An update without changes is never stored. UpdateRequests hold no content of Secrets (updaterequest.WithoutSecrets), so an update of a
+// Secret may look like one without changes.
 func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	if r.Operation != "UPDATE" {
 		return false
@@ -197,8 +197,8 @@ func unsettled(r *kyvernov2.AdmissionRequest, liveVersion string) bool {
 	return updaterequest.IsSecret(object) || !value.Equal(old, object)
 }
 
-// patienceFor is how long the work of a request waits until its update is stored. Whether an update of a Secret changes anything
-// is not known, so it gets a few seconds only.
+// patienceFor returns how long the work of a request waits until its update is stored. An update of a Secret may be one without changes, so
+// it gets only some seconds.
 func patienceFor(r *kyvernov2.AdmissionRequest) time.Duration {
 	if updaterequest.IsSecret(decode(r.Object)) {
 		return secretPatience
@@ -229,21 +229,21 @@ func (w *Worker) disturbanceStored(ctx context.Context, t *task, object *unstruc
 	return nil
 }
 
-// ScanRequest is the request of an object that exists, without a request.
+// ScanRequest returns the request by which an existing object is evaluated.
 func (w *Worker) ScanRequest(object *unstructured.Unstructured) *policy.Request {
 	gvk := object.GroupVersionKind()
 	r := &policy.Request{
 		Origin: policy.FromScan, Operation: policy.Create, GVK: gvk, RequestGVK: gvk,
 		Namespace: object.GetNamespace(), Name: object.GetName(), Object: value.Of(object.Object), Conf: w.Conf(),
 	}
-	// Without its resource only policies that are written by kind match for sure; the others are errors.
+	// Without its resource only policies that name kinds match for sure; the others end in an error.
 	if m, err := w.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err == nil {
 		r.GVR = m.Resource
 	}
 	return w.attach(r)
 }
 
-// admitted is the stored request with the object as it is.
+// admitted returns the stored request with the object as it is now.
 func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[string]any) *policy.Request {
 	info := t.u.Spec.Context.UserInfo
 	r := &policy.Request{
@@ -280,7 +280,7 @@ func (w *Worker) admitted(t *task, a *kyvernov2.AdmissionRequest, object map[str
 	return w.attach(r)
 }
 
-// attach gives the request the means to find out what it does not say.
+// attach adds to the request the lookups of what the UpdateRequest does not hold.
 func (w *Worker) attach(r *policy.Request) *policy.Request {
 	if r.GVK.Group == "" && r.GVK.Kind == "Namespace" {
 		r.ResolveNamespace = func(context.Context) (map[string]string, error) { return nil, nil }

@@ -38,7 +38,7 @@ type WorkerObserver interface {
 	Dropped(controller string)
 }
 
-// WorkerOptions are what a Worker works with.
+// WorkerOptions are the dependencies of a Worker.
 type WorkerOptions struct {
 	// Client reads without a cache; its scheme knows kyverno.io/v2.
 	Client client.Client
@@ -46,22 +46,22 @@ type WorkerOptions struct {
 	Keys Keys
 	// Namespace is where UpdateRequests are.
 	Namespace string
-	// Account is the user name that the API server knows us by; empty when it is not known.
+	// Account is our user name at the API server; empty when it is not known.
 	Account  string
 	Snapshot func() *catalog.Snapshot
 	// Root is what policies see, Conf what the settings let them see.
 	Root world.Root
 	Conf func() policy.Conf
-	// Find are the kinds that a kind selector means, each in one version.
+	// Find returns the kinds of a kind selector, each in one version.
 	Find func(policy.Target) ([]schema.GroupVersionKind, error)
-	// Labels are those of a namespace.
+	// Labels returns the labels of a namespace.
 	Labels func(ctx context.Context, namespace string) (map[string]string, error)
 	// Eval evaluates; nil for engine.Eval.
 	Eval     func(context.Context, engine.Input) policy.Outcome
 	Events   event.Recorder
 	Observer WorkerObserver
 	Reports  Reporter
-	// Share tells which part of the work is ours; nil for all of it.
+	// Share decides which part of the work is ours; nil for all of it.
 	Share Share
 	// Ledger is the record of what was made; nil for none.
 	Ledger *ledger.Ledger
@@ -72,20 +72,20 @@ type WorkerOptions struct {
 }
 
 const (
-	// patience is how long after it was written the work waits for what its request was to bring about: UpdateRequests
-	// are written before the API server stores, or refuses, the object.
+	// patience is how long the work waits for the object of its request: UpdateRequests are written before the API server stores, or
+	// refuses, the object.
 	patience = 30 * time.Second
 	// secretPatience is the same for updates of Secrets, whose content is not kept.
 	secretPatience = 3 * time.Second
-	// policyPatience is how long a policy is waited for that another replica already knows.
+	// policyPatience is how long the work waits for a policy that another replica knows already.
 	policyPatience = 5 * time.Second
-	// firstRetry and longestRetry are between two attempts to carry out what failed, maxRetries how many there are.
+	// firstRetry and longestRetry are the pauses between two attempts, maxRetries is their number.
 	firstRetry, longestRetry, maxRetries = 500 * time.Millisecond, time.Minute, 10
-	// firstLook and longestLook are between two looks for what is waited for.
+	// firstLook and longestLook are the pauses between two looks at an object that the work waits for.
 	firstLook, longestLook = 50 * time.Millisecond, 2 * time.Second
-	// keepFailed is how long what failed for good is kept for people to see; it counts for the threshold.
+	// keepFailed is how long a failed UpdateRequest is kept for inspection; it counts for the threshold.
 	keepFailed = time.Hour
-	// maxFailed is how many of them are kept at most: what failed must not take the room of what is to be done.
+	// maxFailed is how many failed UpdateRequests are kept, so that they leave room for new work.
 	maxFailed  = 100
 	sweepEvery = 10 * time.Minute
 	// parallel is how many rules or triggers of one UpdateRequest are worked on at once.
@@ -103,10 +103,10 @@ type Worker struct {
 	mu       sync.Mutex
 	queue    workqueue.TypedDelayingInterface[string] // nil while it does not run
 	progress map[string]*progress
-	lost     []string // UpdateRequests that failed for good, oldest first
+	lost     []string // failed UpdateRequests, oldest first
 }
 
-// progress is what is known of an UpdateRequest besides what it says itself.
+// progress is the worker's own state of an UpdateRequest.
 type progress struct {
 	uid        string
 	generation int64
@@ -139,7 +139,7 @@ func (unobserved) Reconciled(string)         {}
 func (unobserved) Requeued(string, int)      {}
 func (unobserved) Dropped(string)            {}
 
-// Add has the UpdateRequest of that name looked at, while the Worker runs, unless its key (KeyOf) is another replica's. It never waits.
+// Add queues the UpdateRequest of that name while the Worker runs, unless its key (KeyOf) belongs to another replica. It never waits.
 func (w *Worker) Add(name, key string) {
 	if key != "" && !w.Share.Holds(key) {
 		return // all are looked at again when that changes
@@ -151,7 +151,7 @@ func (w *Worker) Add(name, key string) {
 	}
 }
 
-// Forget drops what is known of an UpdateRequest that is gone.
+// Forget drops the state of a deleted UpdateRequest.
 func (w *Worker) Forget(name string) { w.forget(name) }
 
 // Run carries out the UpdateRequests that exist, and those of Add, until ctx is done.
@@ -211,7 +211,7 @@ func (w *Worker) work(ctx context.Context, queue workqueue.TypedDelayingInterfac
 	}
 }
 
-// pass looks at one UpdateRequest once, and says when to look again; 0 for not until there is news.
+// pass handles one UpdateRequest once, and returns when to handle it again; 0 for not before the next event.
 func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	defer w.Observer.Reconciled(WorkerName)
 	u := &kyvernov2.UpdateRequest{}
@@ -249,8 +249,7 @@ func (w *Worker) pass(ctx context.Context, name string) (again time.Duration) {
 	return w.finish(ctx, u)
 }
 
-// carryOut does what is left to do. The error joins what failed; waiting says that something has to be waited for, elsewhere
-// that other replicas have a share.
+// carryOut does the remaining work. The error joins the failures. waiting: some work has to wait; elsewhere: other replicas have a share.
 func (w *Worker) carryOut(ctx context.Context, u *kyvernov2.UpdateRequest, p *progress) (waiting, elsewhere bool, failed error) {
 	todo := updaterequest.Rules(&u.Spec)
 	tasks, errs := make([]*task, len(todo)), make([]error, len(todo))

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// lookForRoom is how often is looked whether more UpdateRequests may be written.
+// lookForRoom is the pause between two counts while the threshold is reached.
 const lookForRoom = time.Second
 
 // batches collects triggers into UpdateRequests.
@@ -51,7 +51,7 @@ func (b *batches) add(t kyvernov2.ResourceSpec) error {
 	return b.flush()
 }
 
-// flush writes one UpdateRequest, as soon as there is room. One that is still there from an earlier time does the same.
+// flush writes one UpdateRequest as soon as the threshold allows it. An UpdateRequest of the same name that still exists serves as well.
 func (b *batches) flush() error {
 	if len(b.triggers) == 0 {
 		return nil
@@ -74,11 +74,10 @@ func (b *batches) flush() error {
 	return nil
 }
 
-// errSuperseded ends work for a policy that is not the one in force any more.
+// errSuperseded ends the work for a policy that has changed meanwhile.
 var errSuperseded = errors.New("the policy was changed or deleted")
 
-// room waits until there are fewer UpdateRequests than updateRequestThreshold. It says that it waits, and ends when the
-// policy is changed meanwhile.
+// room waits until there are fewer UpdateRequests than updateRequestThreshold. It reports the wait, and ends when the policy changes.
 func (b *batches) room() error {
 	defer func() {
 		if b.delayed {
@@ -112,7 +111,7 @@ func (b *batches) room() error {
 	}
 }
 
-// full is a ThresholdError while there are as many UpdateRequests as there may be.
+// full returns a ThresholdError while the threshold is reached.
 func (f *Follower) full(ctx context.Context) error {
 	limit := 0
 	if f.Threshold != nil {

@@ -24,31 +24,31 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// Follower turns changes of policies into work: rules for what exists already get an
-// UpdateRequest for their triggers, and what a rule made goes away with it. One replica at a time runs it.
+// Follower turns changes of policies into work: rules for existing objects get UpdateRequests for their triggers, and the objects of
+// deleted rules are deleted. One replica at a time runs it.
 type Follower struct {
 	Worker *execute.Worker
-	// Every is how often rules are looked at without news.
+	// Every is the pause between two rounds without events.
 	Every time.Duration
-	// Threshold is the number of UpdateRequests from which on no more are added; 0 or less, or nil, for none.
+	// Threshold is the maximal number of UpdateRequests; 0 or less, or nil, for no limit.
 	Threshold func() int
 	Observer  FollowerObserver
 	Log       *slog.Logger
 
-	// known are the rules that were last noted by this process.
+	// known are the rules that this process last wrote to the ledger.
 	known []entry
-	// settled are the policies that settle saw last; settling while it runs.
+	// settled are the policies that the last settle saw; settling is set while it runs.
 	settled  *catalog.Snapshot
 	settling bool
-	// handled are the policies whose rules were turned into work, with the time.
+	// handled are the policies whose rules got UpdateRequests, with the time.
 	handled map[catalog.ID]handled
-	// again are the rules that were undone a moment ago, oldest first.
+	// again are the rules whose objects were deleted a moment ago, oldest first.
 	again []undoneAt
 }
 
 // FollowerObserver counts; nil for none.
 type FollowerObserver interface {
-	// UpdateRequests is called with the number of UpdateRequests that exist, whenever it was found out.
+	// UpdateRequests is called with the number of existing UpdateRequests after each count.
 	UpdateRequests(n int)
 	// UpdateRequestsWaiting is called with the number of those that wait to be written.
 	UpdateRequestsWaiting(n int)
@@ -60,7 +60,7 @@ type handled struct {
 	at         time.Time
 }
 
-// Once does what the changes since the last time ask for, and says when to come again without news.
+// Once handles the changes since the last call, and returns when to call it again without events.
 func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	err := f.settle(ctx)
 	soon, failed := f.undoAgain(ctx)
@@ -99,7 +99,7 @@ func (f *Follower) Once(ctx context.Context) (time.Duration, error) {
 	return next, err
 }
 
-// followed reports whether a change of its policy is work for the rule.
+// followed reports whether the rule needs work after a change of its policy.
 func followed(r *policy.Rule) bool {
 	return r.OnPolicyChange || r.Generation != nil && (r.Generation.Existing || r.Generation.Synchronize)
 }
@@ -139,7 +139,7 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 	return errors.Join(errs...)
 }
 
-// leaveToRequests says that a rule is not carried out for what exists already: it asks for the requester, and there is none.
+// leaveToRequests reports a rule that depends on the requester: it is not carried out for existing objects, since they have no requester.
 func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 	f.Log.Warn("a rule that asks for the requester is not carried out for what exists already", "policy", p.Key(), "rule", r.Name)
 	f.Worker.Events.Record(event.Event{
@@ -148,8 +148,8 @@ func (f *Follower) leaveToRequests(p *policy.Program, r *policy.Rule) {
 	})
 }
 
-// marked are the objects that a rule made. Marks of older keys are made anew, and objects without a mark are adopted where what
-// their labels say is proved; the others are left alone and reported.
+// marked returns the objects that a rule made. It renews marks of older keys, and adopts unmarked objects whose labels are proved. Objects
+// without proof are left alone and reported.
 func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule) ([]execute.Object, error) {
 	w := f.Worker
 	all, err := w.Downstream(ctx, p, r, execute.Which{})
@@ -161,8 +161,7 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	if err != nil {
 		return nil, err
 	}
-	// What fails for one object is tried again in the next round: labels that name a kind that is not there must not keep the rule
-	// from the others.
+	// A failure for one object does not stop the others, and the next round tries it again: labels may name a kind that does not exist.
 	failed := func(u *unstructured.Unstructured, err error) {
 		if ctx.Err() == nil {
 			f.Log.Warn("an object was not marked, will be tried again", "policy", p.Key(), "rule", r.Name, "object", execute.ObjectText(u), "error", err)
@@ -209,10 +208,10 @@ func (f *Follower) marked(ctx context.Context, p *policy.Program, r *policy.Rule
 	return all.Proved, ctx.Err()
 }
 
-// existing finds the triggers of a rule among all objects.
+// existing lists the triggers of a rule among all objects.
 func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Rule, b *batches) error {
 	seen := map[schema.GroupKind]bool{}
-	// What the rule itself made is no trigger of it, or there would be more at each look.
+	// An object that the rule made is no trigger of it; otherwise each round would make more.
 	labelled := labels.SelectorFromSet(execute.LabelsOfRule(p, r.Name))
 	own := func(u *unstructured.Unstructured) (bool, error) {
 		if !labelled.Matches(labels.Set(u.GetLabels())) {
@@ -256,8 +255,7 @@ func (f *Follower) existing(ctx context.Context, p *policy.Program, r *policy.Ru
 	return nil
 }
 
-// applies reports whether the rule asks for work for the object. What is not known is found out, and reported, where the
-// work is carried out.
+// applies reports whether the rule has work for the object. When a lookup fails it returns true, and the worker reports the failure.
 func (f *Follower) applies(ctx context.Context, p *policy.Program, r *policy.Rule, u *unstructured.Unstructured) bool {
 	out := f.Worker.Eval(ctx, engine.Input{
 		Selections: []policy.Selection{{Program: p, Rules: []*policy.Rule{r}}},

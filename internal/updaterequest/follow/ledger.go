@@ -16,9 +16,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// LedgerName is the ConfigMap in which the generate rules that were last seen stand, and what each makes. What becomes of
-// generated objects when a rule is changed or goes away depends on its last definition, which cannot be read any more by
-// then: the ledger is how it is known, also when policies were deleted while no replica ran.
+// LedgerName is the ConfigMap with the generate rules that were last seen, and what each makes. The last definition of a rule decides what
+// happens to its objects when it is changed or deleted. The ledger keeps that definition, also when a policy is deleted while no replica
+// runs.
 const LedgerName = "ephor-generate-rules"
 
 const ledgerKey = "rules"
@@ -26,7 +26,7 @@ const ledgerKey = "rules"
 // maxLedger is the size up to which it is stored; ConfigMaps may have 1 MiB.
 const maxLedger = 900 << 10
 
-// entry is one generate rule, as far as it has to be known when it is gone.
+// entry is one generate rule, with the parts that are needed after its deletion.
 type entry struct {
 	Kind        string `json:"kind,omitempty"` // of the policy; records of older releases have none
 	Policy      string `json:"policy"`         // its key
@@ -36,7 +36,7 @@ type entry struct {
 	Makes       []made `json:"makes"`
 }
 
-// made says what a pattern of a rule makes or, for a source, copies.
+// made is a pattern of the objects that a rule makes or, for a source, copies.
 type made struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
@@ -46,7 +46,7 @@ type made struct {
 	Selector   string `json:"selector,omitempty"` // of the objects that are copied
 }
 
-// entriesOf are the generate rules of all policies, in order.
+// entriesOf returns the generate rules of all policies, in order.
 func entriesOf(s *catalog.Snapshot) []entry {
 	var out []entry
 	for _, p := range s.Programs() {
@@ -73,7 +73,7 @@ func (e *entry) id() catalog.ID {
 	return catalog.ID{Kind: e.Kind, Namespace: namespace, Name: name}
 }
 
-// program is the policy with the rule, as far as the entry knows it.
+// program returns the policy with the rule, as far as the entry holds it.
 func (e *entry) program() (*policy.Program, *policy.Rule) {
 	id := e.id()
 	p := &policy.Program{Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
@@ -85,16 +85,16 @@ func (e *entry) program() (*policy.Program, *policy.Rule) {
 	return p, r
 }
 
-// undo is what has to be done about what a rule made.
+// undo is the work for the objects of one deleted or changed rule.
 type undo struct {
 	entry
-	// release: its labels are taken away and it stays, since the rule makes something else now; else it is deleted.
+	// release: the objects lose their labels and stay, since the rule now makes other objects. Otherwise they are deleted.
 	release bool
-	// keepCopies: copies are not deleted, since only the rule is gone and the policy is still there.
+	// keepCopies: copies stay, since only the rule is deleted and its policy still exists.
 	keepCopies bool
 }
 
-// copiesOnly reports whether everything that the rule makes is a copy: each target has a source then.
+// copiesOnly reports whether the rule only makes copies: each target has a source.
 func (e *entry) copiesOnly() bool {
 	sources := 0
 	for _, m := range e.Makes {
@@ -105,8 +105,8 @@ func (e *entry) copiesOnly() bool {
 	return len(e.Makes) > 0 && 2*sources == len(e.Makes)
 }
 
-// undone is what follows from the difference between the rules that were known and those of today. The function stays
-// reports whether a policy still exists. Copies go with their policy, but not with a rule that is removed from a policy.
+// undone compares the known rules with the current ones, and returns the work for the differences. stays reports whether a policy still
+// exists. Copies are deleted with their policy, but not when only their rule is removed.
 func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 	type key struct {
 		policy catalog.ID
@@ -131,14 +131,14 @@ func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 	return out
 }
 
-// ledger is what is stored, and what is known while it cannot be.
+// ledger is the stored ledger, and the rules that this process knows while it cannot store it.
 type ledger struct {
 	entries []entry
 	object  *unstructured.Unstructured // as it was read; nil when there is none
 	text    string
 }
 
-// load reads the ledger. While we may not read it, what this process knows has to do.
+// load reads the ledger. Without the right to read it, the rules that this process knows are used.
 func (f *Follower) load(ctx context.Context) (*ledger, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("v1")
@@ -162,7 +162,7 @@ func (f *Follower) load(ctx context.Context) (*ledger, error) {
 	return l, nil
 }
 
-// store writes the ledger where it says something else. After a conflict with another writer it reads again.
+// store writes the ledger when it has changed. After a conflict with another writer it reads the ledger again.
 func (f *Follower) store(ctx context.Context, l *ledger, entries []entry) error {
 	f.known = entries
 	text, err := json.Marshal(entries)

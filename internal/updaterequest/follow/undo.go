@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
 )
 
-// settle deals with what rules made that are gone, or make something else now, and notes the rules of today. What fails
-// stays noted as it was, and is dealt with the next time.
+// settle deletes or releases the objects of rules that are deleted or make other objects now, and writes the current rules to the ledger. A
+// rule whose work fails stays in the ledger as it was, and the next call tries again.
 func (f *Follower) settle(ctx context.Context) error {
 	f.settling = true
 	defer func() { f.settling = false }()
@@ -45,7 +45,7 @@ func (f *Follower) settle(ctx context.Context) error {
 	return errors.Join(append(errs, f.store(ctx, l, today))...)
 }
 
-// forgetRules drops what the record says of rules that are gone, once what they made is dealt with.
+// forgetRules removes deleted rules from the record once their objects are handled.
 func (f *Follower) forgetRules() {
 	for _, r := range f.Worker.Ledger.Rules() {
 		if _, rule := updaterequest.FindRule(f.settled, r.ID, r.Name); rule != nil {
@@ -57,7 +57,7 @@ func (f *Follower) forgetRules() {
 	}
 }
 
-// settleMeanwhile settles what changed while something else waits for room: deletions need none.
+// settleMeanwhile calls settle while other work waits for the threshold: deletions do not count for it.
 func (f *Follower) settleMeanwhile(ctx context.Context) {
 	if f.settling || f.settled == f.Worker.Snapshot() {
 		return
@@ -88,7 +88,7 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	if rule == nil {
 		return nil // news are on the way
 	}
-	// What the rule makes now may be there already, under the same labels.
+	// The new objects of the rule may exist already, with the same labels.
 	objects = slices.DeleteFunc(objects, func(m execute.Object) bool {
 		return execute.Fits(rule, m.Unstructured) && !execute.Fits(r, m.Unstructured)
 	})
@@ -116,7 +116,8 @@ func (f *Follower) undo(ctx context.Context, x *undo) error {
 	return errors.Join(errs...)
 }
 
-// release takes the labels of the rule, and the mark, away from an object, which is read with its content, and written as it was found.
+// release removes the labels and the mark of the rule from an object. It reads the object with its content, and writes it with the version
+// that it read.
 func (f *Follower) release(ctx context.Context, found *unstructured.Unstructured) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(found.GroupVersionKind())

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// lag is how long other replicas may work for a rule that is gone: until they know it, and what is under way is done.
+	// lag is how long other replicas may still work for a deleted rule.
 	lag = 15 * time.Second
-	// maxAgain bounds the rules that are remembered for that.
+	// maxAgain bounds the remembered rules.
 	maxAgain = 1000
 )
 
-// undoneAt is a rule whose objects were deleted, and when they are looked for again.
+// undoneAt is a rule whose objects were deleted, with the time of the next check.
 type undoneAt struct {
 	undo
 	at time.Time
 }
 
-// remember has what a rule made looked for once more: another replica may have made something just when it was deleted.
+// remember schedules another check for objects of a rule: another replica may have created one during the deletion.
 func (f *Follower) remember(x undo) {
 	if x.release {
 		return
@@ -34,7 +34,7 @@ func (f *Follower) remember(x undo) {
 	}
 }
 
-// undoAgain looks for what rules made that are gone for a while, and says when to come again; 0 for not at all.
+// undoAgain checks again for objects of deleted rules, and returns when to call it again; 0 for never.
 func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error) {
 	var errs []error
 	now := f.Worker.Now()
@@ -56,7 +56,7 @@ func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error
 	return next, errors.Join(errs...)
 }
 
-// isBack reports whether there is a rule of that name again. What it makes is its own.
+// isBack reports whether there is a rule of that name again, which owns the objects.
 func isBack(s *catalog.Snapshot, e entry) bool {
 	_, rule := updaterequest.FindRule(s, e.id(), e.Rule)
 	return rule != nil
