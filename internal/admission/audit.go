@@ -14,7 +14,7 @@ import (
 // auditTimeout is the time for the auditing rules of one request.
 const auditTimeout = 30 * time.Second
 
-// audit is a request that was let through and whose auditing rules are still to be evaluated.
+// audit is an admitted request whose auditing rules are still to be evaluated.
 type audit struct {
 	ctx        context.Context // without the deadline of the request
 	req        *policy.Request
@@ -23,8 +23,8 @@ type audit struct {
 	results    []policy.Result // of the enforcing rules
 }
 
-// auditor evaluates auditing rules after the answer: a fixed number of workers on a bounded queue. When the queue is full
-// the request is dropped and counted, since admission must not wait for bookkeeping.
+// auditor evaluates auditing rules after the answer: a fixed number of workers on a bounded queue. A full queue drops the request and
+// counts it, since admission must not wait for bookkeeping.
 type auditor struct {
 	server  *Server
 	workers int
@@ -68,7 +68,7 @@ func (a *auditor) add(job audit) {
 	}
 }
 
-// stop lets the workers finish what is queued, as long as ctx allows.
+// stop lets the workers finish the queue, as long as ctx allows.
 func (a *auditor) stop(ctx context.Context) {
 	a.closing.Lock()
 	a.closed = true
@@ -108,7 +108,7 @@ func (a *auditor) evaluate(job audit) {
 	}
 }
 
-// logResult records a result that no response contained.
+// logResult logs a result that no response contained.
 func logResult(ctx context.Context, log *slog.Logger, req *policy.Request, r *policy.Result) {
 	log.LogAttrs(ctx, slog.LevelWarn, "policy violation",
 		slog.String("policy", r.Program.Key()), slog.String("rule", r.Rule.Name), slog.String("status", r.Status.String()),

@@ -18,15 +18,14 @@ import (
 
 // Clients says whom the server answers.
 type Clients struct {
-	// Authorities are those that sign the certificates of clients; it is called for every handshake. nil: every client is
-	// answered.
+	// Authorities returns the authorities that sign the certificates of clients, for every handshake. nil: every client is answered.
 	Authorities func() (*x509.CertPool, error)
 	// Names are the common names of the certificates that are accepted; empty for all.
 	Names []string
 	// MinVersion is the lowest TLS version; 0 for 1.3.
 	MinVersion uint16
-	// QPS is the number of reviews per second from one address, Burst how many may come at once; 0 for no limit. Clients
-	// with a certificate have none: an API server must never wait because of its address.
+	// QPS bounds the reviews per second from one address, Burst those at once; 0 for no limit. Clients with a certificate are not limited:
+	// an API server must never wait because of its address.
 	QPS   float64
 	Burst int
 }
@@ -51,11 +50,11 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 	if c.Authorities == nil {
 		return base
 	}
-	// A certificate is asked for and checked, not required: the kubelet's probes have none, and what a client without one
-	// may ask is decided by request.
+	// A certificate is requested and checked, not required: the kubelet's probes have none, and each request decides what a client without
+	// one may do.
 	base.ClientAuth = tls.VerifyClientCertIfGiven
 	base.ClientCAs = x509.NewCertPool()
-	// A ticket of an earlier handshake would skip the authorities that have been taken away meanwhile.
+	// A ticket of an earlier handshake would bypass an authority that was removed meanwhile.
 	base.SessionTicketsDisabled = true
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		pool, err := c.Authorities()
@@ -69,7 +68,7 @@ func (c *Clients) serverTLS(getCertificate func(*tls.ClientHelloInfo) (*tls.Cert
 	return base
 }
 
-// Errors for those who are not answered.
+// Errors for clients that are not answered.
 var (
 	errNoCertificate = errors.New("only clients with a certificate of the API server's authority are answered")
 	errOtherName     = errors.New("the client certificate is not that of an API server")
@@ -82,7 +81,7 @@ type gate struct {
 	limits limiter
 }
 
-// check says why a request is not answered, with the HTTP status; nil when it is.
+// check returns the error and the HTTP status of a request that is not answered; nil when it is.
 func (g *gate) check(r *http.Request) (status int, err error) {
 	if g.Authorities != nil {
 		switch {
@@ -110,7 +109,7 @@ type source struct {
 	seen   time.Time
 }
 
-// maxSources bounds the sources that are remembered; forgotten is how long a source has to be silent.
+// maxSources bounds the remembered sources; forgotten is how long a source has to be silent.
 const (
 	maxSources = 4096
 	forgotten  = time.Minute
@@ -146,8 +145,8 @@ func (l *limiter) allow(address string, qps float64, burst int) bool {
 	return s.bucket.AllowN(now, 1)
 }
 
-// The bodies that are longer than smallBody share largeBodies bytes of memory: a client that may send reviews may not be able
-// to fill the memory with a few hundred of them. Ordinary objects are far smaller.
+// The bodies that are longer than smallBody share largeBodies bytes of memory, so that a client that may send reviews cannot fill the
+// memory with some hundred of them. Ordinary objects are far smaller.
 const (
 	smallBody   = 128 << 10
 	largeBodies = 64 << 20

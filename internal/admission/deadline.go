@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// deadline is context.WithDeadline without its timer: most reviews are answered before any code waits for the context to
-// end. The timer is set when Done is first asked for.
+// deadline is context.WithDeadline without its timer, because most reviews are answered before any code waits for the context to end. The
+// first call of Done sets the timer.
 type deadline struct {
 	context.Context
 	at time.Time

@@ -19,10 +19,8 @@ const (
 	reviewKind       = "AdmissionReview"
 )
 
-// decodeReview reads an AdmissionReview in one pass. The object is decoded in place; the old object, which few rules
-// look at, when it is first asked for.
-//
-// reads says what will be read of the object, from what the review says before it (kind, operation); nil for all of it.
+// decodeReview reads an AdmissionReview in one pass. It decodes the object in place, and the old object, which few rules use, at its first
+// use. reads returns the parts of the object that the rules read, from the kind and operation before it in the review; nil for all of it.
 func decodeReview(body string, reads func(*policy.Request) *value.Fields) (*policy.Request, error) {
 	r := value.NewReader(body)
 	d := &decoder{r: r, reads: reads, req: &policy.Request{Origin: policy.FromAdmission}}
@@ -54,7 +52,7 @@ type decoder struct {
 	about            about // what was known when the object was read
 }
 
-// about is what decides which rules an object is for.
+// about holds the fields of the review that select the rules for an object.
 type about struct {
 	kind        schema.GroupVersionKind
 	resource    schema.GroupVersionResource
@@ -133,8 +131,8 @@ func (d *decoder) request(key string) (err error) {
 	return err
 }
 
-// asked reads what the requester asked for. It nearly always is what the request is about, which comes before it: then
-// nothing is read a second time.
+// asked reads the kind and resource of the original request. They nearly always equal those of the review, which come first; then nothing
+// is read a second time.
 func (d *decoder) asked(last string, about, into [3]*string) error {
 	if d.r.Null() {
 		return nil

@@ -14,18 +14,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Deferred keeps the work that a request asks for until the background controller executes it.
+// Deferred stores the work of a request until the background controller executes it.
 type Deferred interface {
-	// Keep writes the work down before the request is answered. What could not be written in time is kept otherwise, and
-	// reported by the warnings; the answer does not depend on it.
+	// Keep writes the work before the request is answered. Work that is not written in time is kept elsewhere and reported by the warnings;
+	// the answer does not depend on it.
 	Keep(ctx context.Context, req *policy.Request, work []policy.Work) (warnings []string)
 }
 
 // deferredStages are the stages of rules whose work is carried out after the request.
 const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
-// deferWork evaluates the rules that ask for work, and has the work written down. A rule that cannot be evaluated asks for
-// none: it would fail again where the work is carried out.
+// deferWork evaluates the rules that ask for work, and hands the work to Deferred. A rule that cannot be evaluated asks for none: it would
+// fail again in the background controller.
 func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
 		return nil
@@ -46,7 +46,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 		work = out.Work
 	}
 	if background {
-		// Its own changes would otherwise ask for the same work for ever.
+		// Its own changes would otherwise request the same work forever.
 		work = slices.DeleteFunc(work, func(w policy.Work) bool { return w.SkipBackground })
 	} else {
 		work = append(work, s.disturbed(req, row)...)
@@ -57,14 +57,14 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	return s.Deferred.Keep(ctx, req, work)
 }
 
-// The labels of what generate rules made, and of what they copied.
+// The labels of generated objects, and of copied sources.
 const (
 	labelPrefix  = "generate.kyverno.io/"
 	labelSource  = labelPrefix + "clone-source"
 	labelManaged = "app.kubernetes.io/managed-by"
 )
 
-// synchronized are the generate rules of a snapshot that keep what they made equal to its source.
+// synchronized holds the generate rules of a snapshot that synchronize their objects.
 type synchronized struct {
 	snapshot *catalog.Snapshot
 	rules    []syncRule
@@ -75,7 +75,7 @@ type syncRule struct {
 	rule    *policy.Rule
 }
 
-// synchronizing caches the rules of the last snapshot that was asked for.
+// synchronizing caches the rules of the last snapshot.
 type synchronizing struct{ last atomic.Pointer[synchronized] }
 
 func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
@@ -94,8 +94,8 @@ func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
 	return next.rules
 }
 
-// disturbed is the work that follows from a change or deletion of what a synchronizing rule made, or what it
-// copied: the rule is carried out again, and copies follow their source.
+// disturbed returns the work for a change or deletion of an object that a synchronizing rule made or copied: the rule is executed again,
+// and copies follow their source.
 func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	if req.Subresource != "" || req.OldObject == nil || req.Operation != policy.Update && req.Operation != policy.Delete {
 		return nil
@@ -135,7 +135,7 @@ func (s *Server) disturbed(req *policy.Request, row place) []policy.Work {
 	return work
 }
 
-// triggerOf reads the labels of an object that the rule made: what it was made for. nil when it is not of the rule.
+// triggerOf returns the trigger that the labels of a generated object name; nil when the object is not of the rule.
 func triggerOf(labels map[string]any, p *policy.Program, r *policy.Rule) *policy.Source {
 	get := func(name string) string { v, _ := labels[labelPrefix+name].(string); return v }
 	if labels[labelManaged] != "kyverno" || get("policy-name") != p.Name || get("policy-namespace") != p.Namespace || get("rule-name") != r.Name {

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// dump writes a review and its answer to the log, for those who asked for it. What Secrets hold is left out.
+// dump logs a review and its answer, for --dumpPayload, without the content of Secrets.
 func (s *Server) dump(ctx context.Context, path string, req *policy.Request, res *response) {
 	if !s.DumpPayload || !s.Log.Enabled(ctx, slog.LevelDebug) {
 		return
@@ -39,7 +39,7 @@ func dumped(d *value.Doc) string {
 	return value.JSON(withoutSecrets(object))
 }
 
-// dumpedPatch is the patch, but for one of a Secret, which may hold anything of it.
+// dumpedPatch returns the patch; for a Secret it returns a placeholder, since the patch may hold any of its content.
 func (s *Server) dumpedPatch(req *policy.Request, res *response) string {
 	if res.patch != nil && req.GVK.Kind == "Secret" && req.GVK.Group == "" {
 		return redacted
@@ -47,7 +47,7 @@ func (s *Server) dumpedPatch(req *policy.Request, res *response) string {
 	return string(res.patch)
 }
 
-// lastApplied is where kubectl keeps the whole object once more.
+// lastApplied is the annotation in which kubectl keeps a copy of the object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // withoutSecrets is the object without the content of a Secret: its values, and the copy in kubectl's annotation. Other

@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// response is the answer to a review. The zero response with a UID refuses without a message.
+// response is the answer to a review. The zero response with a UID denies without a message.
 type response struct {
 	uid      string
 	allowed  bool

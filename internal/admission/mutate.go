@@ -9,9 +9,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// mutateResource changes the object of a request by the policies of the row, one after the other, then verifies its
-// images as they are by then. The answer carries the JSON patch from the object as it was sent to what it is to
-// be; nothing else of the object is touched, its numbers included.
+// mutateResource applies the mutating policies of the row to the object of a request, one after the other, and then verifies the images of
+// the result. The answer carries the JSON patch from the original object; the rest of the object is untouched, its numbers included.
 func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row place) (response, error) {
 	if answer, err := s.prepare(ctx, req, row); answer != nil || err != nil {
 		return answerOr(answer), err

@@ -12,16 +12,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Observer is called for what the server does, for metrics and traces. All methods are called by many goroutines, on the way
-// of a review: they must be quick, and keep nothing that they are given.
+// Observer receives what the server does, for metrics and traces. Many goroutines call its methods before an answer: they must be quick,
+// and keep none of their arguments.
 type Observer interface {
 	// HTTP wraps the server's handler.
 	HTTP(http.Handler) http.Handler
 	// Reviewed is called with the answer to a review; webhook is the kind of the configuration that sends such reviews.
 	Reviewed(ctx context.Context, req *policy.Request, webhook string, d policy.Decision, took time.Duration)
-	// Evaluated is called with every evaluation whose results count: not with those that are only made for their warnings.
+	// Evaluated is called with every evaluation whose results count; not with those that are made only for warnings.
 	Evaluated(*policy.Outcome)
-	// Later makes the context of what is done after the answer to the request of ctx: without its deadline.
+	// Later returns the context for work after the answer to the request of ctx: without its deadline.
 	Later(ctx context.Context) context.Context
 	// AuditDropped is called for each request whose auditing rules were not evaluated.
 	AuditDropped()
@@ -75,7 +75,7 @@ func (s *Server) eval(ctx context.Context, in engine.Input) policy.Outcome {
 // budgets are reused: what one request may spend is no garbage.
 var budgets = sync.Pool{New: func() any { return new(budget.Request) }}
 
-// newBudget is what the policies may spend on the answer to one request. It is given back with budgets.Put.
+// newBudget returns the budget of all policies for the answer to one request. The caller gives it back with budgets.Put.
 func newBudget() *budget.Request {
 	b := budgets.Get().(*budget.Request)
 	b.Reset()

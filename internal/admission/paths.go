@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/secretpath"
 )
 
-// Paths tells which paths are answered: secretpath.Guard where they carry a secret segment, else secretpath.Open.
+// Paths decides which paths are answered: secretpath.Guard where they carry a secret segment, else secretpath.Open.
 type Paths interface {
 	// Prove returns the path without its segment, and whether requests for it are answered. It must be quick, and safe for
 	// all goroutines.
@@ -16,9 +16,9 @@ type Paths interface {
 // notFound is the body of the answer to a path that is not answered.
 var notFound = []byte("404 page not found\n")
 
-// proved lets only requests through whose path proves that they come from a reader of the webhook configurations. It
-// stands before everything that reads the body, allocates, logs or counts by path: what follows sees the plain path only,
-// so that no log, metric or trace can tell a segment. Probes have no segment.
+// proved forwards only requests whose path proves that they come from a reader of the webhook configurations. It comes before everything
+// that reads the body, allocates, logs or counts by path. The handlers after it see the plain path only, so that no log, metric or trace
+// shows a segment. Probes have no segment.
 func (s *Server) proved(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -49,7 +49,7 @@ func refuse(w http.ResponseWriter) {
 	_, _ = w.Write(notFound)
 }
 
-// failed says that the API server may have given up on a review.
+// failed reports that the API server may have given up on a review.
 func (s *Server) failed() {
 	if s.Failed != nil {
 		s.Failed()

@@ -13,9 +13,8 @@ const (
 	namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 )
 
-// protected reports whether the request changes what is labelled as ours without being one of us. What cannot be read
-// is not protected: it has no reliable labels. The namespace controller may delete, or namespaces
-// would never go away.
+// protected reports whether another account changes an object that is labelled as ours. An object that cannot be read is not protected,
+// since it has no reliable labels. The namespace controller may delete; otherwise namespaces would never terminate.
 func (s *Server) protected(req *policy.Request) bool {
 	if !s.ProtectManaged || !managed(req.Object) && !managed(req.OldObject) {
 		return false

@@ -33,7 +33,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	}
 	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings}
 	if len(plan.warn) > 0 {
-		// These cannot refuse; they are evaluated now only for the sake of the warnings.
+		// These rules cannot deny; they are evaluated now only for their warnings.
 		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
 		res.warnings = append(res.warnings, engine.Warnings(&out, row.words)...)
 	}
@@ -51,8 +51,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	return res, nil
 }
 
-// prepare completes a request with what the review does not say. The answer, when there is one, is final: the request is
-// not for policies.
+// prepare completes a request with information that the review does not hold. An answer from prepare is final: no policy is evaluated.
 func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*response, error) {
 	if !row.evaluates(req.Operation) {
 		return &response{allowed: true}, nil
@@ -83,7 +82,7 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*
 func enforcing(_ *policy.Rule, a policy.Action) bool { return a.Has(policy.Deny) }
 func auditing(_ *policy.Rule, a policy.Action) bool  { return !a.Has(policy.Deny) }
 
-// plan says which evaluations the selected rules call for.
+// plan returns the evaluations that the selected rules need.
 type plan struct {
 	enforce, audit bool
 	warn           []policy.Selection // with rules that do not deny and may warn
@@ -110,7 +109,7 @@ func planOf(selections []policy.Selection, stages policy.Stage) plan {
 	return p
 }
 
-// attach gives the request the means to find out what the review does not say.
+// attach adds to the request the lookups of what the review does not hold.
 func (s *Server) attach(req *policy.Request) {
 	req.ResolveRoles = func(ctx context.Context) (policy.Roles, error) {
 		if req.User == nil {
@@ -128,7 +127,7 @@ func (s *Server) attach(req *policy.Request) {
 	}
 }
 
-// filtered reports whether the settings keep the request from all policies.
+// filtered reports whether the settings exclude the request from all policies.
 func (s *Server) filtered(ctx context.Context, req *policy.Request) (bool, error) {
 	conf := s.settings.Load()
 	if req.User != nil {

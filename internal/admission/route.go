@@ -21,23 +21,23 @@ type handler func(s *Server, ctx context.Context, req *policy.Request, row place
 type route struct {
 	handle handler
 	catalog.Route
-	// words is how the route words what policies decide; the zero Wording where none decide.
+	// words is the wording of the policies' decisions on this route; zero where no policy decides.
 	words engine.Wording
-	// operations that are evaluated; others are let through untouched. nil for all.
+	// operations that are evaluated; others are admitted untouched. nil for all.
 	operations []policy.Operation
-	// mutating: the webhooks that ask here stand in mutating configurations.
+	// mutating: the webhooks of the route are in mutating configurations.
 	mutating bool
 	// at is the endpoint of a row for policies; nil for others.
 	at *policy.Endpoint
 }
 
-// place is where a review is evaluated: a row of the table, by the policies as they were when the review came.
+// place is a row of the table with the snapshot of the policies at the time of the review.
 type place struct {
 	*route
 	policies *catalog.Snapshot
 }
 
-// reads is what the rules of the place read of the object of a request; nil when that may be anything.
+// reads returns the parts of the object that the rules of the place read; nil when that may be any part.
 func (p place) reads(r *policy.Request) *value.Fields {
 	if p.Stages == 0 {
 		return nil
@@ -49,13 +49,13 @@ func (r *route) evaluates(op policy.Operation) bool {
 	return r.operations == nil || slices.Contains(r.operations, op)
 }
 
-// changing are the operations that carry an object which could still be changed.
+// changing are the operations with an object that can still be changed.
 var changing = []policy.Operation{policy.Create, policy.Update, policy.Connect}
 
 // table holds the paths of a process.
 type table struct {
 	rows map[string]*route
-	// byName are the rows of endpoints whose paths go on with the names of policies.
+	// byName holds the rows whose paths continue with the names of policies.
 	byName []*route
 	cache  *named
 }
@@ -151,7 +151,7 @@ func (t table) parse(path string) *route {
 	return row.of(catalog.ID{Namespace: namespace, Name: name})
 }
 
-// of is the row for policies of its kinds. One without a name is none.
+// of returns the row for policies of its kinds, or none when a policy has no name.
 func (r *route) of(policies ...catalog.ID) *route {
 	own := *r
 	own.Policies = catalog.IDs{}
@@ -165,13 +165,13 @@ func (r *route) of(policies ...catalog.ID) *route {
 	return &own
 }
 
-// named keeps the rows that were made for paths with names, since each request has such a path.
+// named caches the rows for paths with names, since each request has such a path.
 type named struct {
 	rows  sync.Map // *route by path
 	bytes atomic.Int64
 }
 
-// maxNamed bounds the paths that are kept, in bytes.
+// maxNamed bounds the cached paths, in bytes.
 const maxNamed = 4 << 20
 
 func (n *named) find(path string) *route {
@@ -183,7 +183,7 @@ func (n *named) find(path string) *route {
 	return r
 }
 
-// add keeps a row. Paths change with the policies, so a full list is begun anew.
+// add caches a row. Paths change with the policies, so a full cache is emptied.
 func (n *named) add(path string, row *route) {
 	if n.bytes.Add(int64(len(path))) > maxNamed {
 		n.rows.Clear()

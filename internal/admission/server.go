@@ -32,12 +32,12 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Cluster answers what a review does not say. All methods are safe for all goroutines; an error means that it could not
-// be found out, which is never to be read as "none".
+// Cluster looks up what a review does not hold. All methods are safe for all goroutines. An error means that the lookup failed, never
+// "none".
 type Cluster interface {
-	// Roles are the roles and cluster roles that the user has for requests in namespace.
+	// Roles returns the roles and cluster roles of the user for requests in the namespace.
 	Roles(ctx context.Context, user *policy.User, namespace string) (policy.Roles, error)
-	// NamespaceLabels are the labels of a namespace.
+	// NamespaceLabels returns the labels of a namespace.
 	NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error)
 	policyreview.Discovery
 }
@@ -48,7 +48,7 @@ type Options struct {
 	Families *compile.Registry
 	// Namespace is the one the process runs in.
 	Namespace string
-	// Timeout is the time for a review whose URL names none.
+	// Timeout is the time for a review whose URL holds no timeout.
 	Timeout time.Duration
 	// AuditWorkers and AuditCapacity bound the work after the answers; values below 1 count as 1.
 	AuditWorkers, AuditCapacity int
@@ -57,28 +57,28 @@ type Options struct {
 	DrainDelay time.Duration
 	// Review are the settings that reviews of policies depend on.
 	Review policyreview.Options
-	// Clients says whom the server answers.
+	// Clients decides which clients are answered.
 	Clients Clients
-	// Paths says at which paths; nil for all plain paths.
+	// Paths decides which paths are answered; nil for all plain paths.
 	Paths Paths
 	// Failed is called when a review was not answered in time: the API server may have shown its URL to the requester. It
 	// must be quick; nil for none.
 	Failed func()
-	// ProtectManaged: what is labelled as managed by kyverno is changed by accounts of Namespace only.
+	// ProtectManaged: only accounts of Namespace may change objects that are labelled as managed by kyverno.
 	ProtectManaged bool
 	// FixedWebhooks: the webhooks do not follow the policies (--autoUpdateWebhooks=false). No request is sent for a policy that
 	// would have a webhook of its own for its timeout only, so the shared webhooks evaluate it.
 	FixedWebhooks bool
-	// DumpPayload writes reviews and answers to the log, at its level Debug.
+	// DumpPayload logs reviews and answers at level Debug.
 	DumpPayload bool
-	// Deferred keeps the work that requests ask for; nil for none: such work is dropped.
+	// Deferred stores the work of requests; nil drops such work.
 	Deferred Deferred
-	// Observer is called for what the server does; nil for none.
+	// Observer receives what the server does; nil for none.
 	Observer Observer
-	// Tell gets the results of each evaluated request that was no dry run: of a refused one what was evaluated before
-	// the answer, of others all of them, after the auditing rules. It must be quick; nil for none.
+	// Tell receives the results of each evaluated request, except dry runs: of a denied request those before the answer, of others all,
+	// after the auditing rules. It must be quick; nil for none.
 	Tell func(req *policy.Request, results []policy.Result, refused bool)
-	// Exceeded is called for policies that used up a budget, dry runs included. It must be quick; nil for none.
+	// Exceeded is called for policies that exceeded a budget, dry runs included. It must be quick; nil for none.
 	Exceeded func([]policy.Exceeded)
 	// Eval evaluates; nil for engine.Eval.
 	Eval func(context.Context, engine.Input) policy.Outcome
@@ -133,8 +133,8 @@ func New(o Options, snapshot func() *catalog.Snapshot, s *settings.Store, root w
 	return srv
 }
 
-// Open lets the server evaluate. Until then it refuses to answer reviews, so that failurePolicy decides: a process that has
-// not read the policies yet would find nothing wrong with anything.
+// Open allows evaluations. Before it, the server answers reviews with an error, so that failurePolicy decides: a process that has not read
+// the policies yet would admit everything.
 func (s *Server) Open() { s.open.Store(true) }
 
 // AuditsDropped is the number of requests whose audit rules were not evaluated because the queue was full.
@@ -182,7 +182,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener, getCertificate func(*t
 // maxBody is the longest review that is read. The API server takes objects of 3 MB, and a review holds two of them.
 const maxBody = 16 << 20
 
-// buffers holds what is on its way from and to the network; nothing that outlives a request may refer to one.
+// buffers holds the buffers of requests and answers; nothing that outlives a request may refer to one.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 
 // jsonType is the Content-Type of every answer, shared since a header is a list.
@@ -191,8 +191,8 @@ var jsonType = []string{"application/json; charset=utf-8"}
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
-		// The client takes its next request elsewhere. Else it might send one just when the connection is shut, and a
-		// review is never sent again.
+		// The client sends its next request elsewhere. Otherwise it might send one while the connection closes, and the API server never
+		// sends a review again.
 		w.Header().Set("Connection", "close")
 	}
 	if r.Method == http.MethodGet {
@@ -262,7 +262,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if req.RequestGVK.Kind == "" || req.Operation == "" {
-		// It would match nothing, and so be let through.
+		// It would match no rule, and be admitted.
 		http.Error(w, "the AdmissionReview names no kind or no operation", http.StatusBadRequest)
 		return
 	}
@@ -281,8 +281,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(*buf)
 }
 
-// readBody reads the whole body, by way of buf; the status tells what is wrong with it. release has to be called when the
-// body and what was made of it are no longer needed.
+// readBody reads the whole body through buf; the status tells what is wrong with it. The caller calls release when it needs neither the
+// body nor values decoded from it.
 func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ string, release func(), status int, err error) {
 	release = func() {}
 	n := r.ContentLength
@@ -321,8 +321,8 @@ func (s *Server) readBody(ctx context.Context, buf []byte, r *http.Request) (_ s
 
 var errTooLong = fmt.Errorf("the review is longer than %d bytes", maxBody)
 
-// timeLeft is the time for a review: what the API server grants in the URL (`timeout=10s`), less a margin for the way
-// back, since an answer after the timeout counts as none.
+// timeLeft returns the time for a review: the timeout in the URL (`timeout=10s`), less a margin for the way back, since an answer after the
+// timeout counts as none.
 func timeLeft(query string, otherwise time.Duration) time.Duration {
 	t := otherwise
 	for query != "" {
@@ -337,7 +337,7 @@ func timeLeft(query string, otherwise time.Duration) time.Duration {
 	return t - min(max(t/10, 50*time.Millisecond), 500*time.Millisecond, t/2)
 }
 
-// Ready says why this process should get no reviews, nil when it should.
+// Ready returns the reason why this process may get no reviews; nil when it may.
 func (s *Server) Ready() error {
 	if s.draining.Load() {
 		return errors.New("the process is stopping")

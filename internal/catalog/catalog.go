@@ -98,7 +98,7 @@ func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 	}
 }
 
-// Follow tells of the present state and of every change until ctx is done. Changes that come while tell runs are one.
+// Follow calls tell for the present state and after changes, until ctx is done. Changes during a call are one.
 func (c *Catalog) Follow(ctx context.Context, tell func(*Snapshot)) {
 	changed, cancel := c.Subscribe()
 	defer cancel()

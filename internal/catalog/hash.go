@@ -16,8 +16,8 @@ type Hash [16]byte
 // String is the hash as 32 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// toggle adds p to the set, or takes it away when it is there: hashes of the members are combined by exclusive or, so
-// that a change costs the same however many Programs there are.
+// toggle adds p to the set, or removes it when it is in the set. Hashes of the members are combined by exclusive or, so that a change costs
+// the same however many Programs there are.
 func (h *Hash) toggle(p *policy.Program) {
 	sum := hashOf(p)
 	for i := range h {

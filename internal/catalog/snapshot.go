@@ -21,7 +21,7 @@ type Snapshot struct {
 	byPolicy   exceptionSet
 }
 
-// Route says which Programs a request is to be evaluated by: one row of the table of URL paths.
+// Route selects the Programs that evaluate a request: one row of the table of URL paths.
 type Route struct {
 	// Family restricts to the policies of that family; empty for all.
 	Family string
@@ -36,8 +36,8 @@ type Route struct {
 	FixedWebhooks bool
 }
 
-// NewStatic is the Snapshot of a set that does not change, for the command line. For answers the Programs in the order
-// in which they are given. Of several with the same ID all are kept. Exceptions are joined before (Join).
+// NewStatic returns the Snapshot of a fixed set, for the command line. For returns the Programs in the given order, and keeps several with
+// the same ID. The caller joins exceptions before (Join).
 func NewStatic(programs []*policy.Program) *Snapshot {
 	return newSnapshot(index.NewOrdered(programs), programs)
 }
@@ -219,8 +219,8 @@ func (route *Route) Covers(p *policy.Program) bool {
 	return route.Policies.Has(p)
 }
 
-// Reads says what the rules that For may return read of the object of the request, which need not be there yet; nil when
-// that may be anything.
+// Reads returns the parts of the request's object that the rules of For may read; nil when that may be any part. The object may still be
+// missing.
 func (s *Snapshot) Reads(r *policy.Request, route Route) *value.Fields {
 	return s.index.Reads(r, route.query(r))
 }

@@ -4,8 +4,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Decide turns an Outcome into the verdict on its request. A request is refused when a rule whose effective action denies failed, or when a
-// rule ended in an error that refuses (policy.ErrorMeaning). Warnings are given with an allowed request, and where the words say so with a refusal.
+// Decide derives the verdict on the request from an Outcome. It denies the request when a rule whose effective action denies failed, or
+// when a rule ended in an error that denies (policy.ErrorMeaning). An admitted request gets warnings; a denied one gets them where the
+// Wording says so.
 func Decide(out *policy.Outcome, words Wording) policy.Decision {
 	for i := range out.Results {
 		if refuses(out, &out.Results[i]) {
@@ -19,7 +20,7 @@ func Decide(out *policy.Outcome, words Wording) policy.Decision {
 	return policy.Decision{Allowed: true, Warnings: Warnings(out, words)}
 }
 
-// Warnings are the warnings of an allowed request.
+// Warnings returns the warnings of an admitted request.
 func Warnings(out *policy.Outcome, words Wording) []string {
 	warnings := out.Warnings
 	for i := range out.Results {

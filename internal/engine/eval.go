@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Input is what one evaluation needs.
+// Input is the input of one evaluation.
 type Input struct {
 	// Selections are the Programs to run, in order, each with those of its rules that may match.
 	Selections []policy.Selection
@@ -29,7 +29,7 @@ type Input struct {
 	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
 	// are answered for, the auditing ones are run after the answer.
 	Select func(*policy.Rule, policy.Action) bool
-	// Spent is what was already spent on the request by evaluations before this one, and is spent by this one; nil for none.
+	// Spent is the account of the request, which earlier evaluations have charged already; nil for none.
 	Spent *budget.Request
 	// Pace gives the pacer of a namespaced Program, one for each evaluation; nil paces nothing.
 	Pace func(*policy.Program) budget.Pacer
@@ -66,7 +66,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 	return out
 }
 
-// runner holds what the rules of one evaluation share; it is reused, since a review has tens of rules.
+// runner holds the state that the rules of one evaluation share. It is reused, since a review has tens of rules.
 type runner struct {
 	ctx   context.Context
 	in    Input
@@ -171,7 +171,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	}
 }
 
-// open begins to charge what rules do to the account of their Program.
+// open starts to charge rules to the account of their Program.
 func (r *runner) open(p *policy.Program) {
 	r.over = nil
 	r.spent.Open(&r.account, p, p.Namespace != "")
@@ -180,7 +180,7 @@ func (r *runner) open(p *policy.Program) {
 	}
 }
 
-// close ends that, and notes when the account was used up.
+// close stops that, and records when the account was used up.
 func (r *runner) close(out *policy.Outcome, p *policy.Program) {
 	r.spent.Close(&r.account)
 	if err := r.account.Err(); errors.Is(err, budget.ErrExhausted) && r.over != nil {
@@ -188,7 +188,7 @@ func (r *runner) close(out *policy.Outcome, p *policy.Program) {
 	}
 }
 
-// enter makes the world that programs of that reach see.
+// enter returns the world for programs of that reach.
 func (r *runner) enter(reach world.Reach) {
 	if r.entered && r.reach == reach {
 		return
@@ -199,8 +199,9 @@ func (r *runner) enter(reach world.Reach) {
 	}
 }
 
-// callOn is a Call of rules on req with what the Program may use. It is made anew where that is something else, and never
-// used for another evaluation: what outlived its rule would be found there.
+// callOn returns a Call for rules on req, with the meter and the world of the Program. It reuses a Call within one evaluation only, because
+// goroutines
+// of a finished rule may still refer to it.
 func (r *runner) callOn(req *policy.Request) *policy.Call {
 	if r.call == nil || r.call.Trace != req.Trace || r.call.Images != req.Conf.Images {
 		made := &struct {
@@ -222,7 +223,7 @@ func (r *runner) now() time.Time {
 	return r.in.Now()
 }
 
-// verdict is what the results of one rule have in common.
+// verdict holds what the results of one rule have in common.
 type verdict struct {
 	failed  bool // some result has status error
 	decided bool // some result says pass or fail
@@ -275,8 +276,8 @@ func (r *runner) watched(req *policy.Request, p *policy.Program, rule *policy.Ru
 	return yield
 }
 
-// foreseen evaluates a rule; when data lead it to parts of the object that were not expected to be read, it evaluates
-// the rule again with the whole object.
+// foreseen evaluates a rule. When data lead the rule to parts of the object that were not decoded, it evaluates the rule again with the
+// whole object.
 func (r *runner) foreseen(req *policy.Request, p *policy.Program, rule *policy.Rule) policy.Yield {
 	yield := r.rule(req, p, rule)
 	if !req.Object.Partial() || !req.Unforeseen() {
@@ -286,8 +287,7 @@ func (r *runner) foreseen(req *policy.Request, p *policy.Program, rule *policy.R
 	return r.rule(r.req, p, rule)
 }
 
-// rule matches and evaluates one rule, and charges what that takes to the account of its Program. Whatever goes wrong in it
-// becomes a result of status error.
+// rule matches and evaluates one rule, and charges the cost to the account of its Program. Every failure becomes a result of status error.
 func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule) (y policy.Yield) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -323,10 +323,10 @@ func (r *runner) rule(req *policy.Request, p *policy.Program, rule *policy.Rule)
 	return rule.Eval(c)
 }
 
-// errBefore is short, since all rules that are left say it.
+// errBefore is short, since all remaining rules report it.
 var errBefore = fmt.Errorf("%w by the rules before it", budget.ErrExhausted)
 
-// spentBefore is why a rule is not evaluated: the whole of err for the first one that is not.
+// spentBefore returns the error of a rule that is not evaluated: the whole of err for the first such rule.
 func (r *runner) spentBefore(err error) error {
 	if r.over == nil || !errors.Is(err, budget.ErrExhausted) {
 		return err
@@ -334,7 +334,7 @@ func (r *runner) spentBefore(err error) error {
 	return errBefore
 }
 
-// match asks whether the rule is for the request. What that takes counts for the policy, not for the rule.
+// match reports whether the rule is for the request. Its cost counts for the policy, not for the rule.
 func (r *runner) match(req *policy.Request, rule *policy.Rule) (bool, error) {
 	if rule.MatchSteps == 0 {
 		return rule.Match(r.ctx, req)
@@ -369,7 +369,7 @@ func (r *runner) preExisting(y policy.Yield, p *policy.Program, rule *policy.Rul
 	}
 }
 
-// failure is a result of status error. The user sees what was attempted and, for a deadline, what it means.
+// failure returns a result of status error. It says what was attempted and, for a deadline, what that means.
 func failure(attempt string, err error) policy.Yield {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return policy.Yield{Status: policy.StatusError, Message: attempt + ": the time for the evaluation is over"}

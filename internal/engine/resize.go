@@ -18,7 +18,7 @@ const textNotResources = "its change of the Pod is dropped: a request on pods/re
 // ofResources are the places that a resize may change.
 var ofResources = regexp.MustCompile(`^/spec/((containers|initContainers)/[0-9]+/)?resources(/|$)`)
 
-// keepToResources drops what a rule made of the Pod of a resize when it touches anything but resources, and warns of it.
+// keepToResources drops the changes of a rule to a Pod in a resize when they touch more than resources, and warns.
 func (r *runner) keepToResources(out *policy.Outcome, y *policy.Yield, p *policy.Program, rule *policy.Rule) {
 	if y.Status == policy.StatusError {
 		return // nothing of it is kept

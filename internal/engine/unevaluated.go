@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// unevaluated groups the rules of one policy that are left when its budget is used up. Rules with the same consequences get one
-// result: a policy of hundreds of rules would otherwise cost more in results, events and metrics than its budget allows.
+// unevaluated groups the rules of one policy that are not evaluated because its budget is used up. Rules with the same consequences share
+// one result; otherwise a policy of hundreds of rules would cost more in results, events and metrics than its budget allows.
 type unevaluated struct {
 	groups [maxGroups]group
 	used   int
@@ -33,8 +33,8 @@ type consequence struct {
 	allowExisting bool
 }
 
-// add puts the rule into its group, and reports whether the group has a result already. A rule whose action is not known has a
-// result of its own.
+// add puts the rule into its group, and reports whether the group has a result already. A rule whose action is not known has a result of
+// its own.
 func (u *unevaluated) add(rule *policy.Rule, action policy.Action, actionErr error) bool {
 	if actionErr != nil {
 		return false
@@ -62,7 +62,7 @@ func (u *unevaluated) recorded(index int, rule *policy.Rule) {
 	}
 }
 
-// tell adds to the results how many further rules they stand for.
+// tell adds to the results the number of further rules that they stand for.
 func (u *unevaluated) tell(out *policy.Outcome) {
 	for _, g := range u.groups[:u.used] {
 		if g.more == 0 || g.result < 0 || g.result >= len(out.Results) {
