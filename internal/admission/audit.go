@@ -98,7 +98,7 @@ func (a *auditor) evaluate(job audit) {
 	a.server.Observer.Evaluated(&out)
 	a.server.tell(job.req, append(job.results, out.Results...), false)
 	if job.req.DryRun {
-		return // counted, but nothing happened that the log should tell
+		return // counted, but there is nothing to log
 	}
 	for i := range out.Results {
 		r := &out.Results[i]

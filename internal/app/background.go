@@ -141,7 +141,7 @@ func (c *background) watch(ctx context.Context) error {
 			c.worker.Add(o.Name, updaterequest.KeyOf(o))
 		}
 	}
-	exist := 0 // an informer tells of one thing after the other
+	exist := 0 // an informer reports one object after the other
 	counted := func(more int) {
 		exist += more
 		c.base.observing.Metrics.UpdateRequests(exist)

@@ -61,7 +61,7 @@ func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 type base struct {
 	log       *slog.Logger
 	observing *telemetry.Telemetry
-	// cfg tells how to reach the API server; policyConfig, too, for what policies ask.
+	// cfg is the configuration for the API server; policyConfig is the one for lookups of policies.
 	cfg, policyConfig *rest.Config
 	// metadataConfig, too, for what is followed as metadata, and workConfig for what is evaluated and carried out.
 	metadataConfig, workConfig *rest.Config

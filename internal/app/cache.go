@@ -29,7 +29,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// restConfig tells how to reach the API server.
+// restConfig returns the configuration for the API server.
 func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
 	var cfg *rest.Config
 	var err error

@@ -173,7 +173,7 @@ func (c *reporting) tell(out *policy.Outcome) {
 	results.RecordResults(c.events, c.catalog.Snapshot, out.Request, out.Results, event.Context{Controller: event.ScanController})
 }
 
-// unlistable tells the authors of policies about a kind that is not scanned.
+// unlistable reports a kind that is not scanned to the authors of policies.
 func (c *reporting) unlistable(programs []*policy.Program, kind schema.GroupVersionKind, err error) {
 	for _, p := range programs {
 		c.events.Record(event.Event{

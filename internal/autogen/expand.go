@@ -185,7 +185,7 @@ func toTree(r *kyvernov1.Rule) (map[string]any, error) {
 	return v.(map[string]any), nil
 }
 
-// fromTree reads the rule as the authored one was read, which tells a null from what is absent.
+// fromTree reads the rule as the authored one was read, which distinguishes a null from an absent field.
 func fromTree(tree map[string]any) (kyvernov1.Rule, error) {
 	var r kyvernov1.Rule
 	diags := strict.Decode(tree, &r)

@@ -24,7 +24,7 @@ const maxShownNesting = 100
 // maxExplained is how many parts of one expression are noted.
 const maxExplained = 60
 
-// explained evaluates an expression and tells the values of its parts.
+// explained evaluates an expression and reports the values of its parts.
 func (e *Evaluation) explained(x *Expression) (ref.Val, []trace.Part, error) {
 	checked, plan, values, err := e.variables.recording(x.text)
 	if err != nil { // it is an expression of another environment, such as that of mutations

@@ -54,7 +54,7 @@ type Pair struct {
 }
 
 // Newest is the certificate that signs and serves: the first one of the key. Without a key it is the one that ends last.
-// The end alone does not tell: where the clock was set back, an older certificate ends later.
+// The end alone does not decide: where the clock was set back, an older certificate ends later.
 func (p *Pair) Newest() *x509.Certificate {
 	if p.Key != nil {
 		for _, c := range p.Certs {

@@ -53,7 +53,7 @@ type Plan struct {
 	RenewTLS, Wait bool
 	// ReplaceCA, ReplaceTLS: the Secret is ours but of another type, which cannot be changed; delete it first.
 	ReplaceCA, ReplaceTLS bool
-	// Reason tells the log why.
+	// Reason is the reason for the log.
 	Reason string
 }
 

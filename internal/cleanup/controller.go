@@ -38,7 +38,7 @@ type Options struct {
 	Client client.Client
 	// MaxDeletions stops a run that would delete more; 0 for no limit.
 	MaxDeletions int
-	// Share tells which policies run here, by their UIDs; nil for all of them.
+	// Share decides which policies run here, by their UIDs; nil for all of them.
 	Share Share
 	// Identity is the name that claims carry: this replica's.
 	Identity string
@@ -48,7 +48,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Share tells which keys this replica works for, when there are several. When two work for the same one, because one of them was
+// Share decides which keys this replica works for, when there are several. When two work for the same one, because one of them was
 // stopped for a while, the claims and the versions of what is deleted keep them apart.
 type Share interface {
 	// Holds reports whether work for the key may begin here, now.

@@ -3,7 +3,7 @@
 //
 //	c := cleanup.New(options)
 //	c.Set(policy, program)   // from the intake
-//	c.Run(ctx)           // in every replica; Share tells each its part
+//	c.Run(ctx)           // in every replica; Share decides its part
 //
 //	plan, err := executor.Plan(ctx, program) // what a run would delete now; `ephor cleanup preview` prints it
 //

@@ -146,7 +146,7 @@ func named(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return u
 }
 
-// writeStatus tells what became of the run. The time of the run is written after a success only.
+// writeStatus writes the result of the run to the status. The time of the run is written after a success only.
 func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstructured.Unstructured, out outcome, began time.Time) error {
 	if out.stale {
 		return nil

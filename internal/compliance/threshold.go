@@ -33,7 +33,7 @@ func ParseThreshold(terms []string) (Threshold, error) {
 	return out, nil
 }
 
-// Reached tells which terms the results reach, each with how many do.
+// Reached returns the terms that the results reach, each with the number of results.
 func (t Threshold) Reached(s Summary) []string {
 	var out []string
 	for _, one := range t {

@@ -16,7 +16,7 @@ type Operator struct {
 	// the operator is kept for old policies only.
 	Deprecated   bool
 	Replacements []string
-	// Doc tells in a sentence when the operator holds.
+	// Doc says in a sentence when the operator holds.
 	Doc string
 	// Examples are run as tests.
 	Examples []Example

@@ -36,7 +36,7 @@ var (
 // hash stands for a token.
 type hash [sha256.Size]byte
 
-// sessions tells who asks. It is safe for several goroutines.
+// sessions identifies the user of a request. It is safe for several goroutines.
 type sessions struct {
 	tokens Tokens // nil if no token is needed
 	access world.Access

@@ -15,7 +15,7 @@ type User struct {
 	Extra     map[string][]string
 }
 
-// Tokens tells whom bearer tokens belong to.
+// Tokens identifies the users of bearer tokens.
 type Tokens interface {
 	// Review finds the user of a token; ok is false if the token is not, or no longer, valid. An error means that the
 	// API server did not answer.

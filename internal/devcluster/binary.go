@@ -34,7 +34,7 @@ func Root() (string, error) {
 	}
 }
 
-// Build compiles bin/devcluster unless it is there and up to date, and returns its path. It tells progress once every
+// Build compiles bin/devcluster unless it is there and up to date, and returns its path. It reports progress once every
 // ten seconds, since the first build takes minutes. Several processes may call it at once: one builds, the others wait.
 func Build(ctx context.Context, progress io.Writer) (string, error) {
 	root, err := Root()

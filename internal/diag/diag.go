@@ -51,7 +51,7 @@ type Diagnostic struct {
 	Severity Severity
 	Path     string // field path such as spec.rules[0].match; empty for the whole object
 	Pos      Position
-	Code     Code   // what kind of mistake it is, for code that has to tell it apart; may be empty
+	Code     Code   // what kind of mistake it is, for code that has to recognize it; may be empty
 	Name     string // what the mistake is about, such as a field, a variable or a kind; set where Code says so
 	Summary  string // what is wrong; Kyverno's text verbatim where there is one
 	Hint     string // how to correct it; may be empty

@@ -3,7 +3,7 @@
 //	var l diag.List
 //	l.Errorf("spec.rules[0].validate.pattern", "unsupported anchor +(%s)", key)
 //
-//	l.Code(diag.UnknownField, key)            // for code that tells this mistake from others
+//	l.Code(diag.UnknownField, key)            // for code that has to recognize this mistake
 //	l.Required("spec.schedule", "a policy needs a schedule") // with the code and the words of the API server
 //
 // A diagnostic has a severity, a field path, a position where the file is known, a summary (verbatim the text of the

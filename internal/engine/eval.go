@@ -199,9 +199,8 @@ func (r *runner) enter(reach world.Reach) {
 	}
 }
 
-// callOn returns a Call for rules on req, with the meter and the world of the Program. It reuses a Call within one evaluation only, because
-// goroutines
-// of a finished rule may still refer to it.
+// callOn returns a Call for rules on req, with the meter and the world of the Program. It reuses a Call within one evaluation only,
+// because goroutines of a finished rule may still refer to it.
 func (r *runner) callOn(req *policy.Request) *policy.Call {
 	if r.call == nil || r.call.Trace != req.Trace || r.call.Images != req.Conf.Images {
 		made := &struct {

@@ -17,7 +17,7 @@ const (
 	PolicyApplied   = "PolicyApplied"
 	PolicyError     = "PolicyError"
 	PolicySkipped   = "PolicySkipped"
-	// DeletionPreview tells what a cleanup policy would delete that is only to list it, DeletionLimit that nothing was
+	// DeletionPreview reports what a cleanup policy with a preview would delete, DeletionLimit that nothing was
 	// deleted because it would have been too much.
 	DeletionPreview = "DeletionPreview"
 	DeletionLimit   = "DeletionLimitExceeded"
@@ -44,7 +44,7 @@ const (
 	GlobalContextController = "globalcontext-controller"
 )
 
-// Event is something to tell about an object.
+// Event is one event about an object.
 type Event struct {
 	Regarding Reference
 	// Related is a second object; the zero Reference for none.

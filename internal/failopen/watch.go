@@ -63,11 +63,11 @@ func (w *Watch) Once(ctx context.Context) (time.Duration, error) {
 	return w.period(), nil
 }
 
-// verdict is what the stamps tell.
+// verdict is the result of comparing the stamps.
 type verdict string
 
 const (
-	unknown  verdict = "unknown" // too early to tell
+	unknown  verdict = "unknown" // not known yet
 	answered verdict = "answered"
 	silent   verdict = "silent"
 )

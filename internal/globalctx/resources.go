@@ -195,7 +195,7 @@ func (w *watched) WatchWithContext(ctx context.Context, o metav1.ListOptions) (w
 	return w.client.Watch(ctx, o)
 }
 
-// IsWatchListSemanticsUnSupported tells the reflector to list, since a list is read with a limit.
+// IsWatchListSemanticsUnSupported makes the reflector list, since a list is read with a limit.
 func (w *watched) IsWatchListSemanticsUnSupported() bool { return true }
 
 // strip drops the bookkeeping of field ownership, often the largest part of an object.

@@ -208,7 +208,7 @@ func (s *Store) find(name string) (k *kept, projection string) {
 	return nil, ""
 }
 
-// State tells what became of an entry; false when there is no such entry.
+// State returns the state of an entry; false when there is no such entry.
 func (s *Store) State(name string) (State, bool) {
 	s.mu.RLock()
 	k := s.entries[name]

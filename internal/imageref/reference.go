@@ -88,7 +88,7 @@ func (d Defaults) Parse(image string) (Reference, error) {
 	return r, nil
 }
 
-// isDomain tells a registry from the first part of a path, by the rule of Docker.
+// isDomain reports whether the first part of a name is a registry, by the rule of Docker.
 func isDomain(s string) bool {
 	return strings.ContainsAny(s, ".:") || s == "localhost" || strings.ToLower(s) != s
 }

@@ -115,7 +115,7 @@ func (c *candidate) fits(f *policy.Facts, objectNamespace string) bool {
 	return true
 }
 
-// holds takes what cannot be found out as true: Match tells the error.
+// holds counts a failed lookup as true: Match returns the error.
 func holds(r *policy.Restriction, f *policy.Facts) bool {
 	ok, err := r.Holds(f)
 	return ok || err != nil
@@ -130,7 +130,7 @@ func (v *view) lookup(r *policy.Request) []policy.Selection {
 	}
 	f, err := policy.FactsOf(r, v.asksLabels) // without labels the object need not even be decoded
 	if err != nil || f.OddLabels {
-		return v.all // Match will tell what is wrong with the object
+		return v.all // Match returns the error of the object
 	}
 	objectNamespace := r.ObjectNamespace()
 

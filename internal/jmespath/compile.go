@@ -342,7 +342,7 @@ func compileComparison(n *node) eval {
 	}
 }
 
-// isFalse tells what counts as false: false, null, and the empty string, list and object. Numbers are true.
+// isFalse reports whether a value counts as false: false, null, and the empty string, list and object. Numbers are true.
 func isFalse(v any) bool {
 	switch x := v.(type) {
 	case nil:

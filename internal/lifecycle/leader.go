@@ -122,7 +122,7 @@ func (t *term) taken(holder string) {
 	}
 }
 
-// watchedLock tells the term when it sees another holder. The elector alone would go on leading until the time for
+// watchedLock notifies the term when it sees another holder. The elector alone would go on leading until the time for
 // renewals is over, beside the new holder of the lease.
 type watchedLock struct {
 	resourcelock.Interface

@@ -96,7 +96,7 @@ func (x *call) compile(c *compiled, a *kyvernov1.APICall, in input) {
 	}
 }
 
-// checkPath tells the author of a path without variables at once what would happen when it is called.
+// checkPath reports the mistakes of a path without variables when the policy is compiled.
 func (x *call) checkPath(c *compiled, at string) {
 	text, static := x.path.static()
 	if !static {

@@ -69,7 +69,7 @@ func Read(object map[string]any, domain string) (*Claim, error) {
 	return c, nil
 }
 
-// zipped tells compressed data by its first bytes.
+// zipped recognizes compressed data by its first bytes.
 func zipped(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b }
 
 func unzip(b []byte) ([]byte, error) {

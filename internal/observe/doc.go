@@ -1,4 +1,4 @@
-// Package observe tells from outside what the processes do: metrics (Prometheus and OTLP), traces (OTLP) and logs. It
+// Package observe reports what the processes do: metrics (Prometheus and OTLP), traces (OTLP) and logs. It
 // wraps what it watches, so that the watched packages know none of these libraries:
 //
 //	m := observe.NewMetrics(observe.Options{Version: "v1.2.3"})

@@ -237,5 +237,5 @@ func (in *Merges) lookup(list []any, key, text string) (element any, found, know
 	return nil, false, true
 }
 
-// identity tells maps apart.
+// identity identifies a map.
 func identity(m map[string]any) uintptr { return reflect.ValueOf(m).Pointer() }

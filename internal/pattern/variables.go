@@ -19,7 +19,7 @@ type place struct {
 	errors string // path in substitution errors, below the substituted document: /spec
 	steps  []any  // keys and indexes below the pattern, from which the variable @ counts
 	parent string // the key (without anchor) above the map that holds this part, and the key of this part:
-	key    string // together they tell metadata.labels and metadata.annotations
+	key    string // together they recognize metadata.labels and metadata.annotations
 	depth  int
 }
 

@@ -10,7 +10,7 @@ import (
 // Target selects requests by what they are for. A rule has one for each part of its match block.
 //
 // A target is written in one of two forms. By resource, as the API server's webhook rules are: group, version and resource
-// are names or `*`, and Subresource tells `pods` (empty), `pods/exec`, `pods/*` and `*/scale` apart; `*/*` is everything. By kind, as the match blocks of Kyverno are: Kind is set, Resource is empty, and each part may hold wildcards. Which
+// are names or `*`, and Subresource distinguishes `pods` (empty), `pods/exec`, `pods/*` and `*/scale` apart; `*/*` is everything. By kind, as the match blocks of Kyverno are: Kind is set, Resource is empty, and each part may hold wildcards. Which
 // resources a kind has, and which kinds a resource has, is known to package discovery.
 type Target struct {
 	Group, Version string

@@ -50,7 +50,7 @@ func (g *granted) note(key string, now time.Time) {
 	g.until[key] = now.Add(grantedFor)
 }
 
-// questionKey tells questions apart: all attributes of the user and of the request.
+// questionKey identifies a question: all attributes of the user and of the request.
 func questionKey(q world.AccessRequest) string {
 	var b strings.Builder
 	list := func(values ...string) {

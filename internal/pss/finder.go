@@ -66,6 +66,6 @@ func (f *finder) forbidsPod(sc corev1.PodSecurityContext) bool {
 	return f.forbids(corev1.PodSpec{SecurityContext: &sc})
 }
 
-// isTrue and isFalse tell set values from absent ones.
+// isTrue and isFalse are false for absent values.
 func isTrue(b *bool) bool  { return b != nil && *b }
 func isFalse(b *bool) bool { return b != nil && !*b }

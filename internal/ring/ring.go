@@ -40,7 +40,7 @@ type Ring struct {
 	Options
 	name   string // of our Lease
 	holder string // our identity, and that of this process: a container that is started again is another one
-	// wake tells watch of new times, released tells leave that something is over.
+	// wake notifies watch of new times, released notifies leave that a hold has ended.
 	wake, released chan struct{}
 
 	// These are used by Run alone.
@@ -263,7 +263,7 @@ func (r *Ring) poke() {
 	}
 }
 
-// tell closes what Changed returned. The lock is held.
+// tell closes the channels of Changed. The lock is held.
 func (r *Ring) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})

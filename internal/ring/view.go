@@ -120,7 +120,7 @@ func (v *view) holds(key string, now time.Time) bool {
 	return true
 }
 
-// keeps reports whether the key is ours as far as the last round tells.
+// keeps reports whether the key is ours according to the last round.
 func (v *view) keeps(key string) bool {
 	return !v.proof.IsZero() && v.past[len(v.past)-1].holder(key) == v.self
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Enforced tells the rules whose violations Enforce refuses; others change or make something.
+// Enforced reports whether Enforce denies violations of the rule; other rules mutate or generate.
 func Enforced(r *policy.Rule) bool {
 	return r.Stage.Has(policy.StageValidate | policy.StageVerifyImages)
 }

@@ -46,7 +46,7 @@ func (p *Plan) Evaluate(f Facts) {
 		errors += n.Errors
 	}
 	requests, seen := p.allRequests()
-	// Of a policy that no scan can evaluate requests alone have to tell.
+	// When no scan can evaluate the policy, only requests show its results.
 	some, advice := resources > 0, resources == 0 && seen && len(f.NotScanned) > 0
 	p.target(Target{Name: "resources in order", Want: "100%", Have: share(resources-violating-errors, resources), Advice: advice}, some, violating+errors == 0)
 	p.target(Target{Name: "resources that could not be evaluated", Want: "0", Have: fmt.Sprint(errors), Advice: advice}, some, errors == 0)

@@ -63,7 +63,7 @@ func (c *compiler) checkGenerate(p *kyvernov1.GeneratePattern, path string) bool
 	return !c.diags[before:].HasErrors()
 }
 
-// noteOutputs tells those who can ask a cluster what the pattern makes.
+// noteOutputs records the objects that the pattern makes, for checks against a cluster.
 func (c *compiler) noteOutputs(p *kyvernov1.GeneratePattern, path string) {
 	if p.Kind != "" && isStatic(p.Kind) && isStatic(p.APIVersion) {
 		c.outputs = append(c.outputs, policy.Output{APIVersion: p.APIVersion, Kind: p.Kind, Namespace: p.Namespace, Copy: p.Clone != (kyvernov1.CloneFrom{}), Path: path})

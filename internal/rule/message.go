@@ -49,7 +49,7 @@ func (c *compiler) quoted(text string) string {
 	}
 	v, err := value.DecodeJSON(raw.Raw)
 	if err != nil {
-		return text // the pattern itself tells
+		return text // the pattern itself reports it
 	}
 	return pattern.Quote(text, map[string]any{field: v})
 }

@@ -71,7 +71,7 @@ func denyMessage(s *scope.Scope, msg *message, conditions []string, separator, s
 	return text + separator + strings.Join(conditions, separator)
 }
 
-// legacyList tells the old form of conditions, a plain list of them, from a list of any/all blocks.
+// legacyList reports whether conditions have the old form, a plain list, instead of a list of any/all blocks.
 func legacyList(v any) bool {
 	list, ok := v.([]any)
 	if !ok {

@@ -92,7 +92,7 @@ func (l *loop) order() {
 	}
 }
 
-// event takes in what the watch tells.
+// event handles an event of the watch.
 func (l *loop) event(e watch.Event) {
 	m, ok := e.Object.(*metav1.PartialObjectMetadata)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package schema tells which fields the kinds of Kubernetes have, and those of custom resources whose definitions are
+// Package schema knows which fields the kinds of Kubernetes have, and those of custom resources whose definitions are
 // given, so that a path in a policy can be held against them.
 //
 //	kinds := schema.New(crds...)                       // decoded CustomResourceDefinitions

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Expressions is anything compiled that tells which variables it reads; *template.Template is one.
+// Expressions is implemented by compiled values that know which variables they read, such as *template.Template.
 type Expressions interface {
 	// Roots are the top-level names that may be read; "*" when that is not known.
 	Roots() []string

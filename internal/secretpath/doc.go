@@ -4,7 +4,7 @@
 //	path := epoch.Path("/validate/fail")        // "/⟨64 hex digits⟩/validate/fail", for the webhook configuration
 //	plain, ok := guard.Prove(r.URL.Path)        // "/validate/fail", true: only readers of the configuration know the path
 //
-// A webhook server cannot tell the API server from others by the connection, unless the API server shows a certificate. A
+// A webhook server cannot recognize the API server by the connection, unless the API server shows a certificate. A
 // path that only the API server knows does: it reads the path from the webhook configuration and sends the review there.
 // The segment is an HMAC over an epoch and the plain path, so it opens this path only. It ends with its epoch.
 //

@@ -26,7 +26,7 @@ const (
 // Answered reports whether requests with this verdict are answered.
 func (v Verdict) Answered() bool { return v == Proved || v == Standing }
 
-// Guard tells which paths are answered. The zero Guard, with its fields set, answers none. Its methods are safe for all
+// Guard decides which paths are answered. The zero Guard, with its fields set, answers none. Its methods are safe for all
 // goroutines.
 type Guard struct {
 	// Overlap is how long an epoch is answered after it was retired, and a plain path after the last configuration with it

@@ -22,7 +22,7 @@ type Git struct {
 	Branch string
 	// Username and Password are used when both are set.
 	Username, Password string
-	// Progress gets what git tells of its progress; nil for nowhere.
+	// Progress receives git's progress; nil for none.
 	Progress io.Writer
 
 	maxClone int64 // bytes; 0 for maxClone

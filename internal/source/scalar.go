@@ -35,7 +35,7 @@ var words = map[string]any{
 	"-.inf": math.Inf(-1), "-.Inf": math.Inf(-1), "-.INF": math.Inf(-1),
 }
 
-// first tells by the first byte what a plain scalar may be: 'W' a word, 'D' a number, '.' a word or a fraction.
+// first returns, by the first byte, what a plain scalar may be: 'W' a word, 'D' a number, '.' a word or a fraction.
 var first = func() (t [256]byte) {
 	for _, c := range "yYnNtTfFoO~" {
 		t[c] = 'W'

@@ -185,7 +185,7 @@ func (d Document) Size() int { return len(d.text) }
 func (d Document) Text() string { return d.text }
 
 // MayHold reports whether an object of the kind may be in the document. It is cheap: it looks for the word, and for escapes with which
-// the word may be written. Decode tells for sure.
+// the word may be written. Decode decides.
 func (d Document) MayHold(kind string) bool {
 	return strings.Contains(d.text, kind) || strings.Contains(d.text, `\`)
 }

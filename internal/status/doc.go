@@ -1,4 +1,4 @@
-// Package status tells policies and GlobalContextEntries what became of them: of a policy the condition Ready with what is
+// Package status writes the status of policies and GlobalContextEntries: of a policy the condition Ready with what is
 // in the way, the number of its rules, and the rules that were derived for pod controllers; of an
 // entry whether it has data, and when they came.
 //

@@ -103,7 +103,7 @@ func (d *decoder) value(path string, v any, out reflect.Value) {
 	}
 }
 
-// rawType tells types that keep a JSON null: those whose Unmarshaler stores the text.
+// rawType reports whether a type keeps a JSON null: those whose Unmarshaler stores the text.
 func rawType(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && t.NumField() == 1 && t.Field(0).Name == "Raw" &&
 		reflect.PointerTo(t).Implements(unmarshaler)

@@ -11,7 +11,7 @@ import (
 type structInfo struct {
 	fields map[string][]int
 	names  []string
-	nulls  map[string]bool // pointers that tell a null from an absent field: those with the tag null:"value"
+	nulls  map[string]bool // pointers that distinguish a null from an absent field: those with the tag null:"value"
 }
 
 var structInfos sync.Map // reflect.Type → *structInfo

@@ -32,7 +32,7 @@ type entry struct {
 	used  bool
 }
 
-// compile compiles the query and tells its roots.
+// compile compiles the query and returns its roots.
 func (c *cache) compile(source string, q jmespath.Quoting) (*jmespath.Expr, []string, error) {
 	if len(source) > c.maxSource {
 		x, err := compileQuoting(source, q)
@@ -74,7 +74,7 @@ func keyOf(source string, q jmespath.Quoting) string {
 	if q.Names {
 		key = append(key, 0xff, 0xff)
 	}
-	// The length tells where the query ends: it may hold any byte.
+	// The length says where the query ends: it may hold any byte.
 	return string(strconv.AppendInt(append(key, 0xff), int64(len(source)), 36))
 }
 

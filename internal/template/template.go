@@ -94,7 +94,7 @@ func (t *Template) Roots() []string { return t.roots }
 // a stand-in for the inner ones when it can be compiled so.
 func (t *Template) Expressions() []*jmespath.Expr { return t.expressions }
 
-// Nested reports whether variables stand inside of variables, so that Expressions tells only about what is read.
+// Nested reports whether variables stand inside of variables, so that Expressions covers only the read ones.
 func (t *Template) Nested() bool { return t.nested }
 
 // Diags lists the variables that cannot be evaluated, at their paths.

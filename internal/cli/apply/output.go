@@ -25,7 +25,7 @@ func prepareOutput(path string) error {
 	return nil
 }
 
-// outputIsFile tells a file for changed objects from a directory.
+// outputIsFile reports whether --output names a file; otherwise it is a directory.
 func outputIsFile(path string) bool {
 	ext := filepath.Ext(path)
 	return ext == ".yaml" || ext == ".yml"

@@ -61,7 +61,7 @@ func (x *explanation) facts() any {
 	return map[string]any{"policy": x.Policy, "rule": x.Rule, "error": err.Error()}
 }
 
-// explain evaluates o by all rules of one policy, stage by stage, and tells of each rule why it says what it says.
+// explain evaluates o by all rules of one policy, stage by stage, and explains the result of each rule.
 func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.Program, o map[string]any, operation policy.Operation) ([]explanation, error) {
 	req, err := e.Request(p, o, operation)
 	if err != nil {

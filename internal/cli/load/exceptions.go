@@ -82,7 +82,7 @@ func (s *ExceptionSet) warn(i int, path, hint, text string) {
 	s.Diags.Add(d)
 }
 
-// foreignException says what to tell about an object in a file of exceptions that is none that we have.
+// foreignException returns the diagnostic for an object in a file of exceptions that is no supported exception.
 func foreignException(o source.Object, apiVersion string) diag.Diagnostic {
 	d := diag.Diagnostic{Pos: o.Pos("kind"), Hint: "it is not applied"}
 	d.Summary = apiVersion + " " + o.Kind() + " is not an exception"

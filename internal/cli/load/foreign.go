@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
-// Foreign says what to tell about an object that no policy family owns. Policies of kinds that are not there yet and
+// Foreign returns the diagnostic for an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
 func Foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 	d := diag.Diagnostic{Pos: o.Pos("kind")}

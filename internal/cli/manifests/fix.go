@@ -37,7 +37,7 @@ type fixedFile struct {
 	changed  bool
 }
 
-// warn tells what was changed.
+// warn reports what was changed.
 func (f *fixedFile) warn(format string, args ...any) {
 	f.changed = true
 	f.warnings = append(f.warnings, fmt.Sprintf(format, args...))
@@ -99,7 +99,7 @@ func (f *fixedFile) roots() []*yaml.Node {
 	return out
 }
 
-// finish tells what was changed, and writes the file or prints it.
+// finish reports what was changed, and writes the file or prints it.
 func (f *fixedFile) finish(cmd *cobra.Command, save, force bool) error {
 	out := cmd.OutOrStdout()
 	for _, w := range f.warnings {

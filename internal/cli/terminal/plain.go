@@ -66,5 +66,5 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// IsControl tells characters that a terminal acts on.
+// IsControl reports whether a terminal acts on the character.
 func IsControl(r rune) bool { return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r) }

@@ -27,7 +27,7 @@ type testRun struct {
 	strict bool
 	images world.Images // nil: registries are not asked
 
-	log      bytes.Buffer // the lines that tell what is done
+	log      bytes.Buffer // the lines that report progress
 	rows     []testRow
 	notes    []string // what is doubtful about the expectations
 	diags    diag.List

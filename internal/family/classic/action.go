@@ -11,7 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// action is the plan that tells a rule's effective action; the first hit wins: the rule's overrides, the rule's
+// action returns the plan of a rule's effective action; the first hit wins: the rule's overrides, the rule's
 // action, the policy's overrides, the policy's action.
 func action(spec *kyvernov1.Spec, r *kyvernov1.Rule, path string) (policy.ActionPlan, diag.List) {
 	var plan policy.ActionPlan

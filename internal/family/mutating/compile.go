@@ -80,7 +80,7 @@ func (b *builder) requests() {
 	})
 }
 
-// report adds the rules that tell what the policy would change. As in Kyverno they look at what the policy is for, whatever its targets.
+// report adds the rules that report what the policy would change. As in Kyverno they look at what the policy is for, whatever its targets.
 func (b *builder) report() {
 	b.variants(func(r *policy.Rule, v *variant) {
 		r.Stage, r.Eval = policy.StageValidate, v.wouldChange

@@ -11,7 +11,7 @@ const (
 // textNotApplied is the message of a policy that would change the object.
 const textNotApplied = "mutation is not applied"
 
-// CompileReport makes a Program that tells what a policy of either kind says of objects that exist already: one result for each of
+// CompileReport makes a Program that reports how a policy of either kind evaluates existing objects: one result for each of
 // its bindings that selects the object, or one where it has none. A mutating policy fails for an object that it would change.
 func CompileReport(in Source, o Options) *policy.Program {
 	if in.Policy["kind"] == ValidatingPolicy {
