@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// longestAsking is the longest pause between two attempts to find out who we are.
+// longestAsking is the longest pause between two attempts to read our user name.
 const longestAsking = 8 * time.Second
 
 // account is the user name of this process at the API server. Every authenticated client may ask for its own.

@@ -30,10 +30,10 @@ import (
 // lease is the name of the admission controller's lease.
 const lease = "kyverno"
 
-// drainDelay is how long the server goes on after SIGTERM while the endpoints' watchers notice.
+// drainDelay is how long the server answers after SIGTERM, until the endpoints' watchers notice.
 const drainDelay = 3 * time.Second
 
-// runAdmission is the admission controller. It returns when ctx is done and everything was finished in order.
+// runAdmission runs the admission controller. It returns after ctx is done and the controller has stopped in order.
 func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
@@ -69,7 +69,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 	return l.Run(ctx)
 }
 
-// newProcess makes what the admission controller consists of; nothing runs yet.
+// newProcess makes the parts of the admission controller; none of them runs yet.
 func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	log, observing, cfg := b.log, b.observing, b.cfg
 	m, err := newManager(b, &f.commonFlags, e, admissionObjects(f, e))
@@ -121,7 +121,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	return p, nil
 }
 
-// server makes what answers reviews, with all that policies may look up. Global context is refreshed until ctx is done.
+// server makes the server that answers reviews, with the World of policies. Global context is refreshed until ctx is done.
 func (p *process) server(ctx context.Context, b *base) (*admission.Server, error) {
 	f, e, m, observing := p.flags, p.env, p.manager, p.observing
 	if err := p.paths.Begin(ctx); err != nil {

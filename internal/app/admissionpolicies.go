@@ -19,7 +19,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/vapgen"
 )
 
-// admissionPolicies turns policies that ask for it into ValidatingAdmissionPolicies of the API server. The replica that leads runs it.
+// admissionPolicies generates ValidatingAdmissionPolicies from the policies that ask for it. The leader runs it.
 type admissionPolicies struct {
 	on        bool // --generateValidatingAdmissionPolicy
 	policies  *intake.Policies
@@ -105,7 +105,7 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// exceptionsOf are the exceptions for the rules of a ClusterPolicy; ok is false when its Program is not there yet.
+// exceptionsOf returns the exceptions for the rules of a ClusterPolicy; ok is false while its Program is missing.
 func exceptionsOf(s *catalog.Snapshot, name string) (out []*kyvernov2.PolicyException, ok bool) {
 	p := s.Get(catalog.ID{Kind: classic.ClusterPolicy, Name: name})
 	if p == nil {

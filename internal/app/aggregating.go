@@ -27,15 +27,15 @@ import (
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
-// scans reports whether this controller evaluates what exists.
+// scans reports whether this controller evaluates existing objects.
 func (f *reportsFlags) scans() bool { return f.scan && f.reporting.Reported("validate") }
 
-// takes reports whether this controller takes into reports what others find.
+// takes reports whether this controller merges the results of other controllers.
 func (f *reportsFlags) takes() bool {
 	return f.write && f.aggregate && (f.admissionReports || f.scan)
 }
 
-// newConsumer makes what takes results of admission into reports.
+// newConsumer makes the consumer that merges results of other controllers into reports.
 func (c *reporting) newConsumer(listed metadata.Interface) (*reports.Consumer, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(reportsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
@@ -59,8 +59,8 @@ type knownRules struct {
 	rules scan.Rules
 }
 
-// wanted gives for a kind which rules' results are taken from others: those that exist and are reported, without those that
-// scans of the kind evaluate. Scans read existing objects, and no other client can write their results.
+// wanted returns, for a kind, the rules whose results are taken from other controllers: those that exist and are reported, without those
+// that scans of the kind evaluate. Scans read existing objects, and no other client can forge their results.
 func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	snapshot := c.catalog.Snapshot()
 	c.rules.mu.Lock()
@@ -75,7 +75,7 @@ func (c *reporting) wanted(kind schema.GroupKind) func(report.Rule) bool {
 	return rules.Live
 }
 
-// reportAll keeps the reports current until ctx is done: by scans, and with what others find.
+// reportAll keeps the reports current until ctx is done: by scans, and with the results of other controllers.
 func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
 	if c.writer == nil {
 		return 0, c.scanner.Run(ctx)
@@ -101,7 +101,7 @@ func (c *reporting) reportAll(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// prune takes out of reports what is left of rules that are gone, where no scan does it, until ctx is done.
+// prune removes the results of deleted rules from reports, where no scan does it, until ctx is done.
 func (c *reporting) prune(ctx context.Context) {
 	changed, cancel := c.catalog.Subscribe()
 	defer cancel()
@@ -119,12 +119,13 @@ func (c *reporting) prune(ctx context.Context) {
 }
 
 const (
-	// announceEvery is how often it is looked whether other kinds are scanned, announceAgain how often it is said anyway.
+	// announceEvery is the pause between two checks whether other kinds are scanned, announceAgain the longest pause between two
+	// announcements.
 	announceEvery = 5 * time.Second
 	announceAgain = time.Minute
 )
 
-// announcing says on the Lease of the reports controller which kinds are scanned, for those who find results themselves.
+// announcing writes the scanned kinds to the Lease of the reports controller, for the controllers that send results.
 func (c *reporting) announcing() lifecycle.Task {
 	var said *string
 	var at time.Time
@@ -146,7 +147,7 @@ func (c *reporting) announcing() lifecycle.Task {
 	}}
 }
 
-// announcement is what is said; nil if no controller merges results.
+// announcement returns the announced text; nil if no controller merges results.
 func (c *reporting) announcement() *string {
 	if !c.flags.write {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// allFlags are the flags of the process that holds all controllers: those of admission, which hold for all of them, and
-// what the others have of their own.
+// allFlags are the flags of the process that holds all controllers: those of admission, which apply to all of them, and those that only one
+// of the others has.
 type allFlags struct {
 	admission  admissionFlags
 	background backgroundFlags
@@ -43,7 +43,7 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	}
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks the flags together.
 func (f *allFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{f.admission.complete(fs, lookup)}
 	for _, name := range f.without {

@@ -31,7 +31,7 @@ import (
 // backgroundLease is the name of the background controller's lease.
 const backgroundLease = "kyverno-background-controller"
 
-// background is the state of the background controller, which carries out what admission requests and policies ask for.
+// background is the state of the background controller, which carries out the work that requests and policies ask for.
 type background struct {
 	*evaluator
 	flags    *backgroundFlags
@@ -44,7 +44,7 @@ type background struct {
 	exceeded *results.Exceeded
 }
 
-// runBackground is the background controller. It returns when ctx is done and everything was finished in order.
+// runBackground runs the background controller. It returns after ctx is done and the controller has stopped in order.
 func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) error {
 	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{
 		schemes: []func(*runtime.Scheme) error{kyvernov2.AddToScheme},
@@ -64,7 +64,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	})
 }
 
-// build makes what carries work out.
+// build makes the worker, the follower and their parts.
 func (c *background) build(ctx context.Context) error {
 	root, err := c.world(ctx)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c *background) build(ctx context.Context) error {
 	return nil
 }
 
-// kinds are those that a kind selector means, each in one version.
+// kinds returns the kinds of a kind selector, each in one version.
 func (c *background) kinds(t policy.Target) ([]schema.GroupVersionKind, error) {
 	found, err := c.discovery.Find(t.WithoutSubresource())
 	return discovery.KindsOf(found), err
@@ -122,7 +122,7 @@ func updateRequestObject() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// onlyGeneration reduces an UpdateRequest to what says that it is new or was raised, and whose it is.
+// onlyGeneration reduces an UpdateRequest to its identity, its generation and its labels.
 func onlyGeneration(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		key := updaterequest.KeyOf(o)
@@ -169,7 +169,7 @@ func (c *background) watch(ctx context.Context) error {
 	return c.fill(ctx, toolscache.ResourceEventHandlerFuncs{}, func() {}, intake.Watch{Object: updateRequestObject(), Handler: requests})
 }
 
-// shared is what each replica runs, for its share of the work.
+// shared runs in each replica, for its share of the work.
 func (c *background) shared() []lifecycle.Task {
 	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
@@ -182,7 +182,7 @@ func (c *background) shared() []lifecycle.Task {
 	}
 }
 
-// tasks are the controllers that only one replica runs: work is made of changes of policies once.
+// tasks are the controllers that only one replica runs: changes of policies become work once.
 func (c *background) tasks() []lifecycle.Task {
 	return []lifecycle.Task{
 		c.base.observing.Counted(lifecycle.Task{Name: "policy-controller", Wake: c.changed, Once: c.follower.Once}),

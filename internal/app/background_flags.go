@@ -21,7 +21,7 @@ type backgroundFlags struct {
 	interval   time.Duration
 }
 
-// envScanInterval is how often rules for what exists already are looked at without news.
+// envScanInterval is the variable for the pause between two rounds over existing objects.
 const envScanInterval = "BACKGROUND_SCAN_INTERVAL"
 
 func (f *backgroundFlags) register(fs *pflag.FlagSet) {
@@ -31,13 +31,13 @@ func (f *backgroundFlags) register(fs *pflag.FlagSet) {
 	registerKnown(fs, knownFlags, "B")
 }
 
-// registerOwn registers what no other controller has.
+// registerOwn registers the flags that only this controller has.
 func (f *backgroundFlags) registerOwn(fs *pflag.FlagSet) {
 	fs.IntVar(&f.workers, "genWorkers", 10, "UpdateRequests that are carried out at once")
 	fs.IntVar(&f.maxReports, "maxBackgroundReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks the flags together.
 func (f *backgroundFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	return errors.Join(f.evaluatorFlags.complete(fs, lookup), f.completeOwn(lookup))
 }

@@ -29,7 +29,7 @@ type commonFlags struct {
 	memory            memoryFlags
 	log               logFlags
 	observe           telemetry.Flags
-	noEffect          []string // the flags that were given in vain
+	noEffect          []string // the given flags that have no effect
 }
 
 func (f *commonFlags) register(fs *pflag.FlagSet) {
@@ -44,7 +44,7 @@ func (f *commonFlags) register(fs *pflag.FlagSet) {
 	f.observe.Register(fs)
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks the flags together.
 func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 	f.noEffect = givenKnown(fs)
 	var errs []error
@@ -57,17 +57,17 @@ func (f *commonFlags) complete(fs *pflag.FlagSet) error {
 	return errors.Join(append(errs, f.memory.complete(), f.observe.Complete())...)
 }
 
-// base is what the controllers of a process share.
+// base is the part that all controllers of a process share.
 type base struct {
 	log       *slog.Logger
 	observing *telemetry.Telemetry
 	// cfg is the configuration for the API server; policyConfig is the one for lookups of policies.
 	cfg, policyConfig *rest.Config
-	// metadataConfig, too, for what is followed as metadata, and workConfig for what is evaluated and carried out.
+	// metadataConfig is the one for objects that are followed as metadata, workConfig the one for evaluated and changed objects.
 	metadataConfig, workConfig *rest.Config
 }
 
-// run runs a process until it is stopped. name is the process's, such as admission.
+// run runs a process until it is stopped. name is its name, such as admission.
 func (f *commonFlags) run(ctx context.Context, name string, process func(context.Context, env, *base) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -80,7 +80,7 @@ func (f *commonFlags) run(ctx context.Context, name string, process func(context
 	return process(ctx, e, b)
 }
 
-// start begins what does not depend on the controllers. process names the process, such as admission.
+// start starts the parts that do not depend on the controllers. process is the name of the process, such as admission.
 func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, error) {
 	b := &base{log: f.log.logger()}
 	logKnown(b.log, f.noEffect)

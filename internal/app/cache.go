@@ -48,14 +48,14 @@ func restConfig(kubeconfig string, qps float32, burst int) (*rest.Config, error)
 	return cfg, nil
 }
 
-// cached is what the cache of a controller holds besides what every one's does.
+// cached is what a controller caches in addition to the objects that every controller caches.
 type cached struct {
 	schemes   []func(*runtime.Scheme) error
 	objects   map[client.Object]cache.ByObject // only kinds that are always there
 	transform toolscache.TransformFunc         // of kinds for which objects gives none
 }
 
-// newManager returns a controller's manager. Its cache holds only what the controller needs, reduced on arrival.
+// newManager returns the manager of a controller. Its cache holds only the objects that the controller needs, reduced on arrival.
 func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range append(own.schemes, corev1.AddToScheme) {
@@ -88,8 +88,7 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 	return m, nil
 }
 
-// webhookObjects are what a controller with webhooks caches: its Secrets, that with the key of its paths among them, our
-// configurations and what they go away with.
+// webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations and their owner.
 func webhookObjects(f webhookserver.Flags, paths string, e env) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
 	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
@@ -101,7 +100,7 @@ func webhookObjects(f webhookserver.Flags, paths string, e env) map[client.Objec
 	}
 }
 
-// admissionObjects are what the admission controller caches.
+// admissionObjects returns the objects that the admission controller caches.
 func admissionObjects(f *admissionFlags, e env) cached {
 	shared := true // bindings are only read
 	objects := webhookObjects(f.Flags, keystore.Routes, e)
@@ -115,7 +114,7 @@ func admissionObjects(f *admissionFlags, e env) cached {
 	}
 }
 
-// stripManagedFields drops the bookkeeping of field ownership, often the largest part of an object.
+// stripManagedFields drops managedFields, often the largest part of an object.
 func stripManagedFields(obj any) (any, error) {
 	if o, err := meta.Accessor(obj); err == nil {
 		o.SetManagedFields(nil)
@@ -123,7 +122,7 @@ func stripManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// onlyLabels reduces a Namespace to what selectors read, and what asks for another scan.
+// onlyLabels reduces a Namespace to the fields that selectors read, and to the annotation that requests a scan.
 func onlyLabels(obj any) (any, error) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		rescan, asked := o.Annotations[scan.RescanAnnotation]
@@ -148,8 +147,8 @@ func onlySubjects(obj any) (any, error) {
 	return obj, nil
 }
 
-// onlySecrets keeps the contents of the two Secrets of a server and of the one with the key of its paths, and of no other
-// one: they may be of any type when users supply them.
+// onlySecrets keeps the content of the Secrets of a server: its certificates and the key of its paths. It drops that of all others, which
+// may be of any type when users supply them.
 func onlySecrets(f webhookserver.Flags, paths string) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if s, ok := obj.(*corev1.Secret); ok {

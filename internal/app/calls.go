@@ -24,7 +24,7 @@ type callFlags struct {
 	namespaced  bool // namespaced CEL policies may ask too
 }
 
-// Environment's forms of the lists; the flags win.
+// The variables of the environment for the lists; the flags win.
 const (
 	envBlocklist = "FLAG_HTTP_BLOCKLIST"
 	envAllowlist = "FLAG_HTTP_ALLOWLIST"
@@ -46,7 +46,7 @@ func (f *callFlags) register(fs *pflag.FlagSet, maxResponse int64) {
 	fs.StringSliceVar(&f.tokenHosts, "serviceTokenHosts", nil, "host names that get the token of --serviceTokenFile, over TLS only")
 }
 
-// complete takes the lists from the environment and checks them.
+// complete reads the lists from the environment and checks them.
 func (f *callFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	for _, l := range []struct {
 		flag, env string

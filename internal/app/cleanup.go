@@ -39,8 +39,8 @@ import (
 // cleanupLease is the name of the cleanup controller's lease.
 const cleanupLease = "kyverno-cleanup-controller"
 
-// cleanup is the state of the cleanup controller: its certificates, its server and webhook configurations, what deletes, and
-// what watches over the admission controller from outside of it.
+// cleanup is the state of the cleanup controller: its certificates, its server and webhook configurations, the deleting controllers, and
+// the watch that lets admission fail open.
 type cleanup struct {
 	flags     *cleanupFlags
 	env       env
@@ -63,7 +63,7 @@ type cleanup struct {
 	filled    atomic.Bool // caches are filled
 }
 
-// runCleanup is the cleanup controller. It returns when ctx is done and everything was finished in order.
+// runCleanup runs the cleanup controller. It returns after ctx is done and the controller has stopped in order.
 func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(f.host, strconv.Itoa(f.port)))
 	if err != nil {
@@ -140,12 +140,12 @@ func (c *cleanup) ready() error {
 	return nil
 }
 
-// shared is what each replica runs, for its share of the work. These count their rounds themselves.
+// shared runs in each replica, for its share of the work. These parts count their rounds themselves.
 func (c *cleanup) shared() []lifecycle.Task {
 	return []lifecycle.Task{endless("ring", c.ring.Run), endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }
 
-// LeaderTasks are the controllers that only one replica runs.
+// leaderTasks are the controllers that only one replica runs.
 func (c *cleanup) leaderTasks() []lifecycle.Task {
 	tasks := append(c.certs.LeaderTasks(), c.paths.Term(), lifecycle.Task{Name: "cleanup-webhooks", Wake: c.webhooks.wake, Once: c.webhooks.once})
 	if grace := c.flags.grace(); grace > 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// build makes what reviews policies, carries them out and follows TTL labels. Global context is refreshed until ctx is
-// done.
+// build makes the server that reviews policies, the controller that carries them out, and the watcher of TTL labels. Global context is
+// refreshed until ctx is done.
 func (c *cleanup) build(ctx context.Context, b *base) error {
 	f, m := c.flags, c.manager
 	if err := c.paths.Begin(ctx); err != nil {
@@ -74,8 +74,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	return nil
 }
 
-// account is the service account that deletes: our own. Empty when we are none, as on a developer's machine; its rights are
-// not looked at then.
+// account returns our service account, which deletes. It is empty on a developer's machine; then no rights are checked.
 func (c *cleanup) account(ctx context.Context) string {
 	name, err := account(ctx, c.manager)
 	if err == nil && strings.HasPrefix(name, "system:serviceaccount:") {
@@ -85,7 +84,7 @@ func (c *cleanup) account(ctx context.Context) string {
 	return ""
 }
 
-// allowed asks whether we may do something with all objects of a resource.
+// allowed reports whether we may do something with all objects of a resource.
 func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource},

@@ -38,7 +38,7 @@ func (f *deletionFlags) register(fs *pflag.FlagSet) {
 	fs.IntVar(&f.maxDeletions, "maxDeletionsPerRun", 0, "a run of a cleanup policy that would delete more objects deletes none, and says so; of TTL labels for each --ttlReconciliationInterval and resource. 0 for no limit")
 }
 
-// complete checks the flags.
+// complete checks the flags together.
 func (f *deletionFlags) complete() error {
 	var errs []error
 	if f.ttlInterval <= 0 {

@@ -28,7 +28,7 @@ type cleanupWebhooks struct {
 	apply        *webhookconf.Reconciler
 }
 
-// newCleanupWebhooks returns what keeps the configurations; its once is for one replica.
+// newCleanupWebhooks returns the controller of the configurations; one replica runs its once.
 func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	m := c.manager
 	w := &cleanupWebhooks{
@@ -49,7 +49,7 @@ func (w *cleanupWebhooks) once(ctx context.Context) (time.Duration, error) {
 	return w.paths.Round(ctx, &w.unlocked, w.write)
 }
 
-// write is the round that carries these paths. It returns whether all configurations are written.
+// write writes the configurations with these paths, and reports whether all of them are written.
 func (w *cleanupWebhooks) write(ctx context.Context, path func(string) string) (written bool, again time.Duration, err error) {
 	bundle, err := w.certs.Bundle(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (w *cleanupWebhooks) watched() []intake.Watch {
 	}
 }
 
-// configure takes over the main ConfigMap. The admission controller reports mistakes in it.
+// configure applies the main ConfigMap. The admission controller reports mistakes in it.
 func (w *cleanupWebhooks) configure(obj any) {
 	cm, ok := obj.(*corev1.ConfigMap)
 	if !ok || cm.Name != w.env.configMap {

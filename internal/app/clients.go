@@ -10,7 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 )
 
-// clients says whom the admission server answers.
+// clients returns which clients the admission server answers.
 func (f *servingFlags) clients() (admission.Clients, error) {
 	c := admission.Clients{Names: f.clientNames, MinVersion: f.minVersion, QPS: f.sourceQPS, Burst: f.sourceBurst}
 	if f.clientCA == "" {
@@ -24,7 +24,7 @@ func (f *servingFlags) clients() (admission.Clients, error) {
 	return c, nil
 }
 
-// authorities are the certificates of a file, which may be replaced at any time: a mounted ConfigMap or Secret.
+// authorities are the certificates of a file, which may be replaced at any time: it is a mounted ConfigMap or Secret.
 type authorities struct {
 	file string
 	now  func() time.Time
@@ -35,10 +35,10 @@ type authorities struct {
 	last    *x509.CertPool
 }
 
-// lookAgain is how long the file is not looked at after it was.
+// lookAgain is the pause between two reads of the file.
 const lookAgain = 5 * time.Second
 
-// pool is what the file holds. While a new content cannot be read the last good one counts.
+// pool returns the certificates of the file. While a new content cannot be read, the last good one counts.
 func (a *authorities) pool() (*x509.CertPool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// cluster answers admission's questions about the cluster, from the cache where it can.
+// cluster looks up roles and namespaces for admission, in the cache where it can.
 type cluster struct {
 	*discovery.Discovery
 	cached  cache.Cache
@@ -24,8 +24,8 @@ type cluster struct {
 	indexed [2]bool // role bindings, cluster role bindings; used by one goroutine
 }
 
-// NamespaceLabels asks the cache, and the API server when the cache does not know the namespace: it may be newer than
-// the cache. A namespace that neither knows is an error.
+// NamespaceLabels returns the labels from the cache, or from the API server for a namespace that is newer than the cache. An unknown
+// namespace is an error.
 func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[string]string, error) {
 	ns := intake.NamespaceObject()
 	err := c.cached.Get(ctx, client.ObjectKey{Name: namespace}, ns)
@@ -41,8 +41,8 @@ func (c *cluster) NamespaceLabels(ctx context.Context, namespace string) (map[st
 // subjectIndex is the name of the index of bindings by subject.
 const subjectIndex = "subject"
 
-// indexBindings makes bindings findable by subject and waits until those that exist are cached. It is called once a
-// policy asks for roles, and again after it failed.
+// indexBindings indexes bindings by subject, and waits until the existing ones are cached. It is called once a policy needs roles, and
+// again after a failure.
 func (c *cluster) indexBindings(ctx context.Context) error {
 	for _, b := range []struct {
 		object client.Object

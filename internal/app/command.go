@@ -10,8 +10,8 @@ import (
 // controllerName is the command above all controllers.
 const controllerName = "controller"
 
-// NewControllerCommand returns `controller`, whose subcommands are the long-running processes. They say of themselves
-// that they are of programVersion.
+// NewControllerCommand returns `controller`, whose subcommands are the long-running processes. programVersion is the version that they
+// report.
 func NewControllerCommand(programVersion string) *cobra.Command {
 	version = programVersion
 	cmd := &cobra.Command{

@@ -23,7 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world/live"
 )
 
-// dashboardFlags say whether the web page about the reports is served, and where.
+// dashboardFlags configure the web page about the reports.
 type dashboardFlags struct {
 	on        bool
 	address   string
@@ -57,10 +57,10 @@ func (f *dashboardFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// The dashboard's requests are not those of the scans: its users do not slow scans down.
+// The dashboard has a client of its own, so that its users do not slow scans down.
 const dashboardQPS, dashboardBurst = 100, 300
 
-// serveDashboard makes the tasks of every replica that keep and serve the dashboard: none where it is not on.
+// serveDashboard adds the tasks of every replica that serve the dashboard; none where it is disabled.
 func (c *reporting) serveDashboard() error {
 	f := &c.flags.dashboard
 	if !f.on {
@@ -122,7 +122,7 @@ func reviewer(cfg *rest.Config) (client.Client, error) {
 	return c, nil
 }
 
-// dashboardTLS is how the dashboard is served over TLS; nil where it is not. It adds the task that keeps the certificate.
+// dashboardTLS returns the TLS configuration of the dashboard, and adds the task that keeps its certificate; nil without TLS.
 func (c *reporting) dashboardTLS() (*tls.Config, error) {
 	f, o := &c.flags.dashboard, c.base.observing
 	if f.tlsSecret == "" {

@@ -4,12 +4,12 @@ import (
 	"os"
 )
 
-// env is what a process learns from its environment.
+// env holds the variables of the environment that describe the process.
 type env struct {
 	namespace, service, configMap, metricsConfig, podName string
-	// deployment is what the process belongs to; empty when it stands alone.
+	// deployment is the Deployment of the process; empty when it stands alone.
 	deployment string
-	// MetricsService is the chart's name for the Service of the metrics.
+	// metricsService is the chart's name for the Service of the metrics.
 	metricsService string
 	// version is the program's.
 	version string

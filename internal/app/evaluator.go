@@ -50,13 +50,13 @@ func (f *evaluatorFlags) register(fs *pflag.FlagSet, maxResponse int64) {
 	f.reporting.Register(fs)
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks the flags together.
 func (f *evaluatorFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	return errors.Join(f.commonFlags.complete(fs), f.calls.complete(fs, lookup), f.globals.complete(), f.registry.complete(), f.reporting.Complete())
 }
 
-// evaluator is the state of a controller that evaluates policies without a review of the API server: the policies
-// and what they lean on, followed by every replica, so that one that comes to lead begins at once.
+// evaluator is the state of a controller that evaluates policies outside of reviews: the policies and the objects that they depend on.
+// Every replica follows them, so that a new leader begins at once.
 type evaluator struct {
 	flags     *evaluatorFlags
 	env       env
@@ -71,7 +71,7 @@ type evaluator struct {
 	discovery *discovery.Discovery
 	cluster   *cluster
 	events    *event.Queue
-	// connections are those of what evaluates and carries out.
+	// connections are the clients for evaluations and for work.
 	connections *http.Client
 	intake      *intake.Kinds
 	// kindsDefined is fired when a custom kind comes or goes.
@@ -79,7 +79,7 @@ type evaluator struct {
 	filled       atomic.Bool
 }
 
-// newEvaluator makes what does not need the cache; nothing runs yet.
+// newEvaluator makes the parts that do not need the cache; none of them runs yet.
 func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, error) {
 	own.transform = f.exceptions.transform
 	if own.objects == nil {
@@ -111,7 +111,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 	return v, nil
 }
 
-// world is what policies may look up. Global context is refreshed until ctx is done.
+// world returns the World of policies. Global context is refreshed until ctx is done.
 func (v *evaluator) world(ctx context.Context) (root world.Root, err error) {
 	f := v.flags
 	root, v.globals, err = lookups{
@@ -129,7 +129,7 @@ func (v *evaluator) client() (client.Client, error) {
 // conf are the settings that rules see.
 func (v *evaluator) conf() policy.Conf { return policy.ConfOf(v.settings.Load()) }
 
-// fill takes in everything that exists. namespaces is called for Namespaces, definitions for a change of what is served.
+// fill reads everything that exists. namespaces is called for Namespaces, definitions for a change of the served kinds.
 func (v *evaluator) fill(ctx context.Context, namespaces toolscache.ResourceEventHandler, definitions func(), more ...intake.Watch) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    v.configure,
@@ -168,7 +168,7 @@ func (v *evaluator) configure(obj any) {
 	v.base.observing.Configured()
 }
 
-// ready says why this replica is not ready to lead.
+// ready returns the reason why this replica may not lead yet.
 func (v *evaluator) ready() error {
 	if !v.filled.Load() {
 		return errors.New("the policies have not been read yet")
@@ -188,11 +188,11 @@ type controller struct {
 	every func() []lifecycle.Task
 	// tasks are run by the replica that leads.
 	tasks func() []lifecycle.Task
-	// last goes on until all else has ended; nil for nothing.
+	// last runs until all else has ended; nil for none.
 	last func(context.Context)
 }
 
-// run runs a controller until ctx is done and everything was finished in order.
+// run runs a controller until ctx is done and it has stopped in order.
 func (v *evaluator) run(ctx context.Context, c controller) error {
 	probes, err := c.probes.listen(v.ready, v.log)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-// exceptionFlags say which exceptions have an effect. A user who may write an exception may disable rules, so none has
-// an effect until an administrator names the namespaces.
+// exceptionFlags select the exceptions that have an effect. A user who may write an exception may disable rules, so none has an effect
+// until an administrator names the namespaces.
 type exceptionFlags struct {
 	enabled   bool
 	namespace string
@@ -30,8 +30,7 @@ func (f *exceptionFlags) accepts(namespace string) bool {
 	return f.on() && (f.namespace == allNamespaces || f.namespace == namespace)
 }
 
-// transform is for a cache: it keeps the contents of the exceptions that count, and of no others, since any user may fill
-// memory with those.
+// transform, for a cache, drops the content of exceptions without effect, since any user may fill memory with those.
 func (f *exceptionFlags) transform(obj any) (any, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && compile.OwnsException(u.GetAPIVersion(), u.GetKind()) && !f.accepts(u.GetNamespace()) {
 		delete(u.Object, "spec")

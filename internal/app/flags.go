@@ -51,13 +51,13 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	registerKnown(fs, knownFlags, "A")
 }
 
-// Paths reports whether webhook paths carry a secret segment: else, with an authority for clients, the API server
-// is known by its certificate.
+// secretPaths reports whether webhook paths carry a secret segment. With an authority for clients they need none, because the API server
+// shows a certificate.
 func (f *admissionFlags) secretPaths() bool {
 	return f.Paths.Secret == webhookserver.PathsAlways || f.Paths.Secret == webhookserver.PathsOn && f.serving.clientCA == ""
 }
 
-// complete checks what cannot be seen flag by flag.
+// complete checks the flags together.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{readSwitches(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.Flags.Complete()}
 	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {

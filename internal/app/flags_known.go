@@ -17,8 +17,8 @@ import (
 // so that charts and manifests written for Kyverno start, and named in one line of the log.
 type knownFlag struct {
 	name string
-	// processes that take it: A admission, B background, R reports, C cleanup, I the init container, whose work every
-	// process does itself.
+	// processes that accept it: A admission, B background, R reports, C cleanup, I the init container, whose work every process does
+	// itself.
 	processes string
 	boolean   bool // may be given without a value
 	why       string
@@ -78,8 +78,8 @@ var knownFlags = []knownFlag{
 	{"generateMutatingAdmissionPolicy", "A", true, whyNative},
 }
 
-// registerKnown registers the flags of a table that the process (one letter) takes and that have no meaning in it yet.
-// It comes after all others are registered.
+// registerKnown registers the flags of a table that the process (one letter) accepts without effect. Call it after all other flags are
+// registered.
 func registerKnown(fs *pflag.FlagSet, table []knownFlag, process string) {
 	for _, k := range table {
 		if !strings.Contains(k.processes, process) || fs.Lookup(k.name) != nil {
@@ -102,7 +102,7 @@ type knownValue struct {
 func (v *knownValue) String() string { return v.text }
 func (v *knownValue) Type() string   { return "string" }
 
-// Set takes anything, but for booleans that are none.
+// Set accepts every value, except for a boolean flag whose value is no boolean.
 func (v *knownValue) Set(text string) error {
 	if v.flag.boolean && text != "" {
 		if _, err := strconv.ParseBool(text); err != nil {

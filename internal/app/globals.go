@@ -34,8 +34,8 @@ func (f *globalFlags) complete() error {
 	return nil
 }
 
-// settleTime is how long a new process waits for the data of the entries before it evaluates: until they are there,
-// policies that refer to them end in errors.
+// settleTime is how long a new process waits for the data of the entries before it evaluates: without them, policies that refer to entries
+// end in errors.
 const settleTime = 10 * time.Second
 
 // globals are the GlobalContextEntries with their data.
@@ -62,7 +62,7 @@ func newGlobals(ctx context.Context, cfg *rest.Config, f globalFlags, api world.
 	return g, nil
 }
 
-// failure is the event that says why an entry has no data.
+// failure returns the event of an entry without data.
 func (g *globals) failure(name string, err error) event.Event {
 	at := event.Reference{APIVersion: intake.EntryKind.GroupVersion().String(), Kind: intake.EntryKind.Kind, Name: name}
 	if u := g.Get(name); u != nil {
@@ -81,7 +81,7 @@ func (g *globals) settle(ctx context.Context) {
 	g.Store.Settle(ctx)
 }
 
-// writeStatus returns a round of the leader: the entries report whether they have data.
+// writeStatus returns a round of the leader, which writes to the status of entries whether they have data.
 func (g *globals) writeStatus(w *status.Writer) func(context.Context) (time.Duration, error) {
 	return func(ctx context.Context) (time.Duration, error) {
 		var next time.Duration

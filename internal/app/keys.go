@@ -12,12 +12,11 @@ import (
 const (
 	// keysFor is how long keys are used before they are read again: by then every replica marks with the current one.
 	keysFor = time.Minute
-	// keysPause is between two reads for keys that are not known: who marks objects with invented keys must not make us ask for
-	// each of them.
+	// keysPause is the pause between two reads for unknown keys: objects with invented keys cause no request each.
 	keysPause = 5 * time.Second
 )
 
-// keys are those of a Secret, read now and then. All methods are safe for all goroutines.
+// keys holds the keys of a Secret, and reads them from time to time. All methods are safe for all goroutines.
 type keys struct {
 	store *keystore.Store
 	now   func() time.Time
@@ -29,8 +28,8 @@ type keys struct {
 
 func newKeys(s *keystore.Store) *keys { return &keys{store: s, now: time.Now} }
 
-// get is the keyring. fresh asks for what another replica, or an administrator, added a moment ago. Once there is a keyring, one
-// that cannot be read again goes on to be used: it still proves what it proved.
+// get returns the keyring. fresh: also the keys that another replica, or an administrator, added a moment ago. When a later read fails, the
+// last keyring stays in use: it still proves what it proved.
 func (k *keys) get(ctx context.Context, fresh bool) (*seal.Keyring, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/observe"
 )
 
-// logFlags say what is logged, and how.
+// logFlags configure the log.
 type logFlags struct {
 	verbosity     int
 	format, times string

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// memoryFlags bound the memory by what the container may have.
+// memoryFlags bound the memory by the limit of the container.
 type memoryFlags struct {
 	enabled bool
 	ratio   float64

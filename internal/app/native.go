@@ -19,13 +19,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/intake"
 )
 
-// Labels by which the API server's own policies take part in reports, and bindings do not.
+// Labels that let the API server's own policies take part in reports, and exclude bindings.
 const (
 	nativeEnabledLabel  = "reports.kyverno.io/enabled"
 	nativeDisabledLabel = "reports.kyverno.io/disabled"
 )
 
-// knownTypes are the types of all kinds of Kubernetes. They are large, and made when a policy that mutates first asks for them.
+// knownTypes are the types of all kinds of Kubernetes. They are large, so the first mutating policy makes them.
 var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
 
 // natives follows policies of the API server itself, and puts those that ask for reports into the catalog of the scans.
@@ -48,7 +48,7 @@ func reported(u *unstructured.Unstructured) bool {
 	return u.GetLabels()[nativeEnabledLabel] == "true"
 }
 
-// nativeKinds are the kinds to follow by the flags. A kind that is asked for in so many words and is not served is an error.
+// nativeKinds returns the kinds to follow by the flags. A kind that a flag names and that is not served is an error.
 func (f *reportsFlags) nativeKinds(d discovery.ServerResourcesInterface) (family.Kinds, error) {
 	var out family.Kinds
 	for _, kind := range compile.Kinds {

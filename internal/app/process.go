@@ -44,7 +44,7 @@ type process struct {
 	events    *event.Queue
 	work      *enqueue.Writer
 	sending   *results.Sending // of results; nil where none are sent
-	// installation is what the webhook configurations go away with.
+	// installation removes the webhook configurations with the namespace.
 	installation *webhookserver.Installation
 	policies     *intake.Policies
 	exceeded     *results.Exceeded
@@ -66,7 +66,7 @@ type process struct {
 	rolesKnown    atomic.Bool // the bindings are indexed
 }
 
-// ready says why this replica cannot serve yet. It is a matter of this replica alone.
+// ready returns the reason why this replica cannot serve yet. It does not depend on other replicas.
 func (p *process) ready() error {
 	if err := errors.Join(p.certs.Ready(), p.paths.Ready()); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *process) ready() error {
 	return nil
 }
 
-// watch starts the informers with their handlers and waits until everything that exists has been taken in.
+// watch starts the informers with their handlers, and waits until all existing objects are handled.
 func (p *process) watch(ctx context.Context) error {
 	config := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    p.loadSettings,
@@ -104,7 +104,7 @@ func (p *process) watch(ctx context.Context) error {
 	if err := p.intake.Follow(ctx, all); err != nil {
 		return err
 	}
-	// Nothing waits for the definitions: without them, a kind that a policy names is looked for twice a minute.
+	// Nothing waits for the definitions: without them, a missing kind is looked up twice a minute.
 	if err := intake.WatchDefinitions(ctx, p.manager.GetCache(), func() {
 		p.discovery.Invalidate()
 		p.kindsDefined.Fire()
@@ -138,7 +138,7 @@ func (p *process) loadSettings(obj any) {
 	p.policiesChanged.Fire()
 }
 
-// every starts what runs in each replica.
+// every starts the tasks of each replica.
 func (p *process) every(ctx context.Context, beside func(func())) {
 	beside(func() {
 		p.catalog.Follow(ctx, func(*catalog.Snapshot) {
@@ -163,7 +163,7 @@ func (p *process) every(ctx context.Context, beside func(func())) {
 	}
 }
 
-// removeOnShutdown is what is done when no replica is to be left.
+// removeOnShutdown returns what removes the configurations when no replica is left.
 func (p *process) removeOnShutdown() *removeOnShutdown {
 	s := &removeOnShutdown{live: p.manager.GetAPIReader(), client: p.manager.GetClient(), log: p.log}
 	if p.flags.ServerIP == "" {
@@ -194,7 +194,7 @@ func (p *process) watchBindings(ctx context.Context) (time.Duration, error) {
 	return 0, nil
 }
 
-// LeaderTasks are the controllers that only one replica runs.
+// leaderTasks are the controllers that only one replica runs.
 func (p *process) leaderTasks() []lifecycle.Task {
 	f, e, m := p.flags, p.env, p.manager
 	follow := &webhookReconciler{

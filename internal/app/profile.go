@@ -15,7 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/http1"
 )
 
-// profileFlags say whether Go's profiles are served, and where.
+// profileFlags configure Go's profiles.
 type profileFlags struct {
 	enabled bool
 	port    int

@@ -12,7 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/registry"
 )
 
-// registryFlags say how image registries are asked.
+// registryFlags configure the access to image registries.
 type registryFlags struct {
 	insecure    bool
 	pullSecrets []string

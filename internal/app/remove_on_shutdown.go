@@ -23,18 +23,17 @@ import (
 type removeOnShutdown struct {
 	live   client.Reader // past the cache
 	client client.Writer
-	// deployment is what the process belongs to; without a name it stands alone, and so it does behind --ServerIP.
+	// deployment is the Deployment of the process; without a name, as with --serverIP, the process stands alone.
 	deployment client.ObjectKey
 	log        *slog.Logger
 
 	existed bool
 }
 
-// removalTimeout bounds what is done at the end.
+// removalTimeout bounds the removal.
 const removalTimeout = 5 * time.Second
 
-// begin notes whether the Deployment is there, so that at the end its absence differs from a process that never had
-// one.
+// begin records whether the Deployment exists, to distinguish its deletion from a process that never had one.
 func (s *removeOnShutdown) begin(ctx context.Context) {
 	if s.deployment.Name == "" {
 		return
@@ -43,7 +42,7 @@ func (s *removeOnShutdown) begin(ctx context.Context) {
 	s.existed = err == nil
 }
 
-// end looks at the Deployment; ctx is the one that was cancelled.
+// end removes the configurations if the Deployment was scaled to zero or deleted; ctx is the cancelled one.
 func (s *removeOnShutdown) end(ctx context.Context) {
 	if s.deployment.Name == "" || ctx.Err() == nil {
 		return
@@ -60,7 +59,7 @@ func (s *removeOnShutdown) end(ctx context.Context) {
 	}
 }
 
-// reason says why no Pod will come after this one; empty when one will.
+// reason returns the reason why no Pod will follow this one; empty when one will.
 func (s *removeOnShutdown) reason(ctx context.Context) (string, error) {
 	d, err := s.get(ctx)
 	switch {

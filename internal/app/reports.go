@@ -31,7 +31,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/scan"
 )
 
-// reporting is the state of the reports controller, which evaluates what exists and writes reports about it.
+// reporting is the state of the reports controller, which evaluates existing objects and writes reports about them.
 type reporting struct {
 	*evaluator
 	flags   *reportsFlags
@@ -47,7 +47,7 @@ type reporting struct {
 	everywhere []lifecycle.Task
 }
 
-// runReports is the reports controller. It returns when ctx is done and everything was finished in order.
+// runReports runs the reports controller. It returns after ctx is done and the controller has stopped in order.
 func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{schemes: []func(*runtime.Scheme) error{policyreport.AddToScheme, openreports.AddToScheme}})
 	if err != nil {
@@ -60,7 +60,7 @@ func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
 	})
 }
 
-// build makes what evaluates and what writes.
+// build makes the scanner, the writer of reports and their parts.
 func (c *reporting) build(ctx context.Context) error {
 	if err := errors.Join(c.reportsDefined(), c.serveDashboard()); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (c *reporting) build(ctx context.Context) error {
 	return nil
 }
 
-// form is the API that reports are written in.
+// form returns the API in which reports are written.
 func (c *reporting) form() reports.Form {
 	if c.flags.open {
 		return reports.OpenReports
@@ -135,7 +135,7 @@ func (c *reporting) form() reports.Form {
 	return reports.PolicyReports
 }
 
-// reportsDefined makes sure that reports can be written.
+// reportsDefined returns an error when reports cannot be written.
 func (c *reporting) reportsDefined() error {
 	if !c.flags.write {
 		return nil
@@ -203,7 +203,7 @@ func (c *reporting) watch(ctx context.Context) error {
 	}}, c.scanner.Replan, natives.Watches()...)
 }
 
-// LeaderTasks are the controllers that only one replica runs.
+// leaderTasks are the controllers that only one replica runs.
 func (c *reporting) leaderTasks() []lifecycle.Task {
 	tasks := []lifecycle.Task{c.announcing()}
 	if c.flags.scans() {

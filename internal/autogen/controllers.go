@@ -24,7 +24,7 @@ var selectors = []struct{ kind, selector string }{
 
 const cronJobSelector = "batch/v1/CronJob"
 
-// isController reports whether kind is a pod controller that autogen knows.
+// IsController reports whether kind is a pod controller that autogen knows.
 func IsController(kind string) bool {
 	return kind == cronJobKind || slices.ContainsFunc(selectors, func(s struct{ kind, selector string }) bool { return s.kind == kind })
 }

@@ -28,7 +28,7 @@ type Cluster struct {
 	labels map[string]namespaceLabels
 }
 
-// NamespaceLabels is an answer about a namespace.
+// namespaceLabels is an answer about a namespace.
 type namespaceLabels struct {
 	labels map[string]string
 	err    error

@@ -233,7 +233,7 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 	return set, nil
 }
 
-// Policies reads the policies. One that breaks a rule of the language is not applied, and its expectations say
+// loadPolicies reads the policies. One that breaks a rule of the language is not applied, and its expectations say
 // that; one that cannot even be read ends the test.
 func (r *testRun) loadPolicies() error {
 	r.say("  Loading policies ...")
