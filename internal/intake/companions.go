@@ -13,11 +13,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// companions follows the objects that belong to policies, such as bindings, and compiles the policies anew that they name.
+// companions follows the objects that belong to policies, such as bindings, and compiles the named policies again.
 type companions struct {
 	policies *Policies
 	objects  objects
-	// one is held while a policy with companions is compiled: it and they come from several informers.
+	// one is held while a policy with companions is compiled, because several informers report them.
 	one sync.Mutex
 
 	mu       sync.Mutex
@@ -28,7 +28,7 @@ func newCompanions(p *Policies) companions {
 	return companions{policies: p, attached: map[policy.ID]family.Attached{}}
 }
 
-// watches are the informers of the companions of the kinds.
+// watches returns the informers of the companions of the kinds.
 func (c *companions) watches(kinds family.Kinds) (all []Watch) {
 	p := c.policies
 	c.objects = objects{log: p.Log, accept: p.Accept, take: c.take, drop: c.drop, seen: p.Seen}
@@ -49,7 +49,7 @@ func (c *companions) watches(kinds family.Kinds) (all []Watch) {
 	return all
 }
 
-// serialize waits until no other policy with companions is compiled, where the policy is of a family that has them.
+// serialize locks the compilation of policies with companions; other policies need no lock.
 func (c *companions) serialize(u *unstructured.Unstructured) (done func()) {
 	if f := c.policies.Families.FamilyOf(u.GetAPIVersion(), u.GetKind()); f == nil || len(f.Companions) == 0 {
 		return func() {}
@@ -58,7 +58,7 @@ func (c *companions) serialize(u *unstructured.Unstructured) (done func()) {
 	return c.one.Unlock
 }
 
-// take attaches a companion to its policy. One with a mistake is attached to none.
+// take attaches a companion to its policy. A companion with a mistake is attached to none.
 func (c *companions) take(_, u *unstructured.Unstructured) error {
 	attached, diags := c.policies.Families.Companion(compile.Object{Value: u.Object})
 	for _, d := range diags.Errors() {
@@ -73,7 +73,7 @@ func (c *companions) take(_, u *unstructured.Unstructured) error {
 
 func (c *companions) drop(u *unstructured.Unstructured) { _ = c.attach(idOf(u), nil) }
 
-// attach attaches a companion, or nothing in its place, and compiles the policies that it belongs and belonged to.
+// attach attaches a companion, or removes it when attached is nil, and compiles the policies that it belongs or belonged to.
 func (c *companions) attach(id policy.ID, now *family.Attached) error {
 	c.one.Lock()
 	defer c.one.Unlock()
@@ -103,7 +103,7 @@ func (c *companions) again(id policy.ID) error {
 	return c.policies.compile(u)
 }
 
-// of are the contents of the companions of a policy, in the order of their names.
+// of returns the content of a policy's companions, in the order of their names.
 func (c *companions) of(id policy.ID) (out []any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DefinitionObject stands for the definitions of custom kinds, of which only the coming and going is of interest.
+// DefinitionObject stands for the definitions of custom kinds; only their creation, change and deletion matter.
 func DefinitionObject() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	return o
 }
 
-// NamespaceObject stands for the namespaces, of which only the metadata are of interest.
+// NamespaceObject stands for the namespaces; only their metadata matter.
 func NamespaceObject() *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 	return o
 }
 
-// WatchDefinitions calls changed when a custom kind comes, changes or goes.
+// WatchDefinitions calls changed when a custom kind is created, changed or deleted.
 func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) error {
 	informer, err := from.GetInformer(ctx, DefinitionObject(), cache.BlockUntilSynced(false))
 	if err != nil {
@@ -49,7 +49,7 @@ func WatchDefinitions(ctx context.Context, from cache.Cache, changed func()) err
 	return err
 }
 
-// servedAfter is when the API server has surely taken up a definition: it may serve objects of a kind before it lists it.
+// servedAfter is when the API server surely serves a new definition: it may serve objects of a kind before it lists the kind.
 var servedAfter = []time.Duration{time.Second, 3 * time.Second}
 
 // repeated calls changed at once and again after the last call.
@@ -81,7 +81,7 @@ func versionOf(obj any) string {
 	return ""
 }
 
-// defined reports whether there is a definition of a custom kind. Without the right to ask, it is taken for not defined.
+// defined reports whether a custom kind has a definition. Without the right to read definitions it returns false.
 func (k *Kinds) defined(ctx context.Context, w Watch) bool {
 	if w.Resource == "" || k.Live == nil {
 		return false

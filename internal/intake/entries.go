@@ -14,7 +14,7 @@ import (
 // EntryKind is the kind of GlobalContextEntries.
 var EntryKind = schema.GroupVersionKind{Group: globalentry.Group, Version: globalentry.Versions[0], Kind: globalentry.Kind}
 
-// Entries follows the GlobalContextEntries: it compiles what is new or changed and gives it to the store of the process.
+// Entries follows the GlobalContextEntries, compiles new and changed ones, and gives them to the store of the process.
 type Entries struct {
 	Store *globalctx.Store
 	// Seen is called after each event.
@@ -24,14 +24,14 @@ type Entries struct {
 	objects objects
 }
 
-// NewEntries returns what follows entries by its Watches. The store may be set later, before the first event.
+// NewEntries returns Entries, which follow by their Watches. The store may be set later, before the first event.
 func NewEntries(seen func(), log *slog.Logger) *Entries {
 	g := &Entries{Seen: seen, Log: log}
 	g.objects = objects{log: log, take: g.take, drop: g.drop, seen: seen}
 	return g
 }
 
-// Watches are the informers that the entries come from.
+// Watches returns the informers of the entries.
 func (g *Entries) Watches() []Watch {
 	return []Watch{{Object: Object(EntryKind), Resource: "globalcontextentries", Older: globalentry.Versions[1:], Optional: true, Handler: g.objects.handler()}}
 }

@@ -11,18 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kinds follows kinds of objects. An installation may lack those that are optional: it has no objects of them, and everything else
-// goes on. They are followed as soon as they are defined.
+// Kinds follows kinds of objects. An installation may lack optional kinds: it has no objects of them, and all else works. They are followed
+// as soon as they are defined.
 type Kinds struct {
 	Cache cache.Cache
-	// Live asks the API server whether a kind is defined.
+	// Live reads the API server, to find out whether a kind is defined.
 	Live client.Reader
 	Log  *slog.Logger
 
 	missing []Watch // used by one goroutine at a time
 }
 
-// RetryMissing is how soon a kind is looked for again that is not defined.
+// RetryMissing is the pause before a missing kind is looked up again.
 const RetryMissing = 30 * time.Second
 
 // A kind that is defined and not served yet is looked for again after servedPause, as often as servedTries.
@@ -31,8 +31,8 @@ const (
 	servedTries = 30
 )
 
-// Follow starts the informers with their handlers and waits until everything that exists has been taken in. It remembers the
-// optional kinds that are not defined; the absence of another kind is an error.
+// Follow starts the informers with their handlers, and waits until all existing objects are handled. It remembers the optional kinds that
+// are not defined; any other missing kind is an error.
 func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
 	again := len(k.missing) > 0
 	var missing []Watch
@@ -58,8 +58,8 @@ func (k *Kinds) Follow(ctx context.Context, all []Watch) error {
 	return nil
 }
 
-// begin starts the informer of one kind. Between its definition and the moment when the API server lists it, a kind may have objects:
-// begin then waits, so that none of them is overlooked.
+// begin starts the informer of one kind. A kind may have objects before the API server lists it; begin then waits, so that none of them is
+// missed.
 func (k *Kinds) begin(ctx context.Context, w Watch) (toolscache.InformerSynced, error) {
 	for tries := 0; ; tries++ {
 		synced, err := start(ctx, k.Cache, w)
@@ -74,7 +74,7 @@ func (k *Kinds) begin(ctx context.Context, w Watch) (toolscache.InformerSynced, 
 	}
 }
 
-// Missing are the kinds that are not defined.
+// Missing returns the kinds that are not defined.
 func (k *Kinds) Missing() (names []string) {
 	for _, w := range k.missing {
 		names = append(names, kindOf(w.Object))
@@ -82,7 +82,7 @@ func (k *Kinds) Missing() (names []string) {
 	return names
 }
 
-// Again looks for what is missing, and returns when to look again; 0 for never.
+// Again looks up the missing kinds, and returns when to call it again; 0 for never.
 func (k *Kinds) Again(ctx context.Context) (time.Duration, error) {
 	if len(k.missing) == 0 {
 		return 0, nil

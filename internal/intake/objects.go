@@ -13,19 +13,18 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// objects keeps objects of some kinds as they were last seen, and reports what is new.
+// objects keeps the last state of objects of some kinds, and reports new and changed ones.
 type objects struct {
 	log *slog.Logger
-	// accept says which objects count; nil for all. One that no longer counts is treated as deleted.
+	// accept selects the objects that count; nil for all. An object that no longer counts is treated as deleted.
 	accept func(*unstructured.Unstructured) bool
-	// take takes in an object that is new or compiles to something else than before; old is nil for a new one.
+	// take handles an object that is new or compiles to something else than before; old is nil for a new one.
 	take func(old, now *unstructured.Unstructured) error
-	// same, when set, takes an object that compiles to what it was.
+	// same, when set, handles an object that compiles to the same as before.
 	same func(*unstructured.Unstructured)
-	// drop is called with the last state of an object that is gone.
+	// drop is called with the last state of a deleted object.
 	drop func(last *unstructured.Unstructured)
-	// seen is called after each event, also for one that changes nothing that is compiled, such as a status that another
-	// client wrote.
+	// seen is called after each event, also for one without a compiled change, such as a status of another client.
 	seen func()
 
 	mu  sync.Mutex
@@ -93,7 +92,7 @@ func (o *objects) remove(u *unstructured.Unstructured) {
 	o.seen()
 }
 
-// safely keeps the process up, whatever an object says.
+// safely recovers from panics that an object causes.
 func (o *objects) safely(u *unstructured.Unstructured, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -116,7 +115,7 @@ func (o *objects) list() map[policy.ID]*unstructured.Unstructured {
 	return maps.Clone(o.all)
 }
 
-// sameContent reports whether the two compile to the same: a status does not count.
+// sameContent reports whether both compile to the same result: a status does not count.
 func sameContent(a, b *unstructured.Unstructured) bool {
 	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())

@@ -21,7 +21,7 @@ type PolicyOptions struct {
 	// Kinds are followed, with the companions of their families.
 	Kinds   family.Kinds
 	Catalog *catalog.Catalog
-	// Accept says which policies and companions count; nil for all.
+	// Accept selects the policies and companions that count; nil for all.
 	Accept func(*unstructured.Unstructured) bool
 	// Compile are the options of the compiler.
 	Compile family.Options
@@ -29,19 +29,19 @@ type PolicyOptions struct {
 	ForceIgnore bool
 	// Seen is called after each event; nil for nothing.
 	Seen func()
-	// Sink is given the objects beside the catalog; nil for none.
+	// Sink receives the objects with their Programs; nil for none.
 	Sink Sink
 	Log  *slog.Logger
 }
 
-// Sink takes policies with the objects that they were compiled from.
+// Sink receives policies with the objects that they were compiled from.
 type Sink interface {
 	// Set is called after each event for a policy. The Program is nil for one that cannot be used.
 	Set(*unstructured.Unstructured, *policy.Program)
 	Delete(*unstructured.Unstructured)
 }
 
-// Policies follows policies of some kinds: it compiles what is new or changed and puts it into the catalog.
+// Policies follows policies of some kinds, compiles new and changed ones, and puts them into the catalog.
 type Policies struct {
 	PolicyOptions
 	objects    objects

@@ -24,7 +24,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// Flags say where the certificates of a server are and how they are made.
+// Flags configure the certificates of a server, its address and its paths.
 type Flags struct {
 	CASecret       string
 	TLSSecret      string
@@ -62,24 +62,24 @@ func (f *Flags) Complete() error {
 	return errors.Join(append(errs, f.Paths.complete())...)
 }
 
-// Certificates are those of one server: every replica serves them, the leader renews them.
+// Certificates holds the certificates of one server: every replica serves them, the leader renews them.
 type Certificates struct {
 	Flags              Flags
 	namespace, service string
 	controller         string // that reports events
 	manager            manager.Manager
 	log                *slog.Logger
-	// Changed is called when what clients have to trust may have changed.
+	// Changed is called when the CA bundle may have changed.
 	Changed func()
 	Events  event.Recorder // nil for none
 
 	Keeper certs.Keeper
-	wake   lifecycle.Trigger // something for the leader to do
-	again  lifecycle.Trigger // something for every replica to take over in a moment
+	wake   lifecycle.Trigger // wakes the leader
+	again  lifecycle.Trigger // wakes every replica in a moment
 
 	mu       sync.Mutex
-	serving  string               // serial and end of what was last taken over, for the log
-	trouble  string               // what was last logged about a Secret that is not taken over
+	serving  string               // serial and end of the certificate in use, for the log
+	trouble  string               // the last logged error of a Secret that is not used
 	warned   map[string]time.Time // by Secret, when its end was last logged
 	reported map[string]time.Time // by Secret, when its end was last an event
 }
@@ -105,7 +105,7 @@ func (c *Certificates) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return c.Keeper.GetCertificate(hello)
 }
 
-// Ready says why the certificate cannot be served.
+// Ready returns the reason why the certificate cannot be served.
 func (c *Certificates) Ready() error {
 	if err := c.Keeper.Verify(time.Now()); err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -135,7 +135,7 @@ func (c *Certificates) Handler(ctx context.Context) toolscache.ResourceEventHand
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: news, UpdateFunc: func(_, obj any) { news(obj) }, DeleteFunc: news}
 }
 
-// load takes the certificate over from the cache, and reports whether it is worth another try soon.
+// load reads the certificate from the cache and serves it. It reports whether another try soon may succeed.
 func (c *Certificates) load(ctx context.Context) (again bool) {
 	var ca, pair corev1.Secret
 	reader := c.manager.GetCache()
@@ -166,7 +166,7 @@ func (c *Certificates) load(ctx context.Context) (again bool) {
 	return false
 }
 
-// Bundle is what clients have to trust; nil as long as there is no authority.
+// Bundle returns the CA bundle that clients have to trust; nil as long as there is no authority.
 func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	var ca corev1.Secret
 	if err := c.manager.GetCache().Get(ctx, c.key(c.Flags.CASecret), &ca); client.IgnoreNotFound(err) != nil {
@@ -175,7 +175,7 @@ func (c *Certificates) Bundle(ctx context.Context) ([]byte, error) {
 	return c.Keeper.Bundle(&ca, time.Now()), nil
 }
 
-// Watch is what every replica does: it looks at the Secrets again, whether there was news or not, and at the clock.
+// Watch is a task of every replica: it reads the Secrets again, after events and at intervals, and warns of certificates that end.
 func (c *Certificates) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "certificate-watch", Wake: c.again, Once: func(ctx context.Context) (time.Duration, error) {
 		if c.load(ctx) {
@@ -194,10 +194,10 @@ func (c *Certificates) Watch() lifecycle.Task {
 	}}
 }
 
-// takeOverAgain is how soon a certificate is tried again that clients did not trust yet.
+// takeOverAgain is the pause before a certificate is tried again that clients did not trust yet.
 const takeOverAgain = 250 * time.Millisecond
 
-// remindEvery is how often the end of a certificate is reported again.
+// remindEvery is the pause between two reports of the end of a certificate.
 const remindEvery = time.Hour
 
 // due reports whether the end of a certificate has to be reported now.
@@ -219,7 +219,7 @@ func (c *Certificates) hint() string {
 	return "it is not renewed: either the Secret lacks the label " + certs.ManagedLabel + "=" + certs.ManagedValue + ", or writing it fails"
 }
 
-// LeaderTasks are what only one replica does.
+// LeaderTasks returns the tasks of the leader.
 func (c *Certificates) LeaderTasks() []lifecycle.Task {
 	tell := lifecycle.Task{Name: "certificate-expiry", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
 		for _, e := range c.Keeper.Expiries() {
@@ -248,7 +248,7 @@ func (c *Certificates) LeaderTasks() []lifecycle.Task {
 	return []lifecycle.Task{tell, {Name: "certificates", Wake: c.wake, Once: issue.Reconcile}}
 }
 
-// published are the bundles of the webhook configurations that name our server.
+// published returns the CA bundles of the webhook configurations that call our server.
 func (c *Certificates) published(ctx context.Context) ([][]byte, error) {
 	var validating admissionv1.ValidatingWebhookConfigurationList
 	var mutating admissionv1.MutatingWebhookConfigurationList

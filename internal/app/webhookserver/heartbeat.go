@@ -32,9 +32,9 @@ type Heartbeat struct {
 	Namespace string
 	Now       func() time.Time
 	Log       *slog.Logger
-	// Changed is called when reviews begin or cease to be answered; nil for none.
+	// Changed is called when reviews start or stop being answered; nil for none.
 	Changed func()
-	// Missed is called for each heartbeat that came back without a new stamp: the review of it failed. nil for none.
+	// Missed is called for each heartbeat without a new stamp: its review failed. nil for none.
 	Missed func()
 
 	stamp   string
@@ -43,8 +43,7 @@ type Heartbeat struct {
 	healthy atomic.Bool
 }
 
-// Healthy reports whether reviews are answered. Until two heartbeats came back with different stamps it is not known,
-// and false.
+// Healthy reports whether reviews are answered. It is false until two heartbeats came back with different stamps.
 func (h *Heartbeat) Healthy() bool { return h.healthy.Load() }
 
 // Once sends one heartbeat.
@@ -53,12 +52,12 @@ func (h *Heartbeat) Once(ctx context.Context) (time.Duration, error) {
 	lease.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"})
 	lease.SetNamespace(h.Namespace)
 	lease.SetName(admission.HeartbeatLease)
-	// The label brings the lease before the webhook. That it changes nothing does not matter: webhooks are asked first.
+	// The label makes the API server call the webhook. The patch changes nothing, but webhooks are called before that is known.
 	patch := []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"kyverno"}}}`)
 	err := h.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsNotFound(err) {
 		lease.SetLabels(map[string]string{"app.kubernetes.io/name": "kyverno"})
-		err = h.Client.Create(ctx, lease) // which no webhook sees; the next heartbeat is an update
+		err = h.Client.Create(ctx, lease) // without a webhook; the next heartbeat is an update
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write the lease %s: %w", admission.HeartbeatLease, err)
@@ -66,7 +65,7 @@ func (h *Heartbeat) Once(ctx context.Context) (time.Duration, error) {
 	return h.evaluate(lease.GetAnnotations()[admission.HeartbeatAnnotation]), nil
 }
 
-// evaluate looks at the stamp that came back, and returns when to send the next heartbeat.
+// evaluate compares the stamp of a heartbeat with the last one, and returns when to send the next heartbeat.
 func (h *Heartbeat) evaluate(stamp string) time.Duration {
 	now := h.Now()
 	if h.sent.IsZero() || now.Sub(h.sent) > heartbeatLimit {

@@ -31,7 +31,7 @@ type Installation struct {
 	// Leaving is fired when our namespace may be terminating.
 	Leaving lifecycle.Trigger
 
-	ownerless bool // it was said already; used by one goroutine
+	ownerless bool // it was reported already; used by one goroutine
 }
 
 // ErrNoOwner is the error of configurations that are not written because there is no owner.
@@ -59,7 +59,7 @@ func (i *Installation) Owner(ctx context.Context) (*metav1.OwnerReference, error
 	return owner, nil
 }
 
-// Terminating reports whether our namespace is being deleted, or gone.
+// Terminating reports whether our namespace is terminating or deleted.
 func (i *Installation) Terminating(ctx context.Context) (bool, error) {
 	ns := intake.NamespaceObject()
 	err := i.Reader.Get(ctx, client.ObjectKey{Name: i.Namespace}, ns)
@@ -69,8 +69,8 @@ func (i *Installation) Terminating(ctx context.Context) (bool, error) {
 	return err == nil && ns.DeletionTimestamp != nil, err
 }
 
-// Remove deletes all webhook configurations when our namespace is being deleted: in a moment no replica could answer any
-// more, and soon afterwards we may not delete them. Every replica does it, without waiting for a lease.
+// Remove deletes all webhook configurations when our namespace terminates: soon no replica can answer any more, and then we lose the right
+// to delete them. Every replica does it, without waiting for a lease.
 func (i *Installation) Remove(ctx context.Context) (time.Duration, error) {
 	leaving, err := i.Terminating(ctx)
 	if err != nil || !leaving {
@@ -90,10 +90,10 @@ func (i *Installation) Handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{AddFunc: look, UpdateFunc: func(_, obj any) { look(obj) }, DeleteFunc: look}
 }
 
-// OwnerObject is the kind among whose objects the owner is found.
+// OwnerObject stands for the kind of the owner, ClusterRole.
 func OwnerObject() client.Object { return &rbacv1.ClusterRole{} }
 
-// OnlyIdentity reduces an object to its name and what reports whether it is going away.
+// OnlyIdentity reduces an object to its name and its deletion timestamp.
 func OnlyIdentity(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *rbacv1.ClusterRole:

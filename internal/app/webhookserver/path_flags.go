@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// PathFlags say whether webhook paths carry a secret segment, and for how long one is good.
+// PathFlags configure the secret segments of webhook paths.
 type PathFlags struct {
 	Secret            string
 	rotation, overlap time.Duration
@@ -41,7 +41,7 @@ func (f *PathFlags) complete() error {
 	return errors.Join(errs...)
 }
 
-// WarnOpen warns of a server that answers every client.
+// WarnOpen logs a warning about a server that answers every client.
 func WarnOpen(f PathFlags, clientCA string, log *slog.Logger) {
 	if strings.EqualFold(f.Secret, PathsOff) && clientCA == "" {
 		log.Warn("reviews are answered for every client: --webhookSecretPaths=false without --client-ca-file")

@@ -15,16 +15,16 @@ import (
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
-// RetryConflict is how soon a write is tried again that was refused because the object had changed.
+// RetryConflict is the pause before a write is repeated after a conflict.
 const RetryConflict = 100 * time.Millisecond
 
-// rolloutPatience is how long plain paths are kept during a rollout, and rolloutLook how often that is looked at.
+// rolloutPatience is how long plain paths are kept during a rollout, rolloutLook the pause between two looks at it.
 const (
 	rolloutPatience = 10 * time.Minute
 	rolloutLook     = 2 * time.Second
 )
 
-// writing is what the configurations that are about to be written carry.
+// writing describes the paths in the configurations of one round.
 type writing struct {
 	// path makes the paths; nil for plain ones.
 	path func(plain string) string
@@ -34,8 +34,7 @@ type writing struct {
 	wait time.Duration
 }
 
-// before begins or ends an epoch where that is due, and returns what the configurations have to carry. Only the process
-// that leads calls it.
+// before starts or ends an epoch where that is due, and returns the paths to write. Only the leader calls it.
 func (p *Paths) before(ctx context.Context) (writing, error) {
 	if !p.on {
 		return writing{}, nil
@@ -72,7 +71,7 @@ func (p *Paths) before(ctx context.Context) (writing, error) {
 	return writing{path: current.Path, wait: step.Wait}, nil
 }
 
-// after is called when all configurations are written. Until then the previous epoch is answered, however long it takes.
+// after is called when all configurations are written. Until then the previous epoch stays valid, however long that takes.
 func (p *Paths) after(ctx context.Context, w writing) error {
 	if w.retires == "" {
 		return nil
@@ -86,8 +85,7 @@ func (p *Paths) after(ctx context.Context, w writing) error {
 	return p.write(ctx, secret, epochs.Retire(p.now()))
 }
 
-// Round writes the configurations by way of write, with the paths that are in force, and moves the epochs on. Nothing is
-// written while the cluster is unlocked.
+// Round calls write with the paths in force, and moves the epochs on. It writes nothing while the cluster is unlocked.
 func (p *Paths) Round(
 	ctx context.Context, u *Unlocked, write func(context.Context, func(string) string) (written bool, again time.Duration, err error),
 ) (time.Duration, error) {
@@ -96,7 +94,7 @@ func (p *Paths) Round(
 		if !p.on || p.present() {
 			return left, nil
 		}
-		// There is no configuration that carries an epoch, and none ends less than in other times.
+		// No configuration carries an epoch now, but epochs still start and end.
 		write = func(context.Context, func(string) string) (bool, time.Duration, error) { return true, left, nil }
 	}
 	w, err := p.before(ctx)
@@ -118,14 +116,14 @@ func (p *Paths) Round(
 	return sooner(again, w.wait), err
 }
 
-// present reports whether there is a webhook configuration that asks our server.
+// present reports whether a webhook configuration calls our server.
 func (p *Paths) present() bool {
 	all, err := p.stored()
 	return err != nil || slices.ContainsFunc(all, func(o client.Object) bool { return webhookconf.Asks(o, p.Ours) })
 }
 
-// keepPlain reports whether configurations with plain paths have to stay so for now: the Deployment is being rolled out,
-// and Pods of before, which know plain paths only, still answer some of the requests.
+// keepPlain reports whether configurations keep their plain paths for now: during a rollout of the Deployment, Pods of the earlier version,
+// which know only plain paths, still answer some of the requests.
 func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
 	if p.deployment.Name == "" {
 		return false
@@ -139,7 +137,7 @@ func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
 	d := &unstructured.Unstructured{}
 	d.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"})
 	if err := p.store.Reader.Get(ctx, p.deployment, d); err != nil {
-		return false // there is none, or it is not known: paths that are secret come first
+		return false // without an answer, secret paths come first
 	}
 	number := func(fields ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(d.Object, fields...)
@@ -149,7 +147,7 @@ func (p *Paths) keepPlain(ctx context.Context, now time.Time) bool {
 	return old || number("status", "observedGeneration") < d.GetGeneration()
 }
 
-// sooner is the shorter of two waits, of which 0 is none.
+// sooner returns the shorter of two waits; 0 means none.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

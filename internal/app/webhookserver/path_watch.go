@@ -16,7 +16,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
-// Failed notes that a call may have failed, so that the API server showed the URL to a requester: the epoch ends soon.
+// Failed records that a call may have failed: the API server shows the URL of a failed call to the requester, so the epoch ends soon.
 func (p *Paths) Failed() {
 	if !p.on {
 		return
@@ -32,8 +32,7 @@ func (p *Paths) Failed() {
 // plainReason is the reason of the events that report plain paths.
 const plainReason = "PlainWebhookPath"
 
-// Watch is what every replica does: it makes the Secret where it is missing, asks for the end of an epoch that was revealed
-// to a requester, and reports plain paths.
+// Watch is a task of every replica: it creates a missing Secret, asks for the end of a revealed epoch, and reports plain paths.
 func (p *Paths) Watch() lifecycle.Task {
 	return lifecycle.Task{Name: "webhook-paths", Wake: p.wake, Once: func(ctx context.Context) (time.Duration, error) {
 		if !p.on {
@@ -84,7 +83,7 @@ func (p *Paths) ask(ctx context.Context, epoch string) error {
 	return nil
 }
 
-// Term is run once in each term of leading. The last leader may have ended without a word.
+// Term runs once when this process starts to lead. The last leader may have crashed during a call.
 func (p *Paths) Term() lifecycle.Task {
 	return lifecycle.Task{Name: "webhook-paths-term", Wake: lifecycle.NewTrigger(), Once: func(context.Context) (time.Duration, error) {
 		p.mu.Lock()

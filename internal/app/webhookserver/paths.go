@@ -26,17 +26,17 @@ import (
 // The annotations on the Secret with the key of the paths.
 const (
 	epochsAnnotation = secretpath.EpochsAnnotation
-	// rotateAnnotation asks for a new epoch: its value is the ID of the current one, or rotateNow.
+	// rotateAnnotation requests a new epoch: its value is the ID of the current one, or rotateNow.
 	rotateAnnotation = "ephor.dev/rotate"
 	rotateNow        = "now"
 )
 
-// pathSettle is how long the configurations wait for all replicas to hear of a new epoch. One that has not heard of it then
-// reads it when the first request comes.
+// pathSettle is how long the leader waits before it writes a new epoch into configurations, so that all replicas know it. A replica that
+// does not know it yet reads it when the first request comes.
 const pathSettle = 3 * time.Second
 
-// Paths are the secret segments in the webhook paths of one server: every replica follows the Secret that holds the
-// key and the epochs, the one that writes the webhook configurations begins and ends epochs.
+// Paths holds the secret segments in the webhook paths of one server. Every replica follows the Secret with the key and the epochs; the
+// leader, which writes the webhook configurations, starts and ends epochs.
 type Paths struct {
 	flags   PathFlags
 	on      bool
@@ -50,7 +50,7 @@ type Paths struct {
 	Ours func(admissionv1.WebhookClientConfig) bool
 	// Changed is called when configurations may have to be written.
 	Changed func()
-	// deployment is that of the server; without a name there are no rollouts.
+	// deployment is the Deployment of the server; without a name there are no rollouts.
 	deployment client.ObjectKey
 	now        func() time.Time
 
@@ -58,13 +58,13 @@ type Paths struct {
 	wake  lifecycle.Trigger
 
 	mu       sync.Mutex
-	secret   *corev1.Secret // as it was last seen; not changed
+	secret   *corev1.Secret // as it was last seen; read-only
 	epochs   secretpath.Epochs
 	current  *secretpath.Epoch
 	previous *secretpath.Epoch
 	trouble  string
-	made     string // the epoch that this process made in the beginning
-	leaked   string // the epoch that is to end, as this process found
+	made     string // the epoch that this process created at its start
+	leaked   string // the epoch that has to end, because a call may have failed
 	asked    string // the epoch whose end this process has asked for
 	standing []webhookconf.PlainPath
 	reported []webhookconf.PlainPath
@@ -88,7 +88,7 @@ func NewPaths(f Flags, on bool, name, namespace, deployment, controller string, 
 	return p
 }
 
-// Answered is what the server asks.
+// Answered returns the check of paths for the server.
 func (p *Paths) Answered() admission.Paths {
 	if p.on {
 		return &p.guard
@@ -96,7 +96,7 @@ func (p *Paths) Answered() admission.Paths {
 	return secretpath.Open{}
 }
 
-// Ready says why paths cannot be checked yet.
+// Ready returns the reason why paths cannot be checked yet.
 func (p *Paths) Ready() error {
 	if p.on && !p.guard.Ready() {
 		return errors.New("the key of the webhook paths has not been read yet")
@@ -104,7 +104,7 @@ func (p *Paths) Ready() error {
 	return nil
 }
 
-// load reads the Secret, and makes what is missing of it.
+// load reads the Secret, and creates its missing parts.
 func (p *Paths) load(ctx context.Context) error {
 	if !p.on {
 		return nil
@@ -130,7 +130,7 @@ func (p *Paths) load(ctx context.Context) error {
 	return nil
 }
 
-// Begin loads the Secret for the first time. Another replica may do so at the same moment.
+// Begin loads the Secret for the first time, maybe at the same time as another replica.
 func (p *Paths) Begin(ctx context.Context) error {
 	var err error
 	for range 5 {
@@ -144,7 +144,7 @@ func (p *Paths) Begin(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.on && p.epochs.Current.ID != p.made {
-		// There was another process before, whose end may have made calls fail.
+		// Another process ran before, and calls may have failed when it ended.
 		p.leaked = p.epochs.Current.ID
 		p.wake.Fire()
 	}
@@ -155,7 +155,7 @@ func (p *Paths) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: p.store.Namespace, Name: p.store.Name}
 }
 
-// take takes the Secret over. One that is damaged changes nothing.
+// take applies the content of the Secret. A damaged Secret changes nothing.
 func (p *Paths) take(secret *corev1.Secret) {
 	ring, err := keystore.Parse(secret)
 	var epochs secretpath.Epochs
@@ -180,8 +180,7 @@ func (p *Paths) take(secret *corev1.Secret) {
 	p.guard.Set(p.current, p.previous, retired)
 }
 
-// write stores other epochs. This process takes them over at once, because it writes the configurations that
-// carry them.
+// write stores changed epochs. This process applies them at once, because it writes the configurations that carry them.
 func (p *Paths) write(ctx context.Context, secret *corev1.Secret, epochs secretpath.Epochs) error {
 	next := secret.DeepCopy()
 	if next.Annotations == nil {
@@ -198,10 +197,10 @@ func (p *Paths) write(ctx context.Context, secret *corev1.Secret, epochs secretp
 	return nil
 }
 
-// rereadTimeout bounds what requests with an unknown segment wait for.
+// rereadTimeout bounds how long a request with an unknown segment waits.
 const rereadTimeout = time.Second
 
-// reread reads the Secret past the cache, which may be late.
+// reread reads the Secret from the API server, since the cache may be late.
 func (p *Paths) reread() {
 	ctx, cancel := context.WithTimeout(context.Background(), rereadTimeout)
 	defer cancel()
@@ -234,7 +233,7 @@ func (p *Paths) Handler() toolscache.ResourceEventHandler {
 	}}
 }
 
-// Configurations is the handler for both kinds of webhook configurations, before next.
+// Configurations returns the handler for both kinds of webhook configurations; it calls next.
 func (p *Paths) Configurations(next toolscache.ResourceEventHandlerFuncs) toolscache.ResourceEventHandler {
 	look := func() {
 		if p.on {
@@ -265,7 +264,7 @@ func (p *Paths) stored() (all []client.Object, err error) {
 	return all, nil
 }
 
-// stand looks which plain paths stand in the cached configurations.
+// stand finds the plain paths in the cached configurations.
 func (p *Paths) stand() {
 	all, err := p.stored()
 	if err != nil {

@@ -13,14 +13,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/unlock"
 )
 
-// Unlocked follows the note on the main ConfigMap by which `ephor unlock` keeps the controllers from writing webhook
-// configurations.
+// Unlocked follows the annotation on the main ConfigMap by which `ephor unlock` stops the controllers from writing webhook configurations.
 type Unlocked struct {
 	until atomic.Pointer[time.Time]
 	Log   *slog.Logger
 }
 
-// Load takes the note over; nil stands for a ConfigMap that is gone.
+// Load reads the annotation; nil stands for a deleted ConfigMap.
 func (u *Unlocked) Load(cm *corev1.ConfigMap) {
 	var annotations map[string]string
 	if cm != nil {
@@ -40,7 +39,7 @@ func (u *Unlocked) Load(cm *corev1.ConfigMap) {
 	}
 }
 
-// left is how long no webhook configuration may be written; zero when they may.
+// left returns how long webhook configurations may not be written; zero when they may.
 func (u *Unlocked) left() time.Duration {
 	until := u.until.Load()
 	if until == nil {
@@ -49,11 +48,11 @@ func (u *Unlocked) left() time.Duration {
 	return max(time.Until(*until), 0)
 }
 
-// ErrUnlocked keeps a configuration from being made while the news of the note is on its way.
+// ErrUnlocked stops a write before the event of the annotation has arrived.
 var ErrUnlocked = errors.New("the cluster is unlocked")
 
-// HoldUnlocked reads the note from the API server. `ephor unlock` writes the note and then deletes the configurations, but
-// the two are watched apart, and the second may be heard of first.
+// HoldUnlocked reads the annotation from the API server. `ephor unlock` writes it and then deletes the configurations, but the event of a
+// deletion may arrive first.
 func HoldUnlocked(live client.Reader, configMap client.ObjectKey) func(context.Context) error {
 	return func(ctx context.Context) error {
 		cm := &corev1.ConfigMap{}
