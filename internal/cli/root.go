@@ -28,7 +28,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 		RunE:         func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.PersistentFlags().IntP("v", "v", 0, "tell on standard error what is done and how long it takes (1 or higher)")
+	root.PersistentFlags().IntP("v", "v", 0, "report on standard error what is done and how long it takes (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
 	root.AddCommand(apply.New(), newVersion(), newCompletion(), testrun.New(), jp.New(), manifests.NewCreate(), newDocs(), explain.New(), findings.New(version), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), reports.NewReport(), reports.NewRollout())
 	root.AddCommand(extra...)

@@ -48,7 +48,7 @@ func (v *Reviewer) checkLoops(p *policy.Program) diag.List {
 		}
 		names = append(names, l.String())
 		diags.Warnf(l.rule.Path, "rules may trigger each other for ever: %s; the background controller stops such work after %d steps. "+
-			"Set skipBackgroundRequests: true, or let match tell apart what the rules make", strings.Join(names, " → "), policy.MaxHops)
+			"Set skipBackgroundRequests: true, or let match exclude the objects that the rules make", strings.Join(names, " → "), policy.MaxHops)
 	}
 	return diags
 }

@@ -35,7 +35,7 @@ func (o *clusterOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.continueOnError, "continue-on-error", true, "go on, with a warning, where a kind cannot be listed")
 	f.IntVar(&o.concurrent, "concurrent", 1, "kinds of the cluster that are listed at the same time")
 	f.Int64Var(&o.batchSize, "batch-size", remote.PageSize, "objects that are asked for at once")
-	f.BoolVar(&o.performance, "show-performance", false, "tell on standard error how long listing each kind took")
+	f.BoolVar(&o.performance, "show-performance", false, "report on standard error how long listing each kind took")
 }
 
 // check looks at the flags together.

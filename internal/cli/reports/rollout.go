@@ -37,7 +37,7 @@ func NewRollout() *cobra.Command {
 			"the figures of the usual guide: every resource in order, and less than 1% of violations. POLICY is the name of a\n" +
 			"ClusterPolicy, or NAMESPACE/NAME of a Policy.\n\n" +
 			"The exit code is 0 when it is safe, 2 when it is not or when it is not known, and 1 when something could not be read.\n" +
-			"What is not known is listed, with what would tell it.",
+			"What is not known is listed, with what would answer it.",
 		Example: "  ephor rollout require-team --owner-label team\n" +
 			"  ephor rollout require-team -n shop,lab -o json\n" +
 			"  ephor rollout require-team --metrics-url http://localhost:9090 --min-age 168h",

@@ -42,7 +42,7 @@ var familyKinds = family.Kinds{
 	}},
 	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy, Foreign: true, Switch: &family.Switch{
 		Flag: "mutatingAdmissionPolicyReports", Required: true,
-		Usage: "scans tell what MutatingAdmissionPolicies with this label would change",
+		Usage: "scans report what MutatingAdmissionPolicies with this label would change",
 	}},
 }
 

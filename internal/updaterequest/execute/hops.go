@@ -50,5 +50,5 @@ type hopError struct{ policy, rule string }
 
 func (e hopError) Error() string {
 	return fmt.Sprintf("rule %s of policy %s was triggered by %d writes of the background controller in a row: policies trigger each other; "+
-		"set skipBackgroundRequests: true, or let match tell apart what the rules make", e.rule, e.policy, policy.MaxHops)
+		"set skipBackgroundRequests: true, or let match exclude the objects that the rules make", e.rule, e.policy, policy.MaxHops)
 }
