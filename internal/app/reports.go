@@ -110,7 +110,7 @@ func (c *reporting) build(ctx context.Context) error {
 	o := scan.Options{
 		Catalog: c.catalog, Resources: c.discovery, Dynamic: objects, Metadata: listed, Sink: sink, Share: c.ring,
 		Root: root, Eval: observing.Tracer.Eval(engine.Eval), Conf: c.conf, Labels: c.cluster.NamespaceLabels,
-		Evaluated: over.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.tell, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
+		Evaluated: over.Evaluated(observing.Metrics.Evaluated), Observer: observing.Metrics, Reported: c.recordEvents, Unlistable: c.unlistable, Omitted: c.omitted.Fire,
 		Workers: c.flags.workers, Interval: c.flags.interval, Log: c.log, Now: time.Now,
 	}
 	if !c.flags.skipFilters {
@@ -168,8 +168,8 @@ func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules
 	return nil
 }
 
-// tell records the events of a resource whose report changed.
-func (c *reporting) tell(out *policy.Outcome) {
+// recordEvents records the events of a resource whose report changed.
+func (c *reporting) recordEvents(out *policy.Outcome) {
 	results.RecordResults(c.events, c.catalog.Snapshot, out.Request, out.Results, event.Context{Controller: event.ScanController})
 }
 
@@ -207,7 +207,7 @@ func (c *reporting) watch(ctx context.Context) error {
 func (c *reporting) leaderTasks() []lifecycle.Task {
 	tasks := []lifecycle.Task{c.announcing()}
 	if c.flags.scans() {
-		tasks = append(tasks, c.base.observing.Counted(lifecycle.Task{Name: "policy-status", Wake: c.omitted, Once: c.tellOmissions}))
+		tasks = append(tasks, c.base.observing.Counted(lifecycle.Task{Name: "policy-status", Wake: c.omitted, Once: c.writeOmissions}))
 	}
 	return tasks
 }

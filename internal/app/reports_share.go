@@ -28,8 +28,8 @@ func (c *reporting) shared() []lifecycle.Task {
 	}
 }
 
-// tellOmissions says in the status of each policy what scans leave out.
-func (c *reporting) tellOmissions(ctx context.Context) (time.Duration, error) {
+// writeOmissions says in the status of each policy what scans leave out.
+func (c *reporting) writeOmissions(ctx context.Context) (time.Duration, error) {
 	writer := &status.Writer{Client: c.manager.GetClient()}
 	omissions := c.scanner.Omissions()
 	objects, _ := c.policies.All()
@@ -40,11 +40,11 @@ func (c *reporting) tellOmissions(ctx context.Context) (time.Duration, error) {
 			errs = append(errs, err)
 		}
 	}
-	return tellOmissionsEvery, errors.Join(errs...)
+	return writeOmissionsEvery, errors.Join(errs...)
 }
 
-// tellOmissionsEvery is how often statuses are checked without changes: another client may have written them meanwhile.
-const tellOmissionsEvery = time.Minute
+// writeOmissionsEvery is how often statuses are checked without changes: another client may have written them meanwhile.
+const writeOmissionsEvery = time.Minute
 
 // scanStatus is what a policy's status says; nil for nothing.
 func scanStatus(omissions []scan.Omission) *kyvernov1.BackgroundScanStatus {

@@ -98,8 +98,8 @@ func (c *Catalog) Subscribe() (changed <-chan struct{}, cancel func()) {
 	}
 }
 
-// Follow calls tell for the present state and after changes, until ctx is done. Changes during a call are one.
-func (c *Catalog) Follow(ctx context.Context, tell func(*Snapshot)) {
+// Follow calls observe for the present state and after changes, until ctx is done. Changes during a call are one.
+func (c *Catalog) Follow(ctx context.Context, observe func(*Snapshot)) {
 	changed, cancel := c.Subscribe()
 	defer cancel()
 	for {
@@ -107,7 +107,7 @@ func (c *Catalog) Follow(ctx context.Context, tell func(*Snapshot)) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			tell(c.Snapshot())
+			observe(c.Snapshot())
 		}
 	}
 }

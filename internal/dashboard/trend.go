@@ -57,13 +57,13 @@ func (t *trend) add(at time.Time, totals map[string]tally) time.Duration {
 		t.series[ns] = append(t.series[ns], pointOf(totals[ns]))
 	}
 	for len(t.times) > 2 && (len(t.times) > maxSamples || len(t.times)*len(t.series) > maxPoints) {
-		t.thin()
+		t.halve()
 	}
 	return t.interval
 }
 
-// thin keeps every second sample, the first one among them, and forgets namespaces that have none any longer.
-func (t *trend) thin() {
+// halve keeps every second sample, the first one among them, and forgets namespaces that have none any longer.
+func (t *trend) halve() {
 	t.interval *= 2
 	t.times = everySecond(t.times)
 	for ns, points := range t.series {

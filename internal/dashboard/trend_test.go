@@ -51,7 +51,7 @@ func TestTrendByNamespace(t *testing.T) {
 		tr.add(at, map[string]tally{"b": {6}})
 	}
 	tr.series["a"][0] = point{} // as once its samples have been thinned out
-	tr.thin()
+	tr.halve()
 	if _, ok := tr.series["a"]; ok || len(tr.series["b"]) != len(tr.times) {
 		t.Errorf("%d series", len(tr.series))
 	}

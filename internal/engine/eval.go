@@ -95,7 +95,7 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 	broken, begun := false, false
 	var rest unevaluated
 	defer func() {
-		rest.tell(out)
+		rest.annotate(out)
 		if begun {
 			r.close(out, p)
 		}

@@ -62,8 +62,8 @@ func (u *unevaluated) recorded(index int, rule *policy.Rule) {
 	}
 }
 
-// tell adds to the results the number of further rules that they stand for.
-func (u *unevaluated) tell(out *policy.Outcome) {
+// annotate adds to the results the number of further rules that they stand for.
+func (u *unevaluated) annotate(out *policy.Outcome) {
 	for _, g := range u.groups[:u.used] {
 		if g.more == 0 || g.result < 0 || g.result >= len(out.Results) {
 			continue

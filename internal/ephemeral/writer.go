@@ -62,8 +62,8 @@ const (
 	maxBytes   = 16 << 20
 	// remembered bounds the resources of which is known what was sent last, twice.
 	remembered = 10_000
-	// farewell is the time to write what waits when the process stops.
-	farewell = 5 * time.Second
+	// shutdownTime is the time to write what waits when the process stops.
+	shutdownTime = 5 * time.Second
 )
 
 // Writer sends results. It is safe for all goroutines.
@@ -244,7 +244,7 @@ func (w *Writer) Run(ctx context.Context) {
 			open = false
 		}
 	}
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer stop()
 	w.mu.Lock()
 	w.closed = true

@@ -56,8 +56,8 @@ const (
 	remembered = 4096
 	// maxNote is the limit of the API server, less the mark of what was cut.
 	maxNote = 1021
-	// farewell is the time to write what waits when the process stops.
-	farewell = 5 * time.Second
+	// shutdownTime is the time to write what waits when the process stops.
+	shutdownTime = 5 * time.Second
 )
 
 // identity is what makes two events the same.
@@ -179,7 +179,7 @@ func (q *Queue) Run(ctx context.Context) {
 	q.closed = true
 	q.mu.Unlock()
 	close(q.queue)
-	end := time.AfterFunc(farewell, stop)
+	end := time.AfterFunc(shutdownTime, stop)
 	defer end.Stop()
 	running.Wait()
 	q.repeat(work)

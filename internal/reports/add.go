@@ -21,7 +21,7 @@ func (w *Writer) Add(ctx context.Context, r *report.Resource, results []policyre
 	defer w.alone(r.UID)()
 	st := w.begin(r)
 	defer func() { w.end(r.UID, st) }()
-	return w.insist(st, func() (bool, error) { return w.add(ctx, r, results, st) })
+	return w.retryConflicts(st, func() (bool, error) { return w.add(ctx, r, results, st) })
 }
 
 func (w *Writer) add(ctx context.Context, r *report.Resource, results []policyreport.Result, st *state) (bool, error) {

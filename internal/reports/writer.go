@@ -90,11 +90,11 @@ func (w *Writer) put(ctx context.Context, resource *report.Resource, results []p
 	}
 	st = w.begin(resource)
 	defer func() { w.end(resource.UID, st) }()
-	return w.insist(st, func() (bool, error) { return w.merge(ctx, resource, results, evaluated, want, st) })
+	return w.retryConflicts(st, func() (bool, error) { return w.merge(ctx, resource, results, evaluated, want, st) })
 }
 
-// insist repeats a write a few times after a conflict with another writer, and reads the report first.
-func (w *Writer) insist(st *state, write func() (bool, error)) (changed bool, err error) {
+// retryConflicts repeats a write a few times after a conflict with another writer, and reads the report first.
+func (w *Writer) retryConflicts(st *state, write func() (bool, error)) (changed bool, err error) {
 	for range conflicts {
 		changed, err = write()
 		switch {

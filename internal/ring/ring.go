@@ -189,7 +189,7 @@ func (r *Ring) accept(start, seen time.Time, others []*coordinationv1.Lease) {
 		r.Log.Info("the replicas that share the work", "lease", r.name, "members", r.view.past[len(r.view.past)-1].names, "at once", alone)
 	}
 	if changed || settled {
-		r.tell()
+		r.notify()
 	}
 }
 
@@ -200,7 +200,7 @@ func (r *Ring) drop() {
 	defer r.mu.Unlock()
 	r.view.lose()
 	r.endHolds(time.Now(), true)
-	r.tell()
+	r.notify()
 }
 
 // removeStale deletes the Leases of members that are long gone.
@@ -226,7 +226,7 @@ func (r *Ring) watch(done <-chan struct{}) {
 		now := time.Now()
 		at := r.endHolds(now, false)
 		if r.view.settled(now) {
-			r.tell()
+			r.notify()
 		}
 		if settled := r.view.changed.Add(Settle); r.view.waits && (at.IsZero() || settled.Before(at)) {
 			at = settled
@@ -263,8 +263,8 @@ func (r *Ring) poke() {
 	}
 }
 
-// tell closes the channels of Changed. The lock is held.
-func (r *Ring) tell() {
+// notify closes the channels of Changed. The lock is held.
+func (r *Ring) notify() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
@@ -273,7 +273,7 @@ func (r *Ring) tell() {
 func (r *Ring) leave() {
 	r.mu.Lock()
 	r.ending = true
-	r.tell()
+	r.notify()
 	last := r.view.proof.Add(Valid)
 	left := len(r.holds)
 	r.mu.Unlock()

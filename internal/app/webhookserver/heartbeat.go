@@ -83,17 +83,17 @@ func (h *Heartbeat) evaluate(stamp string) time.Duration {
 		h.stamp, h.moved = stamp, now
 		if !h.healthy.Swap(true) {
 			h.Log.Info("reviews are answered: heartbeats come back stamped")
-			h.tell()
+			h.notify()
 		}
 		return heartbeatEvery
 	case now.Sub(h.moved) > heartbeatLimit && h.healthy.Swap(false):
 		h.Log.Warn("reviews are not answered: heartbeats come back without a new stamp", "lease", admission.HeartbeatLease, "since", h.moved.UTC())
-		h.tell()
+		h.notify()
 	}
 	return heartbeatAgain
 }
 
-func (h *Heartbeat) tell() {
+func (h *Heartbeat) notify() {
 	if h.Changed != nil {
 		h.Changed()
 	}

@@ -77,7 +77,7 @@ func (w *Writer) Run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 			defer cancel()
 			w.flush(last)
 			if n := w.Waiting(); n > 0 {
@@ -142,7 +142,7 @@ func (w *Writer) retry(ctx context.Context, name string) error {
 	err := w.write(ctx, p.object)
 	switch {
 	case refused(err):
-		w.tell(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost: "+err.Error())
+		w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), "its work is lost: "+err.Error())
 	case err != nil:
 		w.putBack(*p)
 	}

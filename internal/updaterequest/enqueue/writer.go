@@ -58,8 +58,8 @@ const (
 	recountEvery = 30 * time.Second
 	// firstPause and longestPause are the pauses between two attempts to write.
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
-	// farewell is the time for the last writes when the process stops.
-	farewell = 5 * time.Second
+	// shutdownTime is the time for the last writes when the process stops.
+	shutdownTime = 5 * time.Second
 )
 
 // refused reports whether the API server rejects the object for good.
@@ -114,7 +114,7 @@ func (w *Writer) Keep(ctx context.Context, req *policy.Request, work []policy.Wo
 		// Without the roles or the object the work could not be executed as intended.
 		w.Log.Error("work could not be written down", "uid", req.UID, "error", err)
 		for i := range work {
-			w.tell(work[i].Program, event.Reference{}, "its work is lost: "+err.Error())
+			w.record(work[i].Program, event.Reference{}, "its work is lost: "+err.Error())
 		}
 		return []string{"the work that policies ask for is lost: " + err.Error()}
 	}
@@ -176,7 +176,7 @@ func (w *Writer) keep(ctx context.Context, p plan) error {
 		text = "its work is lost, since too much waits already: "
 	}
 	text += err.Error()
-	w.tell(p.program, updaterequest.Reference(p.object.Spec.Resource), text)
+	w.record(p.program, updaterequest.Reference(p.object.Spec.Resource), text)
 	return errors.New(text)
 }
 
@@ -313,8 +313,8 @@ func (w *Writer) added() {
 	w.known.n++
 }
 
-// tell records an event about the work of a policy.
-func (w *Writer) tell(p *policy.Program, trigger event.Reference, text string) {
+// record writes an event about the work of a policy.
+func (w *Writer) record(p *policy.Program, trigger event.Reference, text string) {
 	controller := event.GenerateController
 	if slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Stage.Has(policy.StageMutateExisting) }) {
 		controller = event.MutateController
