@@ -9,8 +9,8 @@ import (
 // Action is what a failed rule means at admission: a set of effects.
 type Action uint8
 
-// Deny refuses the request. Audit records the failure in reports and events, which every failure is; it has no effect on the answer. Warn adds
-// a warning to the answer of an allowed request. The empty set has no effect on the answer either.
+// Deny denies the request. Audit stands for reports and events, which every failure gets; it has no effect on the answer. Warn adds a
+// warning to the answer of an allowed request. The empty set has no effect on the answer either.
 const (
 	Deny Action = 1 << iota
 	Audit
@@ -69,9 +69,9 @@ func (p ActionPlan) any(holds func(Action) bool) bool {
 	return holds(p.Default) || slices.ContainsFunc(p.Overrides, func(o ActionOverride) bool { return holds(o.Action) })
 }
 
-// ActionFor is the effective action of the rule for an object in namespace ns. labels gives the namespace's labels and
-// is called only when an override asks for them; its error is returned, with the strictest action that the plan may
-// yield, so that what could not be found out is evaluated before the answer and not after it.
+// ActionFor returns the effective action of the rule for an object in namespace ns. labels returns the namespace's labels; it is called
+// only when an override needs them. After an error of labels, ActionFor returns it with the strictest action of the plan, so that the rule
+// is evaluated before the answer.
 func ActionFor(r *Rule, ns string, labels func() (map[string]string, error)) (Action, error) {
 	for _, o := range r.Action.Overrides {
 		if len(o.Namespaces) > 0 && !wildcard.MatchAny(o.Namespaces, ns) {

@@ -19,21 +19,21 @@ type Exception struct {
 	Background bool
 	// Kinds are the kinds of policies that it can be for, where Rules name none.
 	Kinds []string
-	// Rules are the rules that the exception is for.
+	// Rules are the exempted rules.
 	Rules []ExceptionRules
-	// Match reports whether the exception is for the object of the request. An error means that it is not known.
+	// Match reports whether the exception selects the object of the request. An error means that the answer is not known.
 	Match func(ctx context.Context, r *Request) (bool, error)
-	// Conditions reports whether its conditions hold, with the variables of the rule; nil when it has none.
+	// Conditions reports whether the conditions of the exception hold, with the variables of the rule; nil when it has none.
 	Conditions func(c *Call, variables Variables) (bool, error)
-	// Needs says what Match and Conditions look at, Reads what of the request's object; nil: anything.
+	// Needs holds what Match and Conditions read, Reads the parts of the request's object among it; nil: any part.
 	Needs Needs
 	Reads *value.Fields
-	// Relaxes: the exception does not exempt from podSecurity rules as a whole but only from the controls that Controls
-	// names, a value that belongs to the compiler of those rules. Other rules do not look at it.
+	// Relaxes: for podSecurity rules, the exception exempts only from the controls in Controls, a value of the compiler of these rules.
+	// Other rules ignore it.
 	Relaxes  bool
 	Controls any
-	// Images and Values, when there are any, make the exception partial: it does not exempt, and the expressions of the policy
-	// read them. ReportPass: an exempt request is reported as passed. Of several exceptions the one of the highest Priority decides that.
+	// Images and Values, when set, make the exception partial: it does not exempt, and the expressions of the policy read them. ReportPass:
+	// an exempt request is reported as passed. Of several exceptions the one with the highest Priority decides that.
 	Images, Values []string
 	ReportPass     bool
 	Priority       int

@@ -1,7 +1,6 @@
 package policy
 
-// Given are values of variables that stand in for what a rule would find out otherwise: the command line reads them from
-// values files. A Given is immutable.
+// Given holds values that replace variables of a rule: the command line reads them from values files. A Given is immutable.
 type Given struct {
 	// Names hold values by the first name of the variable: {"cm": {"data": {…}}} for cm.data. A value wins over a
 	// context entry of its name, which is not loaded then; where the engine itself knows the name (request, images) the

@@ -1,8 +1,7 @@
 package policy
 
-// Header is what a rule's match and exclude blocks say with literals alone: a superset of the requests for which Match
-// is anything but (false, nil). It is for those who have to decide before the rule is asked, and cannot look anything
-// up, such as the conditions of a webhook.
+// Header holds what the match and exclude blocks of a rule say with literals alone: it selects a superset of the requests for which Match
+// is anything but (false, nil). It serves decisions before an evaluation, without lookups, such as the conditions of a webhook.
 type Header struct {
 	// Namespace is that of a namespaced policy, which matches nothing elsewhere; empty for cluster-scoped policies.
 	Namespace string

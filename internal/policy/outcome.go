@@ -23,7 +23,7 @@ var statusNames = [...]string{"", "pass", "fail", "warn", "error", "skip"}
 
 func (s Status) String() string { return statusNames[s] }
 
-// Yield is what one evaluation of a rule gives. The zero Yield is "no result".
+// Yield is the result of one evaluation of a rule. The zero Yield is "no result".
 type Yield struct {
 	Status     Status
 	Message    string
@@ -31,12 +31,12 @@ type Yield struct {
 	Properties map[string]string
 	// Exceptions are the keys of the exceptions that caused a skip.
 	Exceptions []string
-	// Object is what a mutate rule made of the request's object; nil when it changed nothing. With status error it is an
-	// empty object when the patch itself failed, and nil when the rule did not come to patch.
+	// Object is the object after a mutate rule; nil when it changed nothing. With status error it is an empty object when the patch itself
+	// failed, and nil when the rule failed before the patch.
 	Object *value.Doc
 	// Work is the deferred change that a generate or mutate-existing rule asks for.
 	Work []Work
-	// Part is the part of the policy that gave the result, where reports name that instead of the rule; empty for the rule.
+	// Part is the part of the policy that gave the result, for reports that name it instead of the rule; empty for the rule.
 	Part string
 	// Warn: the result becomes a warning of an allowed request, whatever the policy's settings say.
 	Warn bool
@@ -45,7 +45,7 @@ type Yield struct {
 	Also []Yield
 }
 
-// Result is the verdict of one rule on one request.
+// Result is the result of one rule for one request.
 type Result struct {
 	Program *Program
 	Rule    *Rule
@@ -63,7 +63,7 @@ type WorkKind string
 const (
 	// WorkGenerate creates the objects of a generate rule, or brings them up to date.
 	WorkGenerate WorkKind = "generate"
-	// WorkDeleteDownstream deletes what a generate rule created for the request's object.
+	// WorkDeleteDownstream deletes the objects that a generate rule created for the request's object.
 	WorkDeleteDownstream WorkKind = "delete-downstream"
 	// WorkDelete deletes the request's object, on behalf of a cleanup policy.
 	WorkDelete WorkKind = "delete"
@@ -74,52 +74,52 @@ const (
 // MaxHops is how many times in a row the background controller's own writes may ask for work.
 const MaxHops = 10
 
-// Work is deferred change that a rule asks for; it is carried out elsewhere or printed by the command line.
+// Work is a deferred change that a rule asks for. The background controller carries it out; the command line prints it.
 type Work struct {
 	Program *Program
 	Rule    *Rule
 	Kind    WorkKind
-	// Synchronize: what is generated is kept equal to its source.
+	// Synchronize: generated objects are kept equal to their source.
 	Synchronize bool
-	// SkipBackground: nothing is done when the requester was the background controller itself.
+	// SkipBackground: requests of the background controller itself cause no work.
 	SkipBackground bool
-	// Trigger is the object that the rule is to be carried out for; nil for that of the request.
+	// Trigger is the object for which the rule is carried out; nil for that of the request.
 	Trigger *Source
-	// OfSource: the request's object is one that the rule copies. What is meant is everything that was copied from it.
+	// OfSource: the request's object is a source that the rule copies. The work is about all of its copies.
 	OfSource bool
 	// Propagation says what a deletion does to dependents: Foreground, Background or Orphan; empty for the default.
 	Propagation string
 	// Planned: the evaluation was asked to plan (engine.Input.Plan), so that Generated is complete, up to Err.
 	Planned   bool
 	Generated []Generated
-	// Targets are the objects that a mutate rule looked at, with what it makes of them; complete when Planned, up to Err.
+	// Targets are the objects that a mutate rule evaluated, with its changes; complete when Planned, up to Err.
 	Targets []Mutated
-	// Err is why the plan could not be finished; what was planned before it stands.
+	// Err is the error that ended the plan; the part before it is valid.
 	Err error
 }
 
-// Mutated is one target of a mutate rule: an object as it is, and as it is to be.
+// Mutated is one target of a mutate rule, before and after the change.
 type Mutated struct {
 	Before map[string]any
-	// After is nil when nothing is to be written: the rule passed the target over, changed nothing, or failed.
+	// After is nil when nothing is written: the rule skipped the target, changed nothing, or failed.
 	After map[string]any
-	// Subresource is what is written; empty for the object itself.
+	// Subresource is the written subresource; empty for the object itself.
 	Subresource string
 	Status      Status
 	Message     string
 }
 
-// Generated is one object that a generate rule makes, with its labels, exactly as it is to be.
+// Generated is one object that a generate rule makes, with its labels, exactly as it is written.
 type Generated struct {
 	Object map[string]any
-	// Source is the object that it is a copy of; nil when its content stands in the policy.
+	// Source is the copied object; nil when the policy holds the content.
 	Source *Source
 }
 
-// Source names the object that another is a copy of.
+// Source names a copied object.
 type Source struct{ APIVersion, Kind, Namespace, Name, UID string }
 
-// Outcome is everything that an evaluation of Programs on one Request gives.
+// Outcome is the result of an evaluation of Programs on one Request.
 type Outcome struct {
 	Request  *Request
 	Results  []Result
@@ -128,11 +128,11 @@ type Outcome struct {
 	Warnings []string
 	// FailurePolicy is Fail as soon as one evaluated Program uses Fail.
 	FailurePolicy FailurePolicy
-	// Exceeded are the policies that used up a budget; their results from that rule on have status error.
+	// Exceeded are the policies that exceeded a budget; their results from that rule on have status error.
 	Exceeded []Exceeded
 }
 
-// Exceeded says that a policy used up what it may take for one request, or its namespace its share.
+// Exceeded is a policy that exceeded its budget for one request, or the share of its namespace.
 type Exceeded struct {
 	Program *Program
 	Rule    *Rule // at which that happened

@@ -20,14 +20,14 @@ type Program struct {
 
 	// Family names the family whose compiler made the Program.
 	Family string
-	// Names are what outputs call the policy.
+	// Names are the names of the policy in outputs.
 	Names    Names
 	Settings Settings
-	// Webhooks are what the policy asks for at the endpoints of its family, where it is evaluated in admission.
+	// Webhooks are the webhooks that the policy needs at the endpoints of its family, which evaluate it in admission.
 	Webhooks []Webhook
 	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
 	Rules []*Rule
-	// Unconfined: a namespaced policy is for the objects of every namespace (family.Options.CommandLine).
+	// Unconfined: a namespaced policy selects objects of every namespace (family.Options.CommandLine).
 	Unconfined bool
 	// Schedule says when a policy that deletes resources is due; nil for others.
 	Schedule *schedule.Schedule
@@ -51,7 +51,7 @@ func (p *Program) OwnWebhook(fixed bool) bool {
 	return len(p.Settings.MatchConditions) > 0 || !fixed && p.Namespace != "" && p.Settings.TimeoutSeconds > 0
 }
 
-// Reach is what the Program may see of the world: the cluster, or its own namespace.
+// Reach returns the part of the world that the Program may read: the cluster, or its own namespace.
 func (p *Program) Reach() world.Reach {
 	if p.Namespace == "" {
 		return world.Cluster()
@@ -59,10 +59,10 @@ func (p *Program) Reach() world.Reach {
 	return world.InNamespace(p.Namespace)
 }
 
-// FailurePolicy says what an evaluation error means for the request.
+// FailurePolicy decides what an evaluation error means for the request.
 type FailurePolicy uint8
 
-// Fail refuses the request on error (the default); Ignore lets it pass.
+// Fail denies the request on error (the default); Ignore admits it.
 const (
 	Fail FailurePolicy = iota
 	Ignore
@@ -78,7 +78,7 @@ func (f FailurePolicy) String() string {
 // Settings are the policy-wide fields of spec and the annotations with behaviour.
 type Settings struct {
 	FailurePolicy FailurePolicy
-	// TimeoutSeconds is the webhook timeout that the policy asks for; 0 when it asks for none.
+	// TimeoutSeconds is the webhook timeout in the policy; 0 without one.
 	TimeoutSeconds int32
 	ApplyOne       bool // spec.applyRules: One
 	Admission      bool

@@ -54,15 +54,15 @@ type Request struct {
 	Origin    RequestOrigin
 	UID       string
 	Operation Operation
-	// GVK is the kind of the resource that the request is about; for a subresource the kind of its parent
-	// (Deployment for deployments/scale). RequestGVK is the kind of the object that was sent.
+	// GVK is the kind of the request's resource; for a subresource the kind of its parent (Deployment for deployments/scale). RequestGVK is
+	// the kind of the object in the request.
 	GVK, RequestGVK schema.GroupVersionKind
 	GVR             schema.GroupVersionResource
 	Subresource     string
-	// Asked is what the requester asked for, where that is something else: the API server converts what it sends.
+	// Asked is the original request, where it differs: the API server converts objects before it sends them.
 	Asked           Asked
 	Namespace, Name string
-	// Payload: the object is a JSON document that need not be one of a cluster. Only the command line has them.
+	// Payload: the object is any JSON document, and no object of a cluster. Only the command line has them.
 	Payload bool
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
@@ -70,19 +70,19 @@ type Request struct {
 	User    *User
 	DryRun  bool
 	Options any
-	// Conf is what the settings of the cluster say.
+	// Conf holds the settings of the cluster for rules.
 	Conf Conf
 
 	// Given holds values of variables for the rule r of p; nil when there are none. Only the command line has them.
 	Given func(p *Program, r *Rule) *Given
-	// ResolveRoles finds the requester's roles; nil when they cannot be found here, which is an error for a rule that
-	// asks. It is called at most once.
+	// ResolveRoles looks up the requester's roles; nil where that is impossible, which is an error for a rule that needs them. It is called
+	// at most once.
 	ResolveRoles func(context.Context) (Roles, error)
-	// ResolveNamespace finds the labels of the request's namespace; nil when they cannot be found here, which is an
-	// error for a rule that asks. It is called at most once.
+	// ResolveNamespace looks up the labels of the request's namespace; nil where that is impossible, which is an error for a rule that
+	// needs them. It is called at most once.
 	ResolveNamespace func(context.Context) (map[string]string, error)
 
-	// Trace takes notes of the evaluation; nil takes none.
+	// Trace records the evaluation; nil records nothing.
 	Trace *trace.Log
 
 	unforeseen atomic.Bool
@@ -102,7 +102,7 @@ type Asked struct {
 	Subresource string
 }
 
-// AskedFor is what the requester asked for; what was sent, where nothing else is said.
+// AskedFor returns the kind and resource of the original request, which by default are those of the request.
 func (r *Request) AskedFor() Asked {
 	a := r.Asked
 	if a.GVK.Empty() {
@@ -114,10 +114,9 @@ func (r *Request) AskedFor() Asked {
 	return a
 }
 
-// Conf are settings that change what rules see. The zero Conf holds the defaults.
+// Conf holds settings that change the variables of rules. The zero Conf holds the defaults.
 type Conf struct {
-	// MaxContextSize is the limit in bytes of what the context entries of one rule load from outside; 0 for
-	// DefaultContextSize, less for no limit.
+	// MaxContextSize bounds the bytes that the context entries of one rule load; 0 for DefaultContextSize, less for no limit.
 	MaxContextSize int
 	// Images says what an image reference without a registry means.
 	Images imageref.Defaults
@@ -125,7 +124,7 @@ type Conf struct {
 	Expand map[string]bool
 }
 
-// ConfOf is what rules see of the settings.
+// ConfOf returns the part of the settings that rules see.
 func ConfOf(s *settings.Settings) Conf {
 	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData}
 	if c.MaxContextSize <= 0 {
@@ -145,8 +144,7 @@ func (o *onceResult[T]) get(f func() (T, error)) (T, error) {
 	return o.val, o.err
 }
 
-// Subject is the object that match blocks look at: the new object, or the old one on DELETE. It is nil when the
-// request carries no object (CONNECT).
+// Subject returns the object that match blocks select by: the new object, or the old one on DELETE; nil without an object (CONNECT).
 func (r *Request) Subject() (map[string]any, error) {
 	d := r.Object
 	if d == nil || r.Operation == Delete {
@@ -171,7 +169,7 @@ func (r *Request) CreationOfOld() *Request {
 	}
 }
 
-// WithObject is the same request with another object: what a mutation made of it. What was resolved stays resolved.
+// WithObject returns the same request with another object, the result of a mutation. It keeps resolved roles and labels.
 func (r *Request) WithObject(object *value.Doc) *Request {
 	return &Request{
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
@@ -279,7 +277,7 @@ func (r *Request) ImageList() ([]imageref.Image, error) {
 	})
 }
 
-// ObjectOrOld is the object; on DELETE, which has none, the old object.
+// ObjectOrOld returns the object; on DELETE, which has none, the old object.
 func (r *Request) ObjectOrOld() (any, error) {
 	object, err := r.Object.Value()
 	if err == nil && r.Operation == Delete && object == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Stage says in which kind of evaluation a rule takes part.
+// Stage is a kind of evaluation in which a rule takes part.
 type Stage uint8
 
 // The stages, in the order in which an admission review passes them.
@@ -38,7 +38,7 @@ type Origin struct {
 // IsAutogen reports whether the rule was generated for pod controllers.
 func (o Origin) IsAutogen() bool { return o.Parent != "" }
 
-// Needs says what a rule's compiled expressions touch; it is derived from their free variables.
+// Needs holds what a rule's compiled expressions read; it is derived from their free variables.
 type Needs struct {
 	User      bool // username, groups, service account
 	Roles     bool // roles and clusterRoles of the requester: bindings have to be resolved
@@ -72,25 +72,25 @@ type Rule struct {
 	Path   string // field path of the authored rule, such as spec.rules[2]
 	Origin Origin
 	Action ActionPlan
-	// OnError is what an error of the rule means for the request.
+	// OnError decides what an error of the rule means for the request.
 	OnError ErrorMeaning
 	Needs   Needs
-	// Object says what of the request's object Eval reads; nil: anything. A review's object is decoded without the rest.
-	// (Queries that arrive inside of values are not foreseen: Request.Unforeseen.)
+	// Object holds the parts of the request's object that Eval reads; nil: any part. A review decodes only these. (Queries that arrive
+	// inside values are unknown before: Request.Unforeseen.)
 	Object *value.Fields
 	// Targets cover every request that Match can accept. The index, the webhook rules and the scans are made of them.
 	Targets []Target
-	// Excludes are what the rule excludes, as far as a Target can say it: Match accepts no request that one of them matches.
+	// Excludes are the excluded Targets, as far as a Target can express them: Match accepts no request that one of them matches.
 	Excludes []Target
-	// Payloads: the rule is also for documents that are no objects of a cluster (Request.Payload).
+	// Payloads: the rule also evaluates documents that are no objects of a cluster (Request.Payload).
 	Payloads bool
-	// Header is what match and exclude say with literals; nil when nothing is known.
+	// Header holds the literals of match and exclude; nil when nothing is known.
 	Header *Header
-	// Outputs are the kinds of the objects that a generate rule makes, as far as they are written out.
+	// Outputs are the kinds of the objects that a generate rule makes, as far as the policy names them.
 	Outputs []Output
 	// Grants are the rights on other objects that the rule's work needs.
 	Grants []Grant
-	// Generation says how a generate rule treats what it made; nil for other rules.
+	// Generation holds how a generate rule treats its objects; nil for other rules.
 	Generation *Generation
 	// OnBackground: requests of the background controller ask for the work of the rule too (skipBackgroundRequests: false).
 	OnBackground bool
