@@ -2,7 +2,7 @@ package ring
 
 import "context"
 
-// Alone is the share of a controller that has no other replicas: it holds everything, at once and for good.
+// Alone is the share of a controller without other replicas: it holds every key, always.
 type Alone struct{}
 
 // Holds reports true.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// members are those of a ring at one time, in the order of their names. The zero value is a ring without members.
+// members are the members of a ring at one time, in the order of their names. The zero value is a ring without members.
 type members struct {
 	names  []string
 	hashes []uint64
@@ -22,8 +22,8 @@ func newMembers(names []string) members {
 
 func (m members) equal(o members) bool { return slices.Equal(m.names, o.names) }
 
-// holder is the member with the highest score for the key; empty when there is no member. All replicas have to agree about
-// it, those of the next release too: the scores are never changed.
+// holder returns the member with the highest score for the key; empty when there is no member. All replicas have to agree on it, also those
+// of the next release, so the scores never change.
 func (m members) holder(key string) string {
 	k := hash(key)
 	best, at := uint64(0), -1

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrLapsed is why work was cancelled, or why a request was not sent: the authority to work for the key has ended.
+// ErrLapsed is the error of work and requests that were cancelled because the replica has lost the key.
 var ErrLapsed = errors.New("the authority to work for this key has ended: another replica may work for it now")
 
 // hold is one piece of work in flight.
@@ -21,7 +21,7 @@ type hold struct {
 	until time.Time
 }
 
-// valid reports whether the work may go on. It asks the clock itself: in a process that was stopped no timer has fired yet.
+// valid reports whether the work may continue. It reads the clock itself: in a process that was stopped, no timer has fired yet.
 func (h *hold) valid(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,7 +34,7 @@ func (h *hold) extend(until time.Time) {
 	h.until = until
 }
 
-// end ends the work at once.
+// end cancels the work at once.
 func (h *hold) end() {
 	h.extend(time.Time{})
 	h.cancel(ErrLapsed)
@@ -42,17 +42,17 @@ func (h *hold) end() {
 
 type holdKey struct{}
 
-// Lapsed reports whether ctx is of a Hold whose authority has ended, by the clock and not by what was noticed so far.
+// Lapsed reports whether ctx belongs to a Hold that has run out, by the clock.
 func Lapsed(ctx context.Context) bool {
 	h, ok := ctx.Value(holdKey{}).(*hold)
 	return ok && !h.valid(time.Now())
 }
 
-// Lapsed is the function of the same name, for those who take a Ring as an interface.
+// Lapsed is the function of the same name, for users of an interface.
 func (r *Ring) Lapsed(ctx context.Context) bool { return Lapsed(ctx) }
 
-// Guard returns a RoundTripper that does not send what belongs to a Hold whose authority has ended, but fails with ErrLapsed. A process
-// that was stopped between reading and writing would else send the write before it notices.
+// Guard returns a RoundTripper that fails with ErrLapsed for requests of a Hold that has run out. Otherwise a process that was stopped
+// between a read and a write would send the write before it notices.
 func Guard(next http.RoundTripper) http.RoundTripper { return guard{next} }
 
 type guard struct{ next http.RoundTripper }
@@ -67,8 +67,8 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// Hold begins work for a key. ok is false when that may not begin now; Changed says when to ask again. Otherwise ctx is done when
-// parent is, and with the cause ErrLapsed once the authority ends; release has to be called when nothing is in flight any more.
+// Hold begins work for a key. ok is false when it may not begin now; Changed reports when to ask again. ctx is done when parent is, and
+// with the cause ErrLapsed once the replica has lost the key. Call release when no work is in flight any more.
 func (r *Ring) Hold(parent context.Context, key string) (ctx context.Context, release func(), ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +94,8 @@ func (r *Ring) release(h *hold) {
 	}
 }
 
-// extendHolds lets what is in flight go on as far as the last round allows. What was begun before the authority was lost, or for a
-// key that is another's now, is not extended: it ends in its time.
+// extendHolds extends the work in flight as far as the last round allows. Work that began before the authority was lost, or whose key
+// belongs to another member now, is not extended.
 func (r *Ring) extendHolds() {
 	for h := range r.holds {
 		if h.lost == r.view.lost && r.view.keeps(h.key) {
@@ -104,7 +104,7 @@ func (r *Ring) extendHolds() {
 	}
 }
 
-// endHolds ends what is in flight whose time is over, or everything, and returns when the next one's time is; zero when there is none.
+// endHolds cancels the work in flight that has run out, or all of it, and returns when the next one runs out; zero when there is none.
 func (r *Ring) endHolds(now time.Time, all bool) (next time.Time) {
 	for h := range r.holds {
 		h.mu.Lock()

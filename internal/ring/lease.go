@@ -24,15 +24,15 @@ type Leases interface {
 }
 
 const (
-	// most bounds the members of a ring, and so what is read at once.
+	// most bounds the members of a ring.
 	most = 500
-	// patience bounds one round: a request that gets no answer must not keep us from asking again before the authority ends.
+	// patience bounds one round, so that a request without an answer does not prevent the next one before the authority ends.
 	patience = 5 * time.Second
 	// staleAfter is how long a Lease without renewals is kept.
 	staleAfter = 10 * time.Minute
 )
 
-// list returns our own Lease, nil when there is none, and those of the others.
+// list returns our own Lease, nil when there is none, and the Leases of the others.
 func (r *Ring) list(ctx context.Context) (own *coordinationv1.Lease, others []*coordinationv1.Lease, err error) {
 	list, err := r.Leases.List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + r.Controller, Limit: most})
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Ring) list(ctx context.Context) (own *coordinationv1.Lease, others []*c
 	return own, others, nil
 }
 
-// write makes our Lease, or renews or takes the one that is there.
+// write creates our Lease, or renews the existing one.
 func (r *Ring) write(ctx context.Context, there *coordinationv1.Lease) error {
 	now := metav1.NewMicroTime(time.Now()) // for people; the time is never compared
 	seconds := int32(Valid / time.Second)
@@ -111,7 +111,7 @@ func holderOf(l *coordinationv1.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// errTaken says that our Lease is another's, or gone.
+// errTaken is the error of a Lease that another process holds, or that is deleted.
 type errTaken struct{ by string }
 
 func (e errTaken) Error() string {

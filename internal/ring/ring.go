@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options are those of one member.
+// Options are the options of one member.
 type Options struct {
-	// Leases are those of the namespace.
+	// Leases are the Leases of the namespace.
 	Leases    Leases
 	Namespace string
 	// Controller names the ring, and is a part of the Leases' names. Identity names the member: the Pod.
@@ -43,7 +43,7 @@ type Ring struct {
 	// wake notifies watch of new times, released notifies leave that a hold has ended.
 	wake, released chan struct{}
 
-	// These are used by Run alone.
+	// Only Run uses these fields.
 	lease  *coordinationv1.Lease // ours, as it was last written; nil before
 	joined bool                  // the Lease is ours
 	first  bool                  // we have just made the first one
@@ -72,8 +72,8 @@ func (r *Ring) Holds(key string) bool {
 	return !r.ending && r.view.holds(key, time.Now())
 }
 
-// Changed is closed when this member may hold more, or less, than when it was asked for. To miss nothing ask for it before looking at
-// the keys:
+// Changed returns a channel that is closed when this member may hold other keys than at the time of the call. To miss no change, call it
+// before you look at the keys:
 //
 //	for ctx.Err() == nil {
 //		changed := r.Changed()
@@ -86,7 +86,7 @@ func (r *Ring) Changed() <-chan struct{} {
 	return r.changed
 }
 
-// Members are the identities of those who share, in order, as far as is known; none without authority.
+// Members returns the identities of the known members, in order; none without authority.
 func (r *Ring) Members() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +100,8 @@ func (r *Ring) Members() []string {
 	return names
 }
 
-// Run is a member of the ring until ctx is done, nothing that was begun under it is in flight, and its Lease is removed. What is
-// still in flight 10 seconds after the last renewal is cancelled.
+// Run is a member of the ring until ctx is done, no work is in flight, and its Lease is removed. Work that is still in flight 10 seconds
+// after the last renewal is cancelled.
 func (r *Ring) Run(ctx context.Context) {
 	left := make(chan struct{})
 	var watching sync.WaitGroup
@@ -122,7 +122,7 @@ func (r *Ring) renew(ctx context.Context) (next time.Time) {
 	case ctx.Err() != nil:
 		return start.Add(Renew)
 	case err == nil && !r.joined:
-		return time.Now() // the Lease is ours now; who else is there is asked once more
+		return time.Now() // the Lease is ours now; another list shows the other members
 	case taken(err):
 		r.Log.Warn("this replica has lost its share of the work and takes it again", "lease", r.name, "reason", err)
 		r.drop()
@@ -138,13 +138,13 @@ func (r *Ring) renew(ctx context.Context) (next time.Time) {
 	defer r.mu.Unlock()
 	next = start.Add(Renew)
 	if at := r.view.next(); !at.IsZero() && at.Before(next) {
-		next = at // who is gone is missed at once
+		next = at // the end of a member is noticed at once
 	}
 	return next
 }
 
-// round lists the Leases and renews our own; in this order, so that a member who cannot see the others does not count for them. When
-// our own has yet to be made or taken it does only that.
+// round lists the Leases and then renews our own, so that a member that cannot see the others does not count for them. When our Lease is
+// missing, or held by another process, round only creates or takes it.
 func (r *Ring) round(ctx context.Context, start time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -171,7 +171,7 @@ func (r *Ring) round(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// accept takes in what a round has shown.
+// accept applies the result of a round.
 func (r *Ring) accept(start, seen time.Time, others []*coordinationv1.Lease) {
 	versions := map[string]string{}
 	for _, l := range others {
@@ -203,7 +203,7 @@ func (r *Ring) drop() {
 	r.notify()
 }
 
-// removeStale deletes the Leases of members that are long gone.
+// removeStale deletes the Leases of members that ended long ago.
 func (r *Ring) removeStale(ctx context.Context, others []*coordinationv1.Lease) {
 	for _, l := range others {
 		r.mu.Lock()
@@ -218,8 +218,8 @@ func (r *Ring) removeStale(ctx context.Context, others []*coordinationv1.Lease) 
 	}
 }
 
-// watch does what has its own time, while a round may be waiting for an answer: it ends what is in flight, and says when what was gained may
-// be worked for.
+// watch acts when a time is over, even while a round waits for an answer: it cancels work that has run out, and reports when gained keys
+// may be worked for.
 func (r *Ring) watch(done <-chan struct{}) {
 	for {
 		r.mu.Lock()
@@ -238,7 +238,7 @@ func (r *Ring) watch(done <-chan struct{}) {
 	}
 }
 
-// wait returns at the time (zero for never), or earlier when there is news; false when it is done.
+// wait returns at the time (zero for never), or earlier after an event; false when it is done.
 func wait(done, news <-chan struct{}, at time.Time) bool {
 	var due <-chan time.Time
 	if !at.IsZero() {
@@ -255,7 +255,7 @@ func wait(done, news <-chan struct{}, at time.Time) bool {
 	return true
 }
 
-// poke has watch look at the times anew.
+// poke makes watch read the times again.
 func (r *Ring) poke() {
 	select {
 	case r.wake <- struct{}{}:
@@ -269,7 +269,7 @@ func (r *Ring) notify() {
 	r.changed = make(chan struct{})
 }
 
-// leave waits until nothing is in flight, and removes the Lease, so that the others need not wait until it has run out.
+// leave waits until no work is in flight, and removes the Lease, so that the others need not wait until it runs out.
 func (r *Ring) leave() {
 	r.mu.Lock()
 	r.ending = true

@@ -4,34 +4,33 @@ import "time"
 
 // The times of a member.
 const (
-	// Renew is how often a member lists the Leases and renews its own.
+	// Renew is the pause between two rounds of a member.
 	Renew = 2 * time.Second
-	// Valid is how long a member counts after its Lease was seen renewed.
+	// Valid is how long a member counts after a renewal of its Lease was seen.
 	Valid = 12 * time.Second
-	// Start is how long after its last proof a member begins something new, Cancel how long it goes on with what it has
-	// begun. The proof counts from before the requests that gave it.
+	// Start is how long after its last proof a member begins new work, Cancel how long it continues the work in flight. A proof counts from
+	// the time before its requests.
 	Start, Cancel = 8 * time.Second, 10 * time.Second
-	// Settle is how long after the last change of the ring a member begins with keys that it gained.
+	// Settle is the pause between the last change of the ring and the first work for gained keys.
 	Settle = 14 * time.Second
 )
 
-// view is what a member knows of the ring. It reads no clock: the caller passes the time. It is used under the lock of
-// its Ring.
+// view is a member's knowledge of the ring. It reads no clock: the caller passes the time. The lock of its Ring guards it.
 type view struct {
 	self   string
 	others map[string]sight
-	// past are the rings since the ring was last settled; the last one is the ring now.
+	// past are the rings since the last time that the ring was settled; the last one is the present ring.
 	past    []members
 	changed time.Time // when the ring last changed
-	proof   time.Time // since when the last successful round was under way; zero when there is no authority
+	proof   time.Time // start of the last successful round; zero without authority
 	waits   bool      // keys were gained that may not be worked for yet
 	lost    int       // how often the authority was lost
 }
 
-// maxPast bounds the rings that are kept when it never comes to rest.
+// maxPast bounds the kept rings while members keep changing.
 const maxPast = 16
 
-// sight is when a member was last seen alive.
+// sight is the time when a member was last seen alive.
 type sight struct {
 	version string // of its Lease
 	at      time.Time
@@ -41,7 +40,7 @@ func newView(self string) view {
 	return view{self: self, others: map[string]sight{}, past: []members{{}}}
 }
 
-// see takes note of the Leases of the others, as a list that was answered at the time now shows them.
+// see records the Leases of the others, from a list that was answered now.
 func (v *view) see(versions map[string]string, now time.Time) {
 	for name := range v.others {
 		if _, ok := versions[name]; !ok {
@@ -55,8 +54,8 @@ func (v *view) see(versions map[string]string, now time.Time) {
 	}
 }
 
-// accept makes a round that was begun at the time start, and is over, the proof of the authority. alone says that no member was
-// there before, and that the list showed no other member, nor a trace of one. It reports whether the ring has changed, and whether it came to rest.
+// accept takes a finished round, begun at the time start, as the proof of the authority. alone: the list showed no other member, before or
+// now. accept reports whether the ring has changed, and whether it has settled.
 func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) {
 	names := []string{v.self}
 	for name, s := range v.others {
@@ -66,7 +65,7 @@ func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) 
 	}
 	next := newMembers(names)
 	if !v.proof.IsZero() && now.Sub(v.proof) >= Start {
-		v.lose() // the others may have counted us out meanwhile
+		v.lose() // the others may have dropped us meanwhile
 	}
 	v.proof = start
 	settled = v.settled(now)
@@ -75,7 +74,7 @@ func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) 
 	}
 	v.past, v.changed, v.waits = append(v.past, next), now, true
 	if len(v.past) > maxPast {
-		v.past = []members{{}, next} // nothing is held until it rests
+		v.past = []members{{}, next} // no key is held until the ring settles
 	}
 	if alone {
 		v.past, v.waits = []members{next}, false
@@ -83,18 +82,18 @@ func (v *view) accept(start, now time.Time, alone bool) (changed, settled bool) 
 	return true, settled
 }
 
-// solo reports whether everything was held.
+// solo reports whether this member held every key.
 func (v *view) solo() bool {
 	return len(v.past) == 1 && len(v.past[0].names) == 1 && v.past[0].names[0] == v.self
 }
 
-// lose ends the authority; everything has to be gained anew.
+// lose ends the authority; every key has to be gained again.
 func (v *view) lose() {
 	v.proof, v.past, v.waits = time.Time{}, []members{{}}, false
 	v.lost++
 }
 
-// settled takes what was gained as held once that is so, and reports whether it just became so.
+// settled makes gained keys held keys once the pause is over, and reports whether it just did so.
 func (v *view) settled(now time.Time) bool {
 	if !v.waits || now.Sub(v.changed) < Settle {
 		return false
@@ -120,7 +119,7 @@ func (v *view) holds(key string, now time.Time) bool {
 	return true
 }
 
-// keeps reports whether the key is ours according to the last round.
+// keeps reports whether this member holds the key, according to the last round.
 func (v *view) keeps(key string) bool {
 	return !v.proof.IsZero() && v.past[len(v.past)-1].holder(key) == v.self
 }

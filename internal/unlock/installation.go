@@ -28,20 +28,20 @@ type Installation struct {
 	// Namespace and ConfigMap are those of the installation; both are `kyverno` by default.
 	Namespace, ConfigMap string
 	Now                  func() time.Time
-	// Watch is how long Open looks whether the configurations stay away; zero for not at all.
+	// Watch is how long Open checks that the configurations stay deleted; zero for no check.
 	Watch time.Duration
 }
 
 // Report says what was done.
 type Report struct {
 	Until time.Time
-	// Configurations are the names of those that were deleted, or put back.
+	// Configurations are the names of the deleted, or restored, configurations.
 	Configurations []string
-	// Present are those that were there already when the others were put back.
+	// Present are the configurations that existed already when the others were restored.
 	Present []string
-	// Made: there was no such ConfigMap. Either it was lost, or the installation reads another one and goes on as before.
+	// Made: the ConfigMap did not exist. Either it was lost, or the installation reads another one and is not unlocked.
 	Made bool
-	// CopyStays: the copy could not be deleted, because the configurations that are back are in the way.
+	// CopyStays: the copy could not be deleted, because the restored webhooks denied it.
 	CopyStays bool
 }
 
@@ -90,7 +90,7 @@ func inTheWay(err error) bool {
 		apierrors.IsServerTimeout(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Lost is an error after which the configurations are gone and no copy of them is in the cluster: here they are.
+// Lost is the error after which the configurations are deleted and the cluster holds no copy of them: the error holds them.
 type Lost struct {
 	Configurations []client.Object
 	Err            error
@@ -122,7 +122,7 @@ func (in *Installation) list(ctx context.Context) ([]client.Object, error) {
 	return out, nil
 }
 
-// note writes the time onto the ConfigMap, which is made where it is missing, but never its namespace.
+// note writes the time into the annotation of the ConfigMap. It creates a missing ConfigMap, but never its namespace.
 func (in *Installation) note(ctx context.Context, report *Report) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: in.Namespace, Name: in.ConfigMap}}
 	note := map[string]string{Annotation: report.Until.Format(time.RFC3339)}
@@ -142,7 +142,7 @@ func (in *Installation) note(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// keep stores the configurations. Those of an earlier time stay: what is deleted now may be less than what was then.
+// keep stores the configurations. It keeps those of an earlier time, since the present ones may be fewer.
 func (in *Installation) keep(ctx context.Context, found []client.Object) error {
 	if len(found) == 0 {
 		return nil
@@ -194,7 +194,7 @@ func (in *Installation) remove(ctx context.Context, list []client.Object, report
 	return nil
 }
 
-// guard deletes what a controller makes again that has not heard of the note yet.
+// guard deletes configurations that a controller writes before it knows the annotation.
 func (in *Installation) guard(ctx context.Context, report *Report) error {
 	for end := in.Now().Add(in.Watch); in.Now().Before(end); {
 		select {
@@ -213,8 +213,8 @@ func (in *Installation) guard(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// Close puts the configurations back and ends the unlocking. It needs no controller: one that runs brings what is put
-// back up to date.
+// Close restores the configurations and locks the cluster again. It needs no controller; a running controller updates the restored
+// configurations.
 func (in *Installation) Close(ctx context.Context) (Report, error) {
 	var report Report
 	stored := &corev1.Secret{}
@@ -240,7 +240,7 @@ func (in *Installation) Close(ctx context.Context) (Report, error) {
 	if err := in.repath(ctx, objects); err != nil {
 		return report, err
 	}
-	// The note goes first: once the configurations are there, they may be in the way.
+	// The annotation is removed first: the restored webhooks may deny it.
 	if err := in.erase(ctx); err != nil {
 		return report, err
 	}
@@ -257,7 +257,7 @@ func (in *Installation) Close(ctx context.Context) (Report, error) {
 	if stored != nil {
 		switch err := client.IgnoreNotFound(in.Client.Delete(ctx, stored)); {
 		case err != nil && inTheWay(err):
-			report.CopyStays = true // as locked as before: not even this is let through; it does no harm
+			report.CopyStays = true // the cluster is locked as before; the copy that stays does no harm
 		case err != nil:
 			return report, fmt.Errorf("delete the Secret %s/%s: %w", in.Namespace, SecretName, err)
 		}

@@ -18,10 +18,10 @@ const (
 	mutatingPrefix   = "mutating."
 )
 
-// maxKept bounds what is unpacked from one key: the API server takes objects of 3 MB.
+// maxKept bounds the unpacked size of one key: the API server takes objects of 3 MB.
 const maxKept = 8 << 20
 
-// pack writes a configuration as it would have to be created again.
+// pack encodes a configuration in the form in which it can be created again.
 func pack(o client.Object) (key string, data []byte, err error) {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetManagedFields(nil)

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Annotation on the main ConfigMap says until when (RFC 3339) no controller writes webhook configurations.
+// Annotation, on the main ConfigMap, holds the time (RFC 3339) until which no controller writes webhook configurations.
 const Annotation = "ephor.dev/unlocked-until"
 
-// Until reads the note; the zero time means that the cluster is not unlocked. A note that cannot be read is an error,
-// and counts as none: policies are not switched off by a slip.
+// Until reads the annotation; the zero time means that the cluster is not unlocked. An unreadable value is an error and does not unlock the
+// cluster: a typing mistake does not disable policies.
 func Until(annotations map[string]string) (time.Time, error) {
 	text, ok := annotations[Annotation]
 	if !ok || text == "" {
