@@ -34,9 +34,6 @@ var stillNamesKinds = map[string]string{
 	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
 	"internal/app/flags_known.go":             "a flag of the command line, with Kyverno's name",
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
-	"internal/cli/offline/deletions.go":       "open: cleanup policies have results of their own",
-	"internal/cli/apply/workers.go":           "open: the rule kinds of the API server's policies",
-	"internal/cli/load/policies.go":           "open: the rule kinds of the API server's policies",
 	"internal/cli/operate/cleanup.go":         "a command for one family, and its help",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/cleanup/controller.go":          "open: the status of cleanup policies does not belong to the descriptor",
@@ -44,7 +41,6 @@ var stillNamesKinds = map[string]string{
 	"internal/cli/operate/migrate.go":         "an example of a command",
 	"internal/cli/reports/rollout.go":         "a command for one family, and its help",
 	"internal/cli/reports/rollout_cluster.go": "a command for one family",
-	"internal/cli/testrun/run.go":             "open: the flags of results in test files that name a kind (isValidatingAdmissionPolicy)",
 	"internal/kinds/scope.go":                 "the kinds of Kubernetes that live outside of namespaces",
 }
 

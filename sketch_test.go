@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ import (
 	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/cli"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
@@ -136,6 +139,7 @@ func TestThirdFamily(t *testing.T) {
 	t.Run("admission", s.admission)
 	t.Run("webhooks", s.webhooks)
 	t.Run("scan", s.scan)
+	t.Run("command line", s.commands)
 	t.Run("status", func(t *testing.T) {
 		got, err := status.Desired(s.families, object, family.State{Program: program, Now: time.Unix(0, 0)})
 		if err != nil || got["inForce"] != true || !status.IsNew(s.families, object) {
@@ -271,6 +275,52 @@ func (s *sketch) scan(t *testing.T) {
 		want := map[string]string{"c1": "fail the label x is forbidden", "c2": "pass no such label"}[r.Name]
 		if len(r.Results) != 1 || r.Results[0].Source != "Sketch" || r.Results[0].Policy != "no-x" || string(r.Results[0].Result)+" "+r.Results[0].Message != want {
 			t.Errorf("the report %s holds %+v, want %s", r.Name, r.Results, want)
+		}
+	}
+}
+
+// commands apply a policy to files, with text and with a report, and test it.
+func (s *sketch) commands(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"ban.yaml": oneBan, "bad.yaml": badBan, "objects.yaml": labeled + "\n---\n" + plain, "kyverno-test.yaml": `
+apiVersion: cli.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: sketch}
+policies: [ban.yaml]
+resources: [objects.yaml]
+results:
+- {policy: no-x, rule: label, kind: ConfigMap, resources: [bad], result: fail}
+- {policy: no-x, rule: label, kind: ConfigMap, resources: [good], result: pass}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for _, c := range []struct {
+		command string
+		code    int
+		want    []string
+	}{
+		{"apply ban.yaml -r objects.yaml", 1, []string{"the label x is forbidden", "pass: 1, fail: 1"}},
+		{"apply ban.yaml -r objects.yaml --policy-report", 1, []string{"source: Sketch", "policy: no-x", "result: fail"}},
+		{"apply bad.yaml -r objects.yaml", 1, []string{"spec.forbiddenLabel: a label is required"}},
+		{"test .", 0, []string{"2 tests passed and 0 tests failed"}},
+		{"explain ban.yaml -r objects.yaml", 0, []string{"the label x is forbidden"}},
+	} {
+		var out bytes.Buffer
+		root := cli.NewRootFor(s.families)
+		root.SetOut(&out)
+		root.SetErr(&out)
+		code := cli.Main(append([]string{"ephor"}, strings.Fields(c.command)...), root)
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("ephor %s does not say %q:\n%s", c.command, want, out.String())
+			}
+		}
+		if code != c.code {
+			t.Errorf("ephor %s ends with %d:\n%s", c.command, code, out.String())
 		}
 	}
 }

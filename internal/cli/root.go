@@ -16,10 +16,14 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/reports"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/cli/testrun"
+	"github.com/ephor-dev/ephor/internal/compile"
 )
 
 // NewRoot makes the command tree; extra are commands that other packages bring (ephor controller …).
-func NewRoot(extra ...*cobra.Command) *cobra.Command {
+func NewRoot(extra ...*cobra.Command) *cobra.Command { return NewRootFor(nil, extra...) }
+
+// NewRootFor is NewRoot with commands that apply, test and explain policies of other families than those of Ephor.
+func NewRootFor(families *compile.Registry, extra ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:          "ephor",
 		Short:        "Kubernetes policies: validate, mutate and report",
@@ -30,7 +34,7 @@ func NewRoot(extra ...*cobra.Command) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.PersistentFlags().IntP("v", "v", 0, "report on standard error what is done and how long it takes (1 or higher)")
 	terminal.AddLogFlags(root.PersistentFlags())
-	root.AddCommand(apply.New(), newVersion(), newCompletion(), testrun.New(), jp.New(), manifests.NewCreate(), newDocs(), explain.New(), findings.New(version), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), reports.NewReport(), reports.NewRollout())
+	root.AddCommand(apply.New(families), newVersion(), newCompletion(), testrun.New(families), jp.New(), manifests.NewCreate(), newDocs(), explain.New(families), findings.New(version), operate.NewMigrate(), manifests.NewFix(), operate.NewUnlock(), operate.NewAdopt(), operate.NewCleanup(), reports.NewReport(), reports.NewRollout())
 	root.AddCommand(extra...)
 	terminal.AddUsage(root)
 	return root

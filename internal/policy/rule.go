@@ -107,6 +107,8 @@ type Rule struct {
 	NoScan bool
 	// SkipOnDelete: a DELETE request yields no result.
 	SkipOnDelete bool
+	// Offline is what is special about the rule on the command line.
+	Offline Offline
 
 	// MatchSteps is how many steps Match takes at most, apart from what it counts itself on the meter of its context
 	// (budget.Of); 0 when both are too little to be counted.

@@ -83,6 +83,9 @@ type TestResult struct {
 	IsMutatingPolicy            bool `json:"isMutatingPolicy,omitempty"`
 }
 
+// Deletes reports whether the policy deletes what exists on a schedule, so that there is no operation.
+func (r *TestResult) Deletes() bool { return r.IsDeletingPolicy }
+
 // ResourceSpec names an object field by field; the empty fields must be empty in the object too, but Kind and
 // Subresource are not looked at.
 type ResourceSpec struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -20,6 +21,7 @@ import (
 
 // options are the flags of apply.
 type options struct {
+	families  *compile.Registry // of the policies; nil for those of Ephor
 	policies  []string
 	resources []string
 
@@ -53,8 +55,9 @@ type options struct {
 	payloads    []string
 }
 
-func New() *cobra.Command {
-	o := &options{}
+// New makes `ephor apply` for policies of some families; nil for those of Ephor.
+func New(families *compile.Registry) *cobra.Command {
+	o := &options{families: families}
 	cmd := &cobra.Command{
 		Use:   "apply POLICY... --resource FILE...",
 		Short: "Evaluate policies on resources",
@@ -146,7 +149,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
 	o.git.Progress = terminal.ForDownloads(cmd)
-	set := load.PoliciesFrom(o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
+	set := load.PoliciesFrom(o.families, o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
 	trace.Done("read %d policies with %d rules, refused %d", len(set.Programs), set.Rules(), len(set.Refused))
 
 	payloads, err := load.Payloads(o.payloads)

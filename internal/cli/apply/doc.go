@@ -1,6 +1,6 @@
 // Package apply has the command `ephor apply`: it evaluates policies on the resources of files or of a cluster, and prints the results.
 //
-//	root.AddCommand(apply.New())
+//	root.AddCommand(apply.New(nil))
 //
 // Resources are read, evaluated and dropped document by document in all processors, and results come in the order of the input.
 // The output is text, a table, a report, exceptions for what fails, or the changed and generated objects. Texts and exit codes are

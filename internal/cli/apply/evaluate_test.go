@@ -55,7 +55,7 @@ func tempFile(t testing.TB, name, text string) string {
 
 // However the work is shared between processors, the results come in the order of the input.
 func TestOrder(t *testing.T) {
-	set := load.Policies([]string{tempFile(t, "p.yaml", needLabel)}, nil)
+	set := load.Policies(nil, []string{tempFile(t, "p.yaml", needLabel)}, nil)
 	if len(set.Programs) != 1 || len(set.Diags) > 0 {
 		t.Fatalf("the policy: %v", set.Diags)
 	}
@@ -75,7 +75,7 @@ func TestOrder(t *testing.T) {
 }
 
 func BenchmarkApply(b *testing.B) {
-	set := load.Policies([]string{tempFile(b, "p.yaml", needLabel)}, nil)
+	set := load.Policies(nil, []string{tempFile(b, "p.yaml", needLabel)}, nil)
 	inputs, _ := source.Find([]string{pods(b, 1000, false)}, source.Options{})
 	b.ReportAllocs()
 	for b.Loop() {

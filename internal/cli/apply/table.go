@@ -4,7 +4,6 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -42,7 +41,7 @@ func (o *options) printTable(w io.Writer, entries []report.Entry, colored bool) 
 		}
 		cell := statusCells[e.Status]
 		rule := e.Rule.Name
-		if load.Ruleless(e.Rule) {
+		if e.Rule.Offline.Whole {
 			rule = ""
 		}
 		row := []string{strconv.Itoa(i + 1), e.Program.Key(), rule, resource, cell.word, ""}

@@ -75,7 +75,7 @@ func printRefused(w io.Writer, refused []load.Refusal) {
 // printUncompiled names each policy whose expressions do not compile, with all mistakes, as Kyverno does.
 func printUncompiled(w io.Writer, refused []load.Refusal) {
 	for _, r := range refused {
-		if !r.CEL {
+		if !r.FieldErrors {
 			continue
 		}
 		texts := make([]string, len(r.Errors))

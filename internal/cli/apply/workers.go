@@ -9,7 +9,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -136,7 +135,7 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 // count adds the entries to the summary and returns those that are shown.
 func (j *workers) count(s *report.Summary, entries []report.Entry) []report.Entry {
 	for i := range entries {
-		if e := &entries[i]; e.Status != policy.StatusSkip || e.Rule.Kind != native.ValidatingRuleKind { // those are not counted
+		if e := &entries[i]; e.Status != policy.StatusSkip || !e.Rule.Offline.SkipsUncounted { // those are not counted
 			s.Add(e.Status)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 // options are the flags of explain.
 type options struct {
+	families   *compile.Registry // of the policies; nil for those of Ephor
 	policies   []string
 	resources  []string
 	exceptions []string
@@ -31,8 +32,9 @@ type options struct {
 	format     string
 }
 
-func New() *cobra.Command {
-	o := &options{}
+// New makes `ephor explain` for policies of some families; nil for those of Ephor.
+func New(families *compile.Registry) *cobra.Command {
+	o := &options{families: families}
 	cmd := &cobra.Command{
 		Use:   "explain POLICY... --resource FILE...",
 		Short: "Say why a rule passes, fails, or does not apply",
@@ -83,7 +85,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
-	located, diags := loadLocated(o.policies, stdin)
+	located, diags := loadLocated(o.families, o.policies, stdin)
 	programs := make([]*policy.Program, len(located))
 	for i := range located {
 		programs[i] = located[i].program
@@ -177,16 +179,16 @@ type located struct {
 
 // loadLocated reads and compiles everything in the paths that is a policy, those with mistakes too: their rules explain
 // themselves as errors.
-func loadLocated(paths []string, stdin io.Reader) ([]located, diag.List) {
+func loadLocated(families *compile.Registry, paths []string, stdin io.Reader) ([]located, diag.List) {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	var out []located
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
-		if !compile.Evaluates(apiVersion, o.Kind()) {
-			diags.Add(load.Foreign(o, apiVersion, o.Kind()))
+		if !families.Evaluates(apiVersion, o.Kind()) {
+			diags.Add(load.Foreign(families, o, apiVersion, o.Kind()))
 			continue
 		}
-		program, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		program, found := families.One(compile.Object{Value: o.Value, Pos: o.Pos})
 		diags.Add(found...)
 		out = append(out, located{program, o})
 	}

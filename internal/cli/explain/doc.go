@@ -1,6 +1,6 @@
 // Package explain has the command `ephor explain`: it says why a rule passes, fails or does not apply, and what would make it pass.
 //
-//	root.AddCommand(explain.New())
+//	root.AddCommand(explain.New(nil))
 //
 // It evaluates like apply, one rule at a time, with a trace that notes the clauses, variables, conditions and patterns (package trace).
 // facts.go collects them, advice.go and cel.go put them into sentences, text.go prints them.

@@ -77,7 +77,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
 			diags.Add(found...)
 		default:
-			d := load.Foreign(object, apiVersion, object.Kind())
+			d := load.Foreign(nil, object, apiVersion, object.Kind())
 			if d.Code == diag.NotAPolicy && d.Severity == diag.Error { // lint has no flag for resources
 				d.Hint = "only policies are checked: leave it out"
 			}

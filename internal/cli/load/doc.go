@@ -1,6 +1,6 @@
 // Package load reads what users give the command line: policies, exceptions, definitions of kinds, values, and payloads.
 //
-//	set := load.Policies(paths, stdin)             // what compiles; what was refused, and why
+//	set := load.Policies(nil, paths, stdin)             // what compiles; what was refused, and why
 //	exceptions := load.Exceptions(paths, stdin)
 //	programs := exceptions.Join(set.Programs)
 //

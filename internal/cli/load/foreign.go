@@ -1,24 +1,26 @@
 package load
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // Foreign returns the diagnostic for an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
-func Foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
+func Foreign(families *compile.Registry, o source.Object, apiVersion, kind string) diag.Diagnostic {
 	d := diag.Diagnostic{Pos: o.Pos("kind")}
 	group, _, named := strings.Cut(apiVersion, "/")
 	if !named {
 		group = ""
 	}
 	switch {
-	case compile.Owns(apiVersion, kind), compile.CompanionOf(apiVersion, kind) != nil:
+	case families.Owns(apiVersion, kind), families.CompanionOf(apiVersion, kind) != nil:
 		d.Severity = diag.Warning
 		d.Summary = "policies of kind " + kind + " are applied and tested, but neither explained nor checked for likely mistakes"
 		d.Code, d.Name = diag.NotSupported, kind
@@ -28,8 +30,7 @@ func Foreign(o source.Object, apiVersion, kind string) diag.Diagnostic {
 		d.Summary = "a GlobalContextEntry is not a policy"
 		d.Code, d.Name = diag.NotAPolicy, kind
 		d.Hint = "it is read where it is given with --resource"
-	case group == "kyverno.io" || group == "policies.kyverno.io",
-		group == "admissionregistration.k8s.io" && strings.Contains(kind, "AdmissionPolicy"):
+	case slices.ContainsFunc(families.Kinds(), func(k *family.Kind) bool { return k.Group == group && !k.Foreign }):
 		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
 		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is not applied"

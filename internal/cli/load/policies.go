@@ -12,7 +12,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 )
@@ -27,9 +26,10 @@ type PolicySet struct {
 
 // Refusal is a policy that is not applied because of a mistake in it.
 type Refusal struct {
-	Name   string
-	CEL    bool // it is a policy of policies.kyverno.io
-	Errors diag.List
+	Name string
+	// FieldErrors: the mistakes are worded as errors about fields (family.Family).
+	FieldErrors bool
+	Errors      diag.List
 }
 
 // Reason is all that is wrong with the policy, on one line.
@@ -64,41 +64,41 @@ func (s PolicySet) Rules() int {
 	return n
 }
 
-// Policies reads and compiles everything in the paths that is a policy. A policy with a mistake is not applied; the
-// others are.
-func Policies(paths []string, stdin io.Reader) PolicySet {
-	return PoliciesFrom(paths, source.Options{Stdin: stdin, Git: &source.Git{}})
+// Policies reads and compiles everything in the paths that is a policy of the families; nil for those of Ephor. A policy with a mistake is
+// not applied; the others are.
+func Policies(families *compile.Registry, paths []string, stdin io.Reader) PolicySet {
+	return PoliciesFrom(families, paths, source.Options{Stdin: stdin, Git: &source.Git{}})
 }
 
 // PoliciesFrom is Policies with options: where standard input is, and how URLs are read.
-func PoliciesFrom(paths []string, o source.Options) PolicySet {
+func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) PolicySet {
 	o.Recursive, o.Numbers = true, source.Exact
 	objects, diags := source.Load(paths, o)
 	set := PolicySet{Diags: diags}
-	var companions compile.Companions
+	companions := compile.Companions{Registry: families}
 	var policies []compile.Object
 	var ids []policy.ID
 	for _, o := range objects {
 		apiVersion, _ := o.Value["apiVersion"].(string)
 		kind, object := o.Kind(), compile.Object{Value: o.Value, Pos: o.Pos}
 		switch {
-		case compile.CompanionOf(apiVersion, kind) != nil:
+		case families.CompanionOf(apiVersion, kind) != nil:
 			set.Diags.Add(companions.Add(object)...)
 		case isException(o):
 			set.Within = append(set.Within, o)
-		case compile.Owns(apiVersion, kind):
+		case families.Owns(apiVersion, kind):
 			policies, ids = append(policies, object), append(ids, compile.IDOf(object))
 		case !o.Repository: // else it is whatever else lies there
-			set.Diags.Add(Foreign(o, apiVersion, kind))
+			set.Diags.Add(Foreign(families, o, apiVersion, kind))
 		}
 	}
 	set.Diags.Add(companions.Unattached(ids)...)
 	types := family.Options{Types: knownTypes, CommandLine: true}
 	for i, o := range policies {
-		program, found := compile.With(o, companions.Of(ids[i]), types)
+		program, found := families.With(o, companions.Of(ids[i]), types)
 		set.Diags.Add(found...)
 		if found.HasErrors() {
-			set.Refused = append(set.Refused, Refusal{program.Name, strings.HasPrefix(program.APIVersion, "policies.kyverno.io/"), found.Errors()})
+			set.Refused = append(set.Refused, Refusal{program.Name, families.FamilyOf(program.APIVersion, program.Kind).FieldErrors, found.Errors()})
 			continue
 		}
 		set.Programs = append(set.Programs, program)
@@ -108,8 +108,3 @@ func PoliciesFrom(paths []string, o source.Options) PolicySet {
 
 // knownTypes are the types of all kinds of Kubernetes. They are large, and made when a policy that mutates first asks for them.
 var knownTypes = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
-
-// Ruleless reports whether the rule is the only one of a policy that has no rules of its own: it is named as the policy is.
-func Ruleless(r *policy.Rule) bool {
-	return r.Stage == policy.StageDelete || r.Kind == native.RuleKind || r.Kind == native.ValidatingRuleKind
-}

@@ -4,13 +4,11 @@ import (
 	"context"
 
 	"github.com/ephor-dev/ephor/internal/engine"
-	"github.com/ephor-dev/ephor/internal/family/cleanup"
-	"github.com/ephor-dev/ephor/internal/family/deleting"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Deletions asks the policies that delete resources about o. Every cleanup policy gives a result, as in Kyverno: a
-// resource that it is not for did not match. A DeletingPolicy gives none for such a resource, and one that cannot be evaluated ends the run.
+// Deletions asks the policies that delete resources about o. Whether a policy gives a result for a resource that it is not for, and
+// whether an error ends the run, are for its rules to say (policy.Offline).
 func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
 	var out []policy.Outcome
 	for i := range e.Policies {
@@ -28,16 +26,14 @@ func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.O
 		})
 		if len(got.Results) == 0 {
 			for _, rule := range p.Program.Rules {
-				if rule.Kind != cleanup.RuleKind {
-					continue
+				if y := rule.Offline.Unmatched; y.Status != policy.StatusNone {
+					got.Results = append(got.Results, policy.Result{Program: p.Program, Rule: rule, Yield: y})
 				}
-				got.Results = append(got.Results, policy.Result{Program: p.Program, Rule: rule,
-					Yield: policy.Yield{Status: policy.StatusFail, Message: cleanup.TextNotMatched}})
 			}
 		}
 		for i := range got.Results {
-			if r := &got.Results[i]; r.Rule.Kind == deleting.RuleKind && r.Status == policy.StatusError {
-				return nil, &DeletionError{r.Message}
+			if r := &got.Results[i]; r.Rule.Offline.Fatal != "" && r.Status == policy.StatusError {
+				return nil, &DeletionError{r.Rule.Offline.Fatal + r.Message}
 			}
 		}
 		if len(got.Results) > 0 {
@@ -47,9 +43,7 @@ func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.O
 	return out, nil
 }
 
-// DeletionError says why a DeletingPolicy could not be evaluated.
+// DeletionError says why a policy could not be evaluated, which ends the run.
 type DeletionError struct{ why string }
 
-func (e *DeletionError) Error() string {
-	return "failed to apply deleting policies on resource: " + e.why
-}
+func (e *DeletionError) Error() string { return e.why }

@@ -134,7 +134,7 @@ func (r *testRun) hasRule(e *wantedResult) bool {
 
 // speaksOf: the rule itself, or one generated from it; of a policy that has no rules of its own, whatever it says.
 func (e *wantedResult) speaksOf(rule *policy.Rule) bool {
-	return e.Rule == "" || load.Ruleless(rule) || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
+	return e.Rule == "" || rule.Offline.Whole || rule.Name == e.Rule || rule.Name == "autogen-"+e.Rule || rule.Name == "autogen-cronjob-"+e.Rule
 }
 
 // chosenObjects are the resources that one name of an expectation stands for.

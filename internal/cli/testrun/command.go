@@ -13,12 +13,14 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // options are the flags of test.
 type options struct {
+	families         *compile.Registry // of the policies; nil for those of Ephor
 	paths            []string
 	fileName         string
 	selector         string
@@ -36,8 +38,9 @@ type options struct {
 	clones           []source.Clone // of the paths that are URLs
 }
 
-func New() *cobra.Command {
-	o := &options{}
+// New makes `ephor test` for policies of some families; nil for those of Ephor.
+func New(families *compile.Registry) *cobra.Command {
+	o := &options{families: families}
 	cmd := &cobra.Command{
 		Use:   "test DIRECTORY...",
 		Short: "Check that policies give the results that tests expect",
@@ -223,7 +226,7 @@ func (o *options) each(ctx context.Context, cases []testCase, filter testFilter,
 				continue
 			}
 		}
-		runs = append(runs, &testRun{testCase: c, strict: o.strict, images: o.images, diags: c.warnings})
+		runs = append(runs, &testRun{testCase: c, families: o.families, strict: o.strict, images: o.images, diags: c.warnings})
 	}
 	progress.Total(len(runs))
 	results := make([]chan finished, len(runs))

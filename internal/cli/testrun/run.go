@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
@@ -13,9 +12,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -24,8 +23,9 @@ import (
 // testRun is one Test while it runs, and what came of it.
 type testRun struct {
 	*testCase
-	strict bool
-	images world.Images // nil: registries are not asked
+	families *compile.Registry // of the policies; nil for those of Ephor
+	strict   bool
+	images   world.Images // nil: registries are not asked
 
 	log      bytes.Buffer // the lines that report progress
 	rows     []testRow
@@ -96,8 +96,8 @@ func (r *testRun) run(ctx context.Context) error {
 	r.answers = map[policy.Operation][][]offline.Answer{}
 	for _, e := range r.Results {
 		op := policy.Operation(e.Operation)
-		if op != "" && e.IsDeletingPolicy {
-			return errors.New("failed to run test (operation cannot be used with isDeletingPolicy: deleting policies look at what is there, not at requests)")
+		if op != "" && e.Deletes() {
+			return errors.New("failed to run test (operation cannot be used with policies that delete: they look at what is there, not at requests)")
 		}
 		switch op {
 		case "", policy.Create, policy.Update, policy.Delete:
@@ -172,8 +172,12 @@ func (r *testRun) load() error {
 	if exceptions.Diags.HasErrors() {
 		return terminal.Mistaken("failed to load the exceptions", exceptions.Diags)
 	}
-	if len(exceptions.Exceptions) > 0 && slices.ContainsFunc(r.policies.Programs, func(p *policy.Program) bool { return p.Kind == native.ValidatingPolicy }) {
-		return errors.New("use of exceptions with ValidatingAdmissionPolicies is not supported")
+	if len(exceptions.Exceptions) > 0 {
+		for _, p := range r.policies.Programs {
+			if k := r.families.Kinds().Owner(p.APIVersion, p.Kind); k != nil && k.NoExceptions != "" {
+				return errors.New(k.NoExceptions)
+			}
+		}
 	}
 	programs := exceptions.Join(r.policies.Programs)
 	r.diags.Add(exceptions.Diags.Warnings()...)
@@ -237,7 +241,7 @@ func (r *testRun) loadGiven() (*clivalues.Set, error) {
 // that; one that cannot even be read ends the test.
 func (r *testRun) loadPolicies() error {
 	r.say("  Loading policies ...")
-	r.policies = load.Policies(r.within(r.Policies...), nil)
+	r.policies = load.Policies(r.families, r.within(r.Policies...), nil)
 	refused := map[diag.Position]bool{}
 	for _, p := range r.policies.Refused {
 		if unreadable(p.Errors) {

@@ -55,7 +55,7 @@ func TestOrderOfTests(t *testing.T) {
 		}
 	}
 	var out shared
-	cmd := New()
+	cmd := New(nil)
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{root})
 	if err := cmd.Execute(); err != nil {

@@ -31,7 +31,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out shared
-	root := New()
+	root := New(nil)
 	root.SetOut(&out)
 	root.SetErr(&out)
 	root.SetArgs([]string{filepath.Join(dir, "tests"), "--watch", "--remove-color"})

@@ -48,7 +48,9 @@ func Compile(p *kyvernov2.ClusterCleanupPolicy) *policy.Program {
 
 func compileRule(p *kyvernov2.ClusterCleanupPolicy, ns string) (*policy.Rule, diag.List) {
 	spec := &p.Spec
-	rule := &policy.Rule{Name: p.Name, Kind: RuleKind, Stage: policy.StageDelete, Path: "spec"}
+	rule := &policy.Rule{Name: p.Name, Kind: RuleKind, Stage: policy.StageDelete, Path: "spec", Offline: policy.Offline{
+		Whole: true, Unmatched: policy.Yield{Status: policy.StatusFail, Message: TextNotMatched}, // every policy gives a result, as in Kyverno
+	}}
 	var exclude *kyvernov1.MatchResources
 	if ex := spec.ExcludeResources; ex != nil {
 		exclude = &kyvernov1.MatchResources{Any: ex.Any, All: ex.All}

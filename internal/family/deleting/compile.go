@@ -19,6 +19,8 @@ const RuleKind policy.RuleKind = "deletingPolicy"
 const (
 	TextMatched    = "resource matched"
 	TextNotMatched = "resource did not match"
+
+	textFatal = "failed to apply deleting policies on resource: "
 )
 
 // Compile makes the Program of a policy. It always returns one; Program.Diags holds the mistakes, and with an error among them it must
@@ -44,6 +46,7 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	}
 	rule := subject.NewRule(c)
 	rule.Name, rule.Kind, rule.Stage = out.Name, RuleKind, policy.StageDelete
+	rule.Offline = policy.Offline{Whole: true, Fatal: textFatal}
 	rule.Eval = d.eval
 	out.Rules, out.Diags = []*policy.Rule{rule}, c.Diags
 	return out

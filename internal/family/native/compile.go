@@ -123,6 +123,7 @@ func compileMutation(in Source, o Options) (*program, *policy.Program) {
 	diags.Add(p.done(c)...)
 	out.Rules = []*policy.Rule{{
 		Name: object.Name, Kind: RuleKind, Stage: policy.StageMutate, Path: "spec", SkipOnDelete: true,
+		Offline: policy.Offline{Whole: true},
 		Needs:   p.needs(),
 		Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches, Eval: p.eval,
 	}}

@@ -36,10 +36,11 @@ var Family = &family.Family{
 }
 
 var familyKinds = family.Kinds{
-	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy, Foreign: true, Switch: &family.Switch{
-		Flag: "validatingAdmissionPolicyReports", On: true,
-		Usage: `scans also evaluate ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true"`,
-	}},
+	{Group: Group, Kind: ValidatingPolicy, Resource: "validatingadmissionpolicies", Versions: versions, Source: ValidatingPolicy, Foreign: true,
+		NoExceptions: "use of exceptions with ValidatingAdmissionPolicies is not supported", Switch: &family.Switch{
+			Flag: "validatingAdmissionPolicyReports", On: true,
+			Usage: `scans also evaluate ValidatingAdmissionPolicies with the label reports.kyverno.io/enabled: "true"`,
+		}},
 	{Group: Group, Kind: MutatingPolicy, Resource: "mutatingadmissionpolicies", Versions: versions, Source: MutatingPolicy, Foreign: true, Switch: &family.Switch{
 		Flag: "mutatingAdmissionPolicyReports", Required: true,
 		Usage: "scans report what MutatingAdmissionPolicies with this label would change",

@@ -32,6 +32,7 @@ func compileValidation(in Source) (*validation, *policy.Program) {
 	diags.Add(p.compileChecks(spec)...)
 	out.Rules = []*policy.Rule{{
 		Name: object.Name, Kind: ValidatingRuleKind, Stage: policy.StageValidate, Path: "spec", Needs: p.needs(),
+		Offline: policy.Offline{Whole: true, SkipsUncounted: true},
 		Targets: p.match.Targets(), Excludes: p.match.Excludes(), Match: p.matches,
 		Eval: p.decide,
 	}}
