@@ -30,6 +30,7 @@ var parts = []struct{ name, test string }{
 	{"malformed", "TestMalformedReviews"},
 	{"slow", "TestSlowConnections"},
 	{"thousand", "TestThousandPolicies"},
+	{"thousand-cel", "TestThousandPoliciesInCEL"},
 	{"triggers", "TestTriggersOutliveAdmission"},
 	{"work", "TestWorkOutlivesFaults"},
 	{"share", "TestShares"},
