@@ -12,7 +12,7 @@ import (
 // together here because the environment of GeneratingPolicies has some of it only.
 var (
 	base = sync.OnceValue(func() *cel.Env {
-		return mustEnv(append(shared(), cel.HomogeneousAggregateLiterals(), cel.ASTValidators(cel.ValidateHomogeneousAggregateLiterals()), ext.TwoVarComprehensions())...)
+		return mustEnv(append(shared(), cel.ASTValidators(homogeneous{}), ext.TwoVarComprehensions())...)
 	})
 	plain = sync.OnceValue(func() *cel.Env { return mustEnv(shared()...) })
 )

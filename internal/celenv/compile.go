@@ -142,8 +142,13 @@ func (e *CompileError) summary() string {
 	return strings.Join(out, "; ")
 }
 
-// compile also gives the checked form, as far as the expression can be evaluated.
-func (c *Compiler) compile(expression string, results ...Result) (*Expression, *cel.Ast, error) {
+// compile also gives the checked form, as far as the expression can be evaluated. A panic of the library is a mistake of the expression.
+func (c *Compiler) compile(expression string, results ...Result) (_ *Expression, checked *cel.Ast, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			checked, err = nil, fmt.Errorf("the expression cannot be compiled: the CEL library panics: %v", r)
+		}
+	}()
 	parsed, err := parse(c.env, expression)
 	if err != nil {
 		return nil, nil, err

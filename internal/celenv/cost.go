@@ -79,12 +79,45 @@ func length(v ref.Val) int {
 
 var estimator = &library.CostEstimator{}
 
-// libraryCost is the price of a call that was made.
-func libraryCost(function, overload string, args []ref.Val, result ref.Val) int64 {
+// libraryCost is the price of a call that was made. known is false for a function that the library's estimator does not know; it costs one
+// unit, whatever its arguments are.
+func libraryCost(function, overload string, args []ref.Val, result ref.Val) (n int64, known bool) {
 	if n := estimator.CallCost(function, overload, args, result); n != nil {
-		return int64(min(*n, perExpression+1))
+		return int64(min(*n, perExpression+1)), true
 	}
-	return 1
+	return 1, false
+}
+
+// Sizes of what counts as one part of an expression in calls that the library has no price for.
+const (
+	bytesPerCallPart    = 64
+	elementsPerCallPart = 8
+)
+
+// slow are the functions that take several times as long, or make several times as much, as others for the same sizes.
+var slow = map[string]int{"sort": 4, "@sortByAssociatedKeys": 4, "lists.range": 4, "reverse": 2, "slice": 2, "flatten": 2, "regex.replace": 8, "regex.extract": 8, "regex.extractAll": 8}
+
+// callParts is how many parts of expressions a call counts as that the library has no price for, so that loops of such calls end.
+func callParts(function string, args []ref.Val, result ref.Val) int {
+	sum := sizeInParts(result)
+	for _, a := range args {
+		sum += sizeInParts(a)
+	}
+	if function == "distinct" { // it compares all elements with one another
+		n := size(args[0])
+		sum += n * n / elementsPerCallPart
+	}
+	return sum * max(1, slow[function])
+}
+
+func sizeInParts(v ref.Val) int {
+	switch x := v.(type) {
+	case types.String, types.Bytes:
+		return length(x) / bytesPerCallPart
+	case traits.Lister:
+		return size(x) / elementsPerCallPart
+	}
+	return 0
 }
 
 // ended reports that the evaluation is over because of what it costs, or of what could not be had.

@@ -14,9 +14,4 @@ var libExtensions = &Library{
 	options: func(Declarations) []cel.EnvOption {
 		return []cel.EnvOption{ext.Math(), ext.Encoders(), ext.Regex(), ext.Bindings(), ext.Protos()}
 	},
-	prices: map[string]price{
-		"regex.replace":    crossed,
-		"regex.extract":    crossed,
-		"regex.extractAll": crossed,
-	},
 }

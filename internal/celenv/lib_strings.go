@@ -1,6 +1,7 @@
 package celenv
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/google/cel-go/common/types"
@@ -15,6 +16,7 @@ var libStrings = &Library{
 		"replace":     replaced,
 		"join":        joined,
 		"format":      formatted,
+		"split":       divided,
 		"indexOf":     crossed,
 		"lastIndexOf": crossed,
 	},
@@ -30,10 +32,52 @@ func replaced(args []ref.Val, _ interpreter.Activation) bool {
 	return ok1 && ok2 && ok3 && len(text)+strings.Count(string(text), string(from))*(len(to)-len(from)) > maxText
 }
 
-func joined(args []ref.Val, _ interpreter.Activation) bool {
-	return len(args) > 1 && size(args[0])*size(args[1]) > maxText
+// joined is the price of joining: the texts of the list, each as often as it stands there, and what is between them.
+func joined(args []ref.Val, vars interpreter.Activation) bool {
+	return len(args) > 1 && size(args[0])*size(args[1]) > maxText || len(args) > 0 && valuesIn(args[0], vars) > maxValues
 }
 
+// formatted is the price of formatting: what the list holds, each part of it as often as the text may use it, and the digits of numbers.
 func formatted(args []ref.Val, vars interpreter.Activation) bool {
-	return len(args) > 1 && valuesIn(args[1], vars) > maxValues
+	if len(args) < 2 {
+		return false
+	}
+	format, _ := args[0].(types.String)
+	return valuesIn(args[1], vars) > maxValues || digits(string(format)) > maxText
+}
+
+// digits adds up the precisions in a format, such as %.3f.
+func digits(format string) (sum int) {
+	for at := strings.Index(format, "%."); at >= 0 && sum <= maxText; at = strings.Index(format, "%.") {
+		format = format[at+2:]
+		n := 0
+		for n < len(format) && format[n] >= '0' && format[n] <= '9' {
+			n++
+		}
+		if precision, err := strconv.Atoi(format[:n]); err == nil {
+			sum += precision
+		} else if n > 0 {
+			return maxText + 1 // more digits than a number has
+		}
+	}
+	return sum
+}
+
+// divided is the price of splitting a text: the parts that it is divided into.
+func divided(args []ref.Val, _ interpreter.Activation) bool {
+	if len(args) < 2 || size(args[0]) < maxValues {
+		return false
+	}
+	text, ok1 := args[0].(types.String)
+	by, ok2 := args[1].(types.String)
+	if !ok1 || !ok2 {
+		return false
+	}
+	parts := strings.Count(string(text), string(by)) + 1
+	if len(args) > 2 {
+		if limit, ok := args[2].(types.Int); ok && limit >= 0 {
+			parts = min(parts, int(limit))
+		}
+	}
+	return parts > maxValues
 }

@@ -1,6 +1,7 @@
 package celenv
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/google/cel-go/cel"
@@ -40,7 +41,7 @@ var Libraries = []*Library{
 var prices = pricesOf(Libraries)
 
 func pricesOf(libraries []*Library) map[string]price {
-	out := map[string]price{}
+	out := maps.Clone(basePrices)
 	for _, l := range libraries {
 		for name, p := range l.prices {
 			out[name] = p

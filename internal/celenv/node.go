@@ -149,11 +149,19 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 		out = c.applyAll(args)
 	}
 	if c.cost == costByLibrary {
+		e := evaluationOf(vars)
 		if types.IsUnknownOrError(out) {
+			if e != nil { // an operator may pass over the error, in a loop
+				e.take(callParts(c.Function(), args, nil))
+			}
 			return out
 		}
-		if e := evaluationOf(vars); e != nil {
-			if e.spend(libraryCost(c.Function(), c.OverloadID(), args, out)); e.ended() {
+		if e != nil {
+			n, known := libraryCost(c.Function(), c.OverloadID(), args, out)
+			if e.spend(n); !known {
+				e.take(callParts(c.Function(), args, out))
+			}
+			if e.ended() {
 				return types.WrapErr(errOutOfBudget)
 			}
 		}

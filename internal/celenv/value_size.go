@@ -79,7 +79,11 @@ func valuesInStruct(v ref.Val, vars interpreter.Activation) int {
 
 // limitResult bounds what a function of the library made.
 func limitResult(v ref.Val, vars interpreter.Activation) ref.Val {
-	switch v.(type) {
+	switch x := v.(type) {
+	case types.String:
+		if len(x) > maxText {
+			return tooLarge(vars)
+		}
 	case traits.Lister, traits.Mapper:
 		return limitValues(v, vars)
 	}

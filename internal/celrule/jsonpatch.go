@@ -33,12 +33,18 @@ func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Mergin
 	if !ok {
 		return nil, errors.New("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
-	operations, err := operationsOf(list)
+	operations, err := operationsOf(m, list)
 	if err != nil {
 		return nil, err
 	}
 	text, copied := value.AppendJSON(nil, object), 0
-	for len(operations) > 0 {
+	for again := false; len(operations) > 0; again = true {
+		// The library reads and writes the whole object after each copy; a byte of that takes as long as a step.
+		if again {
+			if err := m.Step(len(text)); err != nil {
+				return nil, err
+			}
+		}
 		// Copies of copies grow without bound, so that the size is looked at after each copy.
 		n := untilCopy(operations)
 		if err := m.Step(n * (1 + len(text)/bytesPerStep)); err != nil {
@@ -80,7 +86,7 @@ func untilCopy(operations jsonpatch.Patch) int {
 	return len(operations)
 }
 
-func operationsOf(list traits.Lister) (jsonpatch.Patch, error) {
+func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, error) {
 	var out jsonpatch.Patch
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		if len(out) == maxOperations {
@@ -90,7 +96,7 @@ func operationsOf(list traits.Lister) (jsonpatch.Patch, error) {
 		if err != nil {
 			return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch: %w", err)
 		}
-		operation, err := operationOf(native.(*mutation.JSONPatchVal))
+		operation, err := operationOf(m, native.(*mutation.JSONPatchVal))
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +105,10 @@ func operationsOf(list traits.Lister) (jsonpatch.Patch, error) {
 	return out, nil
 }
 
-func operationOf(in *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
+// stepsPerValue is how many steps it takes to make one value of the library's JSON and to write it.
+const stepsPerValue = 32
+
+func operationOf(m *budget.Meter, in *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
 	text := func(s string) *json.RawMessage {
 		raw := json.RawMessage(value.JSON(s))
 		return &raw
@@ -116,14 +125,61 @@ func operationOf(in *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
 			return nil, fmt.Errorf("type mismatch: %w", err)
 		}
 	}
+	// A list or map of the object is counted before it is converted; what an expression makes is bounded by package celenv.
+	ofObject, isOfObject := in.Val.Value(), false
+	switch ofObject.(type) {
+	case map[string]any, []any:
+		isOfObject = true
+		if err := m.Step(stepsPerValue * values(ofObject)); err != nil {
+			return nil, err
+		}
+	}
 	v, err := in.Val.ConvertToNative(reflect.TypeFor[*structpb.Value]())
 	var raw json.RawMessage
 	if err == nil {
+		if made, ok := v.(*structpb.Value); ok && !isOfObject {
+			if err := m.Step(stepsPerValue * valuesOf(made)); err != nil {
+				return nil, err
+			}
+		}
 		raw, err = json.Marshal(v)
+	}
+	if err == nil {
+		if err := m.Bytes(len(raw)); err != nil {
+			return nil, err
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("JSONPath valueExpression evaluated to a type that could not marshal to JSON: %w", err)
 	}
 	out["value"] = &raw
 	return out, nil
+}
+
+// values counts the values in decoded JSON.
+func values(v any) int {
+	n := 1
+	switch x := v.(type) {
+	case map[string]any:
+		for _, e := range x {
+			n += values(e)
+		}
+	case []any:
+		for _, e := range x {
+			n += values(e)
+		}
+	}
+	return n
+}
+
+// valuesOf counts the values in the library's JSON.
+func valuesOf(v *structpb.Value) int {
+	n := 1
+	for _, e := range v.GetStructValue().GetFields() {
+		n += valuesOf(e)
+	}
+	for _, e := range v.GetListValue().GetValues() {
+		n += valuesOf(e)
+	}
+	return n
 }

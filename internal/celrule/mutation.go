@@ -83,8 +83,11 @@ const maxGrowth = 64 << 20
 
 var errNoObject = errors.New("there is no object to mutate")
 
+// stepsPerMerged is how many steps it takes to merge one value of the object or of what is applied to it.
+const stepsPerMerged = 64
+
 // applyConfiguration merges an Object into the object, as server-side apply does.
-func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, how Merging) (map[string]any, error) {
+func applyConfiguration(m *budget.Meter, made ref.Val, object map[string]any, how Merging) (map[string]any, error) {
 	configuration, ok := made.(*dynamic.ObjectVal)
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", made.Type())
@@ -95,6 +98,9 @@ func applyConfiguration(_ *budget.Meter, made ref.Val, object map[string]any, ho
 	content, ok := configuration.Value().(map[string]any)
 	if !ok {
 		return nil, fmt.Errorf("invalid return type: %T", made)
+	}
+	if err := m.Step(stepsPerMerged * (values(content) + values(object))); err != nil {
+		return nil, err
 	}
 	before, change := &unstructured.Unstructured{Object: object}, &unstructured.Unstructured{Object: content}
 	change.SetGroupVersionKind(before.GroupVersionKind())

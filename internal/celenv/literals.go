@@ -1,0 +1,80 @@
+package celenv
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+)
+
+// homogeneous finds lists and maps in literals whose entries have several types, as the library's validator of that name does. It also takes
+// an optional entry whose type is only known at run time, such as [?object.spec.x], at which the library's validator panics.
+type homogeneous struct{}
+
+// Name implements the library's interface: that of the validator that it replaces, for which libraries name exempt functions.
+func (homogeneous) Name() string { return cel.ValidateHomogeneousAggregateLiterals().Name() }
+
+// Validate implements the library's interface.
+func (homogeneous) Validate(_ *cel.Env, config cel.ValidatorConfig, checked *ast.AST, issues *cel.Issues) {
+	exempt, _ := config.GetOrDefault(cel.HomogeneousAggregateLiteralExemptFunctions, []string(nil)).([]string)
+	root := ast.NavigateAST(checked)
+	for _, list := range ast.MatchDescendants(root, ast.KindMatcher(ast.ListKind)) {
+		if within(list, exempt) {
+			continue
+		}
+		l, want := list.AsList(), sameType{checked, issues, nil}
+		for i, e := range l.Elements() {
+			if !want.take(e, l.IsOptional(int32(i))) {
+				break
+			}
+		}
+	}
+	for _, m := range ast.MatchDescendants(root, ast.KindMatcher(ast.MapKind)) {
+		if within(m, exempt) {
+			continue
+		}
+		keys, values := sameType{checked, issues, nil}, sameType{checked, issues, nil}
+		for _, e := range m.AsMap().Entries() {
+			entry := e.AsMapEntry()
+			keys.take(entry.Key(), false)
+			values.take(entry.Value(), entry.IsOptional())
+		}
+	}
+}
+
+// sameType takes the entries of one literal, the first of which says the type.
+type sameType struct {
+	checked *ast.AST
+	issues  *cel.Issues
+	want    *cel.Type
+}
+
+// take reports whether an entry has the type, and notes a mistake when it does not.
+func (s *sameType) take(e ast.Expr, optional bool) bool {
+	t := s.checked.GetType(e.ID())
+	if t == nil {
+		t = cel.DynType
+	}
+	if optional && len(t.Parameters()) > 0 {
+		t = t.Parameters()[0]
+	}
+	if s.want == nil {
+		s.want = t
+		return true
+	}
+	if !s.want.IsEquivalentType(t) {
+		s.issues.ReportErrorAtID(e.ID(), "expected type '%s' but found '%s'", cel.FormatCELType(s.want), cel.FormatCELType(t))
+		return false
+	}
+	return true
+}
+
+// within reports whether e is part of a call of one of the functions.
+func within(e ast.NavigableExpr, functions []string) bool {
+	for e, found := e.Parent(); found; e, found = e.Parent() {
+		if e.Kind() == ast.CallKind && slices.Contains(functions, e.AsCall().FunctionName()) {
+			return true
+		}
+	}
+	return false
+}
