@@ -18,11 +18,17 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// What the API server takes in one JSON patch: so many operations, and copies that make the object larger by so many bytes.
+// What the API server accepts in one JSON patch: this many operations, and copies of this many bytes together.
 const (
 	maxOperations = 10_000
 	maxCopied     = 3 << 20
 )
+
+// init sets the limit of copies, which the library has for the whole process only. The API server sets it the same way. Without
+// it, copies of copies grow without bound.
+func init() {
+	jsonpatch.AccumulatedCopySizeLimit = maxCopied
+}
 
 // bytesPerStep is how many bytes of the object one operation passes in a step. The library copies a whole list to add an item.
 const bytesPerStep = 32
@@ -37,33 +43,20 @@ func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Mergin
 	if err != nil {
 		return nil, err
 	}
-	text, copied := value.AppendJSON(nil, object), 0
-	for again := false; len(operations) > 0; again = true {
-		// The library reads and writes the whole object after each copy; a byte of that takes as long as a step.
-		if again {
-			if err := m.Step(len(text)); err != nil {
-				return nil, err
-			}
-		}
-		// Copies of copies grow without bound, so that the size is looked at after each copy.
-		n := untilCopy(operations)
-		if err := m.Step(n * (1 + len(text)/bytesPerStep)); err != nil {
-			return nil, err
-		}
-		before := len(text)
-		text, err = operations[:n].Apply(text)
-		switch {
-		case errors.Is(err, jsonpatch.ErrTestFailed):
-			return object, nil
-		case err != nil:
-			return nil, fmt.Errorf("JSON Patch: %w", err)
-		}
-		if operations = operations[n:]; len(operations) == 0 {
-			break
-		}
-		if copied += max(0, len(text)-before); copied > maxCopied {
-			return nil, fmt.Errorf("JSON Patch: the copies make the object larger by more than %d bytes", maxCopied)
-		}
+	text := value.AppendJSON(nil, object)
+	if err := m.Step(len(operations) * (1 + len(text)/bytesPerStep)); err != nil {
+		return nil, err
+	}
+	before := len(text)
+	text, err = operations.Apply(text)
+	switch {
+	case errors.Is(err, jsonpatch.ErrTestFailed):
+		return object, nil
+	case err != nil:
+		return nil, fmt.Errorf("JSON Patch: %w", err)
+	}
+	if err := m.Step(max(0, len(text)-before)); err != nil {
+		return nil, err
 	}
 	v, err := value.DecodeJSON(text)
 	if err != nil {
@@ -74,16 +67,6 @@ func applyPatches(m *budget.Meter, made ref.Val, object map[string]any, _ Mergin
 		return nil, errors.New("JSON Patch: the result is not an object")
 	}
 	return out, nil
-}
-
-// untilCopy is how many operations there are up to the first copy, that included.
-func untilCopy(operations jsonpatch.Patch) int {
-	for i, o := range operations {
-		if o.Kind() == "copy" {
-			return i + 1
-		}
-	}
-	return len(operations)
 }
 
 func operationsOf(m *budget.Meter, list traits.Lister) (jsonpatch.Patch, error) {
