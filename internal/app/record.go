@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,9 +38,6 @@ func newRecord(ctx context.Context, b *base, namespace string, c client.Client) 
 	return r, r.ledger.Load(ctx)
 }
 
-// lookAgainRecord is the pause before the record is followed again that could not be followed.
-const lookAgainRecord = time.Minute
-
 // run stores what this replica makes, and takes in what others stored.
 func (r *record) run(ctx context.Context) {
 	var running sync.WaitGroup
@@ -49,15 +47,8 @@ func (r *record) run(ctx context.Context) {
 	selected := metav1.ListOptions{LabelSelector: ledger.Label + "=" + ledger.LabelValue}
 	stored := func(o *metav1.PartialObjectMetadata) { r.ledger.Stored(ctx, o.Name, o.ResourceVersion) }
 	gone := func(o *metav1.PartialObjectMetadata) { r.ledger.Stored(ctx, o.Name, "") }
-	for ctx.Err() == nil {
-		err := metawatch.Follow(ctx, maps, selected, metawatch.Handler{Seen: stored, Gone: gone, Listed: func() {}})
-		if err == nil {
-			continue
-		}
-		r.log.Warn("the record of generated objects is not followed: what other replicas note is known after a restart", "again", lookAgainRecord, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookAgainRecord):
-		}
+	failed := func(err error, pause time.Duration) {
+		r.log.Warn("the record of generated objects is not followed: this replica does not see what other replicas add to it", "again", pause, "error", err)
 	}
+	metawatch.Follow(ctx, maps, selected, metawatch.Handler{Seen: stored, Gone: gone, Listed: func(map[types.NamespacedName]bool, string) {}, Failed: failed})
 }

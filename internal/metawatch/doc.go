@@ -1,9 +1,9 @@
 // Package metawatch follows the metadata of the objects of one resource: it lists them, watches them, and lists again when the watch
 // is lost.
 //
-//	err := metawatch.Follow(ctx, client.Resource(gvr), metav1.ListOptions{}, metawatch.Handler{Seen: seen, Gone: gone, Listed: listed})
+//	metawatch.Follow(ctx, client.Resource(gvr), metav1.ListOptions{}, metawatch.Handler{Seen: seen, Gone: gone, Listed: listed, Failed: failed})
 //
-// It keeps nothing: a caller who is interested in a few objects of many keeps those.
+// It keeps nothing: a caller that needs a few objects of many keeps those.
 //
 // Floor 4: imports nothing of ours.
 package metawatch

@@ -3,10 +3,12 @@ package metawatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -16,14 +18,17 @@ type Resource interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Handler takes in what is seen. The functions are called one after the other, and may not change the objects.
+// Handler receives what is seen. Its functions are called one after the other, and may not change the objects.
 type Handler struct {
 	// Seen is called for each object that is listed, and for each one that is added or changed.
 	Seen func(*metav1.PartialObjectMetadata)
 	// Gone is called for each object that is deleted while it is watched.
 	Gone func(*metav1.PartialObjectMetadata)
-	// Listed is called at the end of each list: what was not seen since the call before is not there.
-	Listed func()
+	// Listed is called at the end of each list, with the names of all objects that existed at its resource version.
+	Listed func(names map[types.NamespacedName]bool, version string)
+	// Failed is called before each pause that follows a failure: the resource is not served, the account may not list or watch it,
+	// or the API server does not answer.
+	Failed func(err error, pause time.Duration)
 }
 
 const (
@@ -35,9 +40,8 @@ const (
 	firstPause, longestPause = 500 * time.Millisecond, 30 * time.Second
 )
 
-// Follow follows the resource until ctx is done. The error says why the resource cannot be listed: it is not served, or the account may
-// not list or watch it. Other failures are retried.
-func Follow(ctx context.Context, r Resource, options metav1.ListOptions, h Handler) error {
+// Follow follows the resource until ctx is done, and lists it again after a failure.
+func Follow(ctx context.Context, r Resource, options metav1.ListOptions, h Handler) {
 	pause := firstPause
 	for ctx.Err() == nil {
 		version, err := list(ctx, r, options, h)
@@ -45,21 +49,13 @@ func Follow(ctx context.Context, r Resource, options metav1.ListOptions, h Handl
 			pause = firstPause
 			err = tail(ctx, r, options, version, h)
 		}
-		switch {
-		case err == nil || ctx.Err() != nil:
-		case Hopeless(err):
-			return err
-		default:
-			sleep(ctx, pause)
-			pause = min(2*pause, longestPause)
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
+		h.Failed(err, pause)
+		sleep(ctx, pause)
+		pause = min(2*pause, longestPause)
 	}
-	return nil
-}
-
-// Hopeless reports whether a resource cannot be followed until something else changes: it is not served, or not allowed.
-func Hopeless(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsForbidden(err)
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -71,27 +67,32 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// list shows everything that exists, and returns the version from which it can be watched.
+// list shows all objects, and returns the version from which they can be watched.
 func list(ctx context.Context, r Resource, options metav1.ListOptions, h Handler) (version string, err error) {
 	options.Limit = pageSize
+	names := map[types.NamespacedName]bool{}
 	for {
 		page, err := r.List(ctx, options)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("list: %w", err)
+		}
+		if version == "" {
+			version = page.ResourceVersion
 		}
 		for i := range page.Items {
-			h.Seen(&page.Items[i])
+			m := &page.Items[i]
+			names[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}] = true
+			h.Seen(m)
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
-			h.Listed()
-			return page.ResourceVersion, nil
+			h.Listed(names, version)
+			return version, nil
 		}
 	}
 }
 
-// tail shows what changes from the version on, until the versions are gone from which it could go on.
+// tail shows what changes from the version on. It returns nil when the API server no longer has that version.
 func tail(ctx context.Context, r Resource, options metav1.ListOptions, version string, h Handler) error {
-	pause := firstPause
 	for ctx.Err() == nil {
 		seconds := watchSeconds
 		options.ResourceVersion, options.AllowWatchBookmarks, options.TimeoutSeconds = version, true, &seconds
@@ -100,16 +101,11 @@ func tail(ctx context.Context, r Resource, options metav1.ListOptions, version s
 			version, err = relay(ctx, w, version, h)
 		}
 		switch {
-		case err == nil:
-			pause = firstPause
-			continue
 		case apierrors.IsGone(err), apierrors.IsResourceExpired(err):
 			return nil
-		case Hopeless(err):
-			return err
+		case err != nil:
+			return fmt.Errorf("watch: %w", err)
 		}
-		sleep(ctx, pause)
-		pause = min(2*pause, longestPause)
 	}
 	return nil
 }
@@ -130,7 +126,7 @@ func relay(ctx context.Context, w watch.Interface, version string, h Handler) (s
 			}
 			m, ok := e.Object.(*metav1.PartialObjectMetadata)
 			if !ok {
-				return version, errors.New("the watch sends something else than metadata")
+				return version, errors.New("the watch sends something other than metadata")
 			}
 			version = m.ResourceVersion
 			switch e.Type {

@@ -94,6 +94,15 @@ const (
 	patience = 2 * time.Minute
 )
 
+// The pause after a failed round.
+const (
+	firstPause   = time.Second
+	longestPause = 30 * time.Second
+)
+
+// watchSeconds is how long one watch lasts.
+const watchSeconds = int64(600)
+
 // Run merges results until ctx is done. The Writer has to know the reports.
 func (c *Consumer) Run(ctx context.Context) {
 	var running sync.WaitGroup

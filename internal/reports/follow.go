@@ -2,31 +2,16 @@ package reports
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/metadata"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ephor-dev/ephor/internal/metawatch"
 	"github.com/ephor-dev/ephor/internal/report"
 )
-
-// pageSize is how many reports are listed at once, as metadata.
-const pageSize = 500
-
-// The pause after a failed round.
-const (
-	firstPause   = time.Second
-	longestPause = 30 * time.Second
-)
-
-// watchSeconds is how long one watch lasts.
-const watchSeconds = int64(600)
 
 // Run follows the reports until ctx is done. It forgets its earlier state, and calls ready once it knows all reports.
 func (w *Writer) Run(ctx context.Context, ready func()) {
@@ -36,7 +21,7 @@ func (w *Writer) Run(ctx context.Context, ready func()) {
 	var running, listed sync.WaitGroup
 	for _, gvr := range []schema.GroupVersionResource{w.o.Form.Namespaced, w.o.Form.Cluster} {
 		listed.Add(1)
-		running.Go(func() { w.follow(ctx, w.o.Metadata.Resource(gvr), gvr, sync.OnceFunc(listed.Done)) })
+		running.Go(func() { w.follow(ctx, gvr, sync.OnceFunc(listed.Done)) })
 	}
 	all := make(chan struct{})
 	go func() { listed.Wait(); close(all) }()
@@ -48,51 +33,26 @@ func (w *Writer) Run(ctx context.Context, ready func()) {
 	running.Wait()
 }
 
-// follow lists and watches one kind.
-func (w *Writer) follow(ctx context.Context, r metadata.Getter, gvr schema.GroupVersionResource, ready func()) {
-	defer ready()
-	pause := firstPause
-	for ctx.Err() == nil {
-		version, err := w.list(ctx, r, gvr == w.o.Form.Cluster)
-		if err == nil {
-			ready()
-			pause = firstPause
-			err = w.watch(ctx, r, version)
-		}
-		if ctx.Err() != nil || err == nil {
-			continue
-		}
-		w.o.Log.Warn("reports cannot be followed, will try again", "kind", gvr.Resource, "in", pause, "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, longestPause)
-	}
-}
-
 const ours = report.ManagedLabel + "=" + report.ManagedValue
 
-// list reads all reports of the kind.
-func (w *Writer) list(ctx context.Context, r metadata.Getter, cluster bool) (version string, err error) {
-	seen := map[string]bool{}
-	options := metav1.ListOptions{LabelSelector: ours, Limit: pageSize}
-	for {
-		page, err := r.List(ctx, options)
-		if err != nil {
-			return "", fmt.Errorf("list reports: %w", err)
-		}
-		if version == "" {
-			version = page.ResourceVersion
-		}
-		for i := range page.Items {
-			seen[page.Items[i].Name] = true
-			w.saw(&page.Items[i])
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			break
-		}
-	}
+// follow lists and watches one kind, and calls ready when all of its reports are known.
+func (w *Writer) follow(ctx context.Context, gvr schema.GroupVersionResource, ready func()) {
+	defer ready()
+	metawatch.Follow(ctx, w.o.Metadata.Resource(gvr), metav1.ListOptions{LabelSelector: ours}, metawatch.Handler{
+		Seen: w.saw,
+		Gone: w.missed,
+		Listed: func(names map[types.NamespacedName]bool, version string) {
+			w.listed(names, version, gvr == w.o.Form.Cluster)
+			ready()
+		},
+		Failed: func(err error, pause time.Duration) {
+			w.o.Log.Warn("reports cannot be followed, will try again", "kind", gvr.Resource, "in", pause, "error", err)
+		},
+	})
+}
+
+// listed forgets the reports of a kind that a list of that version does not hold, and orders them to be written again.
+func (w *Writer) listed(names map[types.NamespacedName]bool, version string, cluster bool) {
 	type lost struct {
 		uid string
 		st  *state
@@ -101,7 +61,7 @@ func (w *Writer) list(ctx context.Context, r metadata.Getter, cluster bool) (ver
 	w.mu.Lock()
 	for uid, st := range w.known {
 		// The list lacks reports that were written after it.
-		if !seen[uid] && (st.namespace == "") == cluster && !st.writing && !newer(st.version, version) {
+		if !names[types.NamespacedName{Namespace: st.namespace, Name: uid}] && (st.namespace == "") == cluster && !st.writing && !newer(st.version, version) {
 			gone = append(gone, lost{uid, st})
 			delete(w.known, uid)
 		}
@@ -109,55 +69,6 @@ func (w *Writer) list(ctx context.Context, r metadata.Getter, cluster bool) (ver
 	w.mu.Unlock()
 	for _, l := range gone {
 		w.again(l.uid, l.st)
-	}
-	return version, nil
-}
-
-// watch follows the changes until the watched version has expired, which is no error.
-func (w *Writer) watch(ctx context.Context, r metadata.Getter, version string) error {
-	for ctx.Err() == nil {
-		seconds := watchSeconds
-		stream, err := r.Watch(ctx, metav1.ListOptions{
-			LabelSelector: ours, ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
-		})
-		if err == nil {
-			version, err = w.take(ctx, stream, version)
-		}
-		switch {
-		case apierrors.IsGone(err) || apierrors.IsResourceExpired(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("watch reports: %w", err)
-		}
-	}
-	return nil
-}
-
-func (w *Writer) take(ctx context.Context, stream watch.Interface, version string) (string, error) {
-	defer stream.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return version, nil
-		case e, open := <-stream.ResultChan():
-			if !open {
-				return version, nil
-			}
-			if e.Type == watch.Error {
-				return version, apierrors.FromObject(e.Object)
-			}
-			m, ok := e.Object.(*metav1.PartialObjectMetadata)
-			if !ok {
-				return version, errors.New("the watch sends something else")
-			}
-			version = m.ResourceVersion
-			switch e.Type {
-			case watch.Added, watch.Modified:
-				w.saw(m)
-			case watch.Deleted:
-				w.missed(m)
-			}
-		}
 	}
 }
 

@@ -81,7 +81,10 @@ func (n *names) find(ctx context.Context, gvr schema.GroupVersionResource, r *re
 	return there, l.err
 }
 
-// read takes in the names of all objects, page by page.
+// pageSize is how many objects are listed at once, as metadata.
+const pageSize = 500
+
+// read stores the names of all objects, page by page.
 func (l *listed) read(ctx context.Context, in metadata.ResourceInterface) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {

@@ -1,0 +1,122 @@
+package metawatch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/ephor-dev/ephor/internal/metawatch"
+)
+
+func object(name, version string) metav1.PartialObjectMetadata {
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, ResourceVersion: version}}
+}
+
+func page(version, next string, names ...string) *metav1.PartialObjectMetadataList {
+	l := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: version, Continue: next}}
+	for _, n := range names {
+		l.Items = append(l.Items, object(n, version))
+	}
+	return l
+}
+
+// script is a resource whose answers are given in order. A list answers with the next page or error; a watch sends its events and
+// ends, and the last one stays open.
+type script struct {
+	mu      sync.Mutex
+	lists   []any
+	watches [][]watch.Event
+	asked   []string
+}
+
+func (s *script) List(_ context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, "list "+o.LabelSelector+" "+o.Continue)
+	next := s.lists[0]
+	s.lists = s.lists[1:]
+	if err, bad := next.(error); bad {
+		return nil, err
+	}
+	return next.(*metav1.PartialObjectMetadataList), nil
+}
+
+func (s *script) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, "watch "+o.LabelSelector+" "+o.ResourceVersion)
+	if len(s.watches) == 0 {
+		return watch.NewFake(), nil
+	}
+	events := s.watches[0]
+	s.watches = s.watches[1:]
+	w := watch.NewFakeWithChanSize(len(events), false)
+	for _, e := range events {
+		w.Action(e.Type, e.Object)
+	}
+	w.Stop()
+	return w, nil
+}
+
+func event(kind watch.EventType, name, version string) watch.Event {
+	o := object(name, version)
+	return watch.Event{Type: kind, Object: &o}
+}
+
+// TestFollow follows a resource through pages, a watch that ends, a bookmark, an expired version and a failure.
+func TestFollow(t *testing.T) {
+	expired := apierrors.NewResourceExpired("too old").Status()
+	s := &script{
+		lists: []any{
+			apierrors.NewForbidden(metav1.SchemeGroupVersion.WithResource("things").GroupResource(), "", errors.New("no right")),
+			page("5", "more", "a", "b"), page("6", "", "c"),
+			page("20", "", "c"),
+		},
+		watches: [][]watch.Event{
+			{event(watch.Added, "d", "7"), event(watch.Deleted, "a", "8")},
+			{event(watch.Bookmark, "", "12"), event(watch.Modified, "b", "13")},
+			{{Type: watch.Error, Object: &expired}},
+		},
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	var seen []string
+	metawatch.Follow(ctx, s, metav1.ListOptions{LabelSelector: "k=v"}, metawatch.Handler{
+		Seen: func(m *metav1.PartialObjectMetadata) { seen = append(seen, "seen "+m.Name+" "+m.ResourceVersion) },
+		Gone: func(m *metav1.PartialObjectMetadata) { seen = append(seen, "gone "+m.Name+" "+m.ResourceVersion) },
+		Listed: func(names map[types.NamespacedName]bool, version string) {
+			var all []string
+			for n := range names {
+				all = append(all, n.String())
+			}
+			slices.Sort(all)
+			seen = append(seen, "listed "+strings.Join(all, ",")+" "+version)
+			if version == "20" {
+				stop()
+			}
+		},
+		Failed: func(err error, pause time.Duration) { seen = append(seen, "failed: "+err.Error()) },
+	})
+	want := []string{
+		`failed: list: things.meta.k8s.io is forbidden: no right`,
+		"seen a 5", "seen b 5", "seen c 6", "listed n/a,n/b,n/c 5",
+		"seen d 7", "gone a 8", "seen b 13",
+		"seen c 20", "listed n/c 20",
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("seen:\n%s\nwant:\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+	}
+	asked := []string{"list k=v ", "list k=v ", "list k=v more", "watch k=v 5", "watch k=v 8", "watch k=v 13", "list k=v "}
+	if !slices.Equal(s.asked, asked) {
+		t.Errorf("asked:\n%s\nwant:\n%s", strings.Join(s.asked, "\n"), strings.Join(asked, "\n"))
+	}
+}
