@@ -36,7 +36,6 @@ var stillNamesKinds = map[string]string{
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
 	"internal/cli/operate/cleanup.go":         "a command for one family, and its help",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
-	"internal/cleanup/controller.go":          "open: the status of cleanup policies does not belong to the descriptor",
 	"internal/observe/results.go":             "open: ImageValidatingPolicy has no family yet",
 	"internal/cli/operate/migrate.go":         "an example of a command",
 	"internal/cli/reports/rollout.go":         "a command for one family, and its help",

@@ -16,7 +16,9 @@ import (
 	cleanupctl "github.com/ephor-dev/ephor/internal/cleanup"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/ttl"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
@@ -63,7 +65,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,
 			Protect: f.deletion.protectManaged, Eval: c.observing.Tracer.Eval(engine.Eval), Log: c.log,
 		},
-		Client: m.GetClient(), MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
+		Client: m.GetClient(), Missing: c.missing, MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
 		Observer: c.observing.Metrics, Log: c.log, Now: time.Now,
 	})
 	c.ttl = ttl.New(ttl.Options{
@@ -86,13 +88,26 @@ func (c *cleanup) account(ctx context.Context) string {
 
 // allowed reports whether we may do something with all objects of a resource.
 func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersionResource) (bool, error) {
+	ok, _, err := c.may(ctx, cleanupctl.Right{Verb: verb, Resource: r})
+	return ok, err
+}
+
+// missing are the rights that we lack to carry a policy out.
+func (c *cleanup) missing(ctx context.Context, p *policy.Program) ([]family.MissingRight, error) {
+	return cleanupctl.MissingRights(ctx, p, c.discovery, c.may)
+}
+
+// may asks whether we have a right, and why not.
+func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason string, err error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group, Version: r.Version, Resource: r.Resource},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.Verb, Group: r.Resource.Group, Version: r.Resource.Version, Resource: r.Resource.Resource, Namespace: r.Namespace, Name: r.Name,
+		},
 	}}
 	if err := c.manager.GetClient().Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask for our rights: %w", err)
+		return false, "", fmt.Errorf("ask for our rights: %w", err)
 	}
-	return review.Status.Allowed, nil
+	return review.Status.Allowed, review.Status.Reason, nil
 }
 
 // endless makes a task of a function that runs until it is stopped.

@@ -8,21 +8,22 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kyvernov2beta1 "github.com/ephor-dev/ephor/api/kyverno/v2beta1"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
 // Observer counts what happens. Its methods are called by many goroutines.
 type Observer interface {
-	// CleanupDeleted counts an object that was deleted, CleanupFailed one, or a whole kind, that could not be.
-	CleanupDeleted(p *policy.Program, kind, namespace, propagation string)
-	CleanupFailed(p *policy.Program, kind, namespace, propagation string)
+	// CleanupDeleted counts an object that was deleted, CleanupFailed one, or a whole kind, that could not be. what is the kind, or
+	// the resource, as the family of the policy has it (family.Run.CountsResources).
+	CleanupDeleted(p *policy.Program, what, namespace, propagation string)
+	CleanupFailed(p *policy.Program, what, namespace, propagation string)
 	// CleanupStopped counts a run that did not delete anything because it would have been too much.
 	CleanupStopped(p *policy.Program)
 	// Reconciled counts a run, Requeued one that failed and is tried again, Dropped one that is not.
@@ -36,6 +37,8 @@ type Options struct {
 	Executor *Executor
 	// Client writes the policies' claims and statuses.
 	Client client.Client
+	// Missing finds the rights that runs of a policy lack; nil when they are not looked at.
+	Missing func(context.Context, *policy.Program) ([]family.MissingRight, error)
 	// MaxDeletions stops a run that would delete more; 0 for no limit.
 	MaxDeletions int
 	// Share decides which policies run here, by their UIDs; nil for all of them.
@@ -61,7 +64,7 @@ type Share interface {
 	Changed() <-chan struct{}
 }
 
-// Name is the controller's name in metrics.
+// Name is the name under which replicas share the policies.
 const Name = "cleanup-controller"
 
 const (
@@ -93,13 +96,16 @@ type Controller struct {
 // entry is a policy.
 type entry struct {
 	object   *unstructured.Unstructured // as last seen; shared with a cache
-	program  *policy.Program            // nil when the compiler could not cope with it
-	last     time.Time                  // the last run that succeeded, as far as this process knows
+	of       *family.Run
+	program  *policy.Program // nil when the compiler could not cope with it
+	last     time.Time       // the last run that succeeded, as far as this process knows
 	running  bool
 	stop     context.CancelFunc // ends the run that is under way; nil before the first
 	failures int
-	pause    time.Time // nothing is tried before
-	reported bool      // the status says that it has a mistake
+	pause    time.Time          // nothing is tried before
+	reported bool               // the status says that it has a mistake
+	check    time.Time          // when its rights are looked at
+	written  []metav1.Condition // what this process wrote to the status, perhaps newer than object
 }
 
 // New returns a Controller without policies.
@@ -124,9 +130,9 @@ func (c *Controller) Set(u *unstructured.Unstructured, program *policy.Program) 
 		c.fire()
 		return
 	}
-	now := &entry{object: u, program: program}
+	now := &entry{object: u, of: runOf(u), program: program, check: c.Now()}
 	if old != nil && old.object.GetUID() == u.GetUID() {
-		now.last = old.last
+		now.last, now.written = old.last, old.written
 	}
 	old.end() // what it was to delete may no longer be meant
 	c.policies[key(u)] = now
@@ -203,13 +209,16 @@ func (c *Controller) start(ctx context.Context, running *sync.WaitGroup) (next t
 			}
 			continue
 		}
-		due := c.due(e)
+		due, work := c.due(e), c.run
+		if at, ok := c.checked(e); ok && (due.IsZero() || at.Before(due)) {
+			due, work = at, c.lookAtRights
+		}
 		switch {
 		case due.IsZero(): // the last year of its schedule is over
 		case due.After(now):
 			next = earlier(next, due)
 		case c.busy < workers: // else the end of a run is news
-			c.begin(ctx, running, e, c.run)
+			c.begin(ctx, running, e, work)
 		}
 	}
 	return next
@@ -226,8 +235,8 @@ func earlier(a, b time.Time) time.Time {
 // never ran, and not before a pause is over. What was missed is made up for once.
 func (c *Controller) due(e *entry) time.Time {
 	last := e.last
-	if s := statusOf(e.object).LastExecutionTime.Time; s.After(last) {
-		last = s
+	if stored := lastExecution(e.object); stored.After(last) {
+		last = stored
 	}
 	if last.IsZero() {
 		last = e.object.GetCreationTimestamp().Time
@@ -237,13 +246,6 @@ func (c *Controller) due(e *entry) time.Time {
 		return e.pause
 	}
 	return due
-}
-
-func statusOf(u *unstructured.Unstructured) (s kyvernov2beta1.CleanupPolicyStatus) {
-	if have, ok := u.Object["status"].(map[string]any); ok {
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(have, &s) // what cannot be read is written anew
-	}
-	return s
 }
 
 // begin runs f for e on a goroutine of its own. The caller holds the lock.
@@ -269,7 +271,7 @@ func (c *Controller) begin(ctx context.Context, running *sync.WaitGroup, e *entr
 				out.failed = err
 			}
 		}
-		c.Observer.Reconciled(Name)
+		c.Observer.Reconciled(e.of.Controller)
 		c.finish(e, out, began)
 		c.fire()
 	})
@@ -288,11 +290,13 @@ func (c *Controller) safely(ctx context.Context, e *entry, object *unstructured.
 
 // outcome is what became of a run.
 type outcome struct {
-	done    bool  // the run took place
-	failed  error // it did not succeed, and is tried again
-	stopped error // it would have deleted too much; it waits for the next time of the schedule
-	broken  error // the policy cannot run at all
-	stale   bool  // the policy changed in the meantime
+	done    bool              // the run took place
+	failed  error             // it did not succeed, and is tried again
+	stopped error             // it would have deleted too much; it waits for the next time of the schedule
+	broken  error             // the policy cannot run at all
+	stale   bool              // the policy changed in the meantime
+	rights  *metav1.Condition // what was found out about rights; nothing else was done
+	lacking bool              // a right is missing
 	reason  string
 	message string
 }
@@ -304,7 +308,15 @@ func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 	e.running = false
 	c.busy--
 	now := c.Now()
+	if out.lacking {
+		e.check = now
+	}
 	switch {
+	case out.rights != nil:
+		e.check = never
+		if out.lacking || out.failed != nil {
+			e.check = now.Add(longestWait)
+		}
 	case out.broken != nil:
 		e.reported, e.pause = out.failed == nil, now.Add(longestPause)
 	case out.stale:
@@ -315,11 +327,11 @@ func (c *Controller) finish(e *entry, out outcome, began time.Time) {
 		e.failures++
 		if e.failures >= maxFailures {
 			c.Log.Error("a cleanup policy failed and waits for its next time", "policy", key(e.object), "attempts", e.failures, "error", out.failed)
-			c.Observer.Dropped(Name)
+			c.Observer.Dropped(e.of.Controller)
 			e.failures, e.pause = 0, e.program.Schedule.Next(now)
 			return
 		}
-		c.Observer.Requeued(Name, e.failures)
+		c.Observer.Requeued(e.of.Controller, e.failures)
 		pause := min(firstPause<<(e.failures-1), longestPause)
 		e.pause = now.Add(pause)
 		c.Log.Error("a cleanup policy failed, will try again", "policy", key(e.object), "in", pause, "error", out.failed)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -54,6 +55,14 @@ type Object struct {
 // String is Kind/namespace/name, as events name objects.
 func (o Object) String() string { return o.Kind.Kind + "/" + o.Namespace + "/" + o.Name }
 
+// counted is what metrics about a family count the object under.
+func (o *Object) counted(of *family.Run) string {
+	if of.CountsResources {
+		return o.Resource.Resource
+	}
+	return o.Kind.Kind
+}
+
 // Failure is an object, or a whole kind, that could not be evaluated or deleted.
 type Failure struct {
 	// Object has no name where Err is about a whole kind.
@@ -86,7 +95,8 @@ func (e *Executor) Plan(ctx context.Context, p *policy.Program) (*Plan, error) {
 		return nil, err
 	}
 	planned := map[string]bool{} // UIDs: some objects are served in more than one group or version
-	for _, r := range found {
+	for i := range found {
+		r := &found[i]
 		names := r.names
 		if names == nil {
 			names = []string{""}
@@ -106,6 +116,8 @@ type listed struct {
 	wild bool // a wildcard brought it
 	// names are the names of the objects that are listed; nil for all objects.
 	names []string
+	// labels is the selector that they are listed with; empty for none.
+	labels string
 }
 
 func (r *listed) gvr() schema.GroupVersionResource {
@@ -121,21 +133,17 @@ func (r *listed) gvk() schema.GroupVersionKind {
 func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 	var all []listed
 	have := map[schema.GroupVersionResource]int{} // one more than the index in all
+	var absent unserved
 	for _, rule := range p.Rules {
 		for _, t := range rule.Targets {
-			if t.Subresource != "" {
+			if !t.Main() {
 				continue // it is no object
 			}
-			found, err := e.Resources.Find(t)
+			found, err := e.Resources.Find(t.WithoutSubresource())
 			if err != nil {
-				return nil, fmt.Errorf("find the kind %s: %w", t.Kind, err)
+				return nil, fmt.Errorf("find %s: %w", t.String(), err)
 			}
-			if len(found) == 0 {
-				out.Failures = append(out.Failures, Failure{
-					Object: Object{Kind: schema.GroupVersionKind{Group: t.Group, Version: t.Version, Kind: t.Kind}},
-					Err:    fmt.Errorf("the API server serves no kind %s", t.Kind),
-				})
-			}
+			absent.add(&t, len(found))
 			for _, r := range found {
 				key := schema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Resource}
 				if wildcard.Has(t.Version) {
@@ -146,19 +154,23 @@ func (e *Executor) resources(p *policy.Program, out *Plan) ([]listed, error) {
 				}
 				names := t.OnlyNames()
 				if i := have[key]; i > 0 {
-					all[i-1].add(names)
+					all[i-1].add(names, rule.Labels)
 					continue
 				}
-				all = append(all, listed{r, t.Wild(), slices.Clone(names)})
+				all = append(all, listed{r, t.Wild(), slices.Clone(names), rule.Labels})
 				have[key] = len(all)
 			}
 		}
 	}
+	out.Failures = append(out.Failures, absent.failures()...)
 	return all, nil
 }
 
-// add adds names of objects to list; nil stands for all.
-func (r *listed) add(names []string) {
+// add adds objects to list: those of the names, nil standing for all, that fulfil the selector.
+func (r *listed) add(names []string, labels string) {
+	if r.labels != labels {
+		r.labels = ""
+	}
 	if r.names == nil || names == nil {
 		r.names = nil
 		return
@@ -175,9 +187,9 @@ const restarts = 3
 
 // list evaluates the objects of one resource, page by page: those of the name, or all when it is empty. The right to list may
 // be limited to names.
-func (e *Executor) list(ctx context.Context, p *policy.Program, r listed, name string, planned map[string]bool, out *Plan) error {
+func (e *Executor) list(ctx context.Context, p *policy.Program, r *listed, name string, planned map[string]bool, out *Plan) error {
 	evaluated := map[string]bool{}
-	options := metav1.ListOptions{Limit: pageSize}
+	options := metav1.ListOptions{Limit: pageSize, LabelSelector: r.labels}
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	}

@@ -13,7 +13,7 @@ func TestListedNames(t *testing.T) {
 		{nil, []string{"a"}, nil},
 	} {
 		r := listed{names: c.first}
-		r.add(c.second)
+		r.add(c.second, "")
 		if !reflect.DeepEqual(r.names, c.want) {
 			t.Errorf("%v and %v: %v, want %v", c.first, c.second, r.names, c.want)
 		}

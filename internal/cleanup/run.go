@@ -3,14 +3,11 @@ package cleanup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,14 +32,6 @@ func Previews(annotations map[string]string) bool {
 	return ok && v != "false"
 }
 
-// Reasons of the condition Ready.
-const (
-	reasonSucceeded = "Succeeded"
-	reasonFailed    = "Failed"
-	reasonPreview   = "Preview"
-	reasonLimit     = "LimitExceeded"
-)
-
 // run carries a policy out that is due.
 func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Unstructured) outcome {
 	p := e.program
@@ -56,18 +45,20 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 	if err != nil {
 		return outcome{failed: err}
 	}
-	failures := 0
+	of, failures := e.of, 0
 	var later, lasting error
+	lacking := false
 	fail := func(f Failure, doing string) {
 		if ctx.Err() != nil {
 			return
 		}
 		failures++
-		c.Observer.CleanupFailed(p, f.Object.Kind.Kind, f.Object.Namespace, f.Object.Propagation)
-		note := fmt.Sprintf("failed to clean up the target resource %s: %v", f.Object, f.Err)
+		lacking = lacking || apierrors.IsForbidden(f.Err)
+		c.Observer.CleanupFailed(p, f.Object.counted(of), f.Object.Namespace, f.Object.Propagation)
+		note := fmt.Sprintf("failed to %s the target resource %s: %v", of.Delete, f.Object, f.Err)
 		related := reference(f.Object)
 		if f.Object.Name == "" {
-			note, related = "failed to clean up: "+f.Err.Error(), event.Reference{}
+			note, related = "failed to "+of.Delete+": "+f.Err.Error(), event.Reference{}
 		}
 		c.record(p, event.Event{Related: related, Reason: event.PolicyError, Action: event.None, Note: note})
 		c.Log.Warn("cleanup failed", "policy", p.Key(), "doing", doing, "object", f.Object.String(), "error", f.Err)
@@ -84,7 +75,7 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 	if Previews(object.GetAnnotations()) {
 		text := "would delete " + Listing(plan.Delete, 20)
 		c.record(p, event.Event{Type: event.Normal, Reason: event.DeletionPreview, Action: event.None, Note: text})
-		return outcome{done: later == nil, failed: later, reason: reasonPreview, message: text}
+		return outcome{done: later == nil, failed: later, lacking: lacking, reason: reasonPreview, message: text}
 	}
 	if n := len(plan.Delete); c.MaxDeletions > 0 && n > c.MaxDeletions {
 		err := fmt.Errorf("nothing was deleted: the run would delete %d objects, more than --maxDeletionsPerRun=%d", n, c.MaxDeletions)
@@ -104,22 +95,22 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 			fail(Failure{Object: o, Err: err, Later: true}, "delete")
 		case gone:
 			deleted++
-			c.Observer.CleanupDeleted(p, o.Kind.Kind, o.Namespace, o.Propagation)
+			c.Observer.CleanupDeleted(p, o.counted(of), o.Namespace, o.Propagation)
 			c.record(p, event.Event{
 				Related: reference(o), Reason: event.PolicyApplied, Action: event.ResourceCleanedUp,
-				Note: "successfully cleaned up the target resource " + o.String(),
+				Note: "successfully " + of.Deleted + " the target resource " + o.String(),
 			})
 		}
 	}
 	c.Log.Info("cleanup policy was executed", "policy", p.Key(), "looked", plan.Looked, "deleted", deleted, "failures", failures)
 	if later != nil {
-		return outcome{failed: later}
+		return outcome{failed: later, lacking: lacking}
 	}
 	message := "deleted " + count(deleted)
 	if lasting != nil {
 		message = value.Message(message + "; " + lasting.Error())
 	}
-	return outcome{done: true, reason: reasonSucceeded, message: message}
+	return outcome{done: true, lacking: lacking, reason: reasonSucceeded, message: message}
 }
 
 // claim notes on the policy that the run begins. The write is refused when the policy is not as it was read, so that nothing
@@ -144,47 +135,6 @@ func named(object *unstructured.Unstructured) *unstructured.Unstructured {
 	u.SetNamespace(object.GetNamespace())
 	u.SetName(object.GetName())
 	return u
-}
-
-// writeStatus writes the result of the run to the status. The time of the run is written after a success only.
-func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstructured.Unstructured, out outcome, began time.Time) error {
-	if out.stale {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	c.mu.Lock()
-	stored := e.object // perhaps newer
-	c.mu.Unlock()
-	s := statusOf(stored)
-	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: out.reason, Message: out.message, LastTransitionTime: metav1.NewTime(began)}
-	if err := errors.Join(out.broken, out.stopped, out.failed); err != nil {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, value.Message(err.Error())
-		if out.stopped != nil {
-			ready.Reason = reasonLimit
-		}
-	}
-	changed := meta.SetStatusCondition(&s.Conditions, ready)
-	if !changed && !out.done {
-		return nil
-	}
-	status := map[string]any{"conditions": s.Conditions}
-	if out.done {
-		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
-	}
-	// Without a resourceVersion: what is true of the run stays true when a user edits the policy meanwhile.
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
-	if err != nil {
-		return err
-	}
-	err = c.Client.Status().Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("write the status: %w", err)
-	}
-	return nil
 }
 
 func (c *Controller) record(p *policy.Program, e event.Event) {

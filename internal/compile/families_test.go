@@ -46,12 +46,15 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 	for _, k := range compile.Kinds {
-		// Kyverno's webhook is not asked about NamespacedDeletingPolicies, and the API server has no webhook for its own policies.
-		if reviewed := k.Review != 0; reviewed == (k.Foreign || k.Kind == "NamespacedDeletingPolicy") {
+		// The API server has no webhook for its own policies.
+		if reviewed := k.Review != 0; reviewed == k.Foreign {
 			t.Errorf("%s: reviewed is %v", k.Kind, reviewed)
 		}
 		if m := k.Metrics; m != nil && (m.Name == "" || m.Kind == "" || m.Per == "" || k.Names().Metrics != m.Name) {
 			t.Errorf("%s: the metrics are not complete: %+v", k.Kind, m)
+		}
+		if r := k.Run; r != nil && (r.Controller == "" || r.Delete == "" || r.Deleted == "" || len(r.Conditions) == 0 || r.Metrics == "" || k.Names().Deletions != r.Metrics) {
+			t.Errorf("%s: the description of the runs is not complete: %+v", k.Kind, r)
 		}
 		if s := k.Switch; s != nil && (s.Flag == "" || s.Usage == "") {
 			t.Errorf("%s: the flag is not complete: %+v", k.Kind, s)

@@ -106,6 +106,14 @@ func (c *Constraints) Targets() []policy.Target { return c.targets }
 // shared: do not change it.
 func (c *Constraints) Excludes() []policy.Target { return c.excludes }
 
+// Labels is the selector of objects, in the words of the API server; empty for all.
+func (c *Constraints) Labels() string {
+	if c.object == nil {
+		return ""
+	}
+	return c.object.String()
+}
+
 // Needs says what Match looks at besides the object.
 func (c *Constraints) Needs() policy.Needs {
 	return policy.Needs{NamespaceLabels: c.namespace != nil, OldObject: c.object != nil}

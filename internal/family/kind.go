@@ -39,8 +39,8 @@ type Kind struct {
 	Foreign bool
 	// Switch is the flag that makes reports cover policies of the kind; nil where they always do, or never.
 	Switch *Switch
-	// Scheduled reports that policies of the kind run on a schedule, in the cleanup controller, and not on requests.
-	Scheduled bool
+	// Run describes the runs of policies that delete on a schedule, in the cleanup controller; nil for policies that do not.
+	Run *Run
 	// Offline reports that only the command line evaluates policies of the kind: the controllers do not carry out their work yet.
 	Offline bool
 	// Excepted reports whether a PolicyException of kyverno.io may name policies of the kind.
@@ -56,6 +56,9 @@ func (k *Kind) Names() policy.Names {
 	n := policy.Names{Source: k.Source, LabelPrefix: k.LabelPrefix}
 	if k.Metrics != nil {
 		n.Metrics = k.Metrics.Name
+	}
+	if k.Run != nil {
+		n.Deletions = k.Run.Metrics
 	}
 	return n
 }

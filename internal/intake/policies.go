@@ -67,12 +67,12 @@ func NewPolicies(o PolicyOptions) *Policies {
 
 // Requests are the kinds of policies that Ephor evaluates on requests and on objects that exist.
 func Requests() family.Kinds {
-	return compile.Kinds.Where(func(k *family.Kind) bool { return !k.Foreign && !k.Scheduled && !k.Offline })
+	return compile.Kinds.Where(func(k *family.Kind) bool { return !k.Foreign && k.Run == nil && !k.Offline })
 }
 
 // Scheduled are the kinds of policies that run on a schedule.
 func Scheduled() family.Kinds {
-	return compile.Kinds.Where(func(k *family.Kind) bool { return k.Scheduled && !k.Offline })
+	return compile.Kinds.Where(func(k *family.Kind) bool { return k.Run != nil && !k.Offline })
 }
 
 // Watches are the informers that the policies come from. Policies are read as data: the compiler wants every field that was

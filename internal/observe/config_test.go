@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -126,12 +127,15 @@ func TestNamespaces(t *testing.T) {
 	m.Evaluated(outcome(p, r, "a", policy.StatusPass))
 	m.PolicyChanged(p, Created)
 	m.Policies(func() []PolicyState { return []PolicyState{{p, true}} })
-	m.CleanupDeleted(p, "Pod", "c", "")
-	m.CleanupFailed(p, "Pod", "c", "")
+	for _, kind := range []string{"CleanupPolicy", "DeletingPolicy"} {
+		deleting := &policy.Program{Kind: kind, Namespace: "c", Name: "x", Names: compile.Kinds.Named(kind).Names()}
+		m.CleanupDeleted(deleting, "Pod", "c", "")
+		m.CleanupFailed(deleting, "Pod", "c", "")
+	}
 	m.TTLDeleted(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "c")
 	m.TTLFailed(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "c")
 	families := parsePage(t, page(t, m))
-	for _, name := range []string{nameCleanupDeleted, nameCleanupErrors, nameTTLDeleted, nameTTLErrors} {
+	for _, name := range []string{nameCleanupDeleted, nameCleanupErrors, nameDeletingDeleted, nameDeletingErrors, nameTTLDeleted, nameTTLErrors} {
 		if families[name+"_total"] == nil {
 			t.Errorf("%s depends on the namespace", name)
 		}

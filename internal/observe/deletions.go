@@ -6,18 +6,30 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// CleanupDeleted counts an object that a cleanup policy deleted. propagation may be empty, which stands for the default. The
-// namespaces of the configuration choose policies and requests; what is deleted is counted everywhere.
-func (m *Metrics) CleanupDeleted(p *policy.Program, kind, namespace, propagation string) {
-	if m != nil {
-		m.cleanupDeleted.with(p.Kind, policyNamespace(p), p.Name, kind, namespace, propagation).add(1)
-	}
+// CleanupDeleted counts an object that a policy deleted on its schedule: what is its kind or its resource, as the family of the policy
+// has it. propagation may be empty, which stands for the default. The namespaces of the configuration choose policies and requests;
+// what is deleted is counted everywhere.
+func (m *Metrics) CleanupDeleted(p *policy.Program, what, namespace, propagation string) {
+	m.deletion(p, suffixDeleted, what, namespace, propagation)
 }
 
-// CleanupFailed counts an object, or a whole kind, that a cleanup policy could not delete.
-func (m *Metrics) CleanupFailed(p *policy.Program, kind, namespace, propagation string) {
-	if m != nil {
-		m.cleanupErrors.with(p.Kind, policyNamespace(p), p.Name, kind, namespace, propagation).add(1)
+// CleanupFailed counts an object, or a whole kind, that a policy could not delete.
+func (m *Metrics) CleanupFailed(p *policy.Program, what, namespace, propagation string) {
+	m.deletion(p, suffixErrors, what, namespace, propagation)
+}
+
+// What follows the prefix that a family gives the metrics about its deletions.
+const (
+	suffixDeleted = "_deletedobjects"
+	suffixErrors  = "_errors"
+)
+
+func (m *Metrics) deletion(p *policy.Program, suffix, what, namespace, propagation string) {
+	if m == nil {
+		return
+	}
+	if f := m.families[p.Names.Deletions+suffix]; f != nil {
+		f.with(p.Kind, policyNamespace(p), p.Name, what, namespace, propagation).add(1)
 	}
 }
 

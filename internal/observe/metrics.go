@@ -41,8 +41,7 @@ type Metrics struct {
 	drop, deprecated, eventsDropped, auditsDropped       *family
 	breaker, breakerDrops, updateFailed, updateRequests  *family
 	reportsUnsent, reportsUnproved, paths                *family
-	updateWaiting, certificate, cleanupDeleted           *family
-	cleanupErrors, deletingDeleted, deletingErrors       *family
+	updateWaiting, certificate                           *family
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
 	cleanupStopped, ttlStopped, exceeded                 *family
 	kinds                                                map[string]resultFamilies
@@ -86,8 +85,6 @@ func NewMetrics(o Options) *Metrics {
 	m.reportsUnsent, m.reportsUnproved, m.paths = get(nameReportsUnsent), get(nameReportsUnproved), get(namePaths)
 	m.updateRequests, m.updateFailed, m.updateWaiting = get(nameUpdateRequests), get(nameUpdateRequestsFailed), get(nameUpdateRequestsWaiting)
 	m.certificate, m.overflow = get(nameCertificate), get(nameOverflow)
-	m.cleanupDeleted, m.cleanupErrors = get(nameCleanupDeleted), get(nameCleanupErrors)
-	m.deletingDeleted, m.deletingErrors = get(nameDeletingDeleted), get(nameDeletingErrors)
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
 	m.cleanupStopped, m.ttlStopped = get(nameCleanupStopped), get(nameTTLStopped)
 	m.exceeded = get(nameBudgetExceeded)

@@ -8,4 +8,6 @@ type Names struct {
 	LabelPrefix string
 	// Metrics begins the names of the metrics that count results; empty for those of most policies (kyverno_policy).
 	Metrics string
+	// Deletions begins the names of the metrics that count what the policy deletes on its schedule; empty for other policies.
+	Deletions string
 }

@@ -71,6 +71,8 @@ type Rule struct {
 	Index  int    // position in Program.Rules
 	Path   string // field path of the authored rule, such as spec.rules[2]
 	Origin Origin
+	// Parts are the names of what gives results of its own in place of the rule (Yield.Part).
+	Parts  []string
 	Action ActionPlan
 	// OnError decides what an error of the rule means for the request.
 	OnError ErrorMeaning
@@ -82,6 +84,9 @@ type Rule struct {
 	Targets []Target
 	// Excludes are the excluded Targets, as far as a Target can express them: Match accepts no request that one of them matches.
 	Excludes []Target
+	// Labels is a label selector of the API server that each object fulfils that Match accepts without an old object; empty
+	// for all. Objects that exist are listed with it.
+	Labels string
 	// Payloads: the rule also evaluates documents that are no objects of a cluster (Request.Payload).
 	Payloads bool
 	// Header holds the literals of match and exclude; nil when nothing is known.

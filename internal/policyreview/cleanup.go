@@ -9,6 +9,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -56,20 +57,11 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 	var diags diag.List
 	ask := v.newRights()
 	check := func(who string, user *policy.User, t policy.Target) {
-		found := []apischema.GroupVersionResource{{Group: "*", Version: "*", Resource: "*"}} // what wildcards may come to mean
-		if !t.Wild() {
-			served, err := v.Discovery.Find(t)
-			if err != nil {
-				diags.Errorf("spec.match", "the kind %s cannot be looked up: %v", named(t), err)
-				return
-			}
-			found = nil
-			for _, r := range served {
-				found = append(found, r.GVR())
-			}
-			if len(found) == 0 && user == author { // its definition may come later, when there is no review
-				found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
-			}
+		field := matchField(&t)
+		found, err := v.deleted(t, user == author)
+		if err != nil {
+			diags.Errorf(field, "the kind %s cannot be looked up: %v", named(t), err)
+			return
 		}
 		names := t.OnlyNames() // a run lists by these names, for which a right that is limited to them is enough
 		if names == nil {
@@ -84,10 +76,10 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 					})
 					switch {
 					case err != nil:
-						diags.Errorf("spec.match", "the rights of %s cannot be looked up: %v", user.Username, err)
+						diags.Errorf(field, "the rights of %s cannot be looked up: %v", user.Username, err)
 						diags.Code(diag.UnknownRights, user.Username)
 					case !allowed:
-						diags.Errorf("spec.match", "%s has no permission to %s kind %s", who, verb, named(t))
+						diags.Errorf(field, "%s has no permission to %s kind %s", who, verb, named(t))
 						diags.Code(diag.MissingRights, user.Username)
 					default:
 						continue
@@ -99,6 +91,9 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 	}
 	for _, r := range p.Rules {
 		for _, t := range r.Targets {
+			if !t.Main() {
+				continue // it is no object
+			}
 			if v.Accounts.Cleanup != "" {
 				check("cleanup controller", serviceAccount(v.Accounts.Cleanup), t)
 			}
@@ -108,6 +103,41 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 		}
 	}
 	return diags
+}
+
+// deleted are the resources that a policy with the target deletes. Of what may be defined later, when there is no review, the author
+// needs the rights now.
+func (v *Reviewer) deleted(t policy.Target, later bool) ([]apischema.GroupVersionResource, error) {
+	switch {
+	case t.Wild():
+		return []apischema.GroupVersionResource{{Group: "*", Version: "*", Resource: "*"}}, nil
+	case t.ByResource() && t.Group == "*":
+		return []apischema.GroupVersionResource{{Group: "*", Version: "*", Resource: t.Resource}}, nil
+	}
+	served, err := v.Discovery.Find(t.WithoutSubresource())
+	if err != nil {
+		return nil, err
+	}
+	var found []apischema.GroupVersionResource
+	for _, r := range served {
+		found = append(found, r.GVR())
+	}
+	switch {
+	case len(found) > 0 || !later:
+	case !t.ByResource():
+		found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: "*"}}
+	case !kinds.KubernetesGroup(t.Group): // nothing is added to those of Kubernetes
+		found = []apischema.GroupVersionResource{{Group: t.Group, Version: "*", Resource: t.Resource}}
+	}
+	return found, nil
+}
+
+// matchField is the field of a policy that has the target.
+func matchField(t *policy.Target) string {
+	if t.ByResource() {
+		return "spec.matchConstraints"
+	}
+	return "spec.match"
 }
 
 // named is the kind or the resource that a target names.

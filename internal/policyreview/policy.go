@@ -50,6 +50,9 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	if changed && !diags.HasErrors() {
 		diags.Add(v.checkRights(ctx, program, req.User)...)
 		diags.Add(v.warnReports(ctx, program)...)
+		if program.Schedule != nil {
+			diags.Add(v.checkDeletion(ctx, program, req.User)...)
+		}
 		if v.Webhooks != nil {
 			diags.Add(v.Webhooks(program)...)
 		}

@@ -393,7 +393,7 @@ func TestFixedParts(t *testing.T) {
 		t.Errorf("names: %v", names)
 	}
 	policies := validatingOf(got, PolicyValidating).Webhooks[0]
-	if len(policies.Rules) != 10 || policies.Name != "validate-policy.kyverno.svc" || *policies.ClientConfig.Service.Path != "/policyvalidate" ||
+	if len(policies.Rules) != 11 || policies.Name != "validate-policy.kyverno.svc" || *policies.ClientConfig.Service.Path != "/policyvalidate" ||
 		*policies.SideEffects != admissionv1.SideEffectClassNone || policies.NamespaceSelector == nil || len(policies.NamespaceSelector.MatchLabels) > 0 {
 		t.Errorf("%+v", policies)
 	}

@@ -60,7 +60,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 	path := cmp.Or(in.Path, "spec")
 	c := celrule.New(celenv.Declarations{Kind: in.Kind, Mode: in.Mode, Namespaced: p.Namespace != ""}, in.Allowance)
 	if in.Constraints != nil && !documents {
-		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: true, AnyOperation: in.AnyOperation})
+		constraints, diags := constraint.Compile(in.Constraints, path+".matchConstraints", constraint.Options{GenerateNames: !in.AnyOperation, AnyOperation: in.AnyOperation})
 		s.constraints, s.mistakes = constraints, diags.Errors()
 		c.Diags.Add(diags...)
 	}
@@ -82,12 +82,12 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	s.Rule.Named = c.Named()
 	r := &policy.Rule{
-		Path: "spec", Match: s.match,
+		Path: "spec", Match: s.match, Parts: parts,
 		Needs: c.Needs(), Object: policy.ObjectReads(c.Object()),
 	}
 	if s.constraints != nil {
 		r.Needs.Merge(s.constraints.Needs())
-		r.Targets, r.Excludes = s.constraints.Targets(), s.constraints.Excludes()
+		r.Targets, r.Excludes, r.Labels = s.constraints.Targets(), s.constraints.Excludes(), s.constraints.Labels()
 	} else if s.every {
 		r.Targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*"}}
 		r.Payloads = true

@@ -30,8 +30,19 @@ const (
 		" (or an equivalent ClusterRole labeled rbac.kyverno.io/aggregate-to-reports-controller)."
 )
 
-// ConditionsPath is where the status of a policy has its conditions.
-var ConditionsPath = []string{"conditionStatus", "conditions"}
+// ConditionsPath is where the status of a policy has its conditions, ReadyPath where it says whether all of them are true.
+var (
+	ConditionsPath = []string{"conditionStatus", "conditions"}
+	ReadyPath      = []string{"conditionStatus", "ready"}
+)
+
+// RightsCondition says that no rights are missing, in the words of granted, or which are, after the words of lacking.
+func RightsCondition(missing []family.MissingRight, granted, lacking string) metav1.Condition {
+	if len(missing) == 0 {
+		return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionTrue, Reason: reasonSucceeded, Message: granted}
+	}
+	return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionFalse, Reason: reasonFailed, Message: value.Message(missingText(lacking, missing))}
+}
 
 // Status makes the status of a policy. webhook says whether the policy is to be in a webhook, scanned whether its resources are read
 // for reports. autogen are the generated policies by their keys, nil for a kind that has none. The rest of the stored status stays.
@@ -67,7 +78,9 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 		meta.RemoveStatusCondition(&c.Conditions, ConditionWebhook)
 	}
 	if scanned {
-		set(ConditionRights, textRights, missingText(s.Missing))
+		condition := RightsCondition(s.Missing, textRights, textNoRights)
+		condition.LastTransitionTime = metav1.NewTime(s.Now)
+		meta.SetStatusCondition(&c.Conditions, condition)
 	} else {
 		set(ConditionRights, textNoBackground, "")
 	}
@@ -99,11 +112,8 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 	return tree, nil
 }
 
-// missingText says which rights the reports controller lacks; empty for none.
-func missingText(missing []family.MissingRight) string {
-	if len(missing) == 0 {
-		return ""
-	}
+// missingText lists rights after the words of lacking.
+func missingText(lacking string, missing []family.MissingRight) string {
 	texts, hint := make([]string, len(missing)), ""
 	for i, m := range missing {
 		texts[i] = m.Verb + " " + m.Resource.String() + ": " + m.Reason
@@ -111,5 +121,5 @@ func missingText(missing []family.MissingRight) string {
 			hint = textGrant
 		}
 	}
-	return textNoRights + strings.Join(texts, "; ") + "." + hint
+	return lacking + strings.Join(texts, "; ") + "." + hint
 }

@@ -21,12 +21,17 @@ var Family = &family.Family{
 var familyKinds = family.Kinds{
 	{
 		Group: Group, Kind: ClusterCleanupPolicy, Resource: "clustercleanuppolicies", Short: "ccleanpol", Versions: versions,
-		Retired: retired, Source: family.SourceKyverno, Review: family.ReviewCleanup, Superseded: true, Scheduled: true,
+		Retired: retired, Source: family.SourceKyverno, Review: family.ReviewCleanup, Superseded: true, Run: run,
 	},
 	{
 		Group: Group, Kind: CleanupPolicy, Resource: "cleanuppolicies", Short: "cleanpol", Versions: versions, Namespaced: true,
-		Retired: retired, Source: family.SourceKyverno, Review: family.ReviewCleanup, Superseded: true, Scheduled: true,
+		Retired: retired, Source: family.SourceKyverno, Review: family.ReviewCleanup, Superseded: true, Run: run,
 	},
+}
+
+var run = &family.Run{
+	Controller: "cleanup-controller", Metrics: "kyverno_cleanup_controller", Delete: "clean up", Deleted: "cleaned up",
+	Conditions: []string{"conditions"},
 }
 
 var versions, retired = []string{"v2", "v2beta1"}, []string{"v2alpha1"}

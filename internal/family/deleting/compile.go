@@ -6,10 +6,10 @@ import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schedule"
 )
 
 // RuleKind is the kind of the only rule of a Program of this family.
@@ -39,7 +39,10 @@ func Compile(p *policiesv1beta1.DeletingPolicy, o family.Options) *policy.Progra
 	default:
 		c.Diags.Unsupported("spec.deletionPropagationPolicy", string(*d), []string{"Background", "Foreground", "Orphan"})
 	}
-	out.Schedule, _ = schedule.ParseExtended(spec.Schedule) // Review reports the mistake
+	var mistakes diag.List
+	if out.Schedule, mistakes = parseSchedule(spec.Schedule); !o.CommandLine { // which evaluates a policy whatever its schedule is
+		c.Diags.Add(mistakes...)
+	}
 	d := &deletion{subject: subject, work: policy.Work{Kind: policy.WorkDelete}}
 	if spec.DeletionPropagationPolicy != nil {
 		d.work.Propagation = string(*spec.DeletionPropagationPolicy)

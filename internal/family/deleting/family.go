@@ -1,6 +1,8 @@
 package deleting
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
@@ -24,22 +26,17 @@ var Family = &family.Family{
 	},
 	Review: func(object map[string]any) diag.List {
 		p, _ := Decode(object)
-		diags := celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
-		diags.Add(reviewSchedule(p.Spec.Schedule)...)
-		return diags
+		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
 	},
 	FieldErrors: true,
 }
 
-var familyKinds = withoutReview(celpolicy.Kinds(family.Kind{
-	Kind: Kind, Resource: "deletingpolicies", Short: "dpol", Source: family.SourceKyverno, Review: family.ReviewPolicy, Scheduled: true, Offline: true,
-}))
-
-// withoutReview takes the review from the namespaced kind: Kyverno's webhook is not asked about it.
-func withoutReview(kinds family.Kinds) family.Kinds {
-	kinds.Scoped(true).Review = 0
-	return kinds
-}
+var familyKinds = celpolicy.Kinds(family.Kind{
+	Kind: Kind, Resource: "deletingpolicies", Short: "dpol", Source: family.SourceKyverno, Review: family.ReviewPolicy, Run: &family.Run{
+		Controller: "deleting-controller", Metrics: "kyverno_deleting_controller", CountsResources: true, Delete: "delete", Deleted: "deleted",
+		Conditions: celpolicy.ConditionsPath, Ready: celpolicy.ReadyPath, Rights: rights,
+	},
+})
 
 // Decode reads a policy of any served version.
 func Decode(object map[string]any) (*policiesv1beta1.DeletingPolicy, diag.List) {
@@ -50,14 +47,23 @@ func Decode(object map[string]any) (*policiesv1beta1.DeletingPolicy, diag.List) 
 // textSchedule is Kyverno's, verbatim.
 const textSchedule = "schedule spec in the deletingPolicy is not in proper cron format: "
 
-// reviewSchedule finds what is wrong with a schedule. The command line evaluates a policy whatever its schedule is.
-func reviewSchedule(text string) (diags diag.List) {
+// parseSchedule reads the schedule; nil with a mistake.
+func parseSchedule(text string) (*schedule.Schedule, diag.List) {
+	var diags diag.List
 	if text == "" {
 		diags.Required("spec.schedule", "schedule is required")
-		return diags
+		return nil, diags
 	}
-	if _, err := schedule.ParseExtended(text); err != nil {
+	s, err := schedule.ParseExtended(text)
+	if err != nil {
 		diags.Errorf("spec.schedule", "%s%v", textSchedule, err)
+		diags.Hint("*/5 * * * * is every five minutes")
+		return nil, diags
 	}
-	return diags
+	return s, nil
+}
+
+// rights is the condition that says whether the controller has the rights to carry the policy out.
+func rights(missing []family.MissingRight) metav1.Condition {
+	return celpolicy.RightsCondition(missing, "Policy is ready for deletion.", "Policy is not ready for deletion, missing permissions: ")
 }

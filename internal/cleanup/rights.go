@@ -1,0 +1,85 @@
+package cleanup
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// never is when rights are looked at that are all there: a run finds out when one is withdrawn.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// checked reports whether the status of a policy says which rights are missing, and when they are looked at next.
+func (c *Controller) checked(e *entry) (at time.Time, ok bool) {
+	return e.check, c.Missing != nil && e.of.Rights != nil && e.check != never
+}
+
+// lookAtRights finds out which rights the runs of a policy lack.
+func (c *Controller) lookAtRights(ctx context.Context, e *entry, _ *unstructured.Unstructured) outcome {
+	missing, err := c.Missing(ctx, e.program)
+	if err != nil {
+		c.Log.Warn("the rights of a policy could not be looked up", "policy", e.program.Key(), "error", err)
+		return outcome{rights: &metav1.Condition{}, failed: err}
+	}
+	condition := e.of.Rights(missing)
+	return outcome{rights: &condition, lacking: len(missing) > 0}
+}
+
+// Right is one that a run needs. Namespace and Name are empty for all.
+type Right struct {
+	Verb            string
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+}
+
+// maxRights bounds the rights that are looked at for one policy.
+const maxRights = 200
+
+// MissingRights asks for the rights to list and delete what the policy names, as far as it is served.
+func MissingRights(ctx context.Context, p *policy.Program, served discovery.Resources, allowed func(context.Context, Right) (ok bool, reason string, err error)) (out []family.MissingRight, err error) {
+	asked := map[Right]bool{}
+	for _, rule := range p.Rules {
+		for i := range rule.Targets {
+			t := &rule.Targets[i]
+			if !t.ByResource() || !t.Main() {
+				continue
+			}
+			if found, err := served.Find(t.WithoutSubresource()); err != nil {
+				return nil, fmt.Errorf("find %s: %w", t.String(), err)
+			} else if len(found) == 0 {
+				continue
+			}
+			names := t.OnlyNames()
+			if names == nil {
+				names = []string{""}
+			}
+			resource := schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource}
+			for _, verb := range []string{"list", "delete"} {
+				for _, name := range names {
+					right := Right{verb, resource, p.Namespace, name}
+					if asked[right] || len(asked) >= maxRights {
+						continue
+					}
+					asked[right] = true
+					ok, reason, err := allowed(ctx, right)
+					if err != nil {
+						return nil, fmt.Errorf("ask for the right to %s %s: %w", verb, resource.GroupResource(), err)
+					}
+					if !ok {
+						out = append(out, family.MissingRight{Verb: verb, Resource: resource, Reason: reason})
+						break
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,144 @@
+package cleanup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Reasons of the condition Ready.
+const (
+	reasonSucceeded = "Succeeded"
+	reasonFailed    = "Failed"
+	reasonPreview   = "Preview"
+	reasonLimit     = "LimitExceeded"
+)
+
+// conditionReady says how the last run ended.
+const conditionReady = "Ready"
+
+// runOf says how runs of the policy are reported.
+func runOf(u *unstructured.Unstructured) *family.Run {
+	if k := compile.Kinds.Owner(u.GetAPIVersion(), u.GetKind()); k != nil && k.Run != nil {
+		return k.Run
+	}
+	return &family.Run{}
+}
+
+// lastExecution is when the last run began that succeeded; the zero time when the status does not say so.
+func lastExecution(u *unstructured.Unstructured) time.Time {
+	text, _, _ := unstructured.NestedString(u.Object, "status", "lastExecutionTime")
+	t, _ := time.Parse(time.RFC3339, text) // what cannot be read is written anew
+	return t
+}
+
+// conditions are those of the status, as far as they can be read. The cache may lag behind what this process wrote.
+func (e *entry) conditions() []metav1.Condition {
+	have, _, _ := unstructured.NestedFieldNoCopy(e.object.Object, append([]string{"status"}, e.of.Conditions...)...)
+	var stored struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"conditions": have}, &stored)
+	for _, c := range e.written {
+		if old := meta.FindStatusCondition(stored.Conditions, c.Type); old == nil {
+			stored.Conditions = append(stored.Conditions, c)
+		} else if !c.LastTransitionTime.Before(&old.LastTransitionTime) {
+			*old = c
+		}
+	}
+	return stored.Conditions
+}
+
+// condition is what the outcome says of the policy.
+func (out *outcome) condition() metav1.Condition {
+	if out.rights != nil {
+		return *out.rights
+	}
+	ready := metav1.Condition{Type: conditionReady, Status: metav1.ConditionTrue, Reason: out.reason, Message: out.message}
+	if err := errors.Join(out.broken, out.stopped, out.failed); err != nil {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonFailed, value.Message(err.Error())
+		if out.stopped != nil {
+			ready.Reason = reasonLimit
+		}
+	}
+	return ready
+}
+
+// writeStatus writes the result of the run to the status. The time of the run is written after a success only.
+func (c *Controller) writeStatus(ctx context.Context, e *entry, object *unstructured.Unstructured, out outcome, began time.Time) error {
+	if out.stale || out.rights != nil && out.failed != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c.mu.Lock()
+	conditions := e.conditions()
+	c.mu.Unlock()
+	now := out.condition()
+	now.LastTransitionTime = metav1.NewTime(began)
+	if !meta.SetStatusCondition(&conditions, now) && !out.done {
+		return nil
+	}
+	status := map[string]any{}
+	if err := unstructured.SetNestedField(status, tree(conditions), e.of.Conditions...); err != nil {
+		return err
+	}
+	if e.of.Ready != nil {
+		if err := unstructured.SetNestedField(status, allTrue(conditions), e.of.Ready...); err != nil {
+			return err
+		}
+	}
+	if out.done {
+		status["lastExecutionTime"] = began.UTC().Format(time.RFC3339)
+	}
+	// Without a resourceVersion: what is true of the run stays true when a user edits the policy meanwhile.
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID()}, "status": status})
+	if err != nil {
+		return err
+	}
+	err = c.Client.Status().Patch(ctx, named(object), client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or another one of that name
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	c.mu.Lock()
+	e.written = conditions
+	c.mu.Unlock()
+	return nil
+}
+
+// tree are the conditions as an object holds them.
+func tree(conditions []metav1.Condition) []any {
+	out := make([]any, 0, len(conditions))
+	for i := range conditions {
+		if c, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&conditions[i]); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func allTrue(conditions []metav1.Condition) bool {
+	for _, c := range conditions {
+		if c.Status != metav1.ConditionTrue {
+			return false
+		}
+	}
+	return true
+}

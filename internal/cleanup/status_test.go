@@ -1,0 +1,225 @@
+package cleanup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// patches is a client that remembers what is written to the status.
+type patches struct {
+	client.Client
+	written statuses
+}
+
+func (p *patches) Status() client.SubResourceWriter { return &p.written }
+
+type statuses struct {
+	client.SubResourceWriter
+	body string
+}
+
+func (p *statuses) Patch(_ context.Context, o client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+	body, err := patch.Data(o)
+	p.body = string(body)
+	return err
+}
+
+// celObject is a policy whose conditions lie deeper in its status.
+func celObject(status map[string]any) *unstructured.Unstructured {
+	o := map[string]any{
+		"apiVersion": "policies.kyverno.io/v1beta1", "kind": "DeletingPolicy",
+		"metadata": map[string]any{"name": "p", "uid": "u", "generation": int64(1), "creationTimestamp": "2026-01-31T11:30:00Z"},
+		"spec": map[string]any{"schedule": "0 * * * *", "matchConstraints": map[string]any{"resourceRules": []any{
+			map[string]any{"apiGroups": []any{"", "apps"}, "apiVersions": []any{"v1"}, "resources": []any{"pods", "pods/exec"}, "resourceNames": []any{"a", "b"}},
+		}}},
+	}
+	if status != nil {
+		o["status"] = status
+	}
+	return &unstructured.Unstructured{Object: o}
+}
+
+func condition(kind, status, reason, message string) map[string]any {
+	return map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-31T11:00:00Z"}
+}
+
+// The status of each family says in its own place what became of a run, and keeps the other conditions.
+func TestWriteStatus(t *testing.T) {
+	granted := condition("RBACPermissionsGranted", "True", "Succeeded", "Policy is ready for deletion.")
+	lacking := condition("RBACPermissionsGranted", "False", "Failed", "x")
+	for _, c := range []struct {
+		name   string
+		object *unstructured.Unstructured
+		out    outcome
+		want   string // of the status: what is true, and the time of the last run; empty when nothing is written
+	}{
+		{"a run", object("0 * * * *", "2026-01-31T11:30:00Z", "", nil), outcome{done: true, reason: reasonSucceeded, message: "deleted 1 object"},
+			"conditions Ready=True:deleted 1 object last"},
+		{"a run of the other family", celObject(nil), outcome{done: true, reason: reasonSucceeded, message: "deleted 1 object"},
+			"ready=true Ready=True:deleted 1 object last"},
+		{"a run that failed", celObject(map[string]any{"conditionStatus": map[string]any{"conditions": []any{granted}}}), outcome{failed: errors.New("x")},
+			"ready=false RBACPermissionsGranted=True:Policy is ready for deletion. Ready=False:x"},
+		{"a run that lacks rights", celObject(map[string]any{"conditionStatus": map[string]any{"conditions": []any{lacking}}}), outcome{done: true, message: "deleted 0 objects"},
+			"ready=false RBACPermissionsGranted=False:x Ready=True:deleted 0 objects last"},
+		{"the limit", celObject(nil), outcome{stopped: errors.New("too much")}, "ready=false Ready=False:too much"},
+		{"rights", celObject(nil), outcome{rights: &metav1.Condition{Type: "RBACPermissionsGranted", Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "m"}},
+			"ready=true RBACPermissionsGranted=True:m"},
+		{"the same rights", celObject(map[string]any{"conditionStatus": map[string]any{"conditions": []any{granted}}}),
+			outcome{rights: &metav1.Condition{Type: "RBACPermissionsGranted", Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "Policy is ready for deletion."}}, ""},
+		{"unknown rights", celObject(nil), outcome{rights: &metav1.Condition{}, failed: errors.New("x")}, ""},
+		{"a damaged status", celObject(map[string]any{"conditionStatus": "x", "lastExecutionTime": int64(3)}), outcome{done: true, message: "m"}, "ready=true Ready=True:m last"},
+		{"a policy that changed", celObject(nil), outcome{stale: true}, ""},
+	} {
+		now := at("2026-01-31T12:00:10Z")
+		ctl, _ := controller(&now)
+		store := &patches{}
+		ctl.Client = store
+		take(ctl, c.object)
+		e := ctl.policies[key(c.object)]
+		if err := ctl.writeStatus(t.Context(), e, c.object, c.out, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := summary(t, store.written.body); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+		if c.want == "" {
+			continue
+		}
+		// The cache still has the old object: what was written before is not lost.
+		if err := ctl.writeStatus(t.Context(), e, c.object, outcome{failed: errors.New("later")}, now); err != nil {
+			t.Fatal(err)
+		}
+		if before, after := strings.Count(c.want, "RBAC"), strings.Count(summary(t, store.written.body), "RBAC"); before != after {
+			t.Errorf("%s: then %s", c.name, store.written.body)
+		}
+	}
+}
+
+func summary(t *testing.T, body string) string {
+	t.Helper()
+	if body == "" {
+		return ""
+	}
+	var patch struct {
+		Metadata map[string]any
+		Status   struct {
+			Conditions      []metav1.Condition
+			ConditionStatus *struct {
+				Ready      bool
+				Conditions []metav1.Condition
+			}
+			LastExecutionTime string
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &patch); err != nil || patch.Metadata["uid"] != "u" {
+		t.Fatal(err, body)
+	}
+	parts := []string{"conditions"}
+	conditions := patch.Status.Conditions
+	if s := patch.Status.ConditionStatus; s != nil {
+		parts, conditions = []string{"ready=" + map[bool]string{true: "true", false: "false"}[s.Ready]}, s.Conditions
+	}
+	for _, c := range conditions {
+		parts = append(parts, c.Type+"="+string(c.Status)+":"+c.Message)
+	}
+	if patch.Status.LastExecutionTime != "" {
+		parts = append(parts, "last")
+	}
+	return strings.Join(parts, " ")
+}
+
+// A run needs to list and to delete what the policy names, by name where names are given.
+func TestMissingRights(t *testing.T) {
+	program, diags := compile.One(compile.Object{Value: celObject(nil).Object})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	var asked []Right
+	served := discovery.List{{Version: "v1", Resource: "pods", Kind: "Pod"}, {Version: "v1", Resource: "pods", Subresource: "exec", Kind: "Pod"}}
+	missing, err := MissingRights(t.Context(), program, served, func(_ context.Context, r Right) (bool, string, error) {
+		asked = append(asked, r)
+		return r.Verb == "list" || r.Name == "a", "no rule", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	if want := []family.MissingRight{{Verb: "delete", Resource: pods, Reason: "no rule"}}; !reflect.DeepEqual(missing, want) {
+		t.Errorf("missing %+v", missing)
+	}
+	if len(asked) != 4 {
+		t.Errorf("asked for %+v", asked)
+	}
+	if _, err := MissingRights(t.Context(), program, served, func(context.Context, Right) (bool, string, error) { return false, "", errors.New("down") }); err == nil {
+		t.Error("an API server that does not answer grants all")
+	}
+}
+
+// Rights are looked at before the first run, and again after a while as long as some are missing.
+func TestLookAtRights(t *testing.T) {
+	now := at("2026-01-31T12:00:10Z")
+	ctl, _ := controller(&now)
+	lacking := true
+	ctl.Missing = func(context.Context, *policy.Program) ([]family.MissingRight, error) {
+		if lacking {
+			return []family.MissingRight{{Verb: "delete", Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}}, nil
+		}
+		return nil, nil
+	}
+	u, store := celObject(nil), &patches{}
+	ctl.Client = store
+	take(ctl, u)
+	e := ctl.policies[key(u)]
+	var begun sync.WaitGroup
+	e.last = now // it is not due
+	ctl.start(t.Context(), &begun)
+	begun.Wait()
+	if got := summary(t, store.written.body); !strings.HasPrefix(got, "ready=false RBACPermissionsGranted=False:Policy is not ready for deletion, ") {
+		t.Errorf("the status of a new policy says %q", got)
+	}
+	e.check = now
+	look := func() (out outcome, next string) {
+		at, ok := ctl.checked(e)
+		if !ok || at.After(now) {
+			return outcome{}, "not yet"
+		}
+		out = ctl.lookAtRights(t.Context(), e, u)
+		e.running, ctl.busy = true, 1
+		ctl.finish(e, out, now)
+		return out, e.check.Sub(now).String()
+	}
+	out, next := look()
+	if want := "Policy is not ready for deletion, missing permissions: delete /v1, Resource=pods: ."; out.rights == nil || out.rights.Message != want || next != longestWait.String() {
+		t.Errorf("%+v, again in %s", out.rights, next)
+	}
+	if _, next = look(); next != "not yet" {
+		t.Error("rights are looked at all the time")
+	}
+	now, lacking = now.Add(longestWait), false
+	if out, _ = look(); out.rights == nil || out.rights.Status != metav1.ConditionTrue {
+		t.Errorf("%+v", out.rights)
+	}
+	now = now.Add(1000 * longestWait)
+	if _, next = look(); next != "not yet" {
+		t.Error("rights that are there are looked at again")
+	}
+	ctl.finish(e, outcome{done: true, lacking: true}, now) // the run was refused
+	if _, next = look(); next == "not yet" {
+		t.Error("rights that were withdrawn are not looked at")
+	}
+}
