@@ -87,3 +87,79 @@ func TestValidatingPolicies(t *testing.T) {
 	cluster.Must(t, "", "delete", "validatingpolicy", "cel-before")
 	says(t, ns, "bad", "cel-before", "", "")
 }
+
+const mutatingPolicy = `---
+apiVersion: policies.kyverno.io/v1
+kind: KIND
+metadata: {NAME}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: report-mutating}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  matchConditions: [{name: none, expression: "object.metadata.name != 'none'"}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{team: object.metadata.name == 'odd' ? object.data.team : 'a'}}}"}
+  auditAnnotations: [{key: name, valueExpression: "object.metadata.name"}]
+`
+
+// A scan reports the objects that a MutatingPolicy would change: they fail, and events say so. Those that it leaves as they are pass,
+// and those that its conditions exclude are skipped.
+func TestMutatingPolicies(t *testing.T) {
+	const ns = "report-mutating"
+	for _, name := range crds.Names() {
+		if strings.HasPrefix(name, "policies.kyverno.io_") {
+			cluster.Must(t, string(crds.File(name)), "apply", "--server-side", "--force-conflicts", "-f", "-")
+		}
+	}
+	namespace(t, ns)
+	cluster.Must(t, configMap(ns, "bad", "")+configMap(ns, "good", "team: a")+configMap(ns, "none", "")+configMap(ns, "odd", ""), "apply", "-f", "-")
+	policy := func(kind, name string) string {
+		return strings.NewReplacer("KIND", kind, "NAME", name).Replace(mutatingPolicy)
+	}
+	suite.Until(t, "the kind is served", func() error {
+		_, err := cluster.Try(t, policy("MutatingPolicy", "name: label")+policy("NamespacedMutatingPolicy", "name: own, namespace: "+ns), "apply", "-f", "-")
+		return err
+	})
+	t.Cleanup(func() {
+		cluster.Must(t, "", "delete", "mutatingpolicies", "--all")
+		cluster.Must(t, "", "delete", "namespacedmutatingpolicies", "--all", "-n", ns)
+	})
+	cluster.Start(t, devcluster.Reports)
+	for _, name := range []string{"label", ns + "/own"} {
+		says(t, ns, "bad", name, "", "fail")
+		says(t, ns, "good", name, "", "pass")
+		says(t, ns, "none", name, "", "skip")
+		says(t, ns, "odd", name, "evaluation", "error")
+	}
+	for _, one := range reportOf(t, ns, "ConfigMap", "bad").Results {
+		if one.Source != "KyvernoMutatingPolicy" || one.Message != "mutation is not applied" || one.Properties["process"] != "background scan" || one.Properties["name"] != "bad" {
+			t.Errorf("%+v", one)
+		}
+	}
+	events := func(namespace, want string) {
+		t.Helper()
+		suite.Until(t, "there is an event "+want, func() error {
+			const columns = `jsonpath={range .items[?(@.reportingController=="kyverno-scan")]}{.regarding.apiVersion} {.regarding.kind}/{.regarding.name} {.type} {.reason} {.action}: {.note}{"\n"}{end}`
+			got, err := cluster.Try(t, "", "get", "events.events.k8s.io", "-n", namespace, "-o", columns)
+			if err == nil && !strings.Contains(got, want+"\n") {
+				err = fmt.Errorf("there are\n%s", got)
+			}
+			return err
+		})
+	}
+	events("default", "policies.kyverno.io/v1beta1 MutatingPolicy/label Warning PolicyViolation Resource Passed: ConfigMap "+ns+"/bad: fail; mutation is not applied")
+	events(ns, "policies.kyverno.io/v1beta1 NamespacedMutatingPolicy/own Warning PolicyViolation Resource Passed: ConfigMap "+ns+"/bad: fail; mutation is not applied")
+	events(ns, "v1 ConfigMap/bad Warning PolicyViolation Resource Passed: policy label/ fail: mutation is not applied")
+	events("default", "policies.kyverno.io/v1beta1 MutatingPolicy/label Warning PolicyViolation Resource Passed: ConfigMap "+ns+"/odd: [evaluation] error; failed to evaluate policy: no such key: data")
+
+	// What an object becomes is reported, and what is no longer reported is removed.
+	cluster.Must(t, configMap(ns, "odd", "")+"data: {team: a}\n", "apply", "-f", "-")
+	says(t, ns, "odd", "label", "", "fail")
+	says(t, ns, "odd", "label", "evaluation", "")
+	cluster.Must(t, "", "label", "configmap", "bad", "-n", ns, "team=a")
+	says(t, ns, "bad", "label", "", "pass")
+	cluster.Must(t, "", "delete", "mutatingpolicy", "label")
+	says(t, ns, "odd", "label", "", "")
+	says(t, ns, "good", ns+"/own", "", "pass")
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
@@ -51,7 +52,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 		objects: map[client.Object]cache.ByObject{
 			updateRequestObject(): {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlyGeneration},
 		},
-	})
+	}, family.Options{Types: knownTypes})
 	if err != nil {
 		return err
 	}

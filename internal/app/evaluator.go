@@ -22,6 +22,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/intake"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -79,8 +80,8 @@ type evaluator struct {
 	filled       atomic.Bool
 }
 
-// newEvaluator makes the parts that do not need the cache; none of them runs yet.
-func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, error) {
+// newEvaluator makes the parts that do not need the cache; none of them runs yet. Policies are compiled with the options.
+func newEvaluator(f *evaluatorFlags, e env, b *base, own cached, o family.Options) (*evaluator, error) {
 	own.transform = f.exceptions.transform
 	if own.objects == nil {
 		own.objects = map[client.Object]cache.ByObject{}
@@ -97,7 +98,7 @@ func newEvaluator(f *evaluatorFlags, e env, b *base, own cached) (*evaluator, er
 	if v.events, err = results.NewEvents(b.cfg, f.events, v.settings, b.observing.Metrics, b.log); err != nil {
 		return nil, err
 	}
-	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Log: b.log})
+	v.policies = intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Requests(), Catalog: v.catalog, Compile: o, Log: b.log})
 	if v.connections, err = rest.HTTPClientFor(b.workConfig); err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
@@ -49,7 +50,8 @@ type reporting struct {
 
 // runReports runs the reports controller. It returns after ctx is done and the controller has stopped in order.
 func runReports(ctx context.Context, f *reportsFlags, e env, b *base) error {
-	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{schemes: []func(*runtime.Scheme) error{policyreport.AddToScheme, openreports.AddToScheme}})
+	v, err := newEvaluator(&f.evaluatorFlags, e, b, cached{schemes: []func(*runtime.Scheme) error{policyreport.AddToScheme, openreports.AddToScheme}},
+		family.Options{Types: knownTypes, Existing: true})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -92,7 +93,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 			if !c.Blocked && (violated(r) || c.Controller != ScanController) {
 				out = append(out, Event{
 					Regarding: resource, Reason: PolicyViolation, Action: ResourcePassed, Controller: c.Controller,
-					Note: "policy " + p.Key() + "/" + r.Rule.Name + " " + r.Status.String() + ": " + r.Message,
+					Note: "policy " + p.Key() + "/" + ruleName(r) + " " + r.Status.String() + ": " + r.Message,
 				})
 			}
 		}
@@ -114,6 +115,9 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 	return out
 }
 
+// ruleName is what events call the rule: the part of the policy that gave the result, or the rule.
+func ruleName(r *policy.Result) string { return cmp.Or(r.Part, r.Rule.Name) }
+
 func violated(r *policy.Result) bool {
 	return r.Status == policy.StatusFail || r.Status == policy.StatusError
 }
@@ -124,8 +128,8 @@ func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 	var note strings.Builder
 	note.WriteString(title(resource))
 	note.WriteString(": ")
-	if r.Rule.Name != "" {
-		note.WriteString("[" + r.Rule.Name + "] ")
+	if rule := ruleName(r); rule != "" {
+		note.WriteString("[" + rule + "] ")
 	}
 	note.WriteString(r.Status.String())
 	if c.Blocked {

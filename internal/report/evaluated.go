@@ -12,10 +12,14 @@ type ID struct{ Source, Policy string }
 // IDOf is the ID of a Program.
 func IDOf(p *policy.Program) ID { return ID{SourceOf(p), p.Key()} }
 
-// RuleIn is the rule as results name it.
-func RuleIn(p *policy.Program, r *policy.Rule) Rule {
+// RulesIn are the names under which results of the rule stand: its own, and those of its parts.
+func RulesIn(p *policy.Program, r *policy.Rule) []Rule {
 	id := IDOf(p)
-	return Rule{id.Source, id.Policy, r.Name}
+	out := []Rule{{id.Source, id.Policy, r.Name}}
+	for _, part := range r.Parts {
+		out = append(out, Rule{id.Source, id.Policy, part})
+	}
+	return out
 }
 
 // ID is that of the rule's policy.

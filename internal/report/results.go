@@ -24,9 +24,9 @@ func Results(entries []Entry, seconds int64) []policyreport.Result {
 	out := make([]policyreport.Result, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		at := RuleIn(e.Program, e.Rule)
+		id := IDOf(e.Program)
 		out[i] = policyreport.Result{
-			Source: at.Source, Policy: at.Policy, Rule: at.Name, Message: value.Message(e.ReportMessage()),
+			Source: id.Source, Policy: id.Policy, Rule: e.RuleName(), Message: value.Message(e.ReportMessage()),
 			Result: policyreport.Status(e.Status.String()), Scored: e.Program.Settings.Scored, Properties: e.ReportProperties(),
 			Timestamp: metav1.Timestamp{Seconds: seconds},
 			Category:  e.Program.Settings.Category, Severity: policyreport.Severity(e.Program.Settings.Severity),

@@ -16,8 +16,10 @@ func rulesOf(s *catalog.Snapshot) rules {
 			continue
 		}
 		for _, r := range p.Rules {
-			at := report.RuleIn(p, r)
-			out[at] = out[at] || ephemeral.Scanned(p, r)
+			scanned := ephemeral.Scanned(p, r)
+			for _, at := range report.RulesIn(p, r) {
+				out[at] = out[at] || scanned
+			}
 		}
 	}
 	return out
