@@ -34,7 +34,6 @@ var stillNamesKinds = map[string]string{
 	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
 	"internal/app/flags_known.go":             "a flag of the command line, with Kyverno's name",
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
-	"internal/cli/operate/cleanup.go":         "a command for one family, and its help",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/observe/results.go":             "open: ImageValidatingPolicy has no family yet",
 	"internal/cli/operate/migrate.go":         "an example of a command",

@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/cli"
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
@@ -236,7 +238,7 @@ func deletingSchedule(t *testing.T) {
 	})
 }
 
-// A policy with the annotation only lists.
+// A policy with the annotation only lists; so does the command line.
 func deletingPreview(t *testing.T) {
 	must(t, batch("one", "e2e-del", "listed", "50")+batch("two", "e2e-del-other", "listed", "50"), "apply", "-f", "-")
 	cluster.Apply(t, deleting("DeletingPolicy", "listed", `, annotations: {ephor.dev/cleanup-preview: "true"}`))
@@ -244,6 +246,13 @@ func deletingPreview(t *testing.T) {
 	const text = "would delete 2 objects: ConfigMap/e2e-del-other/two, ConfigMap/e2e-del/one"
 	statusSays(t, "true True Preview "+text, "Ready", "deletingpolicy", "listed")
 	hasEvent(t, "default", "DeletingPolicy/listed  kyverno-cleanup Normal DeletionPreview None: "+text)
+	var out bytes.Buffer
+	command := cli.NewRoot()
+	command.SetArgs([]string{"cleanup", "preview", "--kubeconfig", cluster.Kubeconfig, "dpol/listed"})
+	command.SetOut(&out)
+	if err := command.Execute(); err != nil || out.String() != "ConfigMap e2e-del-other/two\nConfigMap e2e-del/one\n2 of 2 objects would be deleted\n" {
+		t.Errorf("cleanup preview prints %q, %v", out.String(), err)
+	}
 	if got := left(t, "e2e-del", "batch=listed") + "|" + left(t, "e2e-del-other", "batch=listed"); got != "one|two" {
 		t.Errorf("left are %s", got)
 	}

@@ -100,7 +100,7 @@ spec:
   mutations:
   - patchType: ApplyConfiguration
     applyConfiguration: {expression: "Object{metadata: Object.metadata{labels: Object.metadata.labels{team: object.metadata.name == 'odd' ? object.data.team : 'a'}}}"}
-  auditAnnotations: [{key: name, valueExpression: "object.metadata.name"}]
+  auditAnnotations: [{key: name, valueExpression: "string(object.metadata.name)"}]
 `
 
 // A scan reports the objects that a MutatingPolicy would change: they fail, and events say so. Those that it leaves as they are pass,

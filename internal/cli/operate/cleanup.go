@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +27,7 @@ import (
 func NewCleanup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Look at what cleanup policies do in a cluster",
+		Short: "Look at what policies that delete on a schedule do in a cluster",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -49,13 +48,13 @@ type preview struct {
 func newCleanupPreview() *cobra.Command {
 	p := &preview{}
 	cmd := &cobra.Command{
-		Use:   "preview POLICY",
-		Short: "List what a cleanup policy would delete now; nothing is deleted",
-		Long: "Preview evaluates the objects of the cluster like the next run of the cleanup policy, and lists those that the run\n" +
-			"would delete. POLICY is the name of a ClusterCleanupPolicy or, with --namespace, of a CleanupPolicy. It needs the\n" +
-			"right to list the kinds that the policy names, and to read what its context asks for. The annotation\n" +
-			cleanup.PreviewAnnotation + "=true on the policy makes the cleanup controller list, too, instead of deleting.",
-		Example: "  ephor cleanup preview old-pods\n  ephor cleanup preview old-pods -n team-a -o json",
+		Use:   "preview [KIND/]POLICY",
+		Short: "List what a policy that deletes on a schedule would delete now; nothing is deleted",
+		Long: "Preview evaluates the objects of the cluster like the next run of the policy, and lists those that the run would\n" +
+			"delete. POLICY is the name of a " + kindsOf(false, " or ") + " or, with --namespace, of a\n" + kindsOf(true, " or ") + "; where two kinds have a policy of that name,\n" +
+			"say which one, as in " + example().Short + "/old-pods. It needs the right to list the kinds that the policy names, and to read what its\n" +
+			"expressions ask for. The annotation " + cleanup.PreviewAnnotation + "=true on the policy makes the cleanup controller list, too,\ninstead of deleting.",
+		Example: "  ephor cleanup preview old-pods\n  ephor cleanup preview " + example().Short + "/old-pods\n  ephor cleanup preview old-pods -n team-a -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.policy, p.out, p.warnings = args[0], cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -73,7 +72,7 @@ func newCleanupPreview() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of a CleanupPolicy; empty for a ClusterCleanupPolicy")
+	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the policy; empty for a cluster-wide one")
 	f.StringVarP(&p.output, "output", "o", "", "json for one JSON document")
 	terminal.Choices(cmd, "output", "json")
 	f.StringVar(&p.installation, "installation-namespace", "kyverno", "namespace of the installation, whose resource filters spare objects")
@@ -119,14 +118,7 @@ func (p *preview) run(ctx context.Context) (failed bool, err error) {
 
 // program is the policy, as it is stored in the cluster.
 func (p *preview) program(ctx context.Context, c *remote.Cluster) (*policy.Program, error) {
-	gvr := schema.GroupVersionResource{Group: "kyverno.io", Version: "v2", Resource: "clustercleanuppolicies"}
-	if p.namespace != "" {
-		gvr.Resource = "cleanuppolicies"
-	}
-	u, err := c.Dynamic.Resource(gvr).Namespace(p.namespace).Get(ctx, p.policy, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && p.namespace == "" {
-		return nil, fmt.Errorf("%w; --namespace finds a CleanupPolicy", err)
-	}
+	u, err := findScheduled(ctx, c.Dynamic, p.namespace, p.policy)
 	if err != nil {
 		return nil, err
 	}
