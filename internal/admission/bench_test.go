@@ -13,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 )
 
 // podReview is a review of about 7 kB: a Pod with three containers, as a controller would make it.
@@ -48,11 +49,11 @@ func podReview(privileged bool) []byte {
 	return b
 }
 
-// podSecurity are our own 18 policies, enforced.
-func podSecurity(t testing.TB) []string {
-	files, err := filepath.Glob("../../examples/pod-security/*.yaml")
+// podSecurity are our own 18 policies, enforced, from a folder of the examples.
+func podSecurity(t testing.TB, folder string) []string {
+	files, err := filepath.Glob("../../examples/" + folder + "/*.yaml")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no policies in examples/pod-security: %v", err)
+		t.Fatalf("no policies in examples/%s: %v", folder, err)
 	}
 	var texts []string
 	for _, f := range files {
@@ -67,15 +68,32 @@ func podSecurity(t testing.TB) []string {
 
 // BenchmarkPodSecurity is the whole handler but for TLS and HTTP: the 18 policies on a Pod of 7 kB.
 func BenchmarkPodSecurity(b *testing.B) {
+	benchmarkPods(b, "/validate/fail", podSecurity(b, "pod-security"))
+}
+
+// BenchmarkPodSecurityCEL is BenchmarkPodSecurity with the same policies as ValidatingPolicies.
+func BenchmarkPodSecurityCEL(b *testing.B) {
+	texts, path := podSecurity(b, "pod-security-cel"), "/vpol"
+	for _, text := range texts {
+		var object struct{ Metadata struct{ Name string } }
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			b.Fatal(err)
+		}
+		path += "/" + object.Metadata.Name
+	}
+	benchmarkPods(b, path, texts)
+}
+
+func benchmarkPods(b *testing.B, path string, policies []string) {
 	for _, privileged := range []bool{false, true} {
 		name := map[bool]string{false: "good", true: "bad"}[privileged]
 		b.Run(name, func(b *testing.B) {
-			srv, _ := setup(b, fakeCluster{}, map[string]string{"resourceFilters": "[Event,*,*] [*/*,kube-system,*]"}, podSecurity(b)...)
+			srv, _ := setup(b, fakeCluster{}, map[string]string{"resourceFilters": "[Event,*,*] [*/*,kube-system,*]"}, policies...)
 			body := podReview(privileged)
-			if _, res := ask(b, srv, "/validate/fail", body); res.Allowed == privileged {
+			if _, res := ask(b, srv, path, body); res.Allowed == privileged {
 				b.Fatalf("%+v", res)
 			}
-			r := httptest.NewRequest(http.MethodPost, "/validate/fail?timeout=10s", nil)
+			r := httptest.NewRequest(http.MethodPost, path+"?timeout=10s", nil)
 			r.Header.Set("Content-Type", "application/json")
 			r.ContentLength = int64(len(body))
 			var reader bytes.Reader

@@ -36,7 +36,7 @@ func answered(t testing.TB, srv http.Handler, path, contentType string, body []b
 // Malformed reviews are a 4xx or a decision (S21 in docs/threat-model.md): never a crash, and never let through because
 // of a mistake in the envelope.
 func TestS21MalformedReviews(t *testing.T) {
-	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t), enforced("Fail"))...)
+	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t, "pod-security"), enforced("Fail"))...)
 	good := string(configMap(""))
 	nested := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	lists := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
@@ -110,7 +110,7 @@ func TestS21MalformedReviews(t *testing.T) {
 
 // Row S21 of docs/threat-model.md: ten thousand reviews with random changes: bytes, and values of fields.
 func TestS21MutatedReviews(t *testing.T) {
-	srv, log := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t), enforced("Fail"))...)
+	srv, log := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t, "pod-security"), enforced("Fail"))...)
 	srv.Deferred = &kept{}
 	srv.ProtectManaged = true
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -126,7 +126,7 @@ func TestPartialObjects(t *testing.T) {
 			t.Errorf("%s: %v", body, object)
 		}
 	}
-	srv, _ = setup(t, fakeCluster{}, nil, podSecurity(t)...)
+	srv, _ = setup(t, fakeCluster{}, nil, podSecurity(t, "pod-security")...)
 	_, pod := decode(srv, podReview(false))
 	container := pod["spec"].(map[string]any)["containers"].([]any)[2].(map[string]any)
 	if container["env"] != nil || container["securityContext"] == nil || container["ports"] == nil {

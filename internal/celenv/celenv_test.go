@@ -25,6 +25,17 @@ var pod = object{
 	},
 }
 
+// source gives fixed values, or the failure.
+type source struct {
+	request, namespace any
+	failure            error
+	authorizer         *celenv.Authorizer
+}
+
+func (s source) Request() (any, error)          { return s.request, s.failure }
+func (s source) Namespace() (any, error)        { return s.namespace, s.failure }
+func (s source) Authorizer() *celenv.Authorizer { return s.authorizer }
+
 func evaluation(t *testing.T, c *celenv.Compiler, in *celenv.Input) *celenv.Evaluation {
 	t.Helper()
 	return c.Variables().Evaluate(t.Context(), in, celenv.Budget)
@@ -65,11 +76,12 @@ func TestBool(t *testing.T) {
 		}
 		got := "false"
 		ok, err := evaluation(t, compiler, &celenv.Input{
-			Object:    pod,
-			Request:   func() (any, error) { return object{"operation": "CREATE", "namespace": "ns"}, nil },
-			Namespace: func() (any, error) { return object{"metadata": object{"name": "ns"}}, nil },
-			Authorizer: &celenv.Authorizer{Access: access{}, Username: "jane", Namespace: "ns",
-				Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			Object: pod,
+			Source: source{
+				request: object{"operation": "CREATE", "namespace": "ns"}, namespace: object{"metadata": object{"name": "ns"}},
+				authorizer: &celenv.Authorizer{Access: access{}, Username: "jane", Namespace: "ns",
+					Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}},
+			},
 		}).Bool(x)
 		switch {
 		case err != nil:
@@ -202,7 +214,7 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := errors.New("the namespace is gone")
-	e := evaluation(t, c, &celenv.Input{Namespace: func() (any, error) { return nil, gone }})
+	e := evaluation(t, c, &celenv.Input{Source: source{failure: gone}})
 	if _, err := e.Bool(asks); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
@@ -288,7 +300,7 @@ func TestS3ExpressionsReadNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed, err := evaluation(t, compiler, &celenv.Input{Authorizer: &celenv.Authorizer{Access: asked, Username: "u"}}).Bool(x)
+	allowed, err := evaluation(t, compiler, &celenv.Input{Source: source{authorizer: &celenv.Authorizer{Access: asked, Username: "u"}}}).Bool(x)
 	if err != nil || allowed {
 		t.Errorf("%v, %v", allowed, err)
 	}

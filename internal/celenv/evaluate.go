@@ -30,10 +30,8 @@ var ErrBudget = apiservercel.ErrOutOfBudget
 // Input is what expressions see. Values are decoded JSON and are not changed.
 type Input struct {
 	Object, OldObject, Params any
-	// Request and Namespace make request and namespaceObject when an expression asks for them; nil for null.
-	Request, Namespace func() (any, error)
-	// Authorizer answers for authorizer; nil when it is not available.
-	Authorizer *Authorizer
+	// Source gives what only some expressions read; nil gives null, and no rights.
+	Source Source
 	// Exceptions are what partial exceptions allow, for exceptions.
 	Exceptions Exceptions
 	// Images are the images of the object by group, for images; Reference is the image that is selected or not, for ref.
@@ -48,6 +46,16 @@ type Input struct {
 	Generate func(namespace string, objects []map[string]any) error
 	// Trace takes notes of what the expressions give; nil takes none.
 	Trace *trace.Log
+}
+
+// Source gives the values that are expensive to make. Each method is called on first use, at most once in an evaluation.
+type Source interface {
+	// Request is the variable request.
+	Request() (any, error)
+	// Namespace is the variable namespaceObject.
+	Namespace() (any, error)
+	// Authorizer is the variable authorizer; nil when the requester's rights are not known.
+	Authorizer() *Authorizer
 }
 
 // Exceptions are what the exceptions allow that relax a policy in part.
@@ -95,6 +103,7 @@ type Evaluation struct {
 
 	request, namespace, lazies any
 	haveRequest, haveNamespace bool
+	authorizer                 *Authorizer
 }
 
 // Rebind gives the expressions that are evaluated from now on another object. Variables that have a value keep it.
@@ -241,19 +250,19 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 		if e.variables.declared.Kind == Deleting {
 			return nil, false
 		}
-		return e.resolve(&e.request, &e.haveRequest, e.in.Request)
+		return e.resolve(&e.request, &e.haveRequest, Source.Request)
 	case plugincel.NamespaceVarName:
-		return e.resolve(&e.namespace, &e.haveNamespace, e.in.Namespace)
+		return e.resolve(&e.namespace, &e.haveNamespace, Source.Namespace)
 	case plugincel.AuthorizerVarName:
-		if e.in.Authorizer == nil {
-			return e.fail(errNoAuthorizer)
+		if a := e.rights(); a != nil {
+			return a.value(), true
 		}
-		return e.in.Authorizer.value(), true
+		return e.fail(errNoAuthorizer)
 	case plugincel.RequestResourceAuthorizerVarName:
-		if e.in.Authorizer == nil {
-			return e.fail(errNoAuthorizer)
+		if a := e.rights(); a != nil {
+			return a.requestResource(), true
 		}
-		return e.in.Authorizer.requestResource(), true
+		return e.fail(errNoAuthorizer)
 	case varExceptions:
 		return map[string]any{"allowedImages": anyList(e.in.Exceptions.AllowedImages), "allowedValues": anyList(e.in.Exceptions.AllowedValues)}, true
 	case varImages:
@@ -280,9 +289,17 @@ func anyList(in []string) []any {
 // Parent implements the library's Activation.
 func (e *Evaluation) Parent() interpreter.Activation { return nil }
 
-func (e *Evaluation) resolve(to *any, have *bool, load func() (any, error)) (any, bool) {
-	if !*have && load != nil {
-		v, err := load()
+// rights are the requester's; nil when they are not known.
+func (e *Evaluation) rights() *Authorizer {
+	if e.authorizer == nil && e.in.Source != nil {
+		e.authorizer = e.in.Source.Authorizer()
+	}
+	return e.authorizer
+}
+
+func (e *Evaluation) resolve(to *any, have *bool, load func(Source) (any, error)) (any, bool) {
+	if !*have && e.in.Source != nil {
+		v, err := load(e.in.Source)
 		if err != nil {
 			return e.fail(err)
 		}

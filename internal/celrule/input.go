@@ -9,7 +9,10 @@ import (
 func RequestInput(r *policy.Request) (*celenv.Input, error) { return Options{}.RequestInput(r) }
 
 // RequestInput is RequestInput for a language with these Options.
-func (o Options) RequestInput(r *policy.Request) (*celenv.Input, error) {
+func (o Options) RequestInput(r *policy.Request) (*celenv.Input, error) { return o.input(r, nil) }
+
+// input is what expressions see. c is nil where no world is at hand.
+func (o Options) input(r *policy.Request, c *policy.Call) (*celenv.Input, error) {
 	object, err := r.Object.Value()
 	if err != nil {
 		return nil, err
@@ -18,16 +21,53 @@ func (o Options) RequestInput(r *policy.Request) (*celenv.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &celenv.Input{Object: object, OldObject: old, Request: func() (any, error) { return o.requestOf(r), nil }}
+	made := &struct {
+		celenv.Input
+		source
+	}{source: source{options: o, request: r, call: c, object: object, old: old}}
+	in := &made.Input
+	in.Object, in.OldObject, in.Source = object, old, &made.source
 	if o.EmptyObjects {
-		if in.Request = func() (any, error) { return o.requestWith(r, object, old), nil }; object == nil {
-			in.Object = map[string]any{}
+		if object == nil {
+			in.Object = noObject
 		}
 		if old == nil {
-			in.OldObject = map[string]any{}
+			in.OldObject = noObject
 		}
 	}
 	return in, nil
+}
+
+// noObject stands for an object that the request does not have. Expressions do not change objects.
+var noObject any = map[string]any{}
+
+// source makes what only some expressions read. It is one allocation with the Input, since every policy of a request has its own.
+type source struct {
+	options     Options
+	request     *policy.Request
+	call        *policy.Call
+	object, old any
+}
+
+func (s *source) Request() (any, error) {
+	if s.options.EmptyObjects {
+		return s.options.requestWith(s.request, s.object, s.old), nil
+	}
+	return s.options.requestOf(s.request), nil
+}
+
+func (s *source) Namespace() (any, error) {
+	if s.call == nil {
+		return nil, nil
+	}
+	return s.options.namespaceOf(s.call)
+}
+
+func (s *source) Authorizer() *celenv.Authorizer {
+	if s.call == nil {
+		return nil
+	}
+	return authorizerOf(s.call)
 }
 
 // Input is RequestInput with what the world of the call knows: the namespace, and the requester's rights. Parameters are
@@ -36,13 +76,11 @@ func Input(c *policy.Call) (*celenv.Input, error) { return Options{}.Input(c) }
 
 // Input is Input for a language with these Options.
 func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
-	in, err := o.RequestInput(c.Request)
+	in, err := o.input(c.Request, c)
 	if err != nil {
 		return nil, err
 	}
 	in.Trace = c.Trace
-	in.Namespace = func() (any, error) { return o.namespaceOf(c) }
-	in.Authorizer = authorizerOf(c)
 	in.World = c.World
 	if c.Program != nil {
 		in.Namespaced = c.Program.Namespace

@@ -43,7 +43,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
 	in, err := celrule.Policies.Input(c)
 	if err == nil && r.json {
-		in.OldObject, in.Request, in.Namespace = nil, nil, nil
+		in.OldObject, in.Source = nil, nil
 	}
 	return in, err
 }
