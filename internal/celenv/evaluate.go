@@ -37,9 +37,9 @@ type Input struct {
 	// Images are the images of the object by group, for images; Reference is the image that is selected or not, for ref.
 	Images    map[string][]string
 	Reference string
-	// World is what the libraries ask, cut to the policy's Reach. Namespaced is the namespace of the policy; empty for a policy of
+	// World is what the libraries ask, cut to the policy's Reach; nil when they may ask nothing. Namespaced is the namespace of the policy; empty for a policy of
 	// the cluster. Registry says how to log in to registries.
-	World      world.World
+	World      *world.World
 	Namespaced string
 	Registry   world.ImageRequest
 	// Generate takes the objects of a call of generator.apply; nil when nothing may be generated.
@@ -288,6 +288,16 @@ func anyList(in []string) []any {
 
 // Parent implements the library's Activation.
 func (e *Evaluation) Parent() interpreter.Activation { return nil }
+
+// nowhere has nothing to ask.
+var nowhere world.World
+
+func (e *Evaluation) world() *world.World {
+	if e.in.World == nil {
+		return &nowhere
+	}
+	return e.in.World
+}
 
 // rights are the requester's; nil when they are not known.
 func (e *Evaluation) rights() *Authorizer {

@@ -99,7 +99,7 @@ func evaluated(t testing.TB, d Declarations, expression string, budget int64) st
 	}
 	in := &Input{
 		Object: map[string]any{"data": map[string]any{"tls.crt": certificateText(t)}, "n": int64(7), "f": 1.5, "s": "text", "list": []any{"a"}, "url": "https://service.example/x"},
-		World:  testWorld(), Namespaced: map[bool]string{true: "default"}[d.Namespaced],
+		World:  new(testWorld()), Namespaced: map[bool]string{true: "default"}[d.Namespaced],
 		Generate: func(namespace string, objects []map[string]any) error {
 			if namespace == "forbidden" {
 				return errors.New("permission denied: " + namespace)

@@ -47,11 +47,11 @@ var libGlobalContext = &Library{
 }
 
 func (e *Evaluation) global(name, projection string) (any, error) {
-	if e.in.World.Globals == nil {
+	if e.world().Globals == nil {
 		return nil, fmt.Errorf("global context entries are %w", world.ErrUnavailable)
 	}
 	if projection != "" {
 		name += "." + projection
 	}
-	return e.in.World.Globals.Global(e.ctx, name)
+	return e.world().Globals.Global(e.ctx, name)
 }

@@ -81,7 +81,7 @@ func clientFunction(names []string, example, method string) Function {
 var errNoHTTP = errors.New("http calls are not allowed in namespaced policies: set --allowHTTPInNamespacedPolicies to enable")
 
 func (e *Evaluation) exchange(method, bundle string, args []ref.Val) ref.Val {
-	if e.in.World.HTTP == nil {
+	if e.world().HTTP == nil {
 		if e.variables.declared.Namespaced {
 			return types.WrapErr(errNoHTTP)
 		}
@@ -103,7 +103,7 @@ func (e *Evaluation) exchange(method, bundle string, args []ref.Val) ref.Val {
 			r.Headers = append(r.Headers, world.Header{Name: text(name), Value: text(headers.Get(name))})
 		}
 	}
-	answer, err := e.in.World.HTTP.Exchange(e.ctx, r)
+	answer, err := e.world().HTTP.Exchange(e.ctx, r)
 	if err != nil {
 		return e.unanswered("request failed", err)
 	}

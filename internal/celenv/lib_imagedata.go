@@ -35,12 +35,12 @@ var libImageData = &Library{
 
 // metadata is what a registry says about an image, with the names that CEL policies have for it.
 func (e *Evaluation) metadata(reference string) (map[string]any, error) {
-	if e.in.World.Images == nil {
+	if e.world().Images == nil {
 		return nil, fmt.Errorf("registries are %w", world.ErrUnavailable)
 	}
 	request := e.in.Registry
 	request.Reference = reference
-	found, err := e.in.World.Images.Image(e.ctx, request)
+	found, err := e.world().Images.Image(e.ctx, request)
 	if err != nil {
 		return nil, err
 	}

@@ -26,14 +26,14 @@ var libRandom = &Library{
 		Example:   "random.random('[a-f]{4}')",
 		Result:    `"dddd"`,
 		call: func(e *Evaluation, args []ref.Val) ref.Val {
-			if e.in.World.Rand == nil {
+			if e.world().Rand == nil {
 				return e.unknown(fmt.Errorf("random numbers are %w", world.ErrUnavailable))
 			}
 			pattern := defaultPattern
 			if len(args) > 0 {
 				pattern = text(args[0])
 			}
-			out, err := textgen.Text(pattern, e.in.World.Rand, e.step)
+			out, err := textgen.Text(pattern, e.world().Rand, e.step)
 			if errors.Is(err, ErrBudget) {
 				return e.unknown(err)
 			}

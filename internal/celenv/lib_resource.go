@@ -159,10 +159,10 @@ func (d Declarations) namespace(in *Input) string {
 }
 
 func (e *Evaluation) resources() (world.API, error) {
-	if e.in.World.Resources == nil {
+	if e.world().Resources == nil {
 		return nil, fmt.Errorf("resources are %w", world.ErrUnavailable)
 	}
-	return e.in.World.Resources, nil
+	return e.world().Resources, nil
 }
 
 func (e *Evaluation) callResource(method string, p apipath.Path, body any) (any, error) {
@@ -256,7 +256,7 @@ func textMap(v ref.Val) map[string]string {
 }
 
 func resourceOfKind(e *Evaluation, args []ref.Val) ref.Val {
-	finder, ok := e.in.World.Kinds.(world.ResourceFinder)
+	finder, ok := e.world().Kinds.(world.ResourceFinder)
 	if !ok {
 		return types.WrapErr(errNotImplemented)
 	}

@@ -22,10 +22,10 @@ var libTime = &Library{
 			Example:   `time.now() > timestamp('2020-01-01T00:00:00Z')`,
 			Result:    `true`,
 			call: func(e *Evaluation, _ []ref.Val) ref.Val {
-				if e.in.World.Clock == nil {
+				if e.world().Clock == nil {
 					return e.unknown(fmt.Errorf("the time is %w", world.ErrUnavailable))
 				}
-				return types.Timestamp{Time: e.in.World.Clock.Now().UTC()}
+				return types.Timestamp{Time: e.world().Clock.Now().UTC()}
 			},
 		},
 		{

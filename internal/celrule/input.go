@@ -81,7 +81,7 @@ func (o Options) Input(c *policy.Call) (*celenv.Input, error) {
 		return nil, err
 	}
 	in.Trace = c.Trace
-	in.World = c.World
+	in.World = &c.World
 	if c.Program != nil {
 		in.Namespaced = c.Program.Namespace
 	}
