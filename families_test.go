@@ -30,9 +30,7 @@ var namesKinds = []string{
 // stillNamesKinds are the files that name a kind of a family all the same, each with its reason. What begins with "open" is left to
 // do: a new family may need a change there. Take a file out when it names no kind any more.
 var stillNamesKinds = map[string]string{
-	"internal/app/admissionpolicies.go":       "open: what is generated for classic policies is not asked of the descriptor",
 	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
-	"internal/app/flags_known.go":             "a flag of the command line, with Kyverno's name",
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/observe/results.go":             "open: ImageValidatingPolicy has no family yet",

@@ -46,6 +46,8 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 		return nil, err
 	}
 	s.clientCA = ca
+	// Some tests write or read policies of the API server in versions that it serves only when it is asked to.
+	flags = append(flags, "--runtime-config=admissionregistration.k8s.io/v1beta1=true,admissionregistration.k8s.io/v1alpha1=true")
 	if s.cluster, err = devcluster.Start(ctx, devcluster.Options{Dir: filepath.Join(dir, "cluster"), Progress: progress, APIServerFlags: flags}); err != nil {
 		return nil, err
 	}

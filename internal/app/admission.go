@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/engine"
@@ -24,6 +26,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/policyreview"
 	"github.com/ephor-dev/ephor/internal/settings"
+	"github.com/ephor-dev/ephor/internal/vapgen"
 	"github.com/ephor-dev/ephor/internal/webhookconf"
 )
 
@@ -79,6 +82,13 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	resources, err := clientdiscovery.NewDiscoveryClientForConfigAndClient(cfg, m.GetHTTPClient())
 	if err != nil {
 		return nil, err
+	}
+	if f.requireMutating {
+		if ok, err := serves(resources, compile.Kinds.Named(vapgen.Mutating.Kind)); err != nil {
+			return nil, err
+		} else if !ok {
+			return nil, fmt.Errorf("--%s: the API server does not serve %s", flagRequireMutating, vapgen.Mutating.Kind)
+		}
 	}
 	p := &process{
 		flags: f, env: e, log: log, manager: m, catalog: catalog.New(), settings: &settings.Store{},

@@ -9,117 +9,224 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/exception"
-	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/intake"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/status"
+	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/vapgen"
 )
 
-// admissionPolicies generates ValidatingAdmissionPolicies from the policies that ask for it. The leader runs it.
+// admissionPolicies turns policies that ask for it into policies of the API server itself. The replica that leads runs it.
 type admissionPolicies struct {
-	on        bool // --generateValidatingAdmissionPolicy
+	// off are the kinds that are not generated: what is there is removed.
+	off       map[*vapgen.Native]bool
 	policies  *intake.Policies
 	catalog   *catalog.Catalog
 	resources discovery.Resources
 	apply     *vapgen.Reconciler
 	status    *status.Writer
-	log       *slog.Logger
-	settled   bool // what is there was looked at, and nothing of ours was wanted
+	// configured reports whether the webhook configurations hold what the Program asks for.
+	configured func(*policy.Program) bool
+	now        func() time.Time
+	log        *slog.Logger
+	settled    map[*vapgen.Native]bool // what is there was looked at, and nothing of ours was wanted
 }
 
-// lookAgainNative is how often generated objects are checked for changes by other clients; retryNative is the pause
-// after a failure that may pass.
+// lookAgainNative is how often generated objects are checked for changes by other clients, and lookAgainHandedOver where Ephor does
+// not do what they do; retryNative is the pause after a failure that may pass, and keepNative the one while webhooks are written.
 const (
-	lookAgainNative = 10 * time.Minute
-	retryNative     = 30 * time.Second
+	lookAgainNative     = 10 * time.Minute
+	lookAgainHandedOver = 30 * time.Second
+	retryNative         = 30 * time.Second
+	keepNative          = 300 * time.Millisecond
 )
 
-const (
-	noRightToPolicies = "insufficient permissions to generate ValidatingAdmissionPolicies"
-	deniedNative      = "failed to generate ValidatingAdmissionPolicy: "
-)
+// onePolicy is a policy whose status says what became of it.
+type onePolicy struct {
+	object     *unstructured.Unstructured
+	translator *vapgen.Translator
+	asks       bool
+}
 
 // once is one round. The objects are taken before the snapshot, as for their other status.
 func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 	objects, _ := n.policies.All()
 	snapshot := n.catalog.Snapshot()
-	out, asking := map[string]vapgen.Output{}, map[string]*unstructured.Unstructured{}
-	retry := false
-	for _, object := range objects {
-		p, _ := classic.Decode(object.Object) // the compiler reports what cannot be read
-		if object.GetKind() != classic.ClusterPolicy || !vapgen.Asks(p) {
-			if generated, _, _ := unstructured.NestedBool(object.Object, "status", "validatingadmissionpolicy", "generated"); generated {
-				asking[object.GetName()] = object // it asked, and does not any longer
-			}
+	round := &nativeRound{admissionPolicies: n, snapshot: snapshot, policies: map[policy.ID]onePolicy{}, out: map[policy.ID]vapgen.Output{}, undecided: map[policy.ID]bool{}}
+	for id, object := range objects {
+		t := vapgen.Of(object.GetAPIVersion(), object.GetKind())
+		if t == nil {
 			continue
 		}
-		asking[p.Name] = object
-		if !n.on {
+		p := onePolicy{object, t, t.Asks(object.Object)}
+		if generated, _, _ := t.Said(object.Object); p.asks || generated || t.Always {
+			round.policies[id] = p
+		}
+	}
+	var errs []error
+	for _, native := range vapgen.Natives {
+		errs = append(errs, round.reconcile(ctx, native))
+	}
+	for id, p := range round.policies {
+		o, decided := round.out[id]
+		if !decided && round.undecided[id] {
 			continue
 		}
-		exceptions, ok := exceptionsOf(snapshot, p.Name)
-		if !ok {
-			retry = true // its Program comes in a moment
+		generated, message := o.Policy != nil, o.Reason
+		if was, said, known := p.translator.Said(p.object.Object); known && was == generated && said == message {
 			continue
 		}
-		o, err := vapgen.Generate(vapgen.Input{Policy: p, Exceptions: exceptions, Resources: n.resources})
-		if err != nil {
-			o, retry = vapgen.Output{Reason: deniedNative + err.Error()}, true
-		}
-		out[p.Name] = o
+		errs = append(errs, n.status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message)))
 	}
-	if len(asking) == 0 && n.settled {
-		return 0, nil
-	}
-	failed, err := n.apply.Apply(ctx, out)
-	if apierrors.IsForbidden(err) {
-		n.log.Warn("ValidatingAdmissionPolicies are not generated", "error", err)
-		for name := range out {
-			if out[name].Policy != nil {
-				out[name] = vapgen.Output{Reason: noRightToPolicies}
-			}
-		}
-		err, retry = nil, true
-	}
-	n.settled = err == nil && len(asking) == 0
-	errs := []error{err}
-	for name, object := range asking {
-		o := out[name]
-		if failure := failed[name]; failure != nil {
-			o, retry = vapgen.Output{Reason: deniedNative + failure.Error()}, true
-		}
-		errs = append(errs, n.status.WriteAdmissionPolicy(ctx, object, o.Policy != nil, o.Reason))
-	}
-	switch err := errors.Join(errs...); {
-	case err != nil:
-		return 0, err
-	case retry:
-		return retryNative, nil
-	case len(out) > 0:
-		return lookAgainNative, nil
-	}
-	return 0, nil
+	return round.next, errors.Join(errs...)
 }
 
-// exceptionsOf returns the exceptions for the rules of a ClusterPolicy; ok is false while its Program is missing.
-func exceptionsOf(s *catalog.Snapshot, name string) (out []*kyvernov2.PolicyException, ok bool) {
-	p := s.Get(catalog.ID{Kind: classic.ClusterPolicy, Name: name})
+// nativeRound is what one round finds out.
+type nativeRound struct {
+	*admissionPolicies
+	snapshot *catalog.Snapshot
+	policies map[policy.ID]onePolicy
+	out      map[policy.ID]vapgen.Output
+	// undecided are policies whose Programs come in a moment.
+	undecided map[policy.ID]bool
+	next      time.Duration // when there is to be another round; 0 for never
+}
+
+// again asks for another round after that time.
+func (r *nativeRound) again(after time.Duration) {
+	if r.next == 0 || after < r.next {
+		r.next = after
+	}
+}
+
+// reconcile makes the objects of one kind be as the policies want them.
+func (r *nativeRound) reconcile(ctx context.Context, native *vapgen.Native) error {
+	asked := false // or it was generated before
+	for _, p := range r.policies {
+		if p.translator.Native == native {
+			generated, _, _ := p.translator.Said(p.object.Object)
+			asked = asked || p.asks || generated
+		}
+	}
+	version, err := native.Served(r.resources)
+	if err != nil && asked {
+		return err
+	}
+	want := r.translate(native, version)
+	if version == "" || !asked && r.settled[native] {
+		return nil
+	}
+	failed, kept, err := r.apply.Apply(ctx, vapgen.Round{Native: native, Version: version, Want: want, Keep: r.keeps})
+	for id, failure := range failed {
+		r.out[id] = vapgen.Output{Reason: reasonOf(native, failure)}
+		r.again(retryNative)
+	}
+	if apierrors.IsForbidden(err) {
+		r.log.Warn("policies of the API server are not generated", "kind", native.Kind, "error", err)
+		for id, o := range want {
+			if o.Policy != nil {
+				r.out[id] = vapgen.Output{Reason: native.NoRight(false)}
+			}
+		}
+		if asked {
+			r.again(retryNative)
+		}
+		err = nil
+	}
+	if kept {
+		r.again(keepNative)
+	}
+	r.settled[native] = err == nil && !asked && !kept
+	return err
+}
+
+// translate is what the policies become, which is also kept for their status.
+func (r *nativeRound) translate(native *vapgen.Native, version string) map[policy.ID]vapgen.Output {
+	want := map[policy.ID]vapgen.Output{}
+	for id, p := range r.policies {
+		if p.translator.Native != native || r.off[native] {
+			continue
+		}
+		if p.asks && version == "" {
+			r.out[id] = vapgen.Output{Reason: native.NotServed()}
+			r.again(retryNative)
+			continue
+		}
+		exceptions, ok := r.exceptionsOf(id)
+		if !ok {
+			r.undecided[id] = true
+			r.again(keepNative)
+			continue
+		}
+		o, err := p.translator.Translate(vapgen.Input{Object: p.object.Object, Exceptions: exceptions, Resources: r.resources})
+		if err != nil {
+			o = vapgen.Output{Reason: reasonOf(native, err)}
+			r.again(retryNative)
+		}
+		r.out[id], want[id] = o, o
+		if o.Policy != nil {
+			r.again(lookAgainNative)
+			if compile.HandedOver(p.object.Object) {
+				r.again(lookAgainHandedOver)
+			}
+		}
+	}
+	return want
+}
+
+// keeps reports whether what was generated from a policy stays for now: until its Program is there, or until Ephor is asked about
+// the requests again, so that no request comes between the two.
+func (r *nativeRound) keeps(id policy.ID) bool {
+	if r.undecided[id] {
+		return true
+	}
+	p := r.policies[id]
+	if p.object == nil || p.asks || !handsOver(p.object) {
+		return false
+	}
+	program := r.snapshot.Get(id)
+	return program == nil || len(program.Webhooks) > 0 && !r.configured(program)
+}
+
+// handsOver reports whether Ephor leaves requests to the API server for policies of the kind.
+func handsOver(object *unstructured.Unstructured) bool {
+	f := compile.FamilyOf(object.GetAPIVersion(), object.GetKind())
+	return f != nil && f.HandedOver != nil
+}
+
+// exceptionsOf are the exceptions for the rules of a policy that have not expired; ok is false when its Program is not there yet.
+func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bool) {
+	p := r.snapshot.Get(id)
 	if p == nil {
 		return nil, false
 	}
-	seen := map[string]bool{}
-	for _, r := range p.Rules {
-		for _, e := range r.Exceptions {
-			if !seen[e.Key()] {
-				seen[e.Key()] = true
-				decoded, _ := exception.Decode(e.Object) // it was compiled of this
-				out = append(out, decoded)
+	now := r.now()
+	seen := map[*policy.Exception]bool{}
+	for _, rule := range p.Rules {
+		for _, e := range rule.Exceptions {
+			if seen[e] {
+				continue
 			}
+			seen[e] = true
+			if !e.Expires.IsZero() {
+				if !e.Expires.After(now) {
+					continue
+				}
+				r.again(e.Expires.Sub(now))
+			}
+			out = append(out, e)
 		}
 	}
 	return out, true
+}
+
+// reasonOf is why a policy was not generated, as the status says it.
+func reasonOf(native *vapgen.Native, err error) string {
+	if write := (*vapgen.WriteError)(nil); errors.As(err, &write) && apierrors.IsForbidden(err) {
+		return native.NoRight(write.Binding)
+	}
+	return "failed to generate " + native.Kind + ": " + value.Message(err.Error())
 }

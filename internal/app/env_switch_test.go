@@ -7,17 +7,17 @@ func TestEnvSwitches(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		env  map[string]string
-		want [3]bool // forceFailurePolicyIgnore, protectManagedResources, generateValidatingAdmissionPolicy
+		want [4]bool // forceFailurePolicyIgnore, protectManagedResources, generateValidatingAdmissionPolicy, generateMutatingAdmissionPolicy
 		fail string
 	}{
-		{want: [3]bool{false, false, true}},
-		{args: []string{"--forceFailurePolicyIgnore", "--protectManagedResources=1"}, want: [3]bool{true, true, true}},
-		{args: []string{"--forceFailurePolicyIgnore=", "--protectManagedResources=", "--generateValidatingAdmissionPolicy="}, want: [3]bool{false, false, true}},
-		{env: map[string]string{envForceIgnore: "true", envProtect: "T", envGenerateNative: "false"}, want: [3]bool{true, true, false}},
-		{env: map[string]string{envForceIgnore: "", envProtect: "", envGenerateNative: ""}, want: [3]bool{false, false, true}},
+		{want: [4]bool{false, false, true, false}},
+		{args: []string{"--forceFailurePolicyIgnore", "--protectManagedResources=1"}, want: [4]bool{true, true, true, false}},
+		{args: []string{"--forceFailurePolicyIgnore=", "--protectManagedResources=", "--generateValidatingAdmissionPolicy="}, want: [4]bool{false, false, true, false}},
+		{env: map[string]string{envForceIgnore: "true", envProtect: "T", envGenerateNative: "false", envRequireMutating: "true"}, want: [4]bool{true, true, false, true}},
+		{env: map[string]string{envForceIgnore: "", envProtect: "", envGenerateNative: ""}, want: [4]bool{false, false, true, false}},
 		{
 			args: []string{"--forceFailurePolicyIgnore=false", "--protectManagedResources=", "--generateValidatingAdmissionPolicy=true"},
-			env:  map[string]string{envForceIgnore: "true", envProtect: "true", envGenerateNative: "false"}, want: [3]bool{false, true, true},
+			env:  map[string]string{envForceIgnore: "true", envProtect: "true", envGenerateNative: "false"}, want: [4]bool{false, true, true, false},
 		},
 		{env: map[string]string{envForceIgnore: "maybe"}, fail: envForceIgnore + `: "maybe" is neither true nor false`},
 	} {
@@ -32,7 +32,7 @@ func TestEnvSwitches(t *testing.T) {
 			}
 			continue
 		}
-		if got := [3]bool{f.forceIgnore, f.serving.protectManaged, f.generateNative}; err != nil || got != c.want {
+		if got := [4]bool{f.forceIgnore, f.serving.protectManaged, f.generateNative, f.requireMutating}; err != nil || got != c.want {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}

@@ -18,6 +18,7 @@ type admissionFlags struct {
 	webhookTimeout   int32
 	admissionReports bool
 	generateNative   bool
+	requireMutating  bool // the API server has to serve MutatingAdmissionPolicies
 	maxReports       int
 	auditWorkers     int
 	auditCapacity    int
@@ -29,8 +30,10 @@ type admissionFlags struct {
 
 // The switches' forms in the environment.
 const (
-	envForceIgnore    = "FLAG_FORCE_FAILURE_POLICY_IGNORE"
-	envGenerateNative = "FLAG_GENERATE_VALIDATING_ADMISSION_POLICY"
+	envForceIgnore      = "FLAG_FORCE_FAILURE_POLICY_IGNORE"
+	envGenerateNative   = "FLAG_GENERATE_VALIDATING_ADMISSION_POLICY"
+	flagRequireMutating = "generateMutatingAdmissionPolicy"
+	envRequireMutating  = "FLAG_GENERATE_MUTATING_ADMISSION_POLICY"
 )
 
 func (f *admissionFlags) register(fs *pflag.FlagSet) {
@@ -39,7 +42,8 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
-	registerSwitch(fs, &f.generateNative, "generateValidatingAdmissionPolicy", envGenerateNative, true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate; false takes them away again")
+	registerSwitch(fs, &f.generateNative, "generateValidatingAdmissionPolicy", envGenerateNative, true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate and of ValidatingPolicies with autogen.validatingAdmissionPolicy; false removes them")
+	registerSwitch(fs, &f.requireMutating, flagRequireMutating, envRequireMutating, false, "do not start where the API server serves no MutatingAdmissionPolicies; they are made of MutatingPolicies with autogen.mutatingAdmissionPolicy in any case")
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "send results to the reports controller that its scans do not find; a side effect that the webhooks declare")
 	fs.IntVar(&f.maxReports, "maxAdmissionReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that evaluate audit rules after the answer")

@@ -29,7 +29,6 @@ const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
 	whyImages   = "signatures of images are not verified"
 	whyRegistry = "only the admission controller asks registries"
-	whyNative   = "native admission policies are not generated"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
 
@@ -74,8 +73,6 @@ var knownFlags = []knownFlag{
 
 	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
-
-	{"generateMutatingAdmissionPolicy", "A", true, whyNative},
 }
 
 // registerKnown registers the flags of a table that the process (one letter) accepts without effect. Call it after all other flags are

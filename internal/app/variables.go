@@ -16,6 +16,7 @@ func Variables() []Variable {
 		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours."},
 		{envForceIgnore, "–", "As --forceFailurePolicyIgnore, which wins."},
 		{envGenerateNative, "–", "As --generateValidatingAdmissionPolicy, which wins."},
+		{envRequireMutating, "–", "As --generateMutatingAdmissionPolicy, which wins."},
 		{envProtect, "–", "As --protectManagedResources, which wins."},
 		{envBlocklist, "–", "As --httpBlocklist, which wins."},
 		{envAllowlist, "–", "As --httpAllowlist, which wins."},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -41,7 +42,16 @@ type webhookReconciler struct {
 	rights       *scanRights
 	log          *slog.Logger
 
+	// inForce are the Programs whose webhooks are written.
+	inForce atomic.Pointer[map[*policy.Program]bool]
+
 	unconfined []string // webhookconf.Configurations.Unconfined, as it was last logged
+}
+
+// configured reports whether the webhook configurations hold what the Program asks for.
+func (f *webhookReconciler) configured(p *policy.Program) bool {
+	now := f.inForce.Load()
+	return now != nil && (*now)[p]
 }
 
 // webhookFlags shape the webhook configurations.
@@ -130,6 +140,11 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 			return false, 0, err
 		}
 		written = true
+		now := make(map[*policy.Program]bool, len(programs))
+		for _, p := range programs {
+			now[p] = true
+		}
+		f.inForce.Store(&now)
 	}
 	mistakes := map[string]error{} // of policies that were stored past our review
 	byID := make(map[policy.ID]*policy.Program, len(programs))

@@ -30,6 +30,9 @@ var Kinds = Product.Kinds()
 // FamilyOf returns the family of policies of a kind, whatever their version; nil when the kind is none of a policy.
 func FamilyOf(apiVersion, kind string) *family.Family { return Product.FamilyOf(apiVersion, kind) }
 
+// HandedOver reports whether the API server itself does what the policy does to requests (family.Family.HandedOver).
+func HandedOver(object map[string]any) bool { return Product.HandedOver(object) }
+
 // CompanionOf returns the kind of companions of policies that objects of the kind are; nil when they are none.
 func CompanionOf(apiVersion, kind string) *family.Companion {
 	return Product.CompanionOf(apiVersion, kind)

@@ -59,6 +59,14 @@ func (r *Registry) CompanionOf(apiVersion, kind string) *family.Companion {
 	return nil
 }
 
+// HandedOver reports whether the API server itself does what the policy does to requests (family.Family.HandedOver).
+func (r *Registry) HandedOver(object map[string]any) bool {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	f := r.FamilyOf(apiVersion, kind)
+	return f != nil && f.HandedOver != nil && f.HandedOver(object)
+}
+
 // Owns reports whether some family compiles objects of the kind.
 func (r *Registry) Owns(apiVersion, kind string) bool { return r.FamilyOf(apiVersion, kind) != nil }
 

@@ -25,6 +25,9 @@ type Family struct {
 	Review func(object map[string]any) diag.List
 	// FieldErrors: mistakes are worded as the API server's errors about fields, in one list, and repeated as warnings.
 	FieldErrors bool
+	// HandedOver, when set, reports whether the API server itself does what the policy does to requests, by a policy that was made from
+	// it. Its status says so; a policy is compiled anew when that changes.
+	HandedOver func(object map[string]any) bool
 	// CheckUpdate, when set, finds what the update of a stored policy may not change.
 	CheckUpdate func(old, updated map[string]any) diag.List
 }

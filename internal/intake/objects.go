@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -20,6 +21,8 @@ type objects struct {
 	accept func(*unstructured.Unstructured) bool
 	// take handles an object that is new or compiles to something else than before; old is nil for a new one.
 	take func(old, now *unstructured.Unstructured) error
+	// families are those of the objects; nil for those of Ephor.
+	families *compile.Registry
 	// same, when set, handles an object that compiles to the same as before.
 	same func(*unstructured.Unstructured)
 	// drop is called with the last state of a deleted object.
@@ -70,7 +73,7 @@ func (o *objects) set(obj any) {
 	o.all[idOf(u)] = u
 	o.mu.Unlock()
 	defer o.seen()
-	if old != nil && sameContent(old, u) {
+	if old != nil && o.sameContent(old, u) {
 		if o.same != nil {
 			o.same(u)
 		}
@@ -115,8 +118,8 @@ func (o *objects) list() map[policy.ID]*unstructured.Unstructured {
 	return maps.Clone(o.all)
 }
 
-// sameContent reports whether both compile to the same result: a status does not count.
-func sameContent(a, b *unstructured.Unstructured) bool {
-	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() &&
+// sameContent reports whether both compile to the same result: of a status only counts what it hands over to the API server.
+func (o *objects) sameContent(a, b *unstructured.Unstructured) bool {
+	return a.GetUID() == b.GetUID() && a.GetGeneration() == b.GetGeneration() && o.families.HandedOver(a.Object) == o.families.HandedOver(b.Object) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }

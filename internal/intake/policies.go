@@ -60,7 +60,7 @@ func NewPolicies(o PolicyOptions) *Policies {
 		o.Seen = func() {}
 	}
 	p := &Policies{PolicyOptions: o, broken: map[policy.ID]error{}}
-	p.objects = objects{log: o.Log, accept: o.Accept, take: p.take, same: p.same, drop: p.drop, seen: o.Seen}
+	p.objects = objects{log: o.Log, families: o.Families, accept: o.Accept, take: p.take, same: p.same, drop: p.drop, seen: o.Seen}
 	p.companions = newCompanions(p)
 	return p
 }

@@ -27,6 +27,8 @@ type Program struct {
 	Webhooks []Webhook
 	// Rules are the computed rules in order of evaluation: authored rules first, then for each its autogen rules.
 	Rules []*Rule
+	// HandedOver: the API server itself does what the policy does to requests (family.Family.HandedOver).
+	HandedOver bool
 	// Unconfined: a namespaced policy selects objects of every namespace (family.Options.CommandLine).
 	Unconfined bool
 	// Schedule says when a policy that deletes resources is due; nil for others.

@@ -11,18 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WriteAdmissionPolicy stores whether a ValidatingAdmissionPolicy was made from a policy, and why not, unless the object, as it
-// was read, already says so. It touches no other field. A policy that is gone is no error.
-func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, generated bool, message string) error {
-	have, _, _ := unstructured.NestedMap(object.Object, "status", "validatingadmissionpolicy")
-	was, _ := have["generated"].(bool)
-	said, _ := have["message"].(string)
-	if was == generated && said == message {
-		return nil
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"validatingadmissionpolicy": map[string]any{"generated": generated, "message": message},
-	}})
+// WriteAdmissionPolicy stores the part of the status that says what the API server makes of a policy. It touches no other field. A
+// policy that is gone is no error.
+func (w *Writer) WriteAdmissionPolicy(ctx context.Context, object *unstructured.Unstructured, part map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"status": part})
 	if err != nil {
 		return err
 	}

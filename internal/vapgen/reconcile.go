@@ -6,20 +6,19 @@ import (
 	"fmt"
 	"log/slog"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // Reconciler makes what policies become be there, and nothing else of ours.
 type Reconciler struct {
-	// Client writes, Reader reads without a cache; their scheme knows admissionregistration.k8s.io/v1.
+	// Client writes, Reader reads without a cache.
 	Client client.Client
 	Reader client.Reader
 	// Events report what was generated.
@@ -27,129 +26,138 @@ type Reconciler struct {
 	Log    *slog.Logger
 }
 
-// object is a ValidatingAdmissionPolicy or a binding.
-type object interface {
-	client.Object
-	comparable
+// WriteError says which object could not be written.
+type WriteError struct {
+	// Binding: it is a binding.
+	Binding bool
+	name    string
+	err     error
 }
 
-// Apply creates, updates and deletes until what is there are the objects of out, which are by name of the ClusterPolicy. The
-// errors are by name, too; the last one concerns all.
-func (r *Reconciler) Apply(ctx context.Context, out map[string]Output) (failed map[string]error, err error) {
-	policies, bindings := &admissionregistrationv1.ValidatingAdmissionPolicyList{}, &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}
-	ours := client.MatchingLabels{labelManaged: managedBy}
-	if err := errors.Join(r.Reader.List(ctx, policies, ours), r.Reader.List(ctx, bindings, ours)); err != nil {
-		return nil, fmt.Errorf("list the ValidatingAdmissionPolicies: %w", err)
+func (e *WriteError) Error() string { return "write " + e.name + ": " + e.err.Error() }
+func (e *WriteError) Unwrap() error { return e.err }
+
+// Round is one kind of the API server's policies, as it has to be.
+type Round struct {
+	Native *Native
+	// Version is the version that is written.
+	Version string
+	// Want are the objects, by the policies that they are generated from.
+	Want map[policy.ID]Output
+	// Keep reports whether what was generated from a policy stays for now, though it is not wanted; nil for never.
+	Keep func(policy.ID) bool
+}
+
+// Apply creates, updates and deletes until what is there is what the round wants. The errors are by policy; the last one concerns
+// all. kept reports that objects stay for now.
+func (r *Reconciler) Apply(ctx context.Context, round Round) (failed map[policy.ID]error, kept bool, err error) {
+	n := round.Native
+	policies, err := r.stored(ctx, round.Version, n.Kind, n.new)
+	if err != nil {
+		return nil, false, err
 	}
-	failed = map[string]error{}
-	havePolicies, haveBindings := map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}, map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-	for i := range policies.Items {
-		havePolicies[policies.Items[i].Name] = &policies.Items[i]
+	bindings, err := r.stored(ctx, round.Version, n.Binding, n.newBinding)
+	if err != nil {
+		return nil, false, err
 	}
-	for i := range bindings.Items {
-		haveBindings[bindings.Items[i].Name] = &bindings.Items[i]
-	}
-	for name, o := range out {
+	failed = map[policy.ID]error{}
+	for id, o := range round.Want {
 		if o.Policy == nil {
 			continue
 		}
-		p, b := havePolicies[o.Policy.Name], haveBindings[o.Binding.Name]
-		delete(havePolicies, o.Policy.Name)
-		delete(haveBindings, o.Binding.Name)
-		err := write(ctx, r, o.Policy, p, p != nil && sameMeta(p, o.Policy) && samePolicy(o.Policy, p), name, "")
-		if err == nil {
-			err = write(ctx, r, o.Binding, b, b != nil && sameMeta(b, o.Binding) && sameBinding(o.Binding, b), name, " binding")
-		}
-		if err != nil {
-			failed[name] = err
+		p, b := policies[o.Policy.GetName()], bindings[o.Binding.GetName()]
+		delete(policies, o.Policy.GetName())
+		delete(bindings, o.Binding.GetName())
+		if err := r.write(ctx, &round, o.Policy, p, id.Name, false); err != nil {
+			failed[id] = &WriteError{name: o.Policy.GetName(), err: err}
+		} else if err := r.write(ctx, &round, o.Binding, b, id.Name, true); err != nil {
+			failed[id] = &WriteError{Binding: true, name: o.Binding.GetName(), err: err}
 		}
 	}
 	var errs []error
-	for _, b := range haveBindings {
-		errs = append(errs, r.remove(ctx, b))
-	}
-	for _, p := range havePolicies {
-		errs = append(errs, r.remove(ctx, p))
-	}
-	return failed, errors.Join(errs...)
-}
-
-// sameMeta compares what we say of an object besides its spec.
-func sameMeta(have, want client.Object) bool {
-	for _, l := range []string{labelManaged, ephemeral.DisabledLabel} {
-		h, there := have.GetLabels()[l]
-		if w, wanted := want.GetLabels()[l]; h != w || there != wanted {
-			return false
+	remove := func(o client.Object, kind, end string) {
+		t := ownerOf(o, end)
+		switch {
+		case t == nil || t.Native != n:
+		case round.Keep != nil && round.Keep(policy.ID{Kind: t.kind, Name: o.GetOwnerReferences()[0].Name}):
+			kept = true
+		default:
+			errs = append(errs, r.remove(ctx, o, round.Version, kind))
 		}
 	}
-	return equality.Semantic.DeepEqual(have.GetOwnerReferences(), want.GetOwnerReferences())
-}
-
-// samePolicy compares a policy with the one that is there, to which the API server has added its defaults.
-func samePolicy(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
-	w := want.Spec.DeepCopy()
-	if m := w.MatchConstraints; m != nil {
-		if m.MatchPolicy == nil {
-			m.MatchPolicy = ptr.To(admissionregistrationv1.Equivalent)
-		}
-		if m.NamespaceSelector == nil {
-			m.NamespaceSelector = &metav1.LabelSelector{}
-		}
-		if m.ObjectSelector == nil {
-			m.ObjectSelector = &metav1.LabelSelector{}
-		}
+	for _, b := range bindings {
+		remove(b, n.Binding, bindingEnd)
 	}
-	return equality.Semantic.DeepEqual(*w, have.Spec)
-}
-
-// sameBinding is samePolicy for bindings.
-func sameBinding(want, have *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
-	w := want.Spec.DeepCopy()
-	if p := w.ParamRef; p != nil && have.Spec.ParamRef != nil && p.ParameterNotFoundAction == nil {
-		p.ParameterNotFoundAction = have.Spec.ParamRef.ParameterNotFoundAction
+	for _, p := range policies {
+		remove(p, n.Kind, "")
 	}
-	return equality.Semantic.DeepEqual(*w, have.Spec)
+	return failed, kept, errors.Join(errs...)
 }
 
-// write makes one object be there.
-func write[T object](ctx context.Context, r *Reconciler, want, have T, same bool, policy, what string) error {
-	var none T
-	var err error
-	switch {
-	case same:
+// stored are the objects with our label, by name. Every version has the same fields, and the types are those of the first.
+func (r *Reconciler) stored(ctx context.Context, version, kind string, made func() client.Object) (map[string]client.Object, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk(version, kind+"List"))
+	if err := r.Reader.List(ctx, list, client.MatchingLabels{labelManaged: managedBy}); err != nil {
+		return nil, fmt.Errorf("list objects of kind %s: %w", kind, err)
+	}
+	out := map[string]client.Object{}
+	for i := range list.Items {
+		o := made()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, o); err != nil {
+			return nil, fmt.Errorf("read %s %s: %w", kind, list.Items[i].GetName(), err)
+		}
+		out[o.GetName()] = o
+	}
+	return out, nil
+}
+
+// write makes one object be there. have is what is there; nil for nothing.
+func (r *Reconciler) write(ctx context.Context, round *Round, want, have client.Object, name string, binding bool) error {
+	if have != nil && same(want, have) {
 		return nil
-	case have == none:
-		err = r.Client.Create(ctx, want)
-	default:
-		want.SetResourceVersion(have.GetResourceVersion())
-		err = r.Client.Update(ctx, want)
+	}
+	tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return err
+	}
+	delete(tree, "status")
+	kind, what := round.Native.Kind, ""
+	if binding {
+		kind, what = round.Native.Binding, " binding"
+	}
+	o := &unstructured.Unstructured{Object: tree}
+	o.SetGroupVersionKind(gvk(round.Version, kind))
+	if have == nil {
+		err = r.Client.Create(ctx, o)
+	} else {
+		o.SetResourceVersion(have.GetResourceVersion())
+		err = r.Client.Update(ctx, o)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", want.GetName(), err)
+		return err
 	}
-	r.Log.Info("a policy is also one of the API server's", "policy", policy, "name", want.GetName())
+	r.Log.Info("a policy is also one of the API server's", "policy", name, "name", o.GetName())
+	if round.Native.Words == "" {
+		return nil
+	}
 	owner := want.GetOwnerReferences()[0]
-	kind := "ValidatingAdmissionPolicy"
-	if what != "" {
-		kind += "Binding"
-	}
 	r.Events.Record(event.Event{
 		Regarding: event.Reference{APIVersion: owner.APIVersion, Kind: owner.Kind, Name: owner.Name, UID: string(owner.UID)},
-		Related:   event.Reference{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: kind, Name: want.GetName(), UID: string(want.GetUID())},
+		Related:   event.Reference{APIVersion: native.Group + "/" + round.Version, Kind: kind, Name: o.GetName(), UID: string(o.GetUID())},
 		Reason:    event.PolicyApplied, Action: event.ResourceGenerated, Controller: event.GenerateController,
-		Note: fmt.Sprintf("successfully generated validating admission policy%s %s from policy %s", what, want.GetName(), policy),
+		Note: fmt.Sprintf("successfully generated %s%s %s from policy %s", round.Native.Words, what, o.GetName(), name),
 	})
 	return nil
 }
 
-// remove deletes one object that a policy made: it has our label, and a ClusterPolicy for an owner.
-func (r *Reconciler) remove(ctx context.Context, o client.Object) error {
-	owners := o.GetOwnerReferences()
-	if len(owners) != 1 || owners[0].Kind != "ClusterPolicy" {
-		return nil
-	}
-	uid, version := o.GetUID(), o.GetResourceVersion()
-	err := r.Client.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version})
+// remove deletes one object that a policy made.
+func (r *Reconciler) remove(ctx context.Context, o client.Object, version, kind string) error {
+	uid, at := o.GetUID(), o.GetResourceVersion()
+	gone := &unstructured.Unstructured{}
+	gone.SetGroupVersionKind(gvk(version, kind))
+	gone.SetName(o.GetName())
+	err := r.Client.Delete(ctx, gone, client.Preconditions{UID: &uid, ResourceVersion: &at})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete %s: %w", o.GetName(), err)
 	}

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -59,18 +59,19 @@ func TestData(t *testing.T) {
 				case f.Name == "want":
 					at = i
 					continue
-				case strings.HasPrefix(f.Name, "exception"):
-					e := &kyvernov2.PolicyException{}
-					if err := yaml.UnmarshalStrict(f.Data, e); err != nil {
-						t.Fatal(err)
-					}
-					in.Exceptions = append(in.Exceptions, e)
-					continue
 				}
 				if err := yaml.Unmarshal(f.Data, &object); err != nil {
 					t.Fatal(err)
 				}
-				in.Policy, _ = classic.Decode(object)
+				if !strings.HasPrefix(f.Name, "exception") {
+					in.Object = object
+					continue
+				}
+				e, diags := compile.OneException(compile.Object{Value: object})
+				if e == nil || diags.HasErrors() {
+					t.Fatal(f.Name, diags)
+				}
+				in.Exceptions = append(in.Exceptions, e)
 			}
 			got := text(t, in)
 			if *update {
@@ -89,7 +90,8 @@ func TestData(t *testing.T) {
 
 func text(t *testing.T, in Input) string {
 	t.Helper()
-	out, err := Generate(in)
+	u := unstructured.Unstructured{Object: in.Object}
+	out, err := Of(u.GetAPIVersion(), u.GetKind()).Translate(in)
 	switch {
 	case err != nil:
 		return "error: " + err.Error() + "\n"

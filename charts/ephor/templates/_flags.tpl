@@ -113,6 +113,9 @@
 - --excludeBootstrapResources={{ $features.excludeBootstrapResources.enabled }}
 - --deriveMatchConditions={{ $features.deriveMatchConditions.enabled }}
 - --generateValidatingAdmissionPolicy={{ $features.generateValidatingAdmissionPolicy.enabled }}
+{{- if $features.generateMutatingAdmissionPolicy.enabled }}
+- --generateMutatingAdmissionPolicy
+{{- end }}
 {{- if $features.forceFailurePolicyIgnore.enabled }}
 - --forceFailurePolicyIgnore
 {{- end }}

@@ -69,7 +69,7 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 		meta.SetStatusCondition(&c.Conditions, condition)
 	}
 	bad := ""
-	if s.NotReady != nil || webhook && (s.Program == nil || len(s.Program.Webhooks) == 0) {
+	if s.NotReady != nil || webhook && (s.Program == nil || len(s.Program.Webhooks) == 0 && !s.Program.HandedOver) {
 		bad = textNoWebhook
 	}
 	if webhook || bad != "" {

@@ -18,6 +18,9 @@ var Family = &family.Family{
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		program := Compile(p, in.Options)
+		if !in.CommandLine && !in.Existing && handedOver(in.Object) {
+			leave(program)
+		}
 		diags.Add(program.Diags...)
 		program.Diags = diags
 		return program
@@ -26,7 +29,7 @@ var Family = &family.Family{
 		p, _ := Decode(object)
 		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
 	},
-	FieldErrors: true,
+	FieldErrors: true, HandedOver: handedOver,
 }
 
 var familyKinds = celpolicy.Kinds(family.Kind{

@@ -41,6 +41,9 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
   {{- else }}
   verbs: [delete, list] # what was generated before is removed
   {{- end }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingadmissionpolicies, mutatingadmissionpolicybindings]
+  verbs: [create, delete, list, update]
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, clusterroles, rolebindings, clusterrolebindings]
   verbs: [get, list, watch]

@@ -8,9 +8,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// Why a policy is not translated, in the words of Kyverno; they follow skipped.
+// Why a policy is not translated, in the words of Kyverno; they follow Native.Skipped.
 const (
-	skipped                 = "skip generating ValidatingAdmissionPolicy"
 	reasonNoRules           = ": no rules found."
 	reasonRules             = ": multiple rules are not applicable."
 	reasonNotCEL            = " for non CEL rules."

@@ -10,44 +10,41 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/discovery"
-	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/family/classic"
 )
 
-// Names and labels of what is generated.
-const (
-	prefix       = "cpol-"
-	bindingEnd   = "-binding"
-	labelManaged = "app.kubernetes.io/managed-by"
-	managedBy    = "kyverno"
-)
-
-// Input is a policy with what has to be known to translate it.
-type Input struct {
-	Policy *kyvernov1.ClusterPolicy
-	// Exceptions are those that name its rule.
-	Exceptions []*kyvernov2.PolicyException
-	Resources  discovery.Resources
+// classicPolicy is a ClusterPolicy with what has to be known to translate it.
+type classicPolicy struct {
+	policy     *kyvernov1.ClusterPolicy
+	exceptions []*kyvernov2.PolicyException // those that name its rule
+	resources  discovery.Resources
 }
 
-// Output is what a policy becomes.
-type Output struct {
-	// Reason is why it becomes nothing, as its status says; empty when it does.
-	Reason  string
-	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
-	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
-}
-
-// Asks reports whether the policy has a rule that asks to be turned into a ValidatingAdmissionPolicy: others need no
+// asksClassic reports whether the policy has a rule that asks to be turned into a ValidatingAdmissionPolicy: others need no
 // explanation.
-func Asks(p *kyvernov1.ClusterPolicy) bool {
+func asksClassic(object map[string]any) bool {
+	p, _ := classic.Decode(object) // the compiler reports what cannot be read
+	return asks(p)
+}
+
+func asks(p *kyvernov1.ClusterPolicy) bool {
 	return slices.ContainsFunc(p.Spec.Rules, func(r kyvernov1.Rule) bool {
 		return r.Validation != nil && r.Validation.CEL != nil && r.Validation.CEL.Generate != nil && *r.Validation.CEL.Generate
 	})
 }
 
-// Generate translates a policy. The error means that the kinds could not be looked up.
-func Generate(in Input) (Output, error) {
-	rules := in.Policy.Spec.Rules
+// translateClassic translates a ClusterPolicy.
+func translateClassic(given Input) (Output, error) {
+	p, _ := classic.Decode(given.Object)
+	in := &classicPolicy{policy: p, resources: given.Resources}
+	for _, e := range given.Exceptions {
+		if e.Group == "" {
+			decoded, _ := exception.Decode(e.Object) // it was compiled of this
+			in.exceptions = append(in.exceptions, decoded)
+		}
+	}
+	rules, skipped := p.Spec.Rules, Validating.Skipped()
 	switch {
 	case len(rules) == 0:
 		return Output{Reason: skipped + reasonNoRules}, nil
@@ -55,12 +52,12 @@ func Generate(in Input) (Output, error) {
 		return Output{Reason: skipped + reasonRules}, nil
 	case rules[0].Validation == nil || rules[0].Validation.CEL == nil:
 		return Output{Reason: skipped + reasonNotCEL}, nil
-	case !Asks(in.Policy):
+	case !asks(p):
 		return Output{Reason: skipped + reasonNotAsked}, nil
 	case rules[0].Preconditions != nil && len(rules[0].Preconditions.Raw) > 0 && string(rules[0].Preconditions.Raw) != "null":
 		return Output{Reason: skipped + reasonPreconditions}, nil
 	}
-	enforce, reason := action(&in.Policy.Spec, rules[0].Validation)
+	enforce, reason := action(&p.Spec, rules[0].Validation)
 	var constraints *admissionregistrationv1.MatchResources
 	if reason == "" {
 		var err error
@@ -71,17 +68,17 @@ func Generate(in Input) (Output, error) {
 	if reason != "" {
 		return Output{Reason: skipped + reason}, nil
 	}
-	return Output{Policy: in.policy(&rules[0], constraints), Binding: in.binding(rules[0].Validation.CEL, enforce)}, nil
+	return Output{Policy: in.native(&rules[0], constraints), Binding: in.binding(rules[0].Validation.CEL, enforce)}, nil
 }
 
 // constraints says which requests are meant.
-func (in *Input) constraints(r *kyvernov1.Rule) (*admissionregistrationv1.MatchResources, string, error) {
+func (in *classicPolicy) constraints(r *kyvernov1.Rule) (*admissionregistrationv1.MatchResources, string, error) {
 	match, reason := matched(r)
 	if reason != "" {
 		return nil, reason, nil
 	}
 	out := &admissionregistrationv1.MatchResources{}
-	wanted := newRules(in.Resources)
+	wanted := newRules(in.resources)
 	for i := range match {
 		d := &match[i].ResourceDescription
 		if err := wanted.add(d); err != nil {
@@ -94,14 +91,14 @@ func (in *Input) constraints(r *kyvernov1.Rule) (*admissionregistrationv1.MatchR
 	if reason != "" {
 		return nil, reason, nil
 	}
-	for _, e := range in.Exceptions {
-		more, reason := excepted(e, in.Policy.Name)
+	for _, e := range in.exceptions {
+		more, reason := excepted(e, in.policy.Name)
 		if reason != "" {
 			return nil, reason, nil
 		}
 		exclude = append(slices.Clip(exclude), more...)
 	}
-	unwanted := newRules(in.Resources)
+	unwanted := newRules(in.resources)
 	for i := range exclude {
 		d := &exclude[i].ResourceDescription
 		if len(d.Namespaces) > 0 {
@@ -133,16 +130,11 @@ func narrowed(s *metav1.LabelSelector, op metav1.LabelSelectorOperator, names []
 	return s
 }
 
-func (in *Input) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{labelManaged: managedBy},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: kyvernov1.GroupVersion.String(), Kind: "ClusterPolicy", Name: in.Policy.Name, UID: in.Policy.UID,
-		}},
-	}
+func (in *classicPolicy) meta(name string) metav1.ObjectMeta {
+	return metaOf(kyvernov1.GroupVersion.String(), classic.ClusterPolicy, name, &in.policy.ObjectMeta)
 }
 
-func (in *Input) policy(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResources) *admissionregistrationv1.ValidatingAdmissionPolicy {
+func (in *classicPolicy) native(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResources) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	cel := r.Validation.CEL.DeepCopy()
 	failure := admissionregistrationv1.Fail
 	if f := in.failurePolicy(); f != nil && *f == kyvernov1.Ignore {
@@ -154,7 +146,7 @@ func (in *Input) policy(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResou
 		}
 	}
 	conditions := slices.Clone(r.CELPreconditions)
-	if w := in.Policy.Spec.WebhookConfiguration; w != nil {
+	if w := in.policy.Spec.WebhookConfiguration; w != nil {
 		for _, m := range w.MatchConditions {
 			if slices.ContainsFunc(conditions, func(c admissionregistrationv1.MatchCondition) bool { return c.Name == m.Name }) {
 				m.Name = fmt.Sprint(m.Name, "-webhook")
@@ -162,10 +154,8 @@ func (in *Input) policy(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResou
 			conditions = append(conditions, m)
 		}
 	}
-	meta := in.meta(prefix + in.Policy.Name)
-	if _, off := in.Policy.Labels[ephemeral.DisabledLabel]; off {
-		meta.Labels[ephemeral.DisabledLabel] = "true"
-	}
+	meta := in.meta("cpol-" + in.policy.Name)
+	withoutReports(&meta, &in.policy.ObjectMeta)
 	return &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: meta,
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -175,22 +165,22 @@ func (in *Input) policy(r *kyvernov1.Rule, c *admissionregistrationv1.MatchResou
 	}
 }
 
-func (in *Input) failurePolicy() *kyvernov1.FailurePolicyType {
-	if w := in.Policy.Spec.WebhookConfiguration; w != nil && w.FailurePolicy != nil {
+func (in *classicPolicy) failurePolicy() *kyvernov1.FailurePolicyType {
+	if w := in.policy.Spec.WebhookConfiguration; w != nil && w.FailurePolicy != nil {
 		return w.FailurePolicy
 	}
-	return in.Policy.Spec.FailurePolicy
+	return in.policy.Spec.FailurePolicy
 }
 
-func (in *Input) binding(cel *kyvernov1.CEL, enforce bool) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+func (in *classicPolicy) binding(cel *kyvernov1.CEL, enforce bool) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit, admissionregistrationv1.Warn}
 	if enforce {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
 	}
 	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: in.meta(prefix + in.Policy.Name + bindingEnd),
+		ObjectMeta: in.meta("cpol-" + in.policy.Name + bindingEnd),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: prefix + in.Policy.Name, ParamRef: cel.ParamRef.DeepCopy(), ValidationActions: actions,
+			PolicyName: "cpol-" + in.policy.Name, ParamRef: cel.ParamRef.DeepCopy(), ValidationActions: actions,
 		},
 	}
 }

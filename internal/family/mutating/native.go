@@ -1,0 +1,47 @@
+package mutating
+
+import (
+	"context"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// AsksNative reports whether a policy asks to become a MutatingAdmissionPolicy of the API server.
+func AsksNative(object map[string]any) bool {
+	p, _ := Decode(object) // the compiler reports what cannot be read
+	return Asked(&p.Spec)
+}
+
+// Asked is AsksNative for a spec.
+func Asked(spec *policiesv1beta1.MutatingPolicySpec) bool {
+	a := spec.Autogen
+	return a != nil && a.MutatingAdmissionPolicy != nil && a.MutatingAdmissionPolicy.Enabled != nil && *a.MutatingAdmissionPolicy.Enabled
+}
+
+// Targeted reports whether the policy says which existing objects are changed.
+func Targeted(spec *policiesv1beta1.MutatingPolicySpec) bool { return targeted(spec) }
+
+// leave leaves to the API server what the Program does to requests. Its rules stay, since exceptions belong to them.
+func leave(p *policy.Program) {
+	p.HandedOver = true
+	others := false
+	for _, r := range p.Rules {
+		if r.Stage != policy.StageMutate {
+			others = true
+			continue
+		}
+		r.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
+	}
+	if !others {
+		p.Webhooks = nil
+	}
+}
+
+// handedOver reports whether the API server changes what is admitted, by the MutatingAdmissionPolicy that the policy became. It does
+// so once its status says that one was generated, and as long as it asks for it.
+func handedOver(object map[string]any) bool {
+	status, _ := object["status"].(map[string]any)
+	generated, _ := status["generated"].(bool)
+	return generated && AsksNative(object)
+}

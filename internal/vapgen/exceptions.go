@@ -1,0 +1,192 @@
+package vapgen
+
+import (
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// The lists that exceptions give to expressions.
+const (
+	allowedImages = "allowedImages"
+	allowedValues = "allowedValues"
+)
+
+// folded is what the exceptions of a policy become: conditions that are false for what they exempt, and expressions for the lists
+// of those that relax the policy in part.
+type folded struct {
+	conditions     []admissionregistrationv1.MatchCondition
+	images, values list
+}
+
+// list is an expression for a list of texts.
+type list struct {
+	always []string // whatever the request
+	when   []string // expressions for further texts
+}
+
+// fold folds exceptions of policies.kyverno.io. taken are the names of the policy's own conditions.
+func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchCondition) (out folded) {
+	names := map[string]bool{}
+	for _, c := range taken {
+		names[c.Name] = true
+	}
+	for _, e := range exceptions {
+		if e.Group != celpolicy.Group {
+			continue
+		}
+		var x policiesv1beta1.PolicyException
+		strict.Decode(e.Object, &x) // it was compiled of this
+		holds := conjunction(x.Spec.MatchConditions)
+		switch {
+		case e.Partial():
+			out.images.add(x.Spec.Images, holds)
+			out.values.add(x.Spec.AllowedValues, holds)
+		case holds == "":
+			out.conditions = append(out.conditions, admissionregistrationv1.MatchCondition{Name: unused(names, "exception-"+shortened(x.Name), "-"), Expression: "false"})
+		default:
+			out.conditions = append(out.conditions, admissionregistrationv1.MatchCondition{
+				Name: unused(names, x.Spec.MatchConditions[0].Name, "-"), Expression: "!(" + holds + ")",
+			})
+		}
+	}
+	return out
+}
+
+// conjunction is true when all conditions are; empty without conditions.
+func conjunction(all []admissionregistrationv1.MatchCondition) string {
+	if len(all) == 1 {
+		return all[0].Expression
+	}
+	parts := make([]string, len(all))
+	for i, c := range all {
+		parts[i] = "(" + c.Expression + ")"
+	}
+	return strings.Join(parts, " && ")
+}
+
+// shortened is a name that leaves room for a prefix and a number in the name of a condition.
+func shortened(name string) string {
+	if len(name) > 48 {
+		name = strings.TrimRight(name[:48], "-.")
+	}
+	return name
+}
+
+// unused is the name, or one like it that is not taken, which it then is.
+func unused(taken map[string]bool, name, separator string) string {
+	out := name
+	for i := 2; taken[out]; i++ {
+		out = name + separator + strconv.Itoa(i)
+	}
+	taken[out] = true
+	return out
+}
+
+func (l *list) add(texts []string, holds string) {
+	switch {
+	case len(texts) == 0:
+	case holds == "":
+		l.always = append(l.always, texts...)
+	default:
+		l.when = append(l.when, "(("+holds+") ? "+literal(texts)+" : [])")
+	}
+}
+
+func (l *list) empty() bool { return len(l.always)+len(l.when) == 0 }
+
+// expression gives the list.
+func (l *list) expression() string {
+	if len(l.when) == 0 {
+		return literal(l.always)
+	}
+	parts := l.when
+	if len(l.always) > 0 {
+		parts = append([]string{literal(l.always)}, parts...)
+	}
+	return strings.Join(parts, " + ")
+}
+
+// literal writes a list of texts.
+func literal(texts []string) string {
+	parts := make([]string, len(texts))
+	for i, t := range texts {
+		parts[i] = "'" + quoting.Replace(t) + "'"
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+var quoting = strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "\r", `\r`)
+
+// rewriter replaces exceptions.⟨list⟩ in expressions.
+type rewriter struct {
+	with map[string]string // by the name of the list
+	used map[string]bool   // the lists that were replaced
+}
+
+// expression rewrites one expression. Texts in quotes and comments stay.
+func (r *rewriter) expression(text string) string {
+	var out strings.Builder
+	before := "" // the last token that is not a blank
+	for at := 0; at < len(text); {
+		end := celenv.SkipToken(text, at)
+		token := text[at:end]
+		if token == "exceptions" && before != "." {
+			if name, after := member(text, end); r.with[name] != "" {
+				out.WriteString(r.with[name])
+				r.used[name] = true
+				at, before = after, name
+				continue
+			}
+		}
+		out.WriteString(token)
+		if strings.TrimSpace(token) != "" {
+			before = token
+		}
+		at = end
+	}
+	return out.String()
+}
+
+// member reads .⟨name⟩ at the place, with the place after it.
+func member(text string, at int) (string, int) {
+	next := func() string {
+		for at < len(text) {
+			end := celenv.SkipToken(text, at)
+			token := text[at:end]
+			at = end
+			if strings.TrimSpace(token) != "" {
+				return token
+			}
+		}
+		return ""
+	}
+	if next() != "." {
+		return "", at
+	}
+	return next(), at
+}
+
+// mentions reports whether the expression has the name as a whole word that is no field of something.
+func mentions(text, name string) bool {
+	before := ""
+	for at := 0; at < len(text); {
+		end := celenv.SkipToken(text, at)
+		token := text[at:end]
+		if token == name && before != "." {
+			return true
+		}
+		if strings.TrimSpace(token) != "" {
+			before = token
+		}
+		at = end
+	}
+	return false
+}

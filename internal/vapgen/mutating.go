@@ -1,0 +1,84 @@
+package vapgen
+
+import (
+	"cmp"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/family/mutating"
+)
+
+// Why a MutatingPolicy is not translated, the first in the words of Kyverno. They follow Native.Skipped.
+const (
+	reasonAtomic    = ": useServerSideApply is enabled, which mutates atomic fields that a native MutatingAdmissionPolicy rejects."
+	reasonTargets   = ": targetMatchConstraints select the resources that are changed."
+	reasonVariables = ": matchConditions use variables, which the API server evaluates after them; write the expression instead."
+)
+
+// translateMutating translates a MutatingPolicy.
+func translateMutating(in Input) (Output, error) {
+	p, _ := mutating.Decode(in.Object)
+	spec := &p.Spec
+	if reason := immutable(spec); reason != "" {
+		return Output{Reason: Mutating.Skipped() + reason}, nil
+	}
+	s := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in.Exceptions)
+	failure := admissionregistrationv1.Fail
+	if f := spec.FailurePolicy; f != nil {
+		failure = *f
+	}
+	name := "mpol-" + p.Name
+	out := &admissionregistrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metaOf(celAPIVersion, mutating.Kind, name, &p.ObjectMeta),
+		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			FailurePolicy: &failure, MatchConstraints: s.constraints, MatchConditions: slices.Concat(s.exempting, s.conditions),
+			ReinvocationPolicy: cmp.Or(spec.ReinvocationPolicy, admissionregistrationv1.NeverReinvocationPolicy),
+		},
+	}
+	withoutReports(&out.ObjectMeta, &p.ObjectMeta)
+	for i := range spec.Mutations {
+		m := spec.Mutations[i].DeepCopy()
+		if a := m.ApplyConfiguration; a != nil {
+			a.Expression = s.body.expression(a.Expression)
+		}
+		if j := m.JSONPatch; j != nil {
+			j.Expression = s.body.expression(j.Expression)
+		}
+		out.Spec.Mutations = append(out.Spec.Mutations, *m)
+	}
+	s.finish()
+	out.Spec.Variables = s.variables
+	if why := refused(Mutating.Kind, out); why != "" {
+		return Output{Reason: Mutating.Skipped() + ": " + why}, nil
+	}
+	return Output{Policy: out, Binding: &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metaOf(celAPIVersion, mutating.Kind, name+bindingEnd, &p.ObjectMeta),
+		Spec:       admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name},
+	}}, nil
+}
+
+// immutable is why a policy cannot be one of the API server.
+func immutable(spec *policiesv1beta1.MutatingPolicySpec) string {
+	e := spec.Evaluation
+	switch {
+	case !mutating.Asked(spec):
+		return reasonNotEnabled
+	case e != nil && e.Mode != "" && e.Mode != policiesv1beta1.EvaluationModeKubernetes:
+		return reasonMode
+	case len(celpolicy.Configs(spec.MatchConstraints, spec.Autogen.PodControllers)) > 0:
+		return reasonAutogen
+	case e != nil && e.UseServerSideApply != nil && *e.UseServerSideApply:
+		return reasonAtomic
+	case mutating.Targeted(spec):
+		return reasonTargets
+	}
+	for _, c := range spec.MatchConditions {
+		if mentions(c.Expression, "variables") {
+			return reasonVariables
+		}
+	}
+	return ""
+}

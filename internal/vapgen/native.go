@@ -1,0 +1,101 @@
+package vapgen
+
+import (
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/family/native"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Names and labels of what is generated.
+const (
+	bindingEnd   = "-binding"
+	labelManaged = "app.kubernetes.io/managed-by"
+	managedBy    = "kyverno"
+)
+
+// Native describes a kind of the API server's policies that policies become.
+type Native struct {
+	// Kind is the kind of the policies, and Binding that of their bindings; the others are the resources of both.
+	Kind, Binding       string
+	Resource, Resources string
+	// Words name such a policy in events; without them there are none.
+	Words string
+	// Versions are those that can be written, the preferred one first. Their objects have the same fields.
+	Versions []string
+	// new and newBinding make objects of the types in which both are compared.
+	new, newBinding func() client.Object
+}
+
+// The kinds.
+var (
+	Validating = &Native{
+		Kind: native.ValidatingPolicy, Binding: native.ValidatingBinding, Resource: "ValidatingAdmissionPolicies", Resources: "ValidatingAdmissionPolicyBindings",
+		Words: "validating admission policy", Versions: []string{"v1"},
+		new:        func() client.Object { return &admissionregistrationv1.ValidatingAdmissionPolicy{} },
+		newBinding: func() client.Object { return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{} },
+	}
+	Mutating = &Native{
+		Kind: native.MutatingPolicy, Binding: native.MutatingBinding, Resource: "MutatingAdmissionPolicies", Resources: "MutatingAdmissionPolicyBindings",
+		Versions:   []string{"v1", "v1beta1", "v1alpha1"},
+		new:        func() client.Object { return &admissionregistrationv1.MutatingAdmissionPolicy{} },
+		newBinding: func() client.Object { return &admissionregistrationv1.MutatingAdmissionPolicyBinding{} },
+	}
+	Natives = []*Native{Validating, Mutating}
+)
+
+// Skipped begins the texts that say why a policy is not translated.
+func (n *Native) Skipped() string { return "skip generating " + n.Kind }
+
+// NotServed is the reason where the API server does not have the kind.
+func (n *Native) NotServed() string {
+	return n.Skipped() + ": requested but no " + n.Kind + " API/informers are available."
+}
+
+// NoRight is the reason where the controller may not write objects of the kind.
+func (n *Native) NoRight(bindings bool) string {
+	if bindings {
+		return "insufficient permissions to generate " + n.Resources
+	}
+	return "insufficient permissions to generate " + n.Resource
+}
+
+// Served gives the preferred version that the API server serves; empty for none.
+func (n *Native) Served(resources discovery.Resources) (string, error) {
+	found, err := resources.Find(policy.Target{Group: native.Group, Version: "*", Kind: n.Kind})
+	if err != nil {
+		return "", err
+	}
+	for _, v := range n.Versions {
+		if slices.ContainsFunc(found, func(r discovery.Resource) bool { return r.Version == v }) {
+			return v, nil
+		}
+	}
+	return "", nil
+}
+
+func gvk(version, kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: native.Group, Version: version, Kind: kind}
+}
+
+// metaOf is the metadata of what is generated from a policy.
+func metaOf(apiVersion, kind, name string, of *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{labelManaged: managedBy},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: of.Name, UID: of.UID}},
+	}
+}
+
+// withoutReports takes over that the policy is left out of reports.
+func withoutReports(to, from *metav1.ObjectMeta) {
+	if _, off := from.Labels[ephemeral.DisabledLabel]; off {
+		to.Labels[ephemeral.DisabledLabel] = "true"
+	}
+}

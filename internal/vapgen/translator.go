@@ -1,0 +1,119 @@
+package vapgen
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/family/mutating"
+	"github.com/ephor-dev/ephor/internal/family/validating"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Input is a policy with what has to be known to translate it.
+type Input struct {
+	Object map[string]any
+	// Exceptions are those for its rules, in their order, without those that have expired.
+	Exceptions []*policy.Exception
+	Resources  discovery.Resources
+}
+
+// Output is what a policy becomes.
+type Output struct {
+	// Reason is why it becomes nothing, as its status says; empty when it does.
+	Reason          string
+	Policy, Binding client.Object
+}
+
+// Translator turns policies of one kind into policies of the API server.
+type Translator struct {
+	// Native is what they become.
+	Native *Native
+	// Always: the status of every policy says what became of it, and not only of those that ask.
+	Always bool
+
+	group, kind, apiVersion string
+	prefix                  string // of the names of what is generated
+	asks                    func(object map[string]any) bool
+	translate               func(Input) (Output, error)
+	// generated and message are the fields of the status.
+	generated, message []string
+}
+
+var translators = []*Translator{
+	{
+		Native: Validating, group: kyvernov1.GroupVersion.Group, kind: classic.ClusterPolicy, apiVersion: kyvernov1.GroupVersion.String(), prefix: "cpol-",
+		asks: asksClassic, translate: translateClassic,
+		generated: []string{"validatingadmissionpolicy", "generated"}, message: []string{"validatingadmissionpolicy", "message"},
+	},
+	{
+		Native: Validating, Always: true, group: celpolicy.Group, kind: validating.Kind, apiVersion: celAPIVersion, prefix: "vpol-",
+		asks: asksValidating, translate: translateValidating, generated: celGenerated, message: celMessage,
+	},
+	{
+		Native: Mutating, Always: true, group: celpolicy.Group, kind: mutating.Kind, apiVersion: celAPIVersion, prefix: "mpol-",
+		asks: mutating.AsksNative, translate: translateMutating, generated: celGenerated, message: celMessage,
+	},
+}
+
+// celAPIVersion is the version by which controllers name policies of policies.kyverno.io.
+const celAPIVersion = celpolicy.Group + "/v1beta1"
+
+// The fields of the status of policies of policies.kyverno.io.
+var celGenerated, celMessage = []string{"generated"}, []string{"conditionStatus", "message"}
+
+// Of gives the translator of policies of a kind, in whichever version; nil for kinds that become nothing.
+func Of(apiVersion, kind string) *Translator {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	i := slices.IndexFunc(translators, func(t *Translator) bool { return t.group == group && t.kind == kind })
+	if i < 0 {
+		return nil
+	}
+	return translators[i]
+}
+
+// Asks reports whether the policy asks to be translated.
+func (t *Translator) Asks(object map[string]any) bool { return t.asks(object) }
+
+// Translate translates a policy. The error means that the kinds could not be looked up.
+func (t *Translator) Translate(in Input) (Output, error) { return t.translate(in) }
+
+// Said gives what the status of the policy says of its translation; known is false when it says nothing.
+func (t *Translator) Said(object map[string]any) (generated bool, message string, known bool) {
+	status, _ := object["status"].(map[string]any)
+	generated, known, _ = unstructured.NestedBool(status, t.generated...)
+	message, _, _ = unstructured.NestedString(status, t.message...)
+	return generated, message, known
+}
+
+// Status is the part of the status that says what became of the policy.
+func (t *Translator) Status(generated bool, message string) map[string]any {
+	out := map[string]any{}
+	// The paths are those of the table, and none goes through a field that is not an object.
+	_ = unstructured.SetNestedField(out, generated, t.generated...)
+	_ = unstructured.SetNestedField(out, message, t.message...)
+	return out
+}
+
+// ownerOf is the translator whose policies the object is generated from, by its name and only owner; nil when there is none.
+func ownerOf(o client.Object, end string) *Translator {
+	owners := o.GetOwnerReferences()
+	if len(owners) != 1 {
+		return nil
+	}
+	owner := owners[0]
+	group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group
+	for _, t := range translators {
+		if t.group == group && t.kind == owner.Kind && o.GetName() == t.prefix+owner.Name+end {
+			return t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package vapgen
+
+import (
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/family/validating"
+)
+
+func asksValidating(object map[string]any) bool {
+	p, _ := validating.Decode(object) // the compiler reports what cannot be read
+	return asked(p)
+}
+
+func asked(p *policiesv1beta1.ValidatingPolicy) bool {
+	a := p.Spec.Autogen
+	return a != nil && a.ValidatingAdmissionPolicy != nil && a.ValidatingAdmissionPolicy.Enabled != nil && *a.ValidatingAdmissionPolicy.Enabled
+}
+
+// translateValidating translates a ValidatingPolicy. As in Kyverno its failurePolicy is not taken over: that decides about errors of
+// its conditions and of the webhook, while an error of a validation denies in any case.
+func translateValidating(in Input) (Output, error) {
+	p, _ := validating.Decode(in.Object)
+	spec := &p.Spec
+	skipped := Validating.Skipped()
+	switch {
+	case !asked(p):
+		return Output{Reason: skipped + reasonNotEnabled}, nil
+	case spec.Evaluation != nil && spec.Evaluation.Mode != "" && spec.Evaluation.Mode != policiesv1beta1.EvaluationModeKubernetes:
+		return Output{Reason: skipped + reasonMode}, nil
+	case len(celpolicy.Configs(spec.MatchConstraints, spec.Autogen.PodControllers)) > 0:
+		return Output{Reason: skipped + reasonAutogen}, nil
+	}
+	s := share(spec.MatchConstraints, spec.MatchConditions, spec.Variables, in.Exceptions)
+	fail := admissionregistrationv1.Fail
+	name := "vpol-" + p.Name
+	out := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metaOf(celAPIVersion, validating.Kind, name, &p.ObjectMeta),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail, MatchConstraints: s.constraints, MatchConditions: slices.Concat(s.conditions, s.exempting),
+		},
+	}
+	withoutReports(&out.ObjectMeta, &p.ObjectMeta)
+	for _, v := range spec.Validations {
+		v.Expression, v.MessageExpression = s.body.expression(v.Expression), s.body.expression(v.MessageExpression)
+		out.Spec.Validations = append(out.Spec.Validations, v)
+	}
+	for _, a := range spec.AuditAnnotations {
+		a.ValueExpression = s.body.expression(a.ValueExpression)
+		out.Spec.AuditAnnotations = append(out.Spec.AuditAnnotations, a)
+	}
+	s.finish()
+	out.Spec.Variables = s.variables
+	if why := refused(Validating.Kind, out); why != "" {
+		return Output{Reason: skipped + ": " + why}, nil
+	}
+	return Output{Policy: out, Binding: &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metaOf(celAPIVersion, validating.Kind, name+bindingEnd, &p.ObjectMeta),
+		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: actionsOf(spec.ValidationActions)},
+	}}, nil
+}
+
+// actionsOf are the actions of the binding. The API server takes Warn with Deny for a mistake, since a denial has the message.
+func actionsOf(all []admissionregistrationv1.ValidationAction) []admissionregistrationv1.ValidationAction {
+	if len(all) == 0 {
+		return []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
+	}
+	if !slices.Contains(all, admissionregistrationv1.Deny) {
+		return slices.Clone(all)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a admissionregistrationv1.ValidationAction) bool { return a == admissionregistrationv1.Warn })
+}
