@@ -6,7 +6,7 @@ package diag
 // A diagnostic has a code when some code has to recognize it. One without a code says all that it says in its text.
 type Code string
 
-// The form of fields, as the API server words it: the methods Required, Invalid, Unsupported, Forbidden and TooLong make these.
+// The form of fields, as the API server words it: the methods Required, Invalid, Unsupported, Forbidden, TooLong, TooMany and Duplicate make these.
 const (
 	Required         Code = "required"          // a field is not set, and has to be
 	InvalidValue     Code = "invalid-value"     // a field has a value that it may not have

@@ -51,6 +51,8 @@ func TestFieldMistakes(t *testing.T) {
 	l.Unsupported("a", "C", Listed([]string{"B c", "B", "A"}))
 	l.Forbidden("a", "b is set")
 	l.TooLong("a", 63)
+	l.TooMany("a", 65, 64)
+	l.Duplicate("a", "x")
 	for i, want := range []struct {
 		code Code
 		text string
@@ -62,6 +64,8 @@ func TestFieldMistakes(t *testing.T) {
 		{UnsupportedValue, `a: Unsupported value: "C": supported values: "A", "B c", "B"`},
 		{Forbidden, `a: Forbidden: b is set`},
 		{TooLong, `a: Too long: may not be more than 63 bytes`},
+		{TooLong, `a: Too many: 65: must have at most 64 items`},
+		{InvalidValue, `a: Duplicate value: "x"`},
 	} {
 		if l[i].Code != want.code || l[i].String() != want.text {
 			t.Errorf("got %s %s, want %s %s", l[i].Code, l[i], want.code, want.text)

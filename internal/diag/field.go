@@ -39,6 +39,16 @@ func (l *List) TooLong(path string, limit int) {
 	l.field(TooLong, path, "Too long", "may not be more than "+strconv.Itoa(limit)+" bytes")
 }
 
+// TooMany adds the error that the list at path has n items, more than limit.
+func (l *List) TooMany(path string, n, limit int) {
+	l.field(TooLong, path, "Too many: "+strconv.Itoa(n), "must have at most "+strconv.Itoa(limit)+" items")
+}
+
+// Duplicate adds the error that the field at path has the value of one before it.
+func (l *List) Duplicate(path, got string) {
+	l.field(InvalidValue, path, "Duplicate value: "+shown(got), "")
+}
+
 // field adds an error whose text begins as the API server's errors about fields do.
 func (l *List) field(c Code, path, what, why string) {
 	if why != "" {
