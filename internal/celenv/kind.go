@@ -4,7 +4,7 @@ package celenv
 type Kind uint8
 
 // The kinds. Native is the environment of the API server's own admission policies; ImageReferences is that of the expressions that
-// select images.
+// select images, and Exempting that of the conditions of exceptions in a cluster, which have none of the libraries of policies.
 const (
 	Native Kind = iota
 	Validating
@@ -13,6 +13,7 @@ const (
 	Deleting
 	ImageValidating
 	ImageReferences
+	Exempting
 )
 
 // Kinds is a set of Kinds.
