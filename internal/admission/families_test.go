@@ -1,10 +1,14 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
+
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policyreview"
 )
 
 func validatingPolicy(name, actions, validation string) string {
@@ -129,18 +133,51 @@ func TestReviewOfValidatingPolicies(t *testing.T) {
 	}
 }
 
-// An exception from policies of policies.kyverno.io is reviewed at a path of its own, with its own texts.
+// An exception from policies of policies.kyverno.io is reviewed at a path of its own, in every version: all mistakes at once, in the words
+// of the API server, and warnings about one that has no effect.
 func TestReviewOfTheirExceptions(t *testing.T) {
-	srv, _ := setup(t, fakeCluster{}, nil)
-	exception := func(condition string) []byte {
-		return reviewOf(t, `{apiVersion: policies.kyverno.io/v1, kind: PolicyException, metadata: {name: e, namespace: shop},
-			spec: {policyRefs: [{name: p, kind: ValidatingPolicy}], matchConditions: [{name: c, expression: "`+condition+`"}]}}`, "", "jane")
-	}
-	if _, res := ask(t, srv, "/celexception/validate", exception("object.metadata.name == 'a'")); !res.Allowed {
-		t.Errorf("%+v", res)
-	}
-	if _, res := ask(t, srv, "/celexception/validate", exception("foo()")); res.Allowed || !strings.HasPrefix(res.Result.Message, `spec.matchConditions[0].expression: Invalid value: "foo()": ERROR: `) {
-		t.Errorf("%+v", res)
+	const ref = "policyRefs: [{name: p, kind: ValidatingPolicy}]"
+	everywhere := policyreview.Exceptions{Enabled: true, Namespace: "*"}
+	for _, c := range []struct {
+		name, spec string
+		settings   policyreview.Exceptions
+		message    string // what that of a refusal begins with
+		warnings   []string
+	}{
+		{"good", ref + ", matchConditions: [{name: c, expression: \"object.metadata.name == 'a'\"}]", everywhere, "", nil},
+		{"switched off", ref, policyreview.Exceptions{}, "", []string{"PolicyException resources would not be processed until it is enabled."}},
+		{"no namespace", ref, policyreview.Exceptions{Enabled: true}, "", []string{"The exceptionNamespace flag is not set"}},
+		{"another namespace", ref, policyreview.Exceptions{Enabled: true, Namespace: "ops"}, "", []string{"PolicyException resource namespace must match the defined namespace."}},
+		{"expired", ref + ", expiresAt: '1969-01-02T03:04:05Z'", everywhere, "", []string{"the exception has no effect: it expired at 1969-01-02T03:04:05Z"}},
+		{"a kind of no policy", "policyRefs: [{name: p, kind: ValidationPolicy}, {name: p, kind: ClusterPolicy}]", everywhere, "", []string{
+			`the exception is for no policy: policies.kyverno.io has no kind "ValidationPolicy"`, `the exception is for no policy: policies.kyverno.io has no kind "ClusterPolicy"`,
+		}},
+		{"no policies", "policyRefs: []", everywhere, `spec.policyRefs: Invalid value: "": must specify at least one policy ref`, nil},
+		{"nameless", "policyRefs: [{name: '', kind: ''}]", everywhere, `[spec.policyRefs[0].name: Invalid value: "": must specify policy name, spec.policyRefs[0].kind: Invalid value: "": must specify policy kind]`, nil},
+		{"an expression", ref + ", matchConditions: [{name: c, expression: foo()}]", everywhere, `spec.matchConditions[0].expression: Invalid value: "foo()": ERROR: `, nil},
+		{"a library of policies", ref + ", matchConditions: [{name: c, expression: \"http.Get('http://a').ok\"}]", everywhere, `spec.matchConditions[0].expression: Invalid value: "http.Get('http://a').ok": ERROR: `, nil},
+		{"a type", ref + ", matchConditions: [{name: c, expression: '1'}]", everywhere, `spec.matchConditions[0].expression: Invalid value: "1": output is expected to be of type bool`, nil},
+		{
+			"names of conditions, all at once", ref + ", matchConditions: [{name: c, expression: 'true'}, {name: c, expression: 'true'}, {name: '', expression: ''}, {name: '-', expression: 'true'}]", everywhere,
+			`[spec.matchConditions[1].name: Duplicate value: "c", spec.matchConditions[2].name: Required value, spec.matchConditions[2].expression: Required value, spec.matchConditions[3].name: Invalid value: "-": `, nil,
+		},
+		{
+			"too many conditions", ref + ", matchConditions: [" + strings.Repeat("{name: c, expression: 'true'}, ", 65) + "]", everywhere,
+			"[spec.matchConditions: Too many: 65: must have at most 64 items, ", nil,
+		},
+		{"a result", ref + ", reportResult: fail", everywhere, `spec.reportResult: Unsupported value: "fail": supported values: "skip", "pass"`, nil},
+	} {
+		for _, version := range celpolicy.Exceptions.Versions {
+			srv, _ := setup(t, fakeCluster{}, nil)
+			srv.review.Exceptions = c.settings
+			object := reviewOf(t, "{apiVersion: policies.kyverno.io/"+version+", kind: PolicyException, metadata: {name: e, namespace: shop}, spec: {"+c.spec+"}}", "", "jane")
+			code, res := ask(t, srv, "/celexception/validate", object)
+			if code != 200 || res.Allowed != (c.message == "") || !slices.Equal(res.Warnings, c.warnings) {
+				t.Errorf("%s, %s: %d %+v", c.name, version, code, res)
+			} else if c.message != "" && !strings.HasPrefix(res.Result.Message, c.message) {
+				t.Errorf("%s, %s:\ngot  %q\nwant %q", c.name, version, res.Result.Message, c.message)
+			}
+		}
 	}
 }
 

@@ -65,12 +65,13 @@ func routesOf(families []*family.Family) table {
 	t := table{cache: &named{}, rows: map[string]*route{
 		"/policyvalidate":        {handle: (*Server).reviewPolicy},
 		"/policymutate":          {handle: (*Server).allow, mutating: true},
-		"/exceptionvalidate":     {handle: (*Server).reviewException},
-		"/celexception/validate": {handle: (*Server).reviewException},
 		"/globalcontextvalidate": {handle: (*Server).reviewGlobalContext},
 		"/verifymutate":          {handle: (*Server).heartbeat, mutating: true},
 	}}
 	for _, f := range families {
+		if x := f.Exceptions; x != nil {
+			t.rows[x.Path] = &route{handle: (*Server).reviewException}
+		}
 		for i := range f.Endpoints {
 			t.add(f.Name, &f.Endpoints[i])
 		}

@@ -5,9 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/compile"
 )
 
 // No exceptions have an effect until an administrator names the namespaces.
@@ -54,14 +53,19 @@ func TestS13NoExceptionsByDefault(t *testing.T) {
 
 // The exceptions that do not count take hardly any memory.
 func TestCacheOfExceptions(t *testing.T) {
-	for namespace, kept := range map[string]bool{"named": true, "other": false} {
-		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"match": "x"}}}
-		u.SetGroupVersionKind(schema.GroupVersionKind{Group: exception.Group, Version: exception.Versions[0], Kind: exception.Kind})
-		u.SetNamespace(namespace)
-		u.SetAnnotations(map[string]string{"a": "b"})
-		out, err := (&exceptionFlags{enabled: true, namespace: "named"}).transform(u)
-		if err != nil || (u.Object["spec"] != nil) != kept || (u.GetAnnotations() != nil) != kept || u.GetNamespace() != namespace || out != any(u) {
-			t.Errorf("%s: %v, %v", namespace, out, err)
+	if len(compile.Product.Exceptions()) < 2 {
+		t.Fatal("there are two kinds of exceptions")
+	}
+	for _, x := range compile.Product.Exceptions() {
+		for namespace, kept := range map[string]bool{"named": true, "other": false} {
+			u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"match": "x"}}}
+			u.SetGroupVersionKind(x.GVK())
+			u.SetNamespace(namespace)
+			u.SetAnnotations(map[string]string{"a": "b"})
+			out, err := (&exceptionFlags{enabled: true, namespace: "named"}).transform(u)
+			if err != nil || (u.Object["spec"] != nil) != kept || (u.GetAnnotations() != nil) != kept || u.GetNamespace() != namespace || out != any(u) {
+				t.Errorf("%s in %s: %v, %v", x.Group, namespace, out, err)
+			}
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
 	if f.on() {
-		follow := &intake.Exceptions{Accepts: f.accepts, Catalog: c, Log: o.Log}
+		follow := &intake.Exceptions{Accepts: f.accepts, Catalog: c, Log: o.Log, Now: time.Now}
 		all = append(all, o.TakenAll(telemetry.ExceptionsName, follow.Watches())...)
 	}
 	return all

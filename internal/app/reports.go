@@ -172,7 +172,7 @@ func (eventsOnly) Prune(context.Context, func(schema.GroupKind) bool, scan.Rules
 
 // recordEvents records the events of a resource whose report changed.
 func (c *reporting) recordEvents(out *policy.Outcome) {
-	results.RecordResults(c.events, c.catalog.Snapshot, out.Request, out.Results, event.Context{Controller: event.ScanController})
+	results.RecordResults(c.events, out.Request, out.Results, event.Context{Controller: event.ScanController})
 }
 
 // unlistable reports a kind that is not scanned to the authors of policies.

@@ -58,15 +58,15 @@ func (c *Catalog) Apply(set []*policy.Program, remove []ID) {
 	c.apply(changes{set: set, remove: remove})
 }
 
-// SetException adds an exception, or puts it in the place of the one with the same key, and joins it to the rules that
+// SetException adds an exception, or puts it in the place of the one with the same ID, and joins it to the rules that
 // it names.
 func (c *Catalog) SetException(e *policy.Exception) {
-	c.apply(changes{exceptions: map[string]*policy.Exception{e.Key(): e}})
+	c.apply(changes{exceptions: map[policy.ExceptionID]*policy.Exception{e.ID(): e}})
 }
 
-// DeleteException removes the exception with that key (namespace/name); one that is not there is no mistake.
-func (c *Catalog) DeleteException(key string) {
-	c.apply(changes{exceptions: map[string]*policy.Exception{key: nil}})
+// DeleteException removes the exception with that ID; one that is not there is no mistake.
+func (c *Catalog) DeleteException(id policy.ExceptionID) {
+	c.apply(changes{exceptions: map[policy.ExceptionID]*policy.Exception{id: nil}})
 }
 
 func (c *Catalog) apply(change changes) {

@@ -52,6 +52,7 @@ func hashOf(p *policy.Program) Hash {
 	for _, r := range p.Rules {
 		for _, e := range r.Exceptions {
 			text(r.Name)
+			text(e.APIVersion)
 			text(e.Key())
 			text(e.UID)
 			b = binary.AppendVarint(b, e.Generation)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
@@ -89,18 +88,21 @@ func (x exceptionSet) join(p *policy.Program) *policy.Program {
 	return out
 }
 
-// concerns reports whether the exception names the rule of that policy.
+// concerns reports whether the exception names the rule of that policy. It is for policies of its kinds only, whatever it names.
 func concerns(e *policy.Exception, p *policy.Program, rule string) bool {
+	if !slices.Contains(e.Kinds, p.Kind) {
+		return false
+	}
 	for _, r := range e.Rules {
 		named := r.Policy == p.Key() || r.AnyNamespace && r.Policy == p.Name
-		if ofKind := r.Kind == p.Kind || r.Kind == "" && slices.Contains(e.Kinds, p.Kind); named && ofKind && wildcard.MatchAny(r.Names, rule) {
+		if named && (r.Kind == "" || r.Kind == p.Kind) && wildcard.MatchAny(r.Names, rule) {
 			return true
 		}
 	}
 	return false
 }
 
-// sortedExceptions are the exceptions in the order of their keys, so that results do not depend on which came first.
-func sortedExceptions(m map[string]*policy.Exception) []*policy.Exception {
-	return slices.SortedFunc(maps.Values(m), func(a, b *policy.Exception) int { return cmp.Compare(a.Key(), b.Key()) })
+// sortedExceptions are the exceptions in the order of their IDs, so that results do not depend on which came first.
+func sortedExceptions(m map[policy.ExceptionID]*policy.Exception) []*policy.Exception {
+	return slices.SortedFunc(maps.Values(m), func(a, b *policy.Exception) int { return a.ID().Compare(b.ID()) })
 }

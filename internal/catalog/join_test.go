@@ -10,7 +10,7 @@ import (
 
 // exception is one for rules of policies, given as policy=rule,rule.
 func exception(key string, generation int64, rules ...string) *policy.Exception {
-	e := &policy.Exception{Generation: generation, Kinds: []string{"ClusterPolicy", "Policy"}}
+	e := &policy.Exception{APIVersion: "kyverno.io/v2", Generation: generation, Kinds: []string{"ClusterPolicy", "Policy"}}
 	e.Name = key
 	if ns, name, ok := strings.Cut(key, "/"); ok {
 		e.Namespace, e.Name = ns, name
@@ -128,14 +128,14 @@ func TestCatalogExceptions(t *testing.T) {
 	expect("an exception changes", "a.r: n/z; b.r: n/y")
 	c.Set(program("a", 2, "Pod"))
 	expect("a policy changes", "a.r: n/z; b.r: n/y")
-	c.DeleteException("n/z")
-	c.DeleteException("n/nope")
+	c.DeleteException(exception("n/z", 1).ID())
+	c.DeleteException(exception("n/nope", 1).ID())
 	expect("an exception goes", "b.r: n/y")
 	c.Delete(ID{Kind: "ClusterPolicy", Name: "b"})
 	expect("its policy goes", "")
 	c.Set(program("b", 1, "Pod"))
 	expect("its policy comes again", "b.r: n/y")
-	c.DeleteException("n/y")
+	c.DeleteException(exception("n/y", 1).ID())
 	expect("none left", "")
 	if before == with {
 		t.Error("the hash does not tell sets apart")
@@ -147,6 +147,43 @@ func TestCatalogExceptions(t *testing.T) {
 	if e := c.Snapshot().Exceptions(); len(e) != 0 {
 		t.Errorf("exceptions left: %v", e)
 	}
+}
+
+// Exceptions of two groups may have the same name in the same namespace. Each is for the policies of its own kinds, whatever it names.
+func TestExceptionsOfTwoGroups(t *testing.T) {
+	c := New()
+	written := program("a", 1, "Pod")
+	written.Kind = "ValidatingPolicy"
+	c.Set(program("a", 1, "Pod"), written)
+	classic, other := exception("n/x", 1, "a=*"), exception("n/x", 1, "a=*")
+	other.APIVersion, other.Kinds = "policies.kyverno.io/v1", []string{"ValidatingPolicy"}
+	of := func(kind string) (out []string) {
+		for _, e := range c.Snapshot().Get(ID{Kind: kind, Name: "a"}).Rules[0].Exceptions {
+			out = append(out, e.APIVersion)
+		}
+		return out
+	}
+	expect := func(what, onClassic, onOther string) {
+		t.Helper()
+		if a, b := strings.Join(of("ClusterPolicy"), " "), strings.Join(of("ValidatingPolicy"), " "); a != onClassic || b != onOther {
+			t.Errorf("%s: the classic policy has %q, the other %q", what, a, b)
+		}
+	}
+	c.SetException(other)
+	expect("one", "", "policies.kyverno.io/v1")
+	c.SetException(classic)
+	expect("both", "kyverno.io/v2", "policies.kyverno.io/v1")
+	later := *other
+	later.APIVersion = "policies.kyverno.io/v1beta1"
+	c.SetException(&later)
+	expect("another version of the other", "kyverno.io/v2", "policies.kyverno.io/v1beta1")
+	c.DeleteException(other.ID())
+	expect("the other goes", "kyverno.io/v2", "")
+
+	named := *other
+	named.Rules = []policy.ExceptionRules{{Kind: "ClusterPolicy", Policy: "a", AnyNamespace: true, Names: []string{"*"}}}
+	c.SetException(&named)
+	expect("one that names a kind of another group", "kyverno.io/v2", "")
 }
 
 // An exception changes the hash of the rules' set, and wakes who follows the Catalog; the same one again does not.

@@ -17,7 +17,7 @@ type Snapshot struct {
 	programs map[ID]*policy.Program // with exceptions joined
 	// authored are the same Programs without.
 	authored   map[ID]*policy.Program
-	exceptions map[string]*policy.Exception
+	exceptions map[policy.ExceptionID]*policy.Exception
 	byPolicy   exceptionSet
 }
 
@@ -43,7 +43,7 @@ func NewStatic(programs []*policy.Program) *Snapshot {
 }
 
 func newSnapshot(x *index.Index, programs []*policy.Program) *Snapshot {
-	s := &Snapshot{index: x, programs: make(map[ID]*policy.Program, len(programs)), exceptions: map[string]*policy.Exception{}}
+	s := &Snapshot{index: x, programs: make(map[ID]*policy.Program, len(programs)), exceptions: map[policy.ExceptionID]*policy.Exception{}}
 	for _, p := range programs {
 		if _, again := s.programs[IDOf(p)]; !again {
 			s.hash.toggle(p)
@@ -54,12 +54,12 @@ func newSnapshot(x *index.Index, programs []*policy.Program) *Snapshot {
 	return s
 }
 
-// changes are the changes of one call. Of several for one ID or key the last counts.
+// changes are the changes of one call. Of several for one ID the last counts.
 type changes struct {
 	set    []*policy.Program
 	remove []ID
-	// exceptions are set by their key, or removed where the value is nil.
-	exceptions map[string]*policy.Exception
+	// exceptions are set by their ID, or removed where the value is nil.
+	exceptions map[policy.ExceptionID]*policy.Exception
 }
 
 // with returns the Snapshot after the changes, or nil when they change nothing.
@@ -133,10 +133,10 @@ func (s *Snapshot) with(c changes) *Snapshot {
 
 // except makes the exceptions of s after the changes those of next, and gives the keys of the policies that they name;
 // nil when nothing changes.
-func (s *Snapshot) except(before *Snapshot, change map[string]*policy.Exception) map[string]bool {
+func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*policy.Exception) map[string]bool {
 	var touched map[string]bool
-	for key, e := range change {
-		old := before.exceptions[key]
+	for id, e := range change {
+		old := before.exceptions[id]
 		if e == old {
 			continue
 		}
@@ -144,9 +144,9 @@ func (s *Snapshot) except(before *Snapshot, change map[string]*policy.Exception)
 			touched = map[string]bool{}
 			s.exceptions = maps.Clone(before.exceptions)
 		}
-		delete(s.exceptions, key)
+		delete(s.exceptions, id)
 		if e != nil {
-			s.exceptions[key] = e
+			s.exceptions[id] = e
 		}
 		for _, x := range []*policy.Exception{old, e} {
 			if x != nil {
@@ -162,11 +162,8 @@ func (s *Snapshot) except(before *Snapshot, change map[string]*policy.Exception)
 	return touched
 }
 
-// Exceptions are all exceptions, sorted by their keys.
+// Exceptions are all exceptions, sorted by their IDs.
 func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }
-
-// Exception is the exception with the key, nil when there is none.
-func (s *Snapshot) Exception(key string) *policy.Exception { return s.exceptions[key] }
 
 // Version counts the changes of the Catalog; a later Snapshot has a higher one. It means nothing across processes.
 func (s *Snapshot) Version() uint64 { return s.version }

@@ -2,9 +2,7 @@ package compile
 
 import (
 	"github.com/ephor-dev/ephor/internal/diag"
-	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family"
-	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -71,35 +69,6 @@ func notAPolicy(o Object) (diags diag.List) {
 	diags.Code(diag.NotAPolicy, kind)
 	locate(diags, o)
 	return diags
-}
-
-// OwnsException reports whether objects of the kind are exceptions that OneException compiles.
-func OwnsException(apiVersion, kind string) bool {
-	return exception.Owns(apiVersion, kind) || celpolicy.OwnsException(apiVersion, kind)
-}
-
-// FieldErrors reports whether mistakes in exceptions of the kind are worded as the API server's errors about fields.
-func FieldErrors(apiVersion, kind string) bool { return celpolicy.OwnsException(apiVersion, kind) }
-
-// OneException compiles one exception with the families of Ephor (Registry.OneException).
-func OneException(o Object) (*policy.Exception, diag.List) { return Product.OneException(o) }
-
-// OneException compiles one exception. Its Diags are the returned diagnostics, with positions. Do not use an
-// exception with errors among them.
-func (r *Registry) OneException(o Object) (*policy.Exception, diag.List) {
-	if celpolicy.OwnsException(typeOf(o)) {
-		e, diags := celpolicy.CompileException(o.Value)
-		locate(diags, o)
-		return e, diags
-	}
-	e, diags := exception.Compile(o.Value)
-	for _, k := range r.Kinds() {
-		if k.Excepted {
-			e.Kinds = append(e.Kinds, k.Kind)
-		}
-	}
-	locate(diags, o)
-	return e, diags
 }
 
 // CheckUpdate finds what the update of a stored policy may not change. Neither object is checked by itself.

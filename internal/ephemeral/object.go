@@ -142,14 +142,8 @@ func label(labels map[string]string, e *report.Entry) {
 		}
 	}
 	set(e.Program.Names.LabelPrefix, e.Program.Name, e.Program.ResourceVersion)
-	for _, key := range e.Exceptions {
-		version := ""
-		for _, x := range e.Rule.Exceptions {
-			if x.Key() == key {
-				version = x.ResourceVersion
-			}
-		}
-		set(exceptionPrefix, key[strings.LastIndexByte(key, '/')+1:], version)
+	for _, x := range e.Exceptions {
+		set(exceptionPrefix, x.Name, x.ResourceVersion)
 	}
 }
 

@@ -45,12 +45,9 @@ func TestSubject(t *testing.T) {
 }
 
 func TestPolicyLabels(t *testing.T) {
-	p, r := sent(func(p *policy.Program, r *policy.Rule) {
-		p.Names.LabelPrefix = "cpol.kyverno.io/"
-		r.Exceptions = []*policy.Exception{{Namespace: "x", Name: "excuse", ResourceVersion: "8"}}
-	})
+	p, r := sent(func(p *policy.Program, _ *policy.Rule) { p.Names.LabelPrefix = "cpol.kyverno.io/" })
 	got := map[string]string{}
-	label(got, &report.Entry{Program: p, Rule: r, Exceptions: []string{"x/excuse"}})
+	label(got, &report.Entry{Program: p, Rule: r, Exceptions: []*policy.Exception{{Namespace: "x", Name: "excuse", ResourceVersion: "8"}}})
 	local := *p
 	local.Names.LabelPrefix, local.Namespace = "pol.kyverno.io/", "ns"
 	label(got, &report.Entry{Program: &local, Rule: r})

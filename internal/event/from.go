@@ -13,8 +13,6 @@ type Context struct {
 	Controller string
 	// Blocked: the request was refused.
 	Blocked bool
-	// ExceptionUID finds the UID of an exception by its key; nil when there is no telling.
-	ExceptionUID func(key string) string
 }
 
 // From gives the events of the results of one request. Each policy gives its own: one for every rule that failed, and
@@ -146,20 +144,16 @@ func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 
 // skips are the events on the policy and on each exception.
 func (c Context) skips(about, resource Reference, r *policy.Result) []Event {
-	name := resource.Kind + "/" + slashed(resource)
+	name, rule := resource.Kind+"/"+slashed(resource), cmp.Or(r.Part, r.Rule.Name)
 	out := []Event{{
 		Regarding: about, Related: resource, Reason: PolicySkipped, Action: ResourcePassed, Controller: c.Controller,
-		Note: "resource " + name + " was skipped from rule " + r.Rule.Name + " due to policy exceptions " + strings.Join(r.Exceptions, ", "),
+		Note: "resource " + name + " was skipped from rule " + rule + " due to policy exceptions " + strings.Join(policy.ExceptionKeys(r.Exceptions), ", "),
 	}}
-	for _, key := range r.Exceptions {
-		namespace, exception, _ := strings.Cut(key, "/")
-		ref := Reference{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: namespace, Name: exception}
-		if c.ExceptionUID != nil {
-			ref.UID = c.ExceptionUID(key)
-		}
+	for _, e := range r.Exceptions {
 		out = append(out, Event{
-			Regarding: ref, Related: resource, Reason: PolicySkipped, Action: ResourcePassed, Controller: c.Controller,
-			Note: "resource " + name + " was skipped from policy rule " + r.Program.Key() + "/" + r.Rule.Name,
+			Regarding: Reference{APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, UID: e.UID}, Related: resource,
+			Reason: PolicySkipped, Action: ResourcePassed, Controller: c.Controller,
+			Note: "resource " + name + " was skipped from policy rule " + r.Program.Key() + "/" + rule,
 		})
 	}
 	return out

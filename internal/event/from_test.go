@@ -19,8 +19,11 @@ func rule(name string, stage policy.Stage) *policy.Rule {
 func TestFrom(t *testing.T) {
 	cluster := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "labels", UID: "u1"}
 	own := &policy.Program{APIVersion: "kyverno.io/v1", Kind: "Policy", Namespace: "team", Name: "tags", UID: "u2"}
-	result := func(p *policy.Program, r *policy.Rule, s policy.Status, msg string, exceptions ...string) policy.Result {
+	result := func(p *policy.Program, r *policy.Rule, s policy.Status, msg string, exceptions ...*policy.Exception) policy.Result {
 		return policy.Result{Program: p, Rule: r, Yield: policy.Yield{Status: s, Message: msg, Exceptions: exceptions}}
+	}
+	exempts := func(namespace, name string) *policy.Exception {
+		return &policy.Exception{APIVersion: "kyverno.io/v2", Kind: "PolicyException", Namespace: namespace, Name: name, UID: "of " + name}
 	}
 	a, b, nameless := rule("a", policy.StageValidate), rule("b", policy.StageValidate), rule("", policy.StageValidate)
 	change := rule("m", policy.StageMutate)
@@ -58,7 +61,7 @@ func TestFrom(t *testing.T) {
 		}, false},
 		{"refused: what the other policies did has no event", pod, []policy.Result{
 			result(own, a, policy.StatusFail, "no"), result(cluster, a, policy.StatusPass, ""),
-			result(&policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "excepted"}, a, policy.StatusSkip, "", "team/x"),
+			result(&policy.Program{APIVersion: "kyverno.io/v1", Kind: "ClusterPolicy", Name: "excepted"}, a, policy.StatusSkip, "", exempts("team", "x")),
 		}, true, []string{
 			"PolicyViolation|Resource Blocked|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail (blocked); no",
 		}, false},
@@ -69,10 +72,18 @@ func TestFrom(t *testing.T) {
 			"PolicyViolation|Resource Passed|Policy team/tags u2|Pod team/web u3|Pod team/web: [a] fail; no",
 			"PolicyViolation|Resource Passed|Pod team/web u3||policy team/tags/a fail: no",
 		}, false},
-		{"exceptions", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "", "team/x", "ops/y"), result(cluster, b, policy.StatusPass, "")}, false, []string{
+		{"exceptions", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "", exempts("team", "x"), exempts("ops", "y")), result(cluster, b, policy.StatusPass, "")}, false, []string{
 			"PolicySkipped|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|resource Pod/team/web was skipped from rule a due to policy exceptions team/x, ops/y",
-			"PolicySkipped|Resource Passed|PolicyException team/x of team/x|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
-			"PolicySkipped|Resource Passed|PolicyException ops/y of ops/y|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
+			"PolicySkipped|Resource Passed|PolicyException team/x kyverno.io/v2 of x|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
+			"PolicySkipped|Resource Passed|PolicyException ops/y kyverno.io/v2 of y|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/a",
+		}, false},
+		{"exceptions of another group, from a policy whose result has a part", pod, []policy.Result{
+			{Program: cluster, Rule: nameless, Yield: policy.Yield{Status: policy.StatusSkip, Part: "exception", Exceptions: []*policy.Exception{
+				{APIVersion: "policies.kyverno.io/v1beta1", Kind: "PolicyException", Namespace: "team", Name: "x", UID: "of x"},
+			}}},
+		}, false, []string{
+			"PolicySkipped|Resource Passed|ClusterPolicy labels u1|Pod team/web u3|resource Pod/team/web was skipped from rule exception due to policy exceptions team/x",
+			"PolicySkipped|Resource Passed|PolicyException team/x policies.kyverno.io/v1beta1 of x|Pod team/web u3|resource Pod/team/web was skipped from policy rule labels/exception",
 		}, false},
 		{"preconditions alone tell nothing", pod, []policy.Result{result(cluster, a, policy.StatusSkip, "")}, false, nil, false},
 		{"a mutation", pod, []policy.Result{result(cluster, change, policy.StatusPass, ""), result(cluster, change, policy.StatusSkip, "")}, false, []string{
@@ -92,11 +103,14 @@ func TestFrom(t *testing.T) {
 				controller = ScanController
 			}
 			for _, e := range From(c.req, c.results, Context{
-				Controller: controller, Blocked: c.blocked, ExceptionUID: func(key string) string { return "of " + key },
+				Controller: controller, Blocked: c.blocked,
 			}) {
 				related := ""
 				if e.Related != (Reference{}) {
 					related = title(e.Related) + " " + e.Related.UID
+				}
+				if e.Regarding.Kind == "PolicyException" {
+					e.Regarding.UID = e.Regarding.APIVersion + " " + e.Regarding.UID
 				}
 				if e.Controller != controller {
 					t.Errorf("reported by %q", e.Controller)

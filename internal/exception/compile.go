@@ -16,13 +16,13 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// Compile decodes, checks and compiles an object that Owns accepts. It always returns an exception, whose Diags are the
+// Compile decodes, checks and compiles an exception of any served version. It always returns an exception, whose Diags are the
 // returned diagnostics. Do not join one with errors to rules.
 func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	e, diags := Decode(object)
 	diags.Add(Check(e)...)
 	out := &policy.Exception{
-		Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
+		APIVersion: e.APIVersion, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name, UID: string(e.UID), Generation: e.Generation, ResourceVersion: e.ResourceVersion,
 		Background: e.Spec.Background == nil || *e.Spec.Background,
 		Object:     object,
 	}
@@ -33,7 +33,7 @@ func Compile(object map[string]any) (*policy.Exception, diag.List) {
 	diags.Add(compileConditions(out, e.Spec.Conditions)...)
 	if len(e.Spec.PodSecurity) > 0 {
 		controls, mistakes := pss.CompileExclusions(e.Spec.PodSecurity, "", "spec.podSecurity")
-		out.Relaxes, out.Controls = true, controls
+		out.Partial, out.Controls = true, controls
 		diags.Add(mistakes...)
 	}
 	out.Diags = diags

@@ -1,27 +1,29 @@
 package exception
 
 import (
+	"slices"
 	"strings"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/strict"
 )
 
-// Group and Kind are those of the objects that the package reads.
+// Exceptions describes the exceptions from classic policies. The fields of its versions are the same.
+var Exceptions = &family.Exceptions{
+	Group: group, Kind: kind, Resource: "policyexceptions", Versions: versions, Reviewed: []string{"v2alpha1", "v2beta1", "v2"},
+	Path: "/exceptionvalidate", Configuration: "kyverno-exception-validating-webhook-cfg",
+	Compile: func(object map[string]any, _ family.Options) (*policy.Exception, diag.List) { return Compile(object) },
+}
+
 const (
-	Group = "kyverno.io"
-	Kind  = "PolicyException"
+	group = "kyverno.io"
+	kind  = "PolicyException"
 )
 
-// Versions are the served versions, whose fields are the same; the first is stored.
-var Versions = []string{"v2", "v2beta1"}
-
-// Owns reports whether the object is a PolicyException of the package's group, whatever its version.
-func Owns(apiVersion, kind string) bool {
-	group, _, ok := strings.Cut(apiVersion, "/")
-	return ok && group == Group && kind == Kind
-}
+var versions = []string{"v2", "v2beta1"}
 
 // Decode reads a PolicyException of any served version. Unknown fields and values of the wrong type are diagnostics at
 // their field paths, and everything else is decoded.
@@ -29,12 +31,10 @@ func Decode(object map[string]any) (*kyvernov2.PolicyException, diag.List) {
 	e := &kyvernov2.PolicyException{}
 	diags := strict.Decode(object, e)
 	_, version, _ := strings.Cut(e.APIVersion, "/")
-	for _, v := range Versions {
-		if v == version {
-			return e, diags
-		}
+	if slices.Contains(versions, version) {
+		return e, diags
 	}
-	diags.Errorf("apiVersion", "no version %q of %s in group %s", version, Kind, Group)
-	diags.Hint("served versions are %s", strings.Join(Versions, " and "))
+	diags.Errorf("apiVersion", "no version %q of %s in group %s", version, kind, group)
+	diags.Hint("served versions are %s", strings.Join(versions, " and "))
 	return e, diags
 }

@@ -9,8 +9,8 @@
 // The match block is that of policies (package match), read with the rules of exceptions: operations are passed over,
 // and a namespaceSelector lets Namespaces pass. Conditions see the variables of the rule that is evaluated.
 //
-// The package does not join exceptions to rules (catalog does) and does not evaluate them (rule does, in one place). It
-// knows nothing of the PolicyExceptions of policies.kyverno.io, which are another kind.
+// The package does not join exceptions to rules (catalog does) and does not evaluate them (exempt does). It knows nothing of the
+// PolicyExceptions of policies.kyverno.io, which are another kind.
 //
 // Floor 2: imports floors 0–1, scope, match, pss and the API types.
 package exception

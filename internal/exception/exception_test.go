@@ -66,7 +66,7 @@ func TestOwns(t *testing.T) {
 		{"kyverno.io/v1", "ClusterPolicy", false},
 		{"v1", "PolicyException", false},
 	} {
-		if got := exception.Owns(c.apiVersion, c.kind); got != c.want {
+		if got := exception.Exceptions.Owns(c.apiVersion, c.kind); got != c.want {
 			t.Errorf("%s %s: %v", c.apiVersion, c.kind, got)
 		}
 	}

@@ -28,6 +28,8 @@ type Family struct {
 	// HandedOver, when set, reports whether the API server itself does what the policy does to requests, by a policy that was made from
 	// it. Its status says so; a policy is compiled anew when that changes.
 	HandedOver func(object map[string]any) bool
+	// Exceptions are the objects that exempt from its policies; nil for none. Families may share them.
+	Exceptions *Exceptions
 	// CheckUpdate, when set, finds what the update of a stored policy may not change.
 	CheckUpdate func(old, updated map[string]any) diag.List
 }

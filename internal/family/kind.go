@@ -43,8 +43,6 @@ type Kind struct {
 	Run *Run
 	// Offline reports that only the command line evaluates policies of the kind: the controllers do not carry out their work yet.
 	Offline bool
-	// Excepted reports whether a PolicyException of kyverno.io may name policies of the kind.
-	Excepted bool
 	// NoExceptions is the error of a test with exceptions beside policies of the kind; empty where they may stand together.
 	NoExceptions string
 	// Superseded reports whether Kyverno has given the kind a successor, which kyverno_deprecated_resource_total counts.

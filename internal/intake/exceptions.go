@@ -2,57 +2,83 @@ package intake
 
 import (
 	"log/slog"
+	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
-	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Exceptions follows the PolicyExceptions of some namespaces: it compiles what is new or changed and gives it to the catalog, which
-// joins it to the rules.
+// Exceptions follows the exceptions of some namespaces, of all families: it compiles what is new or changed and gives it to the
+// catalog, which joins it to the rules. An exception that has expired is taken out of the catalog.
 type Exceptions struct {
+	// Families are those of the policies; nil for those of Ephor.
+	Families *compile.Registry
 	// Accepts reports whether the exceptions of a namespace count.
 	Accepts func(namespace string) bool
 	Catalog *catalog.Catalog
 	Log     *slog.Logger
+	Now     func() time.Time
 
-	objects objects
+	mu sync.Mutex
+	// expiring are the exceptions in the catalog that expire some time.
+	expiring map[policy.ExceptionID]time.Time
+	timer    *time.Timer // runs expire at due; nil until an exception expires some time
+	due      time.Time   // zero while nothing is waited for
 }
 
 // Watches are the informers that the exceptions come from.
-func (x *Exceptions) Watches() []Watch {
-	x.objects = objects{
-		log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
-		take: x.take, drop: x.drop, seen: func() {},
+func (x *Exceptions) Watches() (all []Watch) {
+	for _, k := range x.Families.Exceptions() {
+		of := &exceptionsOf{Exceptions: x, kind: k}
+		of.objects = objects{
+			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
+			take: of.take, drop: of.drop, seen: func() {},
+		}
+		all = append(all, Watch{Object: Object(k.GVK()), Resource: k.Resource, Older: k.Versions[1:], Optional: true, Handler: of.objects.handler()})
 	}
-	gvk := schema.GroupVersionKind{Group: exception.Group, Version: exception.Versions[0], Kind: exception.Kind}
-	return []Watch{{Object: Object(gvk), Resource: "policyexceptions", Older: exception.Versions[1:], Optional: true, Handler: x.objects.handler()}}
+	return all
 }
 
-func (x *Exceptions) take(_, u *unstructured.Unstructured) (err error) {
-	key := idOf(u).Key()
+// exceptionsOf follows the exceptions of one kind. Those of another may have the same names.
+type exceptionsOf struct {
+	*Exceptions
+	kind    *family.Exceptions
+	objects objects
+}
+
+func (x *exceptionsOf) id(u *unstructured.Unstructured) policy.ExceptionID {
+	return policy.ExceptionID{Group: x.kind.Group, Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
+	id := x.id(u)
 	defer func() {
 		if v := recover(); v != nil {
-			x.Catalog.DeleteException(key)
+			x.remove(id)
 			panic(v)
 		}
 	}()
-	e, diags := compile.OneException(compile.Object{Value: u.Object})
+	e, diags := x.Families.OneException(compile.Object{Value: u.Object})
 	if err := diags.Err(); err != nil {
 		// The rules are stricter without it, and what it was before is no longer what its author wants.
-		x.Catalog.DeleteException(key)
+		x.remove(id)
 		return err
 	}
-	x.Catalog.SetException(e)
-	x.Log.Info("exception in force", "exception", key)
+	if x.set(id, e) {
+		x.Log.Info("exception in force", "exception", e.Key(), "group", id.Group)
+	} else {
+		x.Log.Info("exception has expired", "exception", e.Key(), "group", id.Group, "expired", e.Expires)
+	}
 	return nil
 }
 
-func (x *Exceptions) drop(u *unstructured.Unstructured) {
-	key := idOf(u).Key()
-	x.Catalog.DeleteException(key)
-	x.Log.Info("exception gone", "exception", key)
+func (x *exceptionsOf) drop(u *unstructured.Unstructured) {
+	id := x.id(u)
+	x.remove(id)
+	x.Log.Info("exception gone", "exception", idOf(u).Key(), "group", id.Group)
 }

@@ -3,77 +3,171 @@ package intake
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ephor-dev/ephor/internal/catalog"
-	"github.com/ephor-dev/ephor/internal/exception"
+	"github.com/ephor-dev/ephor/internal/compile"
 )
 
-func TestExceptionsFollowEvents(t *testing.T) {
+// manifests are exceptions of each group from the policy %[3]q, in the version %[1]q and the namespace %[2]q.
+var manifests = map[string]string{
+	"kyverno.io": `{apiVersion: kyverno.io/%[1]s, kind: PolicyException, metadata: {name: x, namespace: %[2]q, uid: u}, spec: {
+	  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: %[3]q, ruleNames: [r]}]}}`,
+	"policies.kyverno.io": `{apiVersion: policies.kyverno.io/%[1]s, kind: PolicyException, metadata: {name: x, namespace: %[2]q, uid: u}, spec: {
+	  policyRefs: [{name: %[3]q, kind: ValidatingPolicy}]}}`,
+}
+
+func exceptionObject(t *testing.T, group, version, namespace, policy string, generation int64) *unstructured.Unstructured {
+	t.Helper()
+	var u unstructured.Unstructured
+	if err := yaml.Unmarshal(fmt.Appendf(nil, manifests[group], version, namespace, policy), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	u.SetGeneration(generation)
+	return &u
+}
+
+// following follows the exceptions of a namespace, and gives the handler of each group.
+func following(namespace string) (*catalog.Catalog, map[string]toolscache.ResourceEventHandler) {
 	c := catalog.New()
-	x := &Exceptions{Accepts: func(namespace string) bool { return namespace == "a" }, Catalog: c, Log: slog.New(slog.DiscardHandler)}
-	h := x.Watches()[0].Handler
-	object := func(namespace, policy string, generation int64) *unstructured.Unstructured {
-		var u unstructured.Unstructured
-		text := fmt.Sprintf(`{apiVersion: kyverno.io/v2, kind: PolicyException, metadata: {name: x, namespace: %s, uid: u}, spec: {
-		  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: %q, ruleNames: [r]}]}}`, namespace, policy)
-		if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-			t.Fatal(err)
-		}
-		u.SetGeneration(generation)
-		return &u
+	x := &Exceptions{Accepts: func(ns string) bool { return ns == namespace }, Catalog: c, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	handlers := map[string]toolscache.ResourceEventHandler{}
+	for _, w := range x.Watches() {
+		handlers[w.Object.GetObjectKind().GroupVersionKind().Group] = w.Handler
 	}
-	expect := func(what, want string) {
-		t.Helper()
-		var got []string
-		for _, e := range c.Snapshot().Exceptions() {
-			got = append(got, e.Key()+" for "+e.Rules[0].Policy)
-		}
-		if strings.Join(got, "; ") != want {
-			t.Errorf("%s: %v, want %s", what, got, want)
-		}
+	return c, handlers
+}
+
+func inForce(c *catalog.Catalog) string {
+	var got []string
+	for _, e := range c.Snapshot().Exceptions() {
+		got = append(got, e.APIVersion+" "+e.Key()+" for "+e.Rules[0].Policy)
 	}
-	h.OnAdd(object("b", "p", 1), true)
-	expect("another namespace", "")
-	first := object("a", "p", 1)
-	h.OnAdd(first, true)
-	expect("added", "a/x for p")
-	version := c.Snapshot().Version()
-	h.OnUpdate(first, object("a", "p", 1))
-	if c.Snapshot().Version() != version {
-		t.Error("the same content was compiled again")
+	return strings.Join(got, "; ")
+}
+
+func TestExceptionsFollowEvents(t *testing.T) {
+	for _, kind := range compile.Product.Exceptions() {
+		c, handlers := following("a")
+		h := handlers[kind.Group]
+		object := func(namespace, policy string, generation int64) *unstructured.Unstructured {
+			return exceptionObject(t, kind.Group, kind.Versions[0], namespace, policy, generation)
+		}
+		expect := func(what, want string) {
+			t.Helper()
+			if want != "" {
+				want = kind.GVK().GroupVersion().String() + " " + want
+			}
+			if got := inForce(c); got != want {
+				t.Errorf("%s, %s: %v, want %s", kind.Group, what, got, want)
+			}
+		}
+		h.OnAdd(object("b", "p", 1), true)
+		expect("another namespace", "")
+		first := object("a", "p", 1)
+		h.OnAdd(first, true)
+		expect("added", "a/x for p")
+		version := c.Snapshot().Version()
+		h.OnUpdate(first, object("a", "p", 1))
+		if c.Snapshot().Version() != version {
+			t.Error("the same content was compiled again")
+		}
+		h.OnUpdate(first, object("a", "q", 2))
+		expect("changed", "a/x for q")
+		h.OnUpdate(first, object("a", "", 3))
+		expect("one with a mistake is not in force, nor is what it was before", "")
+		h.OnUpdate(first, object("a", "q", 4))
+		h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
+		expect("deleted", "")
 	}
-	h.OnUpdate(first, object("a", "q", 2))
-	expect("changed", "a/x for q")
-	h.OnUpdate(first, object("a", "", 3))
-	expect("one with a mistake is not in force, nor is what it was before", "")
-	h.OnUpdate(first, object("a", "q", 4))
-	h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
-	expect("deleted", "")
+}
+
+// Exceptions of two groups with the same namespace and name are two exceptions: neither replaces or removes the other.
+func TestExceptionsOfTwoGroups(t *testing.T) {
+	c, handlers := following("a")
+	classic, other := exceptionObject(t, "kyverno.io", "v2", "a", "p", 1), exceptionObject(t, "policies.kyverno.io", "v1beta1", "a", "q", 1)
+	handlers["kyverno.io"].OnAdd(classic, true)
+	handlers["policies.kyverno.io"].OnAdd(other, true)
+	if got := inForce(c); got != "kyverno.io/v2 a/x for p; policies.kyverno.io/v1beta1 a/x for q" {
+		t.Error(got)
+	}
+	handlers["kyverno.io"].OnDelete(classic)
+	if got := inForce(c); got != "policies.kyverno.io/v1beta1 a/x for q" {
+		t.Error(got)
+	}
 }
 
 // Row S13 of docs/threat-model.md: an exception counts only in the namespaces that an administrator named, whatever
-// version it was written in.
+// group and version it was written in.
 func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
-	for _, version := range exception.Versions {
-		for namespace, accepted := range map[string]bool{"named": true, "other": false, "": false} {
-			c := catalog.New()
-			x := &Exceptions{Accepts: func(namespace string) bool { return namespace == "named" }, Catalog: c, Log: slog.New(slog.DiscardHandler)}
-			var u unstructured.Unstructured
-			if err := yaml.Unmarshal([]byte(`{apiVersion: kyverno.io/`+version+`, kind: PolicyException, metadata: {name: x}, spec: {
-			  match: {any: [{resources: {kinds: [Pod]}}]}, exceptions: [{policyName: p, ruleNames: [r]}]}}`), &u.Object); err != nil {
-				t.Fatal(err)
-			}
-			u.SetNamespace(namespace)
-			x.Watches()[0].Handler.OnAdd(&u, true)
-			if got := len(c.Snapshot().Exceptions()) == 1; got != accepted {
-				t.Errorf("%s in %q: in force is %v", version, namespace, got)
+	if len(compile.Product.Exceptions()) != len(manifests) {
+		t.Fatal("there is a kind of exceptions that is not tested")
+	}
+	for _, kind := range compile.Product.Exceptions() {
+		for _, version := range kind.Versions {
+			for namespace, accepted := range map[string]bool{"named": true, "other": false, "": false} {
+				c, handlers := following("named")
+				handlers[kind.Group].OnAdd(exceptionObject(t, kind.Group, version, namespace, "p", 1), true)
+				if got := len(c.Snapshot().Exceptions()) == 1; got != accepted {
+					t.Errorf("%s/%s in %q: in force is %v", kind.Group, version, namespace, got)
+				}
 			}
 		}
 	}
+}
+
+// An exception is out of force from the moment that it names, and one that has expired never comes into force.
+func TestExpiredExceptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, handlers := following("a")
+		h := handlers["policies.kyverno.io"]
+		object := func(name string, in time.Duration, generation int64) *unstructured.Unstructured {
+			u := exceptionObject(t, "policies.kyverno.io", "v1", "a", "p", generation)
+			u.SetName(name)
+			if in != 0 {
+				_ = unstructured.SetNestedField(u.Object, time.Now().Add(in).UTC().Format(time.RFC3339), "spec", "expiresAt")
+			}
+			return u
+		}
+		expect := func(what string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for _, e := range c.Snapshot().Exceptions() {
+				got = append(got, e.Name)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", what, got, want)
+			}
+		}
+		h.OnAdd(object("past", -time.Second, 1), true)
+		h.OnAdd(object("day", 24*time.Hour, 1), true)
+		h.OnAdd(object("hour", time.Hour, 1), true)
+		h.OnAdd(object("never", 0, 1), true)
+		moved := object("moved", 30*time.Second, 1)
+		h.OnAdd(moved, true)
+		expect("at first", "day", "hour", "moved", "never")
+		h.OnUpdate(moved, object("moved", 2*time.Hour, 2))
+		time.Sleep(time.Hour - time.Second)
+		expect("a second before the hour", "day", "hour", "moved", "never")
+		time.Sleep(time.Second)
+		expect("after an hour", "day", "moved", "never")
+		h.OnUpdate(object("day", 0, 1), object("day", -time.Minute, 2))
+		expect("one is made to expire", "moved", "never")
+		h.OnDelete(object("moved", 0, 2))
+		time.Sleep(24 * time.Hour)
+		expect("after a day", "never")
+		h.OnUpdate(object("day", 0, 2), object("day", time.Minute, 3))
+		expect("it is in force again", "day", "never")
+		time.Sleep(time.Minute)
+		expect("for a minute", "never")
+	})
 }

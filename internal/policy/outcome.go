@@ -29,8 +29,8 @@ type Yield struct {
 	Message    string
 	Path       string // where in the object a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
-	// Exceptions are the keys of the exceptions that caused a skip.
-	Exceptions []string
+	// Exceptions exempt the request: the status is skip, or pass where they ask for it.
+	Exceptions []*Exception
 	// Object is the object after a mutate rule; nil when it changed nothing. With status error it is an empty object when the patch itself
 	// failed, and nil when the rule failed before the patch.
 	Object *value.Doc

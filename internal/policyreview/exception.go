@@ -2,6 +2,7 @@ package policyreview
 
 import (
 	"context"
+	"time"
 
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -20,6 +21,9 @@ const (
 	textExceptionsNamespace = "The exceptionNamespace flag is not set"
 	textExceptionsElsewhere = "PolicyException resource namespace must match the defined namespace."
 )
+
+// textExceptionExpired begins the warning of an exception that has no effect from the beginning.
+const textExceptionExpired = "the exception has no effect: it expired at "
 
 // warning says why an exception in the namespace will not be applied; empty when it will.
 func (e Exceptions) warning(namespace string) string {
@@ -46,9 +50,9 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 	if leaves(req, object) {
 		return Answer{Allowed: true}
 	}
-	_, diags := v.Families.OneException(compile.Object{Value: object})
+	e, diags := v.Families.OneException(compile.Object{Value: object})
 	if mistakes := diags.Errors(); len(mistakes) > 0 {
-		if compile.FieldErrors(typeOf(object)) {
+		if x := v.Families.ExceptionsOf(typeOf(object)); x != nil && x.FieldErrors {
 			message, _ := fieldErrors(mistakes)
 			return Answer{Message: message}
 		}
@@ -57,6 +61,9 @@ func (v *Reviewer) Exception(_ context.Context, req *policy.Request) Answer {
 	res := Answer{Allowed: true}
 	if w := v.Exceptions.warning(req.Namespace); w != "" {
 		res.Warnings = append(res.Warnings, w)
+	}
+	if t := e.Expires; !t.IsZero() && !t.After(v.Now()) {
+		res.Warnings = append(res.Warnings, textExceptionExpired+t.UTC().Format(time.RFC3339))
 	}
 	res.Warnings = appendWarnings(res.Warnings, diags.Warnings())
 	return res

@@ -27,7 +27,7 @@ type Entry struct {
 	Path       string
 	Part       string
 	Action     policy.Action
-	Exceptions []string
+	Exceptions []*policy.Exception
 	Properties map[string]string
 }
 
@@ -115,7 +115,7 @@ func (e *Entry) ReportProperties() map[string]string {
 	if len(e.Exceptions) > 0 {
 		names := make([]string, len(e.Exceptions))
 		for i, x := range e.Exceptions {
-			names[i] = x[strings.LastIndexByte(x, '/')+1:]
+			names[i] = x.Name
 		}
 		out["exceptions"] = strings.Join(names, ",")
 	}

@@ -82,7 +82,7 @@ func TestMessagesAndProperties(t *testing.T) {
 			t.Errorf("%s with %v: %q, want %q", c.status, c.props, got, c.want)
 		}
 	}
-	e := Entry{Program: p, Properties: map[string]string{"k": "v"}, Exceptions: []string{"ns/one", "two"}}
+	e := Entry{Program: p, Properties: map[string]string{"k": "v"}, Exceptions: []*policy.Exception{{Namespace: "ns", Name: "one"}, {Name: "two"}}}
 	if got := fmt.Sprint(e.ReportProperties()); got != "map[exceptions:one,two k:v process:background scan]" {
 		t.Error(got)
 	}

@@ -39,7 +39,7 @@ func translateClassic(given Input) (Output, error) {
 	p, _ := classic.Decode(given.Object)
 	in := &classicPolicy{policy: p, resources: given.Resources}
 	for _, e := range given.Exceptions {
-		if e.Group == "" {
+		if e.ID().Group == exception.Exceptions.Group {
 			decoded, _ := exception.Decode(e.Object) // it was compiled of this
 			in.exceptions = append(in.exceptions, decoded)
 		}

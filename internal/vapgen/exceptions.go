@@ -39,14 +39,14 @@ func fold(exceptions []*policy.Exception, taken []admissionregistrationv1.MatchC
 		names[c.Name] = true
 	}
 	for _, e := range exceptions {
-		if e.Group != celpolicy.Group {
+		if e.ID().Group != celpolicy.Group {
 			continue
 		}
 		var x policiesv1beta1.PolicyException
 		strict.Decode(e.Object, &x) // it was compiled of this
 		holds := conjunction(x.Spec.MatchConditions)
 		switch {
-		case e.Partial():
+		case e.Partial:
 			out.images.add(x.Spec.Images, holds)
 			out.values.add(x.Spec.AllowedValues, holds)
 		case holds == "":

@@ -28,8 +28,6 @@ const (
 	PolicyMutating          = "kyverno-policy-mutating-webhook-cfg"
 	ResourceValidating      = "kyverno-resource-validating-webhook-cfg"
 	ResourceMutating        = "kyverno-resource-mutating-webhook-cfg"
-	ExceptionValidating     = "kyverno-exception-validating-webhook-cfg"
-	CELExceptionValidating  = "kyverno-cel-exception-validating-webhook-cfg"
 	GlobalContextValidating = "kyverno-global-context-validating-webhook-cfg"
 	VerifyMutating          = "kyverno-verify-mutating-webhook-cfg"
 
@@ -133,18 +131,17 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 		b.everything()
 	}
 	out := Configurations{
-		path: in.Options.Path,
-		Validating: []*admissionv1.ValidatingWebhookConfiguration{
-			b.validating(PolicyValidating, b.policyValidating()),
-			b.validating(ExceptionValidating, b.exceptionValidating()),
-			b.validating(CELExceptionValidating, b.celExceptionValidating()),
-			b.validating(GlobalContextValidating, b.globalContextValidating()),
-		},
+		path:       in.Options.Path,
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{b.validating(PolicyValidating, b.policyValidating())},
 		Mutating: []*admissionv1.MutatingWebhookConfiguration{
 			b.mutating(PolicyMutating, b.policyMutating()),
 			b.mutating(VerifyMutating, b.verify()),
 		},
 	}
+	for _, x := range in.Families.Exceptions() {
+		out.Validating = append(out.Validating, b.validating(x.Configuration, b.exceptionValidating(x)))
+	}
+	out.Validating = append(out.Validating, b.validating(GlobalContextValidating, b.globalContextValidating()))
 	validating, mutating := b.resource(&b.val), b.resource(&b.mut)
 	for _, name := range slices.Sorted(maps.Keys(validating)) {
 		for i, part := range parts(validating[name]) {

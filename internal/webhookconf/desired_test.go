@@ -374,7 +374,7 @@ func TestFixedParts(t *testing.T) {
 	input := in(program("a", nil, "Service"))
 	input.Options.TimeoutSeconds = 25
 	got, _, _, _ := Desired(input)
-	for name, want := range map[string]int32{PolicyValidating: 25, ResourceValidating: 25, ExceptionValidating: 10, GlobalContextValidating: 10} {
+	for name, want := range map[string]int32{PolicyValidating: 25, ResourceValidating: 25, "kyverno-exception-validating-webhook-cfg": 10, GlobalContextValidating: 10} {
 		if w := validatingOf(got, name).Webhooks[0]; *w.TimeoutSeconds != want {
 			t.Errorf("%s: timeout %d", name, *w.TimeoutSeconds)
 		}
@@ -400,7 +400,7 @@ func TestFixedParts(t *testing.T) {
 	if w := validatingOf(got, ResourceValidating).Webhooks[0]; w.NamespaceSelector.MatchLabels["a"] != "b" || w.ObjectSelector == nil || *w.SideEffects != admissionv1.SideEffectClassNoneOnDryRun || string(w.ClientConfig.CABundle) != "CA" {
 		t.Errorf("%+v", w)
 	}
-	if w := validatingOf(got, ExceptionValidating).Webhooks[0]; *w.ClientConfig.Service.Path != "/exceptionvalidate" || *w.FailurePolicy != admissionv1.Fail ||
+	if w := validatingOf(got, "kyverno-exception-validating-webhook-cfg").Webhooks[0]; *w.ClientConfig.Service.Path != "/exceptionvalidate" || *w.FailurePolicy != admissionv1.Fail ||
 		strings.Join(w.Rules[0].APIVersions, " ") != "v2alpha1 v2beta1 v2" || w.Rules[0].Resources[0] != "policyexceptions" || strings.Count(w.Name, ".") < 2 {
 		t.Errorf("%+v", w)
 	}

@@ -149,15 +149,10 @@ func (b *builder) policyValidating() []webhook {
 	return []webhook{w}
 }
 
-// exceptionValidating is the review of exceptions. The rule names every version that was ever served, and a request for
+// exceptionValidating is the review of a kind of exceptions. The rule names every version that was ever served, and a request for
 // another would be converted to one of them: no version is a way past the review.
-func (b *builder) exceptionValidating() []webhook {
-	return b.review("/exceptionvalidate", rule("kyverno.io", []string{"v2alpha1", "v2beta1", "v2"}, writes, "policyexceptions"))
-}
-
-// celExceptionValidating is the review of exceptions from policies of policies.kyverno.io.
-func (b *builder) celExceptionValidating() []webhook {
-	return b.review("/celexception/validate", rule("policies.kyverno.io", celAll, writes, "policyexceptions"))
+func (b *builder) exceptionValidating(x *family.Exceptions) []webhook {
+	return b.review(x.Path, rule(x.Group, x.Reviewed, writes, x.Resource))
 }
 
 // globalContextValidating is the review of global context entries, in every version.

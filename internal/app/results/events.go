@@ -15,7 +15,6 @@ import (
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -62,22 +61,16 @@ func NewEvents(cfg *rest.Config, f EventFlags, s *settings.Store, m *observe.Met
 }
 
 // RecordRequests records the events of an evaluated request.
-func RecordRequests(q *event.Queue, snapshot func() *catalog.Snapshot) func(*policy.Request, []policy.Result, bool) {
+func RecordRequests(q *event.Queue) func(*policy.Request, []policy.Result, bool) {
 	return func(req *policy.Request, results []policy.Result, blocked bool) {
-		RecordResults(q, snapshot, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})
+		RecordResults(q, req, results, event.Context{Controller: event.AdmissionController, Blocked: blocked})
 	}
 }
 
-// RecordResults records the events of results. It adds to in what the events of exceptions need.
-func RecordResults(q *event.Queue, snapshot func() *catalog.Snapshot, req *policy.Request, results []policy.Result, in event.Context) {
+// RecordResults records the events of results.
+func RecordResults(q *event.Queue, req *policy.Request, results []policy.Result, in event.Context) {
 	if !worthRecording(q, results) {
 		return
-	}
-	in.ExceptionUID = func(key string) string {
-		if x := snapshot().Exception(key); x != nil {
-			return x.UID
-		}
-		return ""
 	}
 	for _, e := range event.From(req, results, in) {
 		q.Record(e)

@@ -139,7 +139,7 @@ func resourcePath(o map[string]any) string {
 // evaluate fills in the verdict and the filters.
 func (x *explanation) evaluate(rule *policy.Rule, result policy.Result) {
 	x.filters(rule)
-	x.Message, x.Path, x.Exceptions = result.Message, result.Path, result.Exceptions
+	x.Message, x.Path, x.Exceptions = result.Message, result.Path, policy.ExceptionKeys(result.Exceptions)
 	if result.Status != policy.StatusNone {
 		x.Verdict, x.Action = result.Status.String(), result.Action.String()
 		return

@@ -8,6 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/strict"
@@ -31,7 +32,7 @@ func (s *ExceptionSet) Add(o source.Object) {
 		s.Diags.Add(foreignException(o, apiVersion))
 		return
 	}
-	e, diags := compile.OneException(compile.Object{Value: o.Value, Pos: o.Pos})
+	e, diags := compile.ExceptionWith(compile.Object{Value: o.Value, Pos: o.Pos}, family.Options{CommandLine: true})
 	s.Diags.Add(diags...)
 	if !diags.HasErrors() {
 		s.Exceptions = append(s.Exceptions, e)

@@ -2,6 +2,7 @@ package classic
 
 import (
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/exception"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
@@ -9,6 +10,7 @@ import (
 // Family describes the family.
 var Family = &family.Family{
 	Name: "classic", Doc: "ClusterPolicy and Policy of kyverno.io", Kinds: familyKinds, Endpoints: Endpoints,
+	Exceptions: exception.Exceptions,
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		diags.Add(Check(p)...)
@@ -28,11 +30,11 @@ var Family = &family.Family{
 var familyKinds = family.Kinds{
 	{
 		Group: Group, Kind: ClusterPolicy, Resource: "clusterpolicies", Short: "cpol", Versions: versions,
-		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true, Excepted: true,
+		LabelPrefix: "cpol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true,
 	},
 	{
 		Group: Group, Kind: Policy, Resource: "policies", Short: "pol", Versions: versions, Namespaced: true,
-		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true, Excepted: true,
+		LabelPrefix: "pol.kyverno.io/", Source: family.SourceKyverno, Review: reviews, Work: family.Work{Generate: "generate", Mutate: "mutate"}, Superseded: true,
 	},
 }
 

@@ -25,7 +25,7 @@ var Family = &family.Family{
 		p, _ := Decode(object)
 		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
 	},
-	FieldErrors: true,
+	FieldErrors: true, Exceptions: celpolicy.Exceptions,
 }
 
 var familyKinds = celpolicy.Kinds(family.Kind{

@@ -52,7 +52,7 @@ func TestData(t *testing.T) {
 					program = compile(t, f.Data, &got)
 				case "exceptions.yaml":
 					for _, o := range decode[[]any](t, f.Data) {
-						e, diags := celpolicy.CompileException(o.(map[string]any))
+						e, diags := celpolicy.CompileException(o.(map[string]any), family.Options{})
 						for _, d := range diags {
 							fmt.Fprintln(&got, d)
 						}

@@ -321,12 +321,7 @@ func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
 		if len(results[i].Exceptions) == 0 || results[i].Status != policy.StatusSkip {
 			continue
 		}
-		for _, e := range event.From(req, results[i:i+1], event.Context{Controller: event.GenerateController, ExceptionUID: func(key string) string {
-			if x := w.Snapshot().Exception(key); x != nil {
-				return x.UID
-			}
-			return ""
-		}}) {
+		for _, e := range event.From(req, results[i:i+1], event.Context{Controller: event.GenerateController}) {
 			w.Events.Record(e)
 		}
 	}

@@ -1,0 +1,92 @@
+package exempt
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Terms say how exceptions apply to a rule, and how the results that they cause read. They are shared and must not be changed.
+type Terms struct {
+	// Skipped and Passed begin the messages of results; the keys of the exceptions follow. Without Passed, no exception asks for a pass.
+	Skipped, Passed string
+	// Part is the part of the policy that reports name for such a result; empty for the rule.
+	Part string
+	// InParts: the rule can be evaluated with what partial exceptions allow. They exempt from other rules as a whole.
+	InParts bool
+	// First: a result names only the first of several exceptions that exempt from the whole rule.
+	First bool
+	// Strict: conditions without a value are an error of the rule, unless an exception before them exempts. Otherwise the exception does
+	// not apply: nothing proves that the object is exempt.
+	Strict bool
+}
+
+// Verdict is what the exceptions of a rule mean for a request.
+type Verdict struct {
+	// Exempt: the request is exempt from the rule as a whole, with this Result.
+	Exempt bool
+	Result policy.Yield
+	// Partial are the exceptions that allow parts of a request that is not exempt.
+	Partial []*policy.Exception
+}
+
+// Evaluate evaluates the exceptions of the rule of a call, in their order. Their conditions see the variables, nil in a language
+// without any. The error is that of conditions, where the terms are strict.
+func (t *Terms) Evaluate(c *policy.Call, variables policy.Variables) (Verdict, error) {
+	if c.Rule == nil || len(c.Rule.Exceptions) == 0 {
+		return Verdict{}, nil
+	}
+	var whole, partial []*policy.Exception
+	for _, e := range c.Rule.Exceptions {
+		switch ok, err := applies(e, c, variables); {
+		case err != nil && t.Strict && len(whole) == 0:
+			return Verdict{}, err
+		case err != nil || !ok:
+		case t.InParts && e.Partial:
+			partial = append(partial, e)
+		default:
+			whole = append(whole, e)
+		}
+	}
+	switch {
+	case len(whole) == 0:
+		return Verdict{Partial: partial}, nil
+	case t.First:
+		whole = whole[:1]
+	}
+	return Verdict{Exempt: true, Result: t.Result(whole)}, nil
+}
+
+// applies reports whether the exception is for the request.
+func applies(e *policy.Exception, c *policy.Call, variables policy.Variables) (bool, error) {
+	if c.Request.Origin == policy.FromScan && !e.Background {
+		return false, nil
+	}
+	if e.Match != nil {
+		if ok, err := e.Match(budget.With(c.Context(), c.Meter), c.Request); err != nil || !ok {
+			return false, err
+		}
+	}
+	if e.Conditions == nil {
+		return true, nil
+	}
+	return e.Conditions(c, variables)
+}
+
+// Result is the result of a rule that exceptions exempt from. The one of the highest priority decides whether that is a skip or a
+// pass; without priorities the first.
+func (t *Terms) Result(by []*policy.Exception) policy.Yield {
+	first := by[0]
+	for _, e := range by[1:] {
+		if e.Priority > first.Priority {
+			first = e
+		}
+	}
+	y := policy.Yield{Status: policy.StatusSkip, Message: t.Skipped, Exceptions: by, Part: t.Part}
+	if first.ReportPass && t.Passed != "" {
+		y.Status, y.Message = policy.StatusPass, t.Passed
+	}
+	y.Message += strings.Join(policy.ExceptionKeys(by), ", ")
+	return y
+}

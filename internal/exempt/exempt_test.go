@@ -1,0 +1,103 @@
+package exempt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/evalenv"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// one is an exception by its name, which says what it is: "no" does not match, "false" has conditions that do not hold, "error" has
+// conditions without a value, "lost" a match that cannot be evaluated, "part" is partial, "live" does not hold in scans, "pass" wants a
+// pass, and "first" a pass with priority.
+func one(name string) *policy.Exception {
+	e := &policy.Exception{Namespace: "n", Name: name, Background: true}
+	switch name {
+	case "no":
+		e.Match = func(context.Context, *policy.Request) (bool, error) { return false, nil }
+	case "lost":
+		e.Match = func(context.Context, *policy.Request) (bool, error) { return false, errors.New("roles are not known") }
+	case "false", "error":
+		e.Conditions = func(*policy.Call, policy.Variables) (bool, error) {
+			if name == "error" {
+				return false, errors.New("no such key")
+			}
+			return false, nil
+		}
+	case "part":
+		e.Partial = true
+	case "live":
+		e.Background = false
+	case "pass":
+		e.ReportPass = true
+	case "first":
+		e.ReportPass, e.Priority = true, 2
+	}
+	return e
+}
+
+func TestEvaluate(t *testing.T) {
+	lenient := &Terms{Skipped: "skipped: "}
+	parts := &Terms{Skipped: "skipped: ", InParts: true}
+	first := &Terms{Skipped: "skipped: ", InParts: true, First: true}
+	strict := &Terms{Skipped: "skipped: ", Passed: "passed: ", Part: "exception", InParts: true, Strict: true}
+	for _, c := range []struct {
+		what       string
+		terms      *Terms
+		exceptions string
+		want       string
+	}{
+		{"no exception", lenient, "", "evaluate"},
+		{"one that matches", lenient, "x", "skip skipped: n/x"},
+		{"several", lenient, "x y", "skip skipped: n/x, n/y"},
+		{"none applies", lenient, "no false", "evaluate"},
+		{"one that cannot be evaluated does not apply", lenient, "error lost", "evaluate"},
+		{"another beside it does", lenient, "error x", "skip skipped: n/x"},
+		{"a pass is not known", lenient, "pass", "skip skipped: n/pass"},
+		{"the rule has no parts", lenient, "part", "skip skipped: n/part"},
+		{"the rule has parts", parts, "part", "evaluate with n/part"},
+		{"a whole exemption beside a partial one", parts, "part x y", "skip skipped: n/x, n/y"},
+		{"only the first is named", first, "part x y", "skip skipped: n/x"},
+		{"an error of conditions", strict, "error", "no such key"},
+		{"an error before an exemption", strict, "error x", "no such key"},
+		{"an error after an exemption", strict, "x error", "skip skipped: n/x exception"},
+		{"an error after a partial one", strict, "part error", "no such key"},
+		{"the first decides on the report", strict, "x pass", "skip skipped: n/x, n/pass exception"},
+		{"the first wants a pass", strict, "pass x", "pass passed: n/pass, n/x exception"},
+		{"the highest priority decides", strict, "x first", "pass passed: n/x, n/first exception"},
+		{"not in a scan", strict, "live", "evaluate"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			rule := &policy.Rule{}
+			for name := range strings.FieldsSeq(c.exceptions) {
+				rule.Exceptions = append(rule.Exceptions, one(name))
+			}
+			request := &policy.Request{Origin: policy.FromAdmission}
+			if c.exceptions == "live" {
+				request.Origin = policy.FromScan
+			}
+			env := &evalenv.Env{Meter: budget.New(t.Context(), 1000, 1000)}
+			verdict, err := c.terms.Evaluate(&policy.Call{Env: env, Rule: rule, Request: request}, nil)
+			got := "evaluate"
+			switch {
+			case err != nil:
+				got = err.Error()
+			case verdict.Exempt:
+				got = strings.TrimSpace(fmt.Sprint(verdict.Result.Status, " ", verdict.Result.Message, " ", verdict.Result.Part))
+				if len(verdict.Result.Exceptions) == 0 {
+					t.Error("the result does not name its exceptions")
+				}
+			case len(verdict.Partial) > 0:
+				got = "evaluate with " + strings.Join(policy.ExceptionKeys(verdict.Partial), ", ")
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package celpolicy
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/strict"
+)
+
+// maxConditions is how many conditions an exception may have, as the API server's own policies.
+const maxConditions = 64
+
+// checkException finds the author's mistakes in an exception but for those in expressions, all of them at once.
+func checkException(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec) {
+	if len(spec.PolicyRefs) == 0 {
+		diags.Invalid("spec.policyRefs", "", "must specify at least one policy ref")
+	}
+	for i, ref := range spec.PolicyRefs {
+		at := "spec.policyRefs[" + strconv.Itoa(i) + "]"
+		if ref.Name == "" {
+			diags.Invalid(at+".name", "", "must specify policy name")
+		}
+		if ref.Kind == "" {
+			diags.Invalid(at+".kind", "", "must specify policy kind")
+		} else if _, known := environmentOf(ref.Kind); !known {
+			diags.Warnf(at+".kind", "the exception is for no policy: %s has no kind %q", Group, ref.Kind)
+			if near := strict.Nearest(ref.Kind, slices.Collect(maps.Keys(Environments))); near != "" {
+				diags.Hint("did you mean %s?", near)
+			}
+		}
+	}
+	checkConditions(diags, spec)
+	switch spec.ReportResult {
+	case "", "skip", "pass":
+	default:
+		diags.Unsupported("spec.reportResult", spec.ReportResult, []string{"skip", "pass"})
+	}
+}
+
+// checkConditions finds mistakes in the number and the names of conditions, as the API server does in those of its own policies.
+func checkConditions(diags *diag.List, spec *policiesv1beta1.PolicyExceptionSpec) {
+	if n := len(spec.MatchConditions); n > maxConditions {
+		diags.TooMany("spec.matchConditions", n, maxConditions)
+	}
+	seen := map[string]bool{}
+	for i, c := range spec.MatchConditions {
+		at := "spec.matchConditions[" + strconv.Itoa(i) + "]"
+		if c.Name == "" {
+			diags.Required(at+".name", "")
+		} else {
+			for _, why := range validation.IsQualifiedName(c.Name) {
+				diags.Invalid(at+".name", c.Name, why)
+			}
+			if seen[c.Name] {
+				diags.Duplicate(at+".name", c.Name)
+			}
+			seen[c.Name] = true
+		}
+		if c.Expression == "" {
+			diags.Required(at+".expression", "")
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package celpolicy
+
+import (
+	"strconv"
+	"strings"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// Environments are the kinds of policies that exceptions may name, with the environment of their expressions.
+var Environments = map[string]celenv.Kind{
+	"ValidatingPolicy": celenv.Validating, "MutatingPolicy": celenv.Mutating, "GeneratingPolicy": celenv.Generating,
+	"DeletingPolicy": celenv.Deleting, "ImageValidatingPolicy": celenv.ImageValidating,
+}
+
+// environmentOf is the environment of the expressions of policies of a kind; known is false for a kind that exceptions may not name.
+func environmentOf(kind string) (d celenv.Declarations, known bool) {
+	base := strings.TrimPrefix(kind, NamespacedPrefix)
+	d.Kind, known = Environments[base]
+	d.Namespaced = base != kind
+	return d, known
+}
+
+// conditions are the conditions of an exception in one environment.
+type conditions struct {
+	named *celenv.Variables
+	celrule.Conditions
+}
+
+// hold evaluates the conditions on the request of a call.
+func (x *conditions) hold(c *policy.Call) (bool, error) {
+	in, err := celrule.Policies.Input(c)
+	if err != nil {
+		return false, err
+	}
+	return x.Hold(c.Context(), c.Meter, x.named, in)
+}
+
+// compileConditions compiles the conditions. In a cluster they are evaluated with the reach of the policy, which is more than that of
+// their author, and so they have no library that looks anything up, as Kyverno's review has it. On the command line they are
+// compiled in the environment of each kind of policy that the exception names.
+func compileConditions(out *policy.Exception, spec *policiesv1beta1.PolicyExceptionSpec, o family.Options, diags *diag.List) {
+	var reads value.Fields
+	defer func() { out.Reads = policy.ObjectReads(&reads) }()
+	if len(spec.MatchConditions) == 0 {
+		return
+	}
+	compile := func(d celenv.Declarations) (*conditions, diag.List) {
+		c := celrule.New(d, &celenv.Allowance{})
+		x := &conditions{}
+		for i, m := range spec.MatchConditions {
+			if m.Expression != "" { // else it was reported that it has to be set
+				x.Conditions = append(x.Conditions, c.Expression(m.Expression, "spec.matchConditions["+strconv.Itoa(i)+"].expression", celenv.Bool))
+			}
+		}
+		x.named = c.Named()
+		out.Needs.Merge(c.Needs())
+		if object := c.Object(); object != nil {
+			reads.Merge(object)
+		}
+		return x, c.Diags
+	}
+	if !o.CommandLine {
+		x, mistakes := compile(celenv.Declarations{Kind: celenv.Exempting})
+		diags.Add(mistakes...)
+		out.Conditions = func(c *policy.Call, _ policy.Variables) (bool, error) { return x.hold(c) }
+		return
+	}
+	byKind := map[string]*conditions{}
+	var mistakes diag.List
+	for _, ref := range spec.PolicyRefs {
+		d, known := environmentOf(ref.Kind)
+		if byKind[ref.Kind] != nil || !known {
+			continue
+		}
+		x, found := compile(d)
+		byKind[ref.Kind] = x
+		if len(mistakes) == 0 { // else the same mistakes were found before
+			mistakes = found
+		}
+	}
+	diags.Add(mistakes...)
+	out.Conditions = func(c *policy.Call, _ policy.Variables) (bool, error) {
+		x := byKind[c.Program.Kind]
+		if x == nil {
+			return false, nil
+		}
+		return x.hold(c)
+	}
+}
