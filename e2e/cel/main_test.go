@@ -19,8 +19,11 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(cluster.Main(m, suite.Options{Values: "e2e", Audited: true, Setup: func(ctx context.Context) error {
-		_, err := cluster.Ephor.StartAdmission(ctx)
+	os.Exit(cluster.Main(m, suite.Options{Values: "standard", Audited: true, Setup: func(ctx context.Context) error {
+		if _, err := cluster.Kubectl(ctx, nil, "create", "namespace", exempting); err != nil {
+			return err
+		}
+		_, err := cluster.Ephor.StartAdmission(ctx, exceptionFlag)
 		return err
 	}}))
 }

@@ -1,0 +1,245 @@
+package cel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	policyreport "github.com/ephor-dev/ephor/api/policyreport/v1alpha2"
+	"github.com/ephor-dev/ephor/internal/devcluster"
+)
+
+// exempting is the only namespace whose exceptions count (--exceptionNamespace of the controllers). It exists in all tests.
+const exempting = "e2e-cel-exempt"
+
+const exceptionFlag = "--exceptionNamespace=" + exempting
+
+// The names of the two kinds of exceptions.
+const (
+	classicExceptions = "policyexceptions.kyverno.io"
+	celExceptions     = "policyexceptions.policies.kyverno.io"
+)
+
+// ownedPolicies ask ConfigMaps of a namespace for an owner, in either language.
+func ownedPolicies(name, ns string) (classic, written string) {
+	classic = `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: ` + name + `}
+spec:
+  rules:
+  - name: owner
+    match: {any: [{resources: {kinds: [ConfigMap], namespaces: [` + ns + `]}}]}
+    validate:
+      failureAction: Enforce
+      message: the classic policy asks for an owner
+      pattern: {metadata: {labels: {owner: "?*"}}}
+`
+	written = `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: ` + name + `}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ` + ns + `}}
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
+  validations:
+  - expression: "'owner' in object.metadata.?labels.orValue({})"
+    message: the policy in CEL asks for an owner
+`
+	return classic, written
+}
+
+func configMap(ns, name string) string {
+	return "{apiVersion: v1, kind: ConfigMap, metadata: {name: " + name + ", namespace: " + ns + "}}"
+}
+
+// exceptionFrom is an exception from a ValidatingPolicy for objects of a name.
+func exceptionFrom(ns, name, policy, object, more string) string {
+	return `
+apiVersion: policies.kyverno.io/v1
+kind: PolicyException
+metadata: {name: ` + name + `, namespace: ` + ns + `}
+spec:
+  policyRefs: [{name: ` + policy + `, kind: ValidatingPolicy}]
+  matchConditions: [{name: that, expression: "object.metadata.name == '` + object + `'"}]
+` + more
+}
+
+// Two exceptions of the same name, one of each group, exempt from a policy each; removing one does not touch the other.
+func TestExceptionsOfTwoGroups(t *testing.T) {
+	const ns, name = exempting, "e2e-two-groups"
+	classic, written := ownedPolicies(name, ns)
+	cluster.Apply(t, classic)
+	apply(t, "validatingpolicy", name, written)
+	object := configMap(ns, "legacy")
+	denied(t, object, "the classic policy asks for an owner")
+	denied(t, object, "the policy in CEL asks for an owner")
+
+	cluster.Apply(t, `
+apiVersion: kyverno.io/v2
+kind: PolicyException
+metadata: {name: legacy, namespace: `+ns+`}
+spec:
+  match: {any: [{resources: {kinds: [ConfigMap], names: [legacy]}}]}
+  exceptions: [{policyName: `+name+`, ruleNames: [owner]}]
+`)
+	cluster.Apply(t, exceptionFrom(ns, "legacy", name, "legacy", ""))
+	denied(t, object, "")
+	denied(t, configMap(ns, "new"), "the classic policy asks for an owner")
+	denied(t, configMap(ns, "new"), "the policy in CEL asks for an owner")
+
+	must(t, "", "delete", classicExceptions, "legacy", "-n", ns)
+	denied(t, object, "the classic policy asks for an owner")
+	if _, err := kubectl(t, object, "create", "--dry-run=server", "-f", "-"); err == nil || strings.Contains(err.Error(), "the policy in CEL") {
+		t.Errorf("without the classic exception: %v", err)
+	}
+	must(t, "", "delete", "clusterpolicy", name)
+	denied(t, object, "")
+	must(t, "", "delete", celExceptions, "legacy", "-n", ns)
+	denied(t, object, "the policy in CEL asks for an owner")
+}
+
+// An exception with images is read by the policy, and exempts from nothing else. An exemption leaves events on the policy and on the exception.
+func TestExceptionWithImages(t *testing.T) {
+	const ns, name = exempting, "e2e-images"
+	apply(t, "validatingpolicy", name, `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: `+name+`}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+ns+`}}
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
+  validations:
+  - expression: "object.spec.containers.all(c, c.image.startsWith('registry.example/') || exceptions.allowedImages.exists(i, c.image.startsWith(i)))"
+    message: a foreign image
+  - expression: "object.spec.?hostNetwork.orValue(false) == false || 'hostNetwork' in exceptions.allowedValues"
+    message: the network of the host
+`)
+	pod := func(name, image, more string) string {
+		return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: " + ns + "}, spec: {containers: [{name: c, image: '" + image + "'}]" + more + "}}"
+	}
+	denied(t, pod("agent", "docker.io/agent:1", ""), "a foreign image")
+	cluster.Apply(t, exceptionFrom(ns, "images", name, "agent", "  images: [docker.io/agent]"))
+	denied(t, pod("agent", "docker.io/agent:1", ""), "")
+	denied(t, pod("other", "docker.io/agent:1", ""), "a foreign image")
+	denied(t, pod("agent", "docker.io/agent:1", ", hostNetwork: true"), "the network of the host")
+	cluster.Apply(t, exceptionFrom(ns, "values", name, "agent", "  allowedValues: [hostNetwork]"))
+	denied(t, pod("agent", "docker.io/agent:1", ", hostNetwork: true"), "")
+
+	cluster.Apply(t, exceptionFrom(ns, "whole", name, "legacy", ""))
+	denied(t, pod("legacy", "docker.io/x:1", ""), "")
+	cluster.Apply(t, pod("legacy", "docker.io/x:1", ""))
+	eventually(t, func() error {
+		out, err := kubectl(t, "", "get", "events", "-A", "-o", `jsonpath={range .items[?(@.reason=="PolicySkipped")]}{.involvedObject.apiVersion} {.involvedObject.kind} {.involvedObject.name}: {.message}{"\n"}{end}`)
+		for _, want := range []string{
+			"policies.kyverno.io/v1beta1 PolicyException whole: resource Pod/" + ns + "/legacy was skipped from policy rule " + name + "/exception\n",
+			" ValidatingPolicy " + name + ": resource Pod/" + ns + "/legacy was skipped from rule exception due to policy exceptions " + ns + "/whole\n",
+		} {
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("no event %q in\n%s", want, out)
+			}
+		}
+		return err
+	})
+}
+
+// reported waits until the report about a ConfigMap has the results of a policy: status, and the exceptions that it names.
+func reported(t *testing.T, ns, name, policy, want string) {
+	t.Helper()
+	eventually(t, func() error {
+		out, err := kubectl(t, "", "get", "policyreports", "-n", ns, "-o", "json")
+		if err != nil {
+			return err
+		}
+		var list policyreport.PolicyReportList
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			return err
+		}
+		var got []string
+		for _, r := range list.Items {
+			if r.Scope == nil || r.Scope.Name != name {
+				continue
+			}
+			for _, x := range r.Results {
+				if x.Policy == policy {
+					got = append(got, strings.Join([]string{string(x.Result), x.Rule, x.Properties["exceptions"]}, " "))
+				}
+			}
+		}
+		if text := strings.Join(got, "; "); text != want {
+			return fmt.Errorf("the report about %s says %q, want %q", name, text, want)
+		}
+		return nil
+	})
+}
+
+// Scans report exemptions, as skip or as pass, and look again when an exception goes or expires. A tenant's exception, in a namespace
+// whose exceptions do not count, changes nothing: neither at admission nor in reports.
+func TestScansAndTenantsExceptions(t *testing.T) {
+	const ns, tenants, name = exempting, "e2e-cel-tenant", "e2e-scanned"
+	must(t, "", "create", "namespace", tenants)
+	cluster.Start(t, devcluster.Reports, exceptionFlag)
+	for _, object := range []string{"skipped", "passed", "plain", "expiring"} {
+		must(t, configMap(tenants, object), "create", "-f", "-")
+	}
+	_, written := ownedPolicies(name, tenants)
+	cluster.Apply(t, exceptionFrom(ns, "skip", name, "skipped", ""))
+	cluster.Apply(t, exceptionFrom(ns, "pass", name, "passed", "  reportResult: pass"))
+	cluster.Apply(t, exceptionFrom(ns, "short", name, "expiring", "  expiresAt: '2199-01-01T00:00:00Z'"))
+	const ignored = "PolicyException resource namespace must match the defined namespace."
+	eventually(t, func() error {
+		_, err := kubectl(t, exceptionFrom(tenants, "own", name, "plain", ""), "apply", "--dry-run=server", "-f", "-", "--warnings-as-errors")
+		if err == nil || !strings.Contains(err.Error(), ignored) {
+			return fmt.Errorf("no warning: %v", err)
+		}
+		return nil
+	})
+	cluster.Apply(t, exceptionFrom(tenants, "own", name, "plain", ""))
+	cluster.Apply(t, strings.Replace(exceptionFrom(tenants, "everything", name, "x", ""), "object.metadata.name == 'x'", "true", 1))
+	apply(t, "validatingpolicy", name, written)
+
+	reported(t, tenants, "skipped", name, "skip exception skip")
+	reported(t, tenants, "passed", name, "pass exception pass")
+	reported(t, tenants, "expiring", name, "skip exception short")
+	reported(t, tenants, "plain", name, "fail  ")
+	for _, object := range []string{"plain", "new"} {
+		denied(t, configMap(tenants, object), "the policy in CEL asks for an owner")
+	}
+
+	must(t, "", "delete", celExceptions, "skip", "-n", ns)
+	must(t, "", "patch", celExceptions, "short", "-n", ns, "--type=merge", "-p", `{"spec": {"expiresAt": "`+time.Now().Add(2*time.Second).UTC().Format(time.RFC3339)+`"}}`)
+	reported(t, tenants, "skipped", name, "fail  ")
+	reported(t, tenants, "expiring", name, "fail  ")
+	reported(t, tenants, "passed", name, "pass exception pass")
+}
+
+// The review denies an exception with mistakes in every version, on updates too, and leaves what is stored.
+func TestReviewOfExceptions(t *testing.T) {
+	const ns = exempting
+	good := exceptionFrom(ns, "reviewed", "p", "a", "")
+	bad := strings.Replace(good, "object.metadata.name == 'a'", "object.metadata.name.startWith('a')", 1)
+	const text = "spec.matchConditions[0].expression: Invalid value: "
+	for _, version := range []string{"v1", "v1beta1", "v1alpha1"} {
+		eventually(t, func() error {
+			_, err := kubectl(t, strings.Replace(bad, "io/v1\n", "io/"+version+"\n", 1), "create", "--dry-run=server", "-f", "-")
+			if err == nil || !strings.Contains(err.Error(), text) {
+				return fmt.Errorf("%s: %w: %w", version, errNotDenied, err)
+			}
+			return nil
+		})
+	}
+	cluster.Apply(t, good)
+	if _, err := kubectl(t, bad, "apply", "-f", "-"); err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("the update: %v", errors.Join(errNotDenied, err))
+	}
+	if out := must(t, "", "get", celExceptions, "reviewed", "-n", ns, "-o", "jsonpath={.spec.matchConditions[0].expression}"); out != "object.metadata.name == 'a'" {
+		t.Errorf("stored is %s", out)
+	}
+}
