@@ -158,6 +158,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Review: policyreview.Options{
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
+			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
 			Webhooks:   func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
 		},
 	}, p.catalog.Snapshot, p.settings, root, p.cluster, p.ready), nil

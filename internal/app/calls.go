@@ -24,10 +24,11 @@ type callFlags struct {
 	namespaced  bool // namespaced CEL policies may ask too
 }
 
-// The variables of the environment for the lists; the flags win.
+// The variables of the environment for the flags, which win.
 const (
-	envBlocklist = "FLAG_HTTP_BLOCKLIST"
-	envAllowlist = "FLAG_HTTP_ALLOWLIST"
+	envBlocklist      = "FLAG_HTTP_BLOCKLIST"
+	envAllowlist      = "FLAG_HTTP_ALLOWLIST"
+	envNamespacedHTTP = "FLAG_ENABLE_HTTP_IN_NAMESPACED_POLICIES"
 )
 
 // Defaults of --maxAPICallResponseLength.
@@ -41,7 +42,7 @@ func (f *callFlags) register(fs *pflag.FlagSet, maxResponse int64) {
 	fs.DurationVar(&f.timeout, "apiCallTimeout", 30*time.Second, "longest time of an API call of a context entry; 0 for 30s")
 	fs.StringSliceVar(&f.blocklist, "httpBlocklist", apicall.DefaultBlocklist, "addresses, ranges and host names that services of context entries must not be (environment: "+envBlocklist+")")
 	fs.StringSliceVar(&f.allowlist, "httpAllowlist", nil, "beginnings of the only URLs that services of context entries and registries of namespaced policies may have; empty for all (environment: "+envAllowlist+")")
-	fs.BoolVar(&f.namespaced, "allowHTTPInNamespacedPolicies", false, "namespaced policies of policies.kyverno.io may call HTTP services; namespaced Policies never may")
+	registerSwitch(fs, &f.namespaced, "allowHTTPInNamespacedPolicies", envNamespacedHTTP, false, "namespaced policies of policies.kyverno.io may call HTTP services; namespaced Policies never may")
 	fs.StringVar(&f.tokenFile, "serviceTokenFile", "", "file of a projected ServiceAccount token for the audience of services of context entries; without it services get no token, and never that of the API server")
 	fs.StringSliceVar(&f.tokenHosts, "serviceTokenHosts", nil, "host names that get the token of --serviceTokenFile, over TLS only")
 }

@@ -20,6 +20,7 @@ func Variables() []Variable {
 		{envProtect, "–", "As --protectManagedResources, which wins."},
 		{envBlocklist, "–", "As --httpBlocklist, which wins."},
 		{envAllowlist, "–", "As --httpAllowlist, which wins."},
+		{envNamespacedHTTP, "–", "As --allowHTTPInNamespacedPolicies, which wins."},
 		{"OTEL_…", "–", "The settings of OpenTelemetry for traces."},
 	}
 }

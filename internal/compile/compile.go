@@ -21,6 +21,11 @@ func With(o Object, companions []any, options family.Options) (*policy.Program, 
 	return Product.With(o, companions, options)
 }
 
+// Written compiles one policy that is written, with the families of Ephor (Registry.Written).
+func Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
+	return Product.Written(o, permitted)
+}
+
 // One compiles one policy that has no companions.
 func (r *Registry) One(o Object) (*policy.Program, diag.List) {
 	return r.With(o, nil, family.Options{})
@@ -34,7 +39,7 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 		return nil, notAPolicy(o)
 	}
 	var program *policy.Program
-	if pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths {
+	if isLarge(o) {
 		program = tooLarge(f, o.Value)
 	} else {
 		program = f.Compile(family.Source{Object: o.Value, Companions: companions, Options: options})
@@ -45,6 +50,19 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 	}
 	locate(program.Diags, o)
 	return program, program.Diags
+}
+
+// Written compiles a policy that is written, as One does. Its diagnostics also say what a policy may not be when it is written, though
+// one that is stored is evaluated (family.Family.Review).
+func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
+	program, diags := r.One(o)
+	f := r.FamilyOf(typeOf(o))
+	if f == nil || f.Review == nil || isLarge(o) {
+		return program, diags
+	}
+	found := f.Review(family.Reviewed{Object: o.Value, Program: program, Permissions: permitted})
+	locate(found, o)
+	return program, append(found, diags...)
 }
 
 // IDOf is the ID of the policy that an object is.

@@ -32,6 +32,9 @@ func pathBytes(v any, at, limit int) int {
 	return sum
 }
 
+// isLarge reports whether a policy is too large to be compiled.
+func isLarge(o Object) bool { return pathBytes(o.Value["spec"], 0, maxPaths) > maxPaths }
+
 // tooLarge is the Program of a policy that is not compiled because of its size: it has a name and a mistake, and no rules.
 func tooLarge(f *family.Family, object map[string]any) *policy.Program {
 	bare := maps.Clone(object)

@@ -22,7 +22,7 @@ type Family struct {
 	// Compile decodes, checks and compiles one policy. It always returns a Program; its Diags are complete.
 	Compile func(Source) *policy.Program
 	// Review, when set, finds what a policy may not be when it is written, though one that is stored is evaluated.
-	Review func(object map[string]any) diag.List
+	Review func(Reviewed) diag.List
 	// FieldErrors: mistakes are worded as the API server's errors about fields, in one list, and repeated as warnings.
 	FieldErrors bool
 	// HandedOver, when set, reports whether the API server itself does what the policy does to requests, by a policy that was made from
@@ -40,6 +40,20 @@ type Source struct {
 	// Companions are the contents of the companions that belong to the policy (Attached.Content).
 	Companions []any
 	Options
+}
+
+// Reviewed is a policy that is written.
+type Reviewed struct {
+	Object map[string]any
+	// Program is what the object compiles to.
+	Program *policy.Program
+	Permissions
+}
+
+// Permissions are what the operator permits to policies.
+type Permissions struct {
+	// ServicesInNamespaces: expressions of namespaced policies may ask HTTP services.
+	ServicesInNamespaces bool
 }
 
 // Options say what Programs are for.

@@ -7,6 +7,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -33,6 +34,8 @@ type Finding struct {
 type Options struct {
 	// Kinds are the kinds whose fields are known; nil are those of Kubernetes.
 	Kinds *schema.Kinds
+	// Permitted are what the operator of the cluster permits to policies.
+	Permitted family.Permissions
 }
 
 // Mistake and Caution are the checks under which the diagnostics of the compiler appear.
@@ -94,7 +97,7 @@ func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Chec
 // Policy looks at one policy of whatever family. A policy with errors is not looked at further: the meaning of the rest is
 // unknown then. pos gives positions for field paths; it may be nil.
 func Policy(o compile.Object, opts Options) []Finding {
-	program, diags := compile.One(o)
+	program, diags := compile.Written(o, opts.Permitted)
 	var out []Finding
 	for _, d := range diags {
 		out = append(out, Found(d))

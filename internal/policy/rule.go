@@ -77,6 +77,8 @@ type Rule struct {
 	// OnError decides what an error of the rule means for the request.
 	OnError ErrorMeaning
 	Needs   Needs
+	// Services: an expression of CEL calls an HTTP service. Globals: one reads a global context entry.
+	Services, Globals bool
 	// Object holds the parts of the request's object that Eval reads; nil: any part. A review decodes only these. (Queries that arrive
 	// inside values are unknown before: Request.Unforeseen.)
 	Object *value.Fields

@@ -24,11 +24,8 @@ func (v *Reviewer) Policy(ctx context.Context, req *policy.Request) Answer {
 	if leaves(req, object) {
 		return Answer{Allowed: true}
 	}
-	program, diags := v.Families.One(compile.Object{Value: object})
+	program, diags := v.Families.Written(compile.Object{Value: object}, v.Permitted)
 	own := v.Families.FamilyOf(typeOf(object))
-	if own != nil && own.Review != nil {
-		diags = append(own.Review(object), diags...)
-	}
 	if program != nil {
 		diags.Add(v.checkKinds(program, object)...)
 		diags.Add(v.checkOutputs(program)...)

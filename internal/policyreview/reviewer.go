@@ -9,6 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -29,6 +30,8 @@ type Options struct {
 	Exceptions Exceptions
 	// Accounts carry out what policies ask for.
 	Accounts Accounts
+	// Permitted are what the operator permits to policies.
+	Permitted family.Permissions
 	// Webhooks warns of what a new policy means for the webhooks; nil for no such warnings.
 	Webhooks func(*policy.Program) diag.List
 }

@@ -1,15 +1,42 @@
 package celpolicy
 
 import (
+	"slices"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Texts of the review, Kyverno's, verbatim.
+const (
+	textNoRule     = "a matchConstraints with at least one resource rule is required"
+	textNoGlobals  = "globalContext.* is not allowed in namespaced policies"
+	textNoServices = "http.* is not allowed in namespaced policies; set --allowHTTPInNamespacedPolicies to enable"
 )
 
 // ReviewConstraints finds constraints without a rule, with which a policy would be for nothing.
 func ReviewConstraints(m *admissionregistrationv1.MatchResources) (diags diag.List) {
 	if m == nil || len(m.ResourceRules) == 0 {
-		diags.Required("spec.matchConstraints", "a matchConstraints with at least one resource rule is required")
+		diags.Required("spec.matchConstraints", textNoRule)
+	}
+	return diags
+}
+
+// ReviewCalls finds what the expressions of a namespaced policy call though it is not permitted there. Such a call in a stored policy is
+// an error of the evaluation.
+func ReviewCalls(in family.Reviewed) (diags diag.List) {
+	p := in.Program
+	if p.Namespace == "" {
+		return nil
+	}
+	if slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Globals }) {
+		diags.Forbidden("spec", textNoGlobals)
+	}
+	if !in.ServicesInNamespaces && slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Services }) {
+		diags.Forbidden("spec", textNoServices)
 	}
 	return diags
 }

@@ -24,9 +24,9 @@ var Family = &family.Family{
 		program.Diags = diags
 		return program
 	},
-	Review: func(object map[string]any) diag.List {
-		p, _ := Decode(object)
-		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
+	Review: func(in family.Reviewed) diag.List {
+		p, _ := Decode(in.Object)
+		return append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
 	},
 	FieldErrors: true, Exceptions: celpolicy.Exceptions,
 }

@@ -25,11 +25,7 @@ var Family = &family.Family{
 		program.Diags = diags
 		return program
 	},
-	Review: func(object map[string]any) diag.List {
-		p, _ := Decode(object)
-		return celpolicy.ReviewConstraints(p.Spec.MatchConstraints)
-	},
-	FieldErrors: true, HandedOver: handedOver, Exceptions: celpolicy.Exceptions,
+	Review: review, FieldErrors: true, HandedOver: handedOver, Exceptions: celpolicy.Exceptions,
 }
 
 var familyKinds = celpolicy.Kinds(family.Kind{

@@ -1,0 +1,54 @@
+package mutating
+
+import (
+	"strconv"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+)
+
+// Texts of the review, Kyverno's, verbatim.
+const (
+	textNoModes   = "disabling both admission and mutateExisting evaluation modes is not allowed"
+	textVariables = "variables cannot be referenced in matchConditions when spec.autogen.mutatingAdmissionPolicy.enabled is true; " +
+		"native MutatingAdmissionPolicy evaluates match conditions before variables, so inline the expression instead"
+)
+
+// review finds what a policy may not be when it is written.
+func review(in family.Reviewed) diag.List {
+	p, _ := Decode(in.Object)
+	diags := append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
+	if e := p.Spec.Evaluation; e != nil && !celpolicy.On(e.Admission) && !existing(e) {
+		diags.Forbidden("spec.evaluation", textNoModes)
+	}
+	if Asked(&p.Spec) {
+		diags.Add(reviewNativeConditions(p)...)
+	}
+	return diags
+}
+
+// existing reports whether the policy changes existing objects.
+func existing(e *policiesv1beta1.MutatingPolicyEvaluation) bool {
+	m := e.MutateExisting
+	return m != nil && m.Enabled != nil && *m.Enabled
+}
+
+// reviewNativeConditions finds conditions that use variables: they compile with the variables, and do not without.
+func reviewNativeConditions(p *policiesv1beta1.MutatingPolicy) (diags diag.List) {
+	declared := celenv.Declarations{Kind: celenv.Mutating, Namespaced: p.Namespace != ""}
+	with, without := celrule.New(declared, nil), celrule.New(declared, nil)
+	with.Variables(p.Spec.Variables, "")
+	for i, c := range p.Spec.MatchConditions {
+		if _, err := with.Compile(c.Expression, celenv.Bool); err != nil {
+			continue // that is reported as such
+		}
+		if _, err := without.Compile(c.Expression, celenv.Bool); err != nil {
+			diags.Invalid("spec.matchConditions["+strconv.Itoa(i)+"].expression", c.Expression, textVariables)
+		}
+	}
+	return diags
+}
