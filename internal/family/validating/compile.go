@@ -125,7 +125,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = action(spec.ValidationActions)
-	rule.Eval = (&evaluator{rule: &subject.Rule, failure: p.Settings.FailurePolicy, json: mode == celenv.JSON}).evaluate
+	rule.Eval = (&evaluator{rule: &subject.Rule, json: mode == celenv.JSON}).evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)
 	}

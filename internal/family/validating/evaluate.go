@@ -26,9 +26,8 @@ const propertyIndex = "cel.validationIndex"
 
 // evaluator evaluates a rule.
 type evaluator struct {
-	rule    *celrule.Rule
-	failure policy.FailurePolicy
-	json    bool // the policy is about documents, without a request
+	rule *celrule.Rule
+	json bool // the policy is about documents, without a request
 }
 
 func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
@@ -52,7 +51,7 @@ func (r *evaluator) input(c *policy.Call) (*celenv.Input, error) {
 func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	exemption, err := celpolicy.Exempt(c)
 	if err != nil {
-		return r.unconditioned(err)
+		return unconditioned(c, err)
 	}
 	if exemption.Full.Status != policy.StatusNone {
 		return exemption.Full
@@ -60,7 +59,7 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	in.Exceptions = exemption.Allowed
 	switch applies, err := r.rule.Applies(c.Context(), c.Meter, in); {
 	case err != nil:
-		return r.unconditioned(err)
+		return unconditioned(c, err)
 	case !applies:
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
 	}
@@ -68,9 +67,10 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 	return verdict(out, err)
 }
 
-// unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request.
-func (r *evaluator) unconditioned(err error) policy.Yield {
-	if r.failure == policy.Ignore {
+// unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program says
+// which that is, since --forceFailurePolicyIgnore changes it.
+func unconditioned(c *policy.Call, err error) policy.Yield {
+	if c.Program.Settings.FailurePolicy == policy.Ignore {
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
 	}
 	return failed(textContext, err)
