@@ -3,6 +3,8 @@ package admission
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -11,11 +13,13 @@ import (
 
 // response is the answer to a review. The zero response with a UID denies without a message.
 type response struct {
-	uid      string
-	allowed  bool
-	message  string
-	patch    []byte // JSON patch; nil for none
-	warnings []string
+	uid     string
+	allowed bool
+	message string
+	patch   []byte // JSON patch; nil for none
+	// annotations are for the audit event of the request.
+	annotations map[string]string
+	warnings    []string
 }
 
 // maxAnswer is how many bytes the message of an answer has, and all of its warnings together: each of many rules may add one.
@@ -37,6 +41,7 @@ func (r *response) append(b []byte) []byte {
 		b = base64.StdEncoding.AppendEncode(b, r.patch)
 		b = append(b, `","patchType":"JSONPatch"`...)
 	}
+	b = appendAnnotations(b, r.annotations)
 	left := maxAnswer
 	for i, w := range r.warnings {
 		w = value.Message(w)
@@ -57,6 +62,26 @@ func (r *response) append(b []byte) []byte {
 		b = append(b, ']')
 	}
 	return append(b, `}}`...)
+}
+
+// appendAnnotations adds annotations by their keys, up to maxAnswer bytes.
+func appendAnnotations(b []byte, annotations map[string]string) []byte {
+	if len(annotations) == 0 {
+		return b
+	}
+	left, opening := maxAnswer, `,"auditAnnotations":{`
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		text := value.Message(annotations[key])
+		if left -= len(key) + len(text); left < 0 {
+			break
+		}
+		b = append(b, opening...)
+		b = value.AppendJSON(b, key)
+		b = append(b, ':')
+		b = value.AppendJSON(b, text)
+		opening = ","
+	}
+	return append(b, '}')
 }
 
 // oneLine is a warning as the API server takes it: one with line breaks or other control characters would be lost.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/policyreview"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 func validatingPolicy(name, actions, validation string) string {
@@ -223,3 +225,53 @@ func TestMutatingPolicies(t *testing.T) {
 		}
 	}
 }
+
+// Audit annotations of evaluated policies are in the answer, whatever their actions and the verdict: each value of a key once, in the order of
+// the policies. A key that the API server would refuse is left out.
+func TestAuditAnnotations(t *testing.T) {
+	annotated := func(name, actions, expression, annotations string) string {
+		return validatingPolicy(name, actions, `{expression: "`+expression+`"}`) + "\n  auditAnnotations: " + annotations + "\n"
+	}
+	srv, _ := setup(t, fakeCluster{}, nil, needsTeamMutation,
+		annotated("deny", "[Deny]", "false", `[{key: name, valueExpression: "object.metadata.name + '!'"}, {key: a/b, valueExpression: "'never'"}]`),
+		annotated("audit", "[Audit]", "false", `[{key: name, valueExpression: "'audited'"}, {key: empty, valueExpression: "''"}]`),
+		annotated("again", "[Audit]", "true", `[{key: name, valueExpression: "'audited'"}]`),
+		annotated("warn", "[Warn]", "false", `[{key: long, valueExpression: "'0123456789'.replace('', '`+strings.Repeat("x", 2000)+`')"}]`),
+		annotated("broken", "[Deny]", "true", `[{key: broken, valueExpression: "string(object.none.name)"}]`),
+		validatingPolicy("plain", "[Audit]", needsTeam),
+	)
+	for path, want := range map[string]string{
+		"/vpol/deny":             "denied map[name:c!]",
+		"/vpol/audit":            "allowed map[name:audited]",
+		"/vpol/again/audit/deny": "denied map[name:c!, audited]",
+		"/vpol/plain":            "allowed map[]",
+		"/vpol/broken":           "denied map[]",
+		"/mpol/label":            "allowed map[labelled:yes]",
+	} {
+		_, res := ask(t, srv, path, configMap(""))
+		got := "allowed "
+		if !res.Allowed {
+			got = "denied "
+		}
+		if got += fmt.Sprint(res.AuditAnnotations); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if _, res := ask(t, srv, "/vpol/warn", configMap("")); len(res.AuditAnnotations["long"]) > value.MaxMessage+100 || len(res.AuditAnnotations["long"]) < 1000 {
+		t.Errorf("a long annotation has %d bytes", len(res.AuditAnnotations["long"]))
+	}
+}
+
+const needsTeamMutation = `
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: label}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels', value: {'team': 'a'}}]"}
+  auditAnnotations: [{key: labelled, valueExpression: "'yes'"}]
+`

@@ -30,10 +30,12 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		}
 	}
 	s.tell(req, changed.Results, !decision.Allowed)
+	var annotations engine.Annotations
+	annotations.Add(&changed)
 	if !decision.Allowed {
-		return response{message: decision.Message}, nil
+		return response{message: decision.Message, annotations: annotations.Texts()}, nil
 	}
-	res := response{allowed: true, warnings: decision.Warnings}
+	res := response{allowed: true, warnings: decision.Warnings, annotations: annotations.Texts()}
 	if row.Stages.Has(deferredStages) {
 		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row, spent)...)
 	}

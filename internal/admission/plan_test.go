@@ -26,7 +26,7 @@ func TestPlan(t *testing.T) {
 		p := &policy.Program{Settings: policy.Settings{EmitWarning: c.emitWarning}}
 		r := &policy.Rule{Stage: policy.StageValidate, Action: c.action}
 		got := planOf([]policy.Selection{{Program: p, Rules: []*policy.Rule{r}}}, policy.StageValidate)
-		if got.enforce != c.enforce || got.audit != c.audit || (len(got.warn) == 1) != c.warn {
+		if got.enforce != c.enforce || got.audit != c.audit || (len(got.informing) == 1) != c.warn {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

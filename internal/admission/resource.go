@@ -20,23 +20,27 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	plan := planOf(selections, evaluating)
 	decision := policy.Decision{Allowed: true}
 	var results []policy.Result
+	var annotations engine.Annotations
 	if plan.enforce {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: evaluating, Root: s.root, Select: enforcing, Spent: spent})
 		s.Observer.Evaluated(&out)
 		results, decision = out.Results, engine.Decide(&out, row.words)
+		annotations.Add(&out)
 	}
 	if !decision.Allowed {
 		s.tell(req, results, true)
 		if !row.words.WithRefusal {
-			return response{message: decision.Message}, nil
+			return response{message: decision.Message, annotations: annotations.Texts()}, nil
 		}
 	}
 	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings}
-	if len(plan.warn) > 0 {
-		// These rules cannot deny; they are evaluated now only for their warnings.
-		out := s.eval(ctx, engine.Input{Selections: plan.warn, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
+	if len(plan.informing) > 0 {
+		// These rules cannot deny; they are evaluated now only for their warnings and annotations.
+		out := s.eval(ctx, engine.Input{Selections: plan.informing, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
 		res.warnings = append(res.warnings, engine.Warnings(&out, row.words)...)
+		annotations.Add(&out)
 	}
+	res.annotations = annotations.Texts()
 	if !decision.Allowed {
 		return res, nil
 	}
@@ -85,25 +89,25 @@ func auditing(_ *policy.Rule, a policy.Action) bool  { return !a.Has(policy.Deny
 // plan returns the evaluations that the selected rules need.
 type plan struct {
 	enforce, audit bool
-	warn           []policy.Selection // with rules that do not deny and may warn
+	informing      []policy.Selection // with rules that do not deny, and may warn or annotate
 }
 
 func planOf(selections []policy.Selection, stages policy.Stage) plan {
 	var p plan
 	for i := range selections {
 		sel := &selections[i]
-		audit, warn := false, sel.Program.Settings.EmitWarning
+		audit, informing := false, sel.Program.Settings.EmitWarning
 		for _, r := range sel.Rules {
 			if !r.Stage.Has(stages) {
 				continue
 			}
 			p.enforce = p.enforce || r.Action.May(policy.Deny)
 			audit = audit || r.Action.MayAllow()
-			warn = warn || r.Action.May(policy.Warn)
+			informing = informing || r.Annotates || r.Action.May(policy.Warn)
 		}
 		p.audit = p.audit || audit
-		if audit && warn {
-			p.warn = append(p.warn, *sel)
+		if audit && informing {
+			p.informing = append(p.informing, *sel)
 		}
 	}
 	return p

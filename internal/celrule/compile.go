@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -83,7 +84,8 @@ func (c *Compiler) Annotation(a *admissionregistrationv1.AuditAnnotation, path s
 	if c.native {
 		results = append(results, celenv.Dyn)
 	}
-	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", results...)}
+	qualified := !strings.Contains(a.Key, "/") && len(validation.IsQualifiedName(a.Key)) == 0
+	return Annotation{a.Key, c.Expression(a.ValueExpression, path+".valueExpression", results...), qualified}
 }
 
 // Expression compiles one expression whose result has one of the types.

@@ -3,6 +3,7 @@ package celrule
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -33,6 +34,8 @@ type Validation struct {
 type Annotation struct {
 	Key   string
 	value *celenv.Expression
+	// qualified: the API server takes the key for the audit event of a request.
+	qualified bool
 }
 
 // Outcome is what the validations and annotations of a rule give.
@@ -97,6 +100,21 @@ func (r *Rule) annotations(e evaluation) (map[string]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Audited are those of the values of the annotations that the audit event of a request may have.
+func (r *Rule) Audited(values map[string]string) map[string]string {
+	shared := true
+	for _, a := range r.Annotations {
+		if _, has := values[a.Key]; !has || a.qualified {
+			continue
+		}
+		if shared {
+			values, shared = maps.Clone(values), false
+		}
+		delete(values, a.Key)
+	}
+	return values
 }
 
 func (v *Validation) message(e evaluation, o Options) (string, error) {

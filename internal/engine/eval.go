@@ -249,16 +249,22 @@ func record(out *policy.Outcome, first policy.Result) (v verdict) {
 // are cut.
 func bound(y *policy.Yield) {
 	y.Message, y.Path = value.Message(y.Message), value.Message(y.Path)
-	shared := true // with other results of the rule
-	for k, v := range y.Properties {
+	y.Properties, y.Annotations = boundTexts(y.Properties), boundTexts(y.Annotations)
+}
+
+// boundTexts cuts the texts of a map, which other results of the rule may share.
+func boundTexts(texts map[string]string) map[string]string {
+	shared := true
+	for k, v := range texts {
 		if len(v) <= value.MaxMessage {
 			continue
 		}
 		if shared {
-			y.Properties, shared = maps.Clone(y.Properties), false
+			texts, shared = maps.Clone(texts), false
 		}
-		y.Properties[k] = value.Message(v)
+		texts[k] = value.Message(v)
 	}
+	return texts
 }
 
 // watched evaluates a rule and records the evaluation for metrics, traces or explanations.

@@ -29,6 +29,8 @@ type Yield struct {
 	Message    string
 	Path       string // where in the object a pattern failed, such as /spec/containers/0/image/
 	Properties map[string]string
+	// Annotations are for the audit event of the request, by their keys: qualified names without a prefix.
+	Annotations map[string]string
 	// Exceptions exempt the request: the status is skip, or pass where they ask for it.
 	Exceptions []*Exception
 	// Object is the object after a mutate rule; nil when it changed nothing. With status error it is an empty object when the patch itself

@@ -116,6 +116,8 @@ type Rule struct {
 	SkipOnDelete bool
 	// Offline is what is special about the rule on the command line.
 	Offline Offline
+	// Annotates: results may have Annotations, which have to be known before the request is answered.
+	Annotates bool
 
 	// MatchSteps is how many steps Match takes at most, apart from what it counts itself on the meter of its context
 	// (budget.Of); 0 when both are too little to be counted.

@@ -73,6 +73,7 @@ func (v *variant) apply(c *policy.Call, run *celrule.Run) policy.Yield {
 	if y.Properties, err = run.Annotations(); err != nil {
 		return failed(err)
 	}
+	y.Annotations = v.subject.Rule.Audited(y.Properties)
 	equal, err := c.Meter.Equal(before, run.Object())
 	if err != nil {
 		return failed(err)

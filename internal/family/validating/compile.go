@@ -125,6 +125,7 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
 	rule.Action.Default = action(spec.ValidationActions)
+	rule.Annotates = len(subject.Rule.Annotations) > 0
 	rule.Eval = (&evaluator{rule: &subject.Rule, json: mode == celenv.JSON}).evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)

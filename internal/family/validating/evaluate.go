@@ -64,7 +64,11 @@ func (r *evaluator) on(c *policy.Call, in *celenv.Input) policy.Yield {
 		return policy.Yield{Status: policy.StatusSkip, Message: textSkipped}
 	}
 	out, err := r.rule.Check(c.Context(), c.Meter, in)
-	return verdict(out, err)
+	y := verdict(out, err)
+	if err == nil {
+		y.Annotations = r.rule.Audited(out.Annotations)
+	}
+	return y
 }
 
 // unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program says

@@ -1,0 +1,38 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Annotations collect what results say for the audit event of a request: the values by their keys. The zero value is empty.
+type Annotations map[string][]string
+
+// Add adds the annotations of an Outcome. A value that a key has already is not added again.
+func (a *Annotations) Add(out *policy.Outcome) {
+	for i := range out.Results {
+		for key, text := range out.Results[i].Annotations {
+			if *a == nil {
+				*a = Annotations{}
+			}
+			if !slices.Contains((*a)[key], text) {
+				(*a)[key] = append((*a)[key], text)
+			}
+		}
+	}
+}
+
+// Texts are the annotations as the answer has them. Several values of a key are separated by commas, as the API server does it for its own
+// policies.
+func (a Annotations) Texts() map[string]string {
+	if a == nil {
+		return nil
+	}
+	out := make(map[string]string, len(a))
+	for key, texts := range a {
+		out[key] = strings.Join(texts, ", ")
+	}
+	return out
+}
