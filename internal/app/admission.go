@@ -159,7 +159,9 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},
 			Permitted:  family.Permissions{ServicesInNamespaces: f.calls.namespaced},
-			Webhooks:   func(program *policy.Program) diag.List { return webhookconf.Review(program, p.discovery) },
+			Webhooks: func(program *policy.Program) diag.List {
+				return webhookconf.Review(program, p.discovery, !f.webhooks.follow)
+			},
 		},
 	}, p.catalog.Snapshot, p.settings, root, p.cluster, p.ready), nil
 }

@@ -117,6 +117,9 @@ func Desired(in Input) (_ Configurations, ready Readiness, unknown int, err erro
 	b := &builder{Input: in, ready: Readiness{}, mut: side{mutating: true}}
 	for _, p := range in.Programs {
 		b.ready[ProgramKey(p)] = nil
+		if in.Options.Static && p.Settings.Admission && unasked(p) {
+			b.ready[ProgramKey(p)] = errUnasked
+		}
 		if !p.Settings.Admission || in.Options.Static {
 			continue
 		}
@@ -336,6 +339,14 @@ func (b *builder) everything() {
 			h.rules.put(place{group: "*", version: "*", resource: "*", sub: "*", scope: string(admissionv1.AllScopes)}, ops)
 		}
 	}
+}
+
+// errUnasked says that no static webhook asks on behalf of a policy.
+var errUnasked = errors.New("the paths of its webhooks name the policy, and the webhooks do not follow the policies (--autoUpdateWebhooks=false)")
+
+// unasked reports whether static webhooks ask about no request on behalf of the policy, though it has webhooks.
+func unasked(p *policy.Program) bool {
+	return len(p.Webhooks) > 0 && !slices.ContainsFunc(p.Webhooks, func(w policy.Webhook) bool { return !w.ByName })
 }
 
 // mark marks a resource configuration when it is static.

@@ -2,7 +2,7 @@
 //
 //	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{Programs: snapshot.Programs(), Settings: s, CABundle: ca, Owner: o, …})
 //	written, err := (&webhookconf.Reconciler{…}).Apply(ctx, want)  // leader only
-//	diags := webhookconf.Review(program, resources)                // what a policy's kinds mean, for its author
+//	diags := webhookconf.Review(program, resources, false)         // what a policy's kinds mean, for its author
 //
 // Desired is pure: the same input gives the same objects, in a canonical order and with every default of the API
 // server filled in, so that comparing them with what is stored reports whether to write. The rules are computed from the

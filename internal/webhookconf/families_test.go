@@ -90,3 +90,42 @@ func shown(t *testing.T, c Configurations) string {
 	}
 	return string(out)
 }
+
+// Static webhooks name no policy. One that is evaluated only where a path names it is not ready, and its author is warned; one that takes
+// part in no request is not.
+func TestStaticFamilies(t *testing.T) {
+	const constraints = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
+	compiled := func(text string) *policy.Program {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		p, diags := compile.One(compile.Object{Value: object})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		return p
+	}
+	for text, evaluated := range map[string]bool{
+		`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {` + constraints + `, validations: [{expression: "true"}]}}`:                                             false,
+		`{apiVersion: policies.kyverno.io/v1, kind: MutatingPolicy, metadata: {name: p}, spec: {` + constraints + `}}`:                                                                                    false,
+		`{apiVersion: policies.kyverno.io/v1, kind: ValidatingPolicy, metadata: {name: p}, spec: {evaluation: {admission: {enabled: false}}, ` + constraints + `, validations: [{expression: "true"}]}}`:  true,
+		`{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: [{name: r, match: {any: [{resources: {kinds: [Pod]}}]}, validate: {message: m, pattern: {spec: {a: b}}}}]}}`: true,
+	} {
+		p := compiled(text)
+		input := in(p)
+		for _, static := range []bool{false, true} {
+			input.Options.Static = static
+			_, ready, _, err := Desired(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ready[ProgramKey(p)]; (got != nil) != (static && !evaluated) {
+				t.Errorf("static %v: %s\n%v", static, text, got)
+			}
+			if warned := len(Review(p, input.Resources, static)) > 0; warned != (static && !evaluated) {
+				t.Errorf("static %v: warned %v for %s", static, warned, text)
+			}
+		}
+	}
+}

@@ -106,7 +106,7 @@ func TestReview(t *testing.T) {
 		{kinds: []string{"*/*", "CertificateSigningRequest"}, want: []string{"wildcard in */*", "CertificateSigningRequest"}},
 	} {
 		var got []string
-		for _, d := range Review(program("p", c.change, c.kinds...), known).Warnings() {
+		for _, d := range Review(program("p", c.change, c.kinds...), known, false).Warnings() {
 			got = append(got, d.Summary)
 		}
 		ok := len(got) == len(c.want)
@@ -116,5 +116,17 @@ func TestReview(t *testing.T) {
 		if !ok {
 			t.Errorf("%v: %q", c.kinds, got)
 		}
+	}
+}
+
+// The warnings about a policy whose rule has no name do not name one.
+func TestReviewWithoutRuleNames(t *testing.T) {
+	p := program("p", nil, "*")
+	for _, r := range p.Rules {
+		r.Name = ""
+	}
+	diags := Review(p, in(p).Resources, false)
+	if len(diags) != 1 || !strings.HasPrefix(diags[0].Summary, "the wildcard in * costs") {
+		t.Error(diags)
 	}
 }

@@ -8,21 +8,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
-// Texts of the warnings, short enough for the API server, which cuts what is longer than 256 characters; %s is the rule, then the kinds.
+// Texts of the warnings, short enough for the API server, which cuts what is longer than 256 characters; %s names the rule, if it has a name, then the kinds.
 const (
-	textWildcard = "rule %s: the wildcard in %s costs a call for each request that it covers; it does not bring Events, Leases, Endpoints, " +
+	textUnasked  = "no request is evaluated by the policy: its webhook would have to name it, and with --autoUpdateWebhooks=false the webhooks stay as they are"
+	textWildcard = "%sthe wildcard in %s costs a call for each request that it covers; it does not bring Events, Leases, Endpoints, " +
 		"reviews, reports, Nodes, CSRs and Ephor's own kinds: name a kind to have it evaluated"
-	textBootstrap = "rule %s: while Ephor does not answer, every request for %s is refused (failurePolicy Fail), and nodes and controllers need " +
+	textBootstrap = "%swhile Ephor does not answer, every request for %s is refused (failurePolicy Fail), and nodes and controllers need " +
 		"them to come back: set failurePolicy Ignore unless that is meant"
 )
 
 // Review tells the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
 // of asking for what the cluster needs to come back. known finds what selectors mean; when it cannot, the risk is not
-// reported. All diagnostics are warnings.
-func Review(p *policy.Program, known discovery.Resources) diag.List {
+// reported. fixed says that the webhooks do not follow the policies (Options.Static). All diagnostics are warnings.
+func Review(p *policy.Program, known discovery.Resources, fixed bool) diag.List {
 	var diags diag.List
 	if !p.Settings.Admission {
 		return nil
+	}
+	if fixed && unasked(p) {
+		diags.Warnf("spec", textUnasked)
+		return diags
 	}
 	for _, r := range p.Rules {
 		if r.Origin.IsAutogen() {
@@ -49,13 +54,21 @@ func Review(p *policy.Program, known discovery.Resources) diag.List {
 			}
 		}
 		if len(wild) > 0 {
-			diags.Warnf(r.Path+".match", textWildcard, r.Name, strings.Join(wild, ", "))
+			diags.Warnf(r.Path+".match", textWildcard, ruleBeginning(r), strings.Join(wild, ", "))
 		}
 		if len(risky) > 0 {
-			diags.Warnf(r.Path+".match", textBootstrap, r.Name, strings.Join(risky, ", "))
+			diags.Warnf(r.Path+".match", textBootstrap, ruleBeginning(r), strings.Join(risky, ", "))
 		}
 	}
 	return diags
+}
+
+// ruleBeginning begins the text about a rule. The rule of a CEL policy has no name of its own.
+func ruleBeginning(r *policy.Rule) string {
+	if r.Name == "" {
+		return ""
+	}
+	return "rule " + r.Name + ": "
 }
 
 func appendNew(list []string, s string) []string {

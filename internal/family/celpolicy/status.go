@@ -10,6 +10,7 @@ import (
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -44,6 +45,11 @@ func RightsCondition(missing []family.MissingRight, granted, lacking string) met
 	return metav1.Condition{Type: ConditionRights, Status: metav1.ConditionFalse, Reason: reasonFailed, Message: value.Message(missingText(lacking, missing))}
 }
 
+// asked reports whether requests are evaluated by the policy: the API server asks about them, or evaluates them itself.
+func asked(p *policy.Program) bool {
+	return p != nil && p.Settings.Admission && (len(p.Webhooks) > 0 || p.HandedOver)
+}
+
 // Status makes the status of a policy. webhook says whether the policy is to be in a webhook, scanned whether its resources are read
 // for reports. autogen are the generated policies by their keys, nil for a kind that has none. The rest of the stored status stays.
 func Status(object map[string]any, s family.State, webhook, scanned bool, autogen any) (map[string]any, error) {
@@ -69,7 +75,7 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 		meta.SetStatusCondition(&c.Conditions, condition)
 	}
 	bad := ""
-	if s.NotReady != nil || webhook && (s.Program == nil || len(s.Program.Webhooks) == 0 && !s.Program.HandedOver) {
+	if s.NotReady != nil || webhook && !asked(s.Program) {
 		bad = textNoWebhook
 	}
 	if webhook || bad != "" {

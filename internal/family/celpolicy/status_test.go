@@ -17,7 +17,7 @@ import (
 // The conditions say whether the API server asks about requests, and whether scans may read the resources. A policy is ready when all
 // are true.
 func TestStatus(t *testing.T) {
-	served := &policy.Program{Webhooks: make([]policy.Webhook, 1)}
+	served := &policy.Program{Webhooks: make([]policy.Webhook, 1), Settings: policy.Settings{Admission: true}}
 	execs := schema.GroupVersionResource{Version: "v1", Resource: "pods/exec"}
 	for _, c := range []struct {
 		name             string
@@ -33,6 +33,10 @@ func TestStatus(t *testing.T) {
 			"WebhookConfigured False Failed Policy is not configured in the webhook.", "RBACPermissionsGranted True Succeeded Policy is ready for reporting.",
 		}, false},
 		{"one that asks for no webhook", family.State{Program: &policy.Program{}}, true, false, []string{
+			"WebhookConfigured False Failed Policy is not configured in the webhook.",
+			"RBACPermissionsGranted True Succeeded Background scanning disabled; reporting permissions not required.",
+		}, false},
+		{"neither requests nor scans", family.State{Program: &policy.Program{Webhooks: make([]policy.Webhook, 1)}}, true, false, []string{
 			"WebhookConfigured False Failed Policy is not configured in the webhook.",
 			"RBACPermissionsGranted True Succeeded Background scanning disabled; reporting permissions not required.",
 		}, false},
@@ -60,7 +64,7 @@ func TestStatus(t *testing.T) {
 
 // What is right stays as it is: the time of a transition, what other controllers report. A condition that no longer applies goes.
 func TestStatusStays(t *testing.T) {
-	served := &policy.Program{Webhooks: make([]policy.Webhook, 1)}
+	served := &policy.Program{Webhooks: make([]policy.Webhook, 1), Settings: policy.Settings{Admission: true}}
 	first, err := celpolicy.Status(map[string]any{}, family.State{Program: served, Now: time.Unix(1000, 0)}, true, true, map[string]any{"defaults": map[string]any{"targets": []any{}}})
 	if err != nil {
 		t.Fatal(err)

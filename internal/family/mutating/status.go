@@ -14,5 +14,5 @@ func status(object map[string]any, s family.State) (map[string]any, error) {
 		e = *p.Spec.Evaluation
 	}
 	admission, background := celpolicy.On(e.Admission), celpolicy.On(e.Background)
-	return celpolicy.Status(object, s, admission || !background, background, Autogen(p))
+	return celpolicy.Status(object, s, admission, background, Autogen(p))
 }
