@@ -105,9 +105,10 @@ func Status(object map[string]any, s family.State, webhook, scanned bool, autoge
 		if err != nil {
 			return nil, err
 		}
-		if all, _ := configs["configs"].(map[string]any); len(all) > 0 {
-			tree["autogen"] = configs
+		if all, _ := configs["configs"].(map[string]any); len(all) == 0 {
+			configs = map[string]any{} // Kyverno's clients read an empty object as none
 		}
+		tree["autogen"] = configs
 	}
 	have, _ := object["status"].(map[string]any)
 	for _, key := range []string{"generated", "lastExecutionTime"} {
