@@ -127,7 +127,7 @@ func changes(before, after []helm.Document) string {
 
 // What is embedded is what Helm renders, CustomResourceDefinitions included.
 func TestRendered(t *testing.T) {
-	for _, name := range []string{"dashboard", "dev", "e2e", "standard"} {
+	for _, name := range []string{"conformance", "dashboard", "dev", "e2e", "standard"} {
 		text, err := charts.YAML(name)
 		if err != nil {
 			t.Fatal(err)

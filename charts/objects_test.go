@@ -40,7 +40,7 @@ func render(t *testing.T) map[string][]helm.Document {
 	for _, file := range files {
 		all[file] = template(t, "-f", file)
 	}
-	for _, name := range []string{"dashboard", "dev", "e2e", "standard"} {
+	for _, name := range []string{"conformance", "dashboard", "dev", "e2e", "standard"} {
 		text, err := charts.YAML(name)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,8 +13,38 @@ import (
 	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
-// configuration names the values of the chart (charts/values) that the suite expects.
-const configuration = "standard"
+// The values of the chart (charts/values) that the suite expects, and those for users who may not listen on the ports of real clusters, which
+// some tests compare.
+const (
+	configuration = "conformance"
+	unprivileged  = "standard"
+)
+
+// configurationHere is the configuration that this user can install.
+func configurationHere(progress io.Writer) string {
+	l, err := net.Listen("tcp", "127.0.0.1:443")
+	if errors.Is(err, os.ErrPermission) {
+		fmt.Fprintln(progress, "This user may not listen on port 443: tests that compare the port of webhooks fail.")
+		return unprivileged
+	}
+	if err == nil {
+		l.Close()
+	}
+	return configuration
+}
+
+// everyCluster is what tests find in every real cluster, and a policy may complain of.
+const everyCluster = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}}
+spec:
+  replicas: 0
+  selector: {matchLabels: {k8s-app: kube-dns}}
+  template:
+    metadata: {labels: {k8s-app: kube-dns}}
+    spec: {containers: [{name: coredns, image: "registry.k8s.io/coredns/coredns:v1.12.0"}]}
+`
 
 // shard is a control plane of its own with Ephor on it.
 type shard struct {
@@ -56,7 +87,10 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 			s.stop()
 		}
 	}()
-	if s.ephor, err = s.cluster.Install(ctx, configuration); err != nil {
+	if s.ephor, err = s.cluster.Install(ctx, configurationHere(progress)); err != nil {
+		return nil, err
+	}
+	if _, err = s.cluster.Kubectl(ctx, []byte(everyCluster), "apply", "-f", "-"); err != nil {
 		return nil, err
 	}
 	if err = s.startControllers(ctx); err != nil {
