@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/ephor-dev/ephor/e2e/suite"
+	"github.com/ephor-dev/ephor/internal/devcluster"
 )
 
 // One control plane and one admission controller serve all tests of the package. A test removes its policies.
 var (
-	cluster suite.Cluster
+	cluster   suite.Cluster
+	admission *devcluster.Replica
 
 	kubectl, must, eventually = cluster.Try, cluster.Must, suite.Eventually
 )
@@ -23,9 +25,14 @@ func TestMain(m *testing.M) {
 		if _, err := cluster.Kubectl(ctx, nil, "create", "namespace", exempting); err != nil {
 			return err
 		}
-		_, err := cluster.Ephor.StartAdmission(ctx, exceptionFlag)
-		return err
+		return startAdmission(ctx)
 	}}))
+}
+
+// startAdmission starts the admission controller that the tests share.
+func startAdmission(ctx context.Context) (err error) {
+	admission, err = cluster.Ephor.StartAdmission(ctx, exceptionFlag)
+	return err
 }
 
 // apply creates a policy, waits until its webhook is configured, and deletes it after the test.
