@@ -85,7 +85,7 @@ func (c *synchronizing) of(s *catalog.Snapshot) []syncRule {
 	next := &synchronized{snapshot: s}
 	for _, p := range s.Programs() {
 		for _, r := range p.Rules {
-			if r.Generation != nil && r.Generation.Synchronize && p.Settings.Admission {
+			if r.Generation != nil && r.Generation.Synchronize && !r.Generation.Watched && p.Settings.Admission {
 				next.rules = append(next.rules, syncRule{p, r})
 			}
 		}

@@ -60,8 +60,11 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	c := &background{evaluator: v, flags: f, changed: lifecycle.NewTrigger()}
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
-		last:    func(ctx context.Context) { c.sending.Run(ctx) },
-		changed: func(*catalog.Snapshot) { c.changed.Fire() },
+		last: func(ctx context.Context) { c.sending.Run(ctx) },
+		changed: func(*catalog.Snapshot) {
+			c.changed.Fire()
+			c.record.changed.Fire()
+		},
 	})
 }
 
@@ -185,7 +188,9 @@ func (c *background) shared() []lifecycle.Task {
 
 // tasks are the controllers that only one replica runs: changes of policies become work once.
 func (c *background) tasks() []lifecycle.Task {
+	watcher := &follow.Watcher{Follower: c.follower, Resource: c.record.resource, Wake: c.record.changed.Fire, Log: c.log}
 	return []lifecycle.Task{
 		c.base.observing.Counted(lifecycle.Task{Name: "policy-controller", Wake: c.changed, Once: c.follower.Once}),
+		{Name: "generated-objects", Wake: c.record.changed, Once: watcher.Once},
 	}
 }

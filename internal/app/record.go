@@ -38,6 +38,11 @@ func newRecord(ctx context.Context, b *base, namespace string, c client.Client) 
 	return r, r.ledger.Load(ctx)
 }
 
+// resource lists and watches the metadata of a resource.
+func (r *record) resource(gvr schema.GroupVersionResource) metawatch.Resource {
+	return r.metadata.Resource(gvr)
+}
+
 // run stores what this replica makes, and takes in what others stored.
 func (r *record) run(ctx context.Context) {
 	var running sync.WaitGroup

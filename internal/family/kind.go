@@ -34,6 +34,9 @@ type Kind struct {
 	Review Review
 	// Work are the types of the UpdateRequests (spec.requestType) that ask for work of policies of the kind.
 	Work Work
+	// BareLabels: labels of objects that its policies generate name the policy without its namespace, and no rule. The executor adds them,
+	// not the evaluation.
+	BareLabels bool
 	// Foreign reports that the API server evaluates policies of the kind itself. The command line applies them, and reports cover
 	// those that ask for it.
 	Foreign bool

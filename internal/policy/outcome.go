@@ -116,6 +116,8 @@ type Generated struct {
 	Object map[string]any
 	// Source is the copied object; nil when the policy holds the content.
 	Source *Source
+	// SourceVersion is the resourceVersion of the source as it was copied; empty when it is not known.
+	SourceVersion string
 }
 
 // Source names a copied object.

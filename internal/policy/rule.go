@@ -161,6 +161,15 @@ type Generation struct {
 	Synchronize     bool // what is made is kept equal to its source
 	Orphan          bool // what was made stays when the policy is deleted
 	ServerSideApply bool
+	// Own: the rule writes only to objects that it made, and leaves another object of the same name alone.
+	Own bool
+	// Exact: where the rule synchronizes, objects that it no longer makes for a trigger are deleted.
+	Exact bool
+	// Watched: where the rule synchronizes, the background controller watches its objects and the sources of copies, so that webhooks
+	// need not be called for them.
+	Watched bool
+	// KeepCopies: copies stay when the policy is deleted.
+	KeepCopies bool
 }
 
 // ObjectReads says what is read of the object of a request by rules that read those fields of it (nil for none); nil when that may

@@ -128,7 +128,7 @@ func (o *output) add(object map[string]any, place func(said string) (string, err
 	out["metadata"] = metadata
 	made := policy.Generated{Object: out}
 	if live {
-		made.Source = &source
+		made.Source, made.SourceVersion = &source, text(authored, "resourceVersion")
 	}
 	o.made = append(o.made, made)
 	return nil

@@ -42,7 +42,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	}
 	ignore := admissionregistrationv1.Ignore // it never refuses a request
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, celpolicy.Common{FailurePolicy: &ignore, Webhook: spec.WebhookConfiguration, Admission: e.Admission})
-	out.Settings.Background = false
+	out.Settings.Background = false // work follows requests and changes of the policy; no scan evaluates it
 	subject, c := celpolicy.Compile(out, celpolicy.Input{
 		Kind: celenv.Generating, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: &celenv.Allowance{},
 	})
@@ -59,12 +59,18 @@ func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	rule.Generation = &policy.Generation{
 		Existing: on(e.GenerateExisting), Synchronize: on(e.Synchronize), Orphan: on(e.OrphanDownstreamOnPolicyDelete),
 		ServerSideApply: spec.UseServerSideApply != nil && *spec.UseServerSideApply,
+		Own:             true, Exact: true, Watched: true, KeepCopies: true,
 	}
 	rule.OnBackground = e.SkipBackgroundRequests != nil && !*e.SkipBackgroundRequests
 	g.work = policy.Work{Kind: policy.WorkGenerate, Synchronize: rule.Generation.Synchronize, SkipBackground: !rule.OnBackground}
 	rule.Eval = g.eval
 	g.follow(rule)
-	out.Rules, out.Diags = []*policy.Rule{rule}, c.Diags
+	rule.Grants = g.grants(spec.Generate)
+	out.Rules = []*policy.Rule{rule}
+	out.Diags.Add(c.Diags...)
+	out.Webhooks = []policy.Webhook{celpolicy.Webhook(out, celpolicy.WebhookInput{
+		At: endpoints, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Always: true, Updates: rule.Generation.Synchronize,
+	})}
 	return out
 }
 

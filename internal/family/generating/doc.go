@@ -7,7 +7,7 @@
 // (policy.Call.Plan): by calls of generator.apply in expressions (apply.go), and by templates (template.go). What becomes of them when
 // the trigger stops matching is in lifecycle.go.
 //
-// It writes nothing: who carries the work out adds the labels by which objects are found again.
+// It writes nothing: the executor of the work adds the labels by which objects are found again.
 //
 // Floor 2: imports celpolicy, celrule, policy and leaves.
 package generating

@@ -13,7 +13,8 @@ const Kind = "GeneratingPolicy"
 
 // Family describes the family.
 var Family = &family.Family{
-	Name: "generating", Doc: "GeneratingPolicy and NamespacedGeneratingPolicy of policies.kyverno.io", Kinds: familyKinds,
+	Name: "generating", Doc: "GeneratingPolicy and NamespacedGeneratingPolicy of policies.kyverno.io", Kinds: familyKinds, Endpoints: endpoints,
+	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		program := Compile(p)
@@ -32,9 +33,24 @@ var familyKinds = celpolicy.Kinds(family.Kind{
 	Kind: Kind, Resource: "generatingpolicies", Short: "gpol", LabelPrefix: "gpol.kyverno.io/", Source: "KyvernoGeneratingPolicy", Work: family.Work{Generate: "cel-generate"},
 	Review: family.ReviewPolicy,
 	// Kyverno generates after the request, and counts that as a scan.
-	Metrics: &family.Metrics{Name: "kyverno_generating_policy", Kind: Kind, Per: "trigger", Cause: "background_scan"},
-	Offline: true,
+	Metrics:    &family.Metrics{Name: "kyverno_generating_policy", Kind: Kind, Per: "trigger", Cause: "background_scan"},
+	BareLabels: true,
 })
+
+// endpoints are where the webhooks for policies of the family ask.
+var endpoints = celpolicy.Endpoint(policy.Endpoint{
+	Kinds: []string{Kind}, Name: "gpol.validate.kyverno.svc", Path: "/gpol", Stages: policy.StageGenerate,
+})
+
+// status is the status that a policy should have.
+func status(object map[string]any, s family.State) (map[string]any, error) {
+	p, _ := Decode(object) // the compiler reports what cannot be read
+	var e policiesv1beta1.GeneratingPolicyEvaluation
+	if p.Spec.Evaluation != nil {
+		e = *p.Spec.Evaluation
+	}
+	return celpolicy.Status(object, s, celpolicy.On(e.Admission), true, nil)
+}
 
 // Decode reads a policy of any served version.
 func Decode(object map[string]any) (*policiesv1beta1.GeneratingPolicy, diag.List) {

@@ -22,6 +22,11 @@ func (g *generator) follow(rule *policy.Rule) {
 	rule.Eval = func(c *policy.Call) policy.Yield {
 		r := c.Request
 		switch {
+		case sync && r.Origin == policy.FromScan:
+			if rule.Needs.User && r.User == nil {
+				return policy.Yield{} // the requester is not known, so neither is whether the object is a trigger
+			}
+			return g.again(c, match, eval, undo)
 		case r.Operation == policy.Delete && onDelete:
 			return eval(c)
 		case r.Operation == policy.Delete:
@@ -52,6 +57,9 @@ func (g *generator) follow(rule *policy.Rule) {
 		return
 	}
 	rule.Match = func(ctx context.Context, r *policy.Request) (bool, error) {
+		if r.Origin == policy.FromScan {
+			return true, nil // Eval finds out whether the object is a trigger still
+		}
 		if ok, err := match(ctx, r); ok || err != nil {
 			return ok, err
 		}
@@ -73,6 +81,25 @@ func (g *generator) follow(rule *policy.Rule) {
 			}
 		}
 	}
+}
+
+// again evaluates the rule for an existing object. A planned evaluation for an object that is no longer a trigger, since the policy has
+// changed, asks for the deletion of what was generated for it.
+func (g *generator) again(c *policy.Call, match func(context.Context, *policy.Request) (bool, error), eval func(*policy.Call) policy.Yield, undo policy.Work) policy.Yield {
+	if ok, err := match(c.Context(), c.Request); err != nil {
+		return failed(err)
+	} else if ok {
+		if y := eval(c); y.Status != policy.StatusNone {
+			return y
+		}
+	}
+	if !c.Plan {
+		return policy.Yield{}
+	}
+	if still, err := g.isTrigger(c, c.Request.Object); still || err != nil {
+		return policy.Yield{}
+	}
+	return policy.Yield{Work: []policy.Work{undo}}
 }
 
 // everyOperation is how many operations `*` stands for. As in Kyverno it does not count as the name of one.

@@ -33,22 +33,30 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 		return fmt.Errorf("%s is out of reach: a namespaced policy writes no policies", text)
 	}
 	generation := t.rule.Generation
+	if bareLabels(t.program) {
+		t.label(planned, g.Source)
+	}
 	if err := w.mark(ctx, t, planned, g.Source); err != nil {
 		return err
 	}
 	if g.Source != nil {
 		planned.SetOwnerReferences(nil) // they are the source's
-		if err := w.markSource(ctx, t, g, planned); err != nil {
-			return err
+		if !generation.Watched {
+			if err := w.markSource(ctx, t, g, planned); err != nil {
+				return err
+			}
 		}
 	} else if err := w.leaveForeignOwners(ctx, t, planned); err != nil {
 		return err
 	}
+	if generation.Own {
+		return w.applyOwn(ctx, t, planned, g)
+	}
 	if generation.Synchronize && generation.ServerSideApply {
-		return w.applyOnServer(ctx, t, planned, g.Source)
+		return w.applyOnServer(ctx, t, planned, g)
 	}
 	if !generation.Synchronize || !t.made {
-		there, err := w.create(ctx, t, planned, g.Source)
+		there, err := w.create(ctx, t, planned, g)
 		if err != nil || !there || !generation.Synchronize {
 			return err
 		}
@@ -58,11 +66,11 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 	err := w.Client.Get(ctx, client.ObjectKeyFromObject(planned), live)
 	switch {
 	case err == nil:
-		return w.update(ctx, t, live, planned, g.Source)
+		return w.update(ctx, t, live, planned, g)
 	case !apierrors.IsNotFound(err) || !t.made:
 		return wrap(err, "read "+text)
 	}
-	there, err := w.create(ctx, t, planned, g.Source)
+	there, err := w.create(ctx, t, planned, g)
 	if there {
 		err = meanwhile(text)
 	}
@@ -70,12 +78,12 @@ func (w *Worker) apply(ctx context.Context, t *task, g *policy.Generated) error 
 }
 
 // create creates the object, and reports whether it exists already. It creates none in a terminating namespace.
-func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) (there bool, err error) {
+func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unstructured, g *policy.Generated) (there bool, err error) {
 	created := planned.DeepCopy()
 	err = w.Client.Create(ctx, created, t.owner(fieldManager))
 	switch {
 	case err == nil:
-		w.note(t, created, source)
+		w.note(t, created, g)
 		w.tellGenerated(t, planned)
 		return false, nil
 	case ending(err):
@@ -88,10 +96,10 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 }
 
 // update brings the existing object up to date.
-func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, source *policy.Source) error {
+func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructured.Unstructured, g *policy.Generated) error {
 	next := replaced(live, planned)
 	if value.Equal(next.Object, live.Object) {
-		w.note(t, live, source)
+		w.note(t, live, g)
 		return nil
 	}
 	written := next.DeepCopy()
@@ -99,7 +107,7 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	if apierrors.IsInvalid(err) {
 		// Fields that the API server defaulted may not be removed again.
 		if next.Object = overlay(live.Object, next.Object).(map[string]any); value.Equal(next.Object, live.Object) {
-			w.note(t, live, source)
+			w.note(t, live, g)
 			return nil
 		}
 		written = next
@@ -108,14 +116,14 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 	if err != nil {
 		return wrap(err, "update "+ObjectText(planned))
 	}
-	w.note(t, written, source)
+	w.note(t, written, g)
 	w.tellGenerated(t, next)
 	return nil
 }
 
 // applyOnServer writes the plan with server-side apply, also for a new object: fields of an ordinary create could not be removed later. The
 // write carries the object's resourceVersion, so that a late write does not undo a change of another client.
-func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured, source *policy.Source) error {
+func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructured.Unstructured, g *policy.Generated) error {
 	text := ObjectText(planned)
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(planned.GroupVersionKind())
@@ -133,7 +141,7 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	case err != nil:
 		return wrap(err, "apply "+text)
 	}
-	w.note(t, planned, source)
+	w.note(t, planned, g)
 	if planned.GetResourceVersion() != live.GetResourceVersion() {
 		w.tellGenerated(t, planned)
 	}

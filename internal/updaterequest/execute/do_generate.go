@@ -116,15 +116,23 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 	for i := range out.Work {
 		switch x := &out.Work[i]; x.Kind {
 		case policy.WorkGenerate:
+			var done []policy.Generated
 			for j := range x.Generated {
-				if err := w.apply(ctx, t, &x.Generated[j]); err != nil {
+				err := w.apply(ctx, t, &x.Generated[j])
+				if errors.Is(err, errLeftAlone) {
+					continue
+				}
+				if done = append(done, x.Generated[j]); err != nil {
 					errs = append(errs, err)
 				}
 				if source := x.Generated[j].Source; source != nil {
 					copied = append(copied, *source)
 				}
 			}
-			errs = append(errs, x.Err)
+			x.Generated = done
+			if errs = append(errs, x.Err); t.rule.Generation.Exact && t.rule.Generation.Synchronize && t.only == nil && errors.Join(errs...) == nil {
+				errs = append(errs, w.prune(ctx, t, planned(done)))
+			}
 		case policy.WorkDeleteDownstream:
 			errs = append(errs, w.removeFor(ctx, t, ceased{before: t.before()}))
 		}
@@ -135,6 +143,15 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 		w.tellFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
 	}
 	return copied, err
+}
+
+// planned returns the objects that an evaluation asks for.
+func planned(made []policy.Generated) []*unstructured.Unstructured {
+	out := make([]*unstructured.Unstructured, len(made))
+	for i := range made {
+		out[i] = &unstructured.Unstructured{Object: made[i].Object}
+	}
+	return out
 }
 
 // confine keeps only the work of an outcome that makes one object, and reports whether there is any.

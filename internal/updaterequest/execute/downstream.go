@@ -23,20 +23,6 @@ import (
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
-// The labels of what was generated.
-const (
-	LabelPrefix  = "generate.kyverno.io/"
-	labelManaged = "app.kubernetes.io/managed-by"
-	managedBy    = "kyverno"
-)
-
-// LabelsOfRule selects the objects of a rule by their labels.
-func LabelsOfRule(p *policy.Program, rule string) labels.Set {
-	return labels.Set{
-		labelManaged: managedBy, LabelPrefix + "policy-name": p.Name, LabelPrefix + "policy-namespace": p.Namespace, LabelPrefix + "rule-name": rule,
-	}
-}
-
 // Which selects some of the objects of a rule; the zero Which selects all.
 type Which struct {
 	// Trigger selects by the UID of the trigger.
@@ -157,6 +143,7 @@ func (w *Worker) kindsOf(p *policy.Program, r *policy.Rule) ([]outputKind, error
 		apiVersion, kind := kindPattern(g)
 		switch {
 		case g.Source:
+		case wildcard.Has(apiVersion+kind) && r.Generation != nil && r.Generation.Watched: // the record knows the kinds
 		case !wildcard.Has(apiVersion + kind):
 			add(outputKind{schema.FromAPIVersionAndKind(apiVersion, kind), false})
 		default:

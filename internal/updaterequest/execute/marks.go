@@ -260,7 +260,7 @@ func (w *Worker) Adopt(ctx context.Context, p *policy.Program, r *policy.Rule, u
 	if err := w.Client.Update(ctx, live); err != nil {
 		return true, wrap(err, "mark "+ObjectText(u))
 	}
-	w.note(t, live, g.Source)
+	w.note(t, live, g)
 	return true, nil
 }
 

@@ -24,12 +24,12 @@ func ruleOf(p *policy.Program, r *policy.Rule) ledger.Rule {
 
 // note takes an object into the record that the task made, as it was written. What is not synchronized is left alone from then on, and is
 // not noted.
-func (w *Worker) note(t *task, u *unstructured.Unstructured, source *policy.Source) {
+func (w *Worker) note(t *task, u *unstructured.Unstructured, g *policy.Generated) {
 	if t.rule.Generation == nil || !t.rule.Generation.Synchronize {
 		return
 	}
-	e := ledger.Entry{Claim: t.claim(source), Object: withUID(u), Version: u.GetResourceVersion()}
-	if source != nil {
+	e := ledger.Entry{Claim: t.claim(g.Source), Object: withUID(u), Version: u.GetResourceVersion(), FromVersion: g.SourceVersion}
+	if source := g.Source; source != nil {
 		e.From = mark.Object{APIVersion: source.APIVersion, Kind: source.Kind, Namespace: source.Namespace, Name: source.Name, UID: source.UID}
 	}
 	w.Ledger.Note(e)

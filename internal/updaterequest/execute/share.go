@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
@@ -165,6 +166,16 @@ func (w *Worker) NewWork(policyKey string, kind kyvernov2.RequestType, policyLab
 	if key := updaterequest.KeyOfRules(u); key != "" {
 		u.Labels[updaterequest.LabelKey] = key
 	}
+	return u
+}
+
+// NewSourceWork returns an UpdateRequest for everything that a rule copied of a source that has changed or is gone.
+func (w *Worker) NewSourceWork(p *policy.Program, r *policy.Rule, source kyvernov2.ResourceSpec, gone bool, name ...string) *kyvernov2.UpdateRequest {
+	source = updaterequest.Canonical(source)
+	u := w.NewWork(p.Key(), updaterequest.Type(p.Identity(), r), updaterequest.LabelValue(p.Name), []kyvernov2.RuleContext{{Rule: r.Name, Trigger: source}}, name...)
+	u.Labels[updaterequest.LabelSource] = ""
+	u.Spec.Rule, u.Spec.Resource = "", source
+	u.Spec.RuleContext = []kyvernov2.RuleContext{{Rule: r.Name, Synchronize: true, DeleteDownstream: gone}}
 	return u
 }
 

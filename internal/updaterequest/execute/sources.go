@@ -290,7 +290,8 @@ func (r *sourceReads) outdated(ctx context.Context, copied []policy.Source) (cha
 	return changed, nil
 }
 
-// CopiesAll reports whether the rule only makes copies, which do not change with the policy.
+// CopiesAll reports whether the rule only makes copies, which do not change with the policy. A rule whose outputs only an evaluation knows
+// may make anything.
 func CopiesAll(r *policy.Rule) bool {
-	return !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
+	return len(r.Outputs) > 0 && !slices.ContainsFunc(r.Outputs, func(o policy.Output) bool { return !o.Copy })
 }

@@ -58,9 +58,6 @@ func (w *Worker) one(ctx context.Context, t *task) (err error) {
 
 // do carries out one task whose key this replica holds.
 func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, *task) error) error {
-	if t.u.Spec.RequestType == kyvernov2.CELGenerate || t.u.Spec.RequestType == kyvernov2.CELMutate {
-		return fmt.Errorf("work of the type %s is not carried out", t.u.Spec.RequestType)
-	}
 	t.program, t.rule = updaterequest.FindRule(w.Snapshot(), updaterequest.PolicyID(t.u.Spec.RequestType, t.u.Spec.Policy), t.Rule)
 	if t.rule == nil {
 		if t.waited < policyPatience {

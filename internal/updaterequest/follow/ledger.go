@@ -34,6 +34,8 @@ type entry struct {
 	Synchronize bool   `json:"synchronize,omitempty"`
 	Orphan      bool   `json:"orphan,omitempty"`
 	Makes       []made `json:"makes"`
+	// KeepCopies: copies stay when the policy is deleted.
+	KeepCopies bool `json:"keepCopies,omitempty"`
 }
 
 // made is a pattern of the objects that a rule makes or, for a source, copies.
@@ -54,7 +56,7 @@ func entriesOf(s *catalog.Snapshot) []entry {
 			if r.Generation == nil {
 				continue
 			}
-			e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan}
+			e := entry{Kind: p.Kind, Policy: p.Key(), Rule: r.Name, Synchronize: r.Generation.Synchronize, Orphan: r.Generation.Orphan, KeepCopies: r.Generation.KeepCopies}
 			for _, g := range r.Grants {
 				e.Makes = append(e.Makes, made{g.APIVersion, g.Kind, g.Namespace, g.Name, g.Source, g.Selector})
 			}
@@ -121,39 +123,39 @@ func undone(known, today []entry, stays func(catalog.ID) bool) []undo {
 		switch n := now[key{e.id(), e.Rule}]; {
 		case n == nil && (!e.Synchronize || e.Orphan):
 		case n == nil && !stays(e.id()):
-			out = append(out, undo{entry: e})
+			out = append(out, undo{entry: e, keepCopies: e.KeepCopies})
 		case n == nil && !e.copiesOnly():
 			out = append(out, undo{entry: e, keepCopies: true})
-		case n != nil && !slices.Equal(e.Makes, n.Makes):
+		case n != nil && !e.KeepCopies && !slices.Equal(e.Makes, n.Makes):
 			out = append(out, undo{entry: e, release: true})
 		}
 	}
 	return out
 }
 
-// ledger is the stored ledger, and the rules that this process knows while it cannot store it.
-type ledger struct {
+// rulesRecord is the stored record of rules, and the rules that this process knows while it cannot store it.
+type rulesRecord struct {
 	entries []entry
 	object  *unstructured.Unstructured // as it was read; nil when there is none
 	text    string
 }
 
-// load reads the ledger. Without the right to read it, the rules that this process knows are used.
-func (f *Follower) load(ctx context.Context) (*ledger, error) {
+// load reads the record. Without the right to read it, the rules that this process knows are used.
+func (f *Follower) load(ctx context.Context) (*rulesRecord, error) {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("v1")
 	u.SetKind("ConfigMap")
 	err := f.Worker.Client.Get(ctx, client.ObjectKey{Namespace: f.Worker.Namespace, Name: LedgerName}, u)
 	switch {
 	case apierrors.IsNotFound(err):
-		return &ledger{entries: f.known}, nil
+		return &rulesRecord{entries: f.known}, nil
 	case apierrors.IsForbidden(err):
 		f.Log.Warn("the generate rules that were last seen cannot be read: what rules made that are deleted while no replica runs will stay", "configMap", LedgerName, "error", err)
-		return &ledger{entries: f.known}, nil
+		return &rulesRecord{entries: f.known}, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the ConfigMap %s: %w", LedgerName, err)
 	}
-	l := &ledger{object: u}
+	l := &rulesRecord{object: u}
 	l.text, _, _ = unstructured.NestedString(u.Object, "data", ledgerKey)
 	if err := json.Unmarshal([]byte(l.text), &l.entries); err != nil {
 		f.Log.Error("the generate rules that were last seen cannot be read: they are written anew", "configMap", LedgerName, "error", err)
@@ -162,8 +164,8 @@ func (f *Follower) load(ctx context.Context) (*ledger, error) {
 	return l, nil
 }
 
-// store writes the ledger when it has changed. After a conflict with another writer it reads the ledger again.
-func (f *Follower) store(ctx context.Context, l *ledger, entries []entry) error {
+// store writes the record when it has changed. After a conflict with another writer it reads the record again.
+func (f *Follower) store(ctx context.Context, l *rulesRecord, entries []entry) error {
 	f.known = entries
 	text, err := json.Marshal(entries)
 	if err != nil {

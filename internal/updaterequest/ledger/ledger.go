@@ -23,8 +23,10 @@ type Entry struct {
 	Object mark.Object `json:"object"`
 	// From is the object that it is a copy of; empty when it is none. Claim.Source is its UID.
 	From mark.Object `json:"from,omitzero"`
-	// Version is the resourceVersion as it was written last; empty when another replica wrote it, or one before. It is not stored.
-	Version string `json:"-"`
+	// Version is the resourceVersion of the object as it was written last, FromVersion that of what was copied. They are empty where they
+	// are not known.
+	Version     string `json:"version,omitempty"`
+	FromVersion string `json:"fromVersion,omitempty"`
 }
 
 // Rule names a rule of a policy.
@@ -57,7 +59,8 @@ type Ledger struct {
 	byRule    index[Rule]
 	byTrigger index[trigger]
 	bySource  index[string]
-	kinds     map[Rule]map[schema.GroupVersionKind]int
+	kinds     kinds // of the objects
+	sources   kinds // of what they are copies of
 	full      bool
 	shards    [Shards]shard
 }
@@ -84,11 +87,39 @@ func (x index[K]) remove(k K, uid string) {
 	}
 }
 
+// kinds counts the kinds of a rule.
+type kinds map[Rule]map[schema.GroupVersionKind]int
+
+func (k kinds) add(r Rule, o mark.Object, n int) {
+	if o.Kind == "" {
+		return
+	}
+	gvk := schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+	if k[r] == nil {
+		k[r] = map[schema.GroupVersionKind]int{}
+	}
+	if k[r][gvk] += n; k[r][gvk] == 0 {
+		delete(k[r], gvk)
+	}
+	if len(k[r]) == 0 {
+		delete(k, r)
+	}
+}
+
+func (k kinds) of(r Rule) []schema.GroupVersionKind {
+	out := make([]schema.GroupVersionKind, 0, len(k[r]))
+	for gvk := range k[r] {
+		out = append(out, gvk)
+	}
+	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int { return compareText(a.String(), b.String()) })
+	return out
+}
+
 // New returns an empty Ledger; Load fills it, Run stores it.
 func New(o Options) *Ledger {
 	l := &Ledger{
 		o: o, wake: make(chan struct{}, 1), entries: map[string]*Entry{}, byRule: index[Rule]{}, byTrigger: index[trigger]{}, bySource: index[string]{},
-		kinds: map[Rule]map[schema.GroupVersionKind]int{},
+		kinds: kinds{}, sources: kinds{},
 	}
 	for i := range l.shards {
 		l.shards[i].pending = map[string]*Entry{}
@@ -106,11 +137,10 @@ func (l *Ledger) Note(e Entry) {
 	defer l.mu.Unlock()
 	have := l.entries[uid]
 	switch {
-	case have != nil && have.Claim == e.Claim && have.Object == e.Object && (have.From == e.From || e.From == mark.Object{}):
-		if e.Version != "" {
-			have.Version = e.Version
-		}
+	case have != nil && *have == e:
 		return
+	case have != nil && have.Claim == e.Claim && e.Version == "":
+		return // a mark has less than is known
 	case have == nil && len(l.entries) >= Max:
 		if !l.full {
 			l.o.Log.Warn("the record of generated objects is full: what is made from now on is recognised by its mark only", "objects", Max)
@@ -167,10 +197,8 @@ func (l *Ledger) put(e *Entry) {
 	if e.Source != "" {
 		l.bySource.add(e.Source, uid)
 	}
-	if l.kinds[rule] == nil {
-		l.kinds[rule] = map[schema.GroupVersionKind]int{}
-	}
-	l.kinds[rule][kindOf(e.Object)]++
+	l.kinds.add(rule, e.Object, 1)
+	l.sources.add(rule, e.From, 1)
 }
 
 func (l *Ledger) take(uid string) {
@@ -183,15 +211,8 @@ func (l *Ledger) take(uid string) {
 	l.byRule.remove(rule, uid)
 	l.byTrigger.remove(trigger{rule, e.Trigger.UID}, uid)
 	l.bySource.remove(e.Source, uid)
-	if k := kindOf(e.Object); l.kinds[rule][k] > 1 {
-		l.kinds[rule][k]--
-	} else if delete(l.kinds[rule], k); len(l.kinds[rule]) == 0 {
-		delete(l.kinds, rule)
-	}
-}
-
-func kindOf(o mark.Object) schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind)
+	l.kinds.add(rule, e.Object, -1)
+	l.sources.add(rule, e.From, -1)
 }
 
 // Len is the number of entries.
@@ -265,10 +286,15 @@ func (l *Ledger) Kinds(r Rule) []schema.GroupVersionKind {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]schema.GroupVersionKind, 0, len(l.kinds[r]))
-	for k := range l.kinds[r] {
-		out = append(out, k)
+	return l.kinds.of(r)
+}
+
+// Sources are the kinds of what a rule copied.
+func (l *Ledger) Sources(r Rule) []schema.GroupVersionKind {
+	if l == nil {
+		return nil
 	}
-	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int { return compareText(a.String(), b.String()) })
-	return out
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sources.of(r)
 }

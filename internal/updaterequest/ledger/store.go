@@ -118,7 +118,7 @@ func (l *Ledger) merge(i int, stored map[string]*Entry, version string) {
 			continue
 		}
 		have := l.entries[uid]
-		if have != nil && have.Claim == e.Claim && have.Object == e.Object && have.From == e.From {
+		if have != nil && *have == *e {
 			continue
 		}
 		if have == nil && len(l.entries) >= Max {

@@ -1,0 +1,58 @@
+package generating
+
+import (
+	"strconv"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// unknown stands in a grant for what only an evaluation finds out.
+const unknown = "{{ evaluated }}"
+
+var generatingVerbs = []string{"create", "delete", "get", "update"}
+
+// grants returns the rights that the author of a namespaced policy needs: on the kinds of its templates, and on every kind where an
+// expression makes the objects. A cluster-wide policy uses the rights of the background controller.
+func (g *generator) grants(in []policiesv1beta1.Generation) (out []policy.Grant) {
+	if g.namespace == "" || len(in) != len(g.steps) {
+		return nil
+	}
+	for i, s := range g.steps {
+		at := "spec.generate[" + strconv.Itoa(i) + "]"
+		add := func(apiVersion, kind string) {
+			out = append(out, policy.Grant{APIVersion: apiVersion, Kind: kind, Namespace: g.namespace, Verbs: generatingVerbs, Path: at})
+		}
+		if s.expression != nil {
+			add(unknown, unknown)
+			continue
+		}
+		for _, document := range s.template {
+			add(kindIn(document))
+		}
+	}
+	return out
+}
+
+// kindIn returns the kind of a document, as far as it is no expression.
+func kindIn(n node) (apiVersion, kind string) {
+	get := func(name string) string {
+		var v any
+		switch n := n.(type) {
+		case literal:
+			m, _ := n.value.(map[string]any)
+			v = m[name]
+		case mapping:
+			for _, f := range n {
+				if l, ok := f.value.(literal); ok && f.name == name {
+					v = l.value
+				}
+			}
+		}
+		if text, ok := v.(string); ok {
+			return text
+		}
+		return unknown
+	}
+	return get("apiVersion"), get("kind")
+}

@@ -1,0 +1,351 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/metawatch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+)
+
+// Watcher watches the objects of synchronized rules and the sources of their copies, for rules without webhooks for them
+// (Generation.Watched). A change becomes an UpdateRequest. One replica at a time runs it.
+type Watcher struct {
+	Follower *Follower
+	// Resource lists and watches the metadata of a resource.
+	Resource func(schema.GroupVersionResource) metawatch.Resource
+	// Wake makes the controller call Once again.
+	Wake func()
+	Log  *slog.Logger
+
+	mu      sync.Mutex
+	watched map[schema.GroupVersionResource]*watched
+	pending map[change]pending
+	// last is when work was last written for a change, so that two writers who overwrite each other do not take all the time.
+	last map[change]time.Time
+}
+
+// watched is one resource that is watched.
+type watched struct {
+	gvk  schema.GroupVersionKind
+	stop context.CancelFunc
+	seen map[string]bool // the UIDs of this list, as far as they are in the record
+	// failing is set from a failure until the next complete list.
+	failing bool
+	ended   bool
+}
+
+// change identifies work: a rule for a trigger, or all of its copies of a source.
+type change struct {
+	rule    ledger.Rule
+	trigger mark.Object
+	source  mark.Object
+}
+
+// pending is the cause of work.
+type pending struct {
+	uid, version string // of the object as it was seen; no version for one that is gone
+	gone         bool
+}
+
+const (
+	// quiet is how long changes are collected.
+	quiet = 200 * time.Millisecond
+	// sameAgain is the least time between two UpdateRequests for the same change.
+	sameAgain = time.Second
+)
+
+// Once starts and stops watches, and writes the work for observed changes.
+func (w *Watcher) Once(ctx context.Context) (time.Duration, error) {
+	w.reconcile(ctx)
+	w.mu.Lock()
+	waits := len(w.pending) > 0
+	w.mu.Unlock()
+	if !waits {
+		return 0, nil
+	}
+	select {
+	case <-ctx.Done():
+		return 0, nil
+	case <-time.After(quiet):
+	}
+	return w.flush(ctx)
+}
+
+// rule returns the rule of an entry when its objects are watched; nil otherwise.
+func (w *Watcher) rule(r ledger.Rule) (*policy.Program, *policy.Rule) {
+	p, rule := updaterequest.FindRule(w.Follower.Worker.Snapshot(), r.ID, r.Name)
+	if rule == nil || rule.Generation == nil || !rule.Generation.Watched || !rule.Generation.Synchronize {
+		return nil, nil
+	}
+	return p, rule
+}
+
+// reconcile starts the watches that are needed and stops the others. Those of an earlier time as leader have ended.
+func (w *Watcher) reconcile(ctx context.Context) {
+	worker := w.Follower.Worker
+	want := map[schema.GroupVersionResource]schema.GroupVersionKind{}
+	add := func(gvk schema.GroupVersionKind) {
+		m, err := worker.Client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err == nil {
+			want[m.Resource] = gvk
+		}
+	}
+	for _, r := range worker.Ledger.Rules() {
+		if _, rule := w.rule(r); rule == nil {
+			continue
+		}
+		for _, gvk := range worker.Ledger.Kinds(r) {
+			add(gvk)
+		}
+		for _, gvk := range worker.Ledger.Sources(r) {
+			add(gvk)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.watched == nil {
+		w.watched, w.pending, w.last = map[schema.GroupVersionResource]*watched{}, map[change]pending{}, map[change]time.Time{}
+	}
+	for gvr, x := range w.watched {
+		if _, wanted := want[gvr]; !wanted || x.ended {
+			x.stop()
+			delete(w.watched, gvr)
+		}
+	}
+	for gvr, gvk := range want {
+		if w.watched[gvr] != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(ctx)
+		x := &watched{gvk: gvk, stop: stop, seen: map[string]bool{}}
+		w.watched[gvr] = x
+		go w.follow(ctx, gvr, x)
+	}
+}
+
+// follow follows one resource until ctx is done.
+func (w *Watcher) follow(ctx context.Context, gvr schema.GroupVersionResource, x *watched) {
+	w.Log.Debug("watching generated objects or sources of copies", "resource", gvr.String())
+	metawatch.Follow(ctx, w.Resource(gvr), metav1.ListOptions{}, metawatch.Handler{
+		Seen:   func(o *metav1.PartialObjectMetadata) { w.see(x, string(o.UID), o.ResourceVersion) },
+		Gone:   func(o *metav1.PartialObjectMetadata) { w.lose(string(o.UID)) },
+		Listed: func(map[types.NamespacedName]bool, string) { w.listed(x) },
+		Failed: func(err error, pause time.Duration) { w.failed(ctx, gvr, x, err, pause) },
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x.ended = true
+}
+
+// failed reports that a resource cannot be watched, once until it can be again.
+func (w *Watcher) failed(ctx context.Context, gvr schema.GroupVersionResource, x *watched, err error, pause time.Duration) {
+	w.mu.Lock()
+	known := x.failing
+	x.failing = true
+	w.mu.Unlock()
+	if known || ctx.Err() != nil {
+		return
+	}
+	w.Log.Warn("generated objects or sources of copies are not watched: changes are undone when their rule is followed again", "resource", gvr.String(), "again", pause, "error", err)
+	if apierrors.IsForbidden(err) {
+		w.report(x.gvk, err)
+	}
+}
+
+// report records events about rules whose objects the controller may not watch.
+func (w *Watcher) report(gvk schema.GroupVersionKind, err error) {
+	worker := w.Follower.Worker
+	for _, r := range worker.Ledger.Rules() {
+		p, rule := w.rule(r)
+		if rule == nil {
+			continue
+		}
+		for _, k := range append(worker.Ledger.Kinds(r), worker.Ledger.Sources(r)...) {
+			if k == gvk {
+				worker.Events.Record(event.Event{
+					Regarding: event.PolicyReference(p), Reason: event.PolicyError, Action: event.None, Controller: updaterequest.Controller(rule),
+					Note: fmt.Sprintf("policy %s/%s error: changes of %s are not noticed: %v", p.Key(), rule.Name, gvk.Kind, err),
+				})
+				break
+			}
+		}
+	}
+}
+
+// see handles an existing object and its version.
+func (w *Watcher) see(x *watched, uid, version string) {
+	l := w.Follower.Worker.Ledger
+	e, made := l.Object(uid)
+	copies := l.OfSource(uid)
+	if !made && len(copies) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x.seen[uid] = true
+	if made && e.Version != "" && e.Version != version {
+		w.wait(change{rule: e.Rule(), trigger: e.Trigger}, pending{uid: uid, version: version})
+	}
+	for _, c := range copies {
+		if c.FromVersion != "" && c.FromVersion != version {
+			w.wait(change{rule: c.Rule(), source: c.From}, pending{uid: uid, version: version})
+		}
+	}
+}
+
+// lose handles a deleted object.
+func (w *Watcher) lose(uid string) {
+	l := w.Follower.Worker.Ledger
+	e, made := l.Object(uid)
+	copies := l.OfSource(uid)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if made {
+		w.wait(change{rule: e.Rule(), trigger: e.Trigger}, pending{uid: uid, gone: true})
+	}
+	for _, c := range copies {
+		w.wait(change{rule: c.Rule(), source: c.From}, pending{uid: uid, gone: true})
+	}
+}
+
+// listed handles the end of a list: what was not in it is gone.
+func (w *Watcher) listed(x *watched) {
+	l := w.Follower.Worker.Ledger
+	w.mu.Lock()
+	seen := x.seen
+	x.seen, x.failing = map[string]bool{}, false
+	w.mu.Unlock()
+	gone := map[string]bool{}
+	of := func(o mark.Object) {
+		if o.UID != "" && schema.FromAPIVersionAndKind(o.APIVersion, o.Kind) == x.gvk && !seen[o.UID] {
+			gone[o.UID] = true
+		}
+	}
+	for _, r := range l.Rules() {
+		if _, rule := w.rule(r); rule == nil {
+			continue
+		}
+		for _, e := range l.OfRule(r) {
+			of(e.Object)
+			of(e.From)
+		}
+	}
+	for uid := range gone {
+		w.lose(uid)
+	}
+}
+
+// wait queues a change.
+func (w *Watcher) wait(c change, why pending) {
+	w.pending[c] = why
+	w.Wake()
+}
+
+// flush writes the UpdateRequests for queued changes, and returns when to call it again for those that have to wait.
+func (w *Watcher) flush(ctx context.Context) (again time.Duration, err error) {
+	worker := w.Follower.Worker
+	now := worker.Now()
+	todo := map[ledger.Rule][]change{}
+	w.mu.Lock()
+	for c, at := range w.last {
+		if now.Sub(at) > time.Minute {
+			delete(w.last, c)
+		}
+	}
+	why := map[change]pending{}
+	for c, p := range w.pending {
+		if wait := w.last[c].Add(sameAgain).Sub(now); wait > 0 {
+			again = max(again, wait)
+			continue
+		}
+		delete(w.pending, c)
+		if w.current(c, p) {
+			continue // it was our own write
+		}
+		todo[c.rule], why[c] = append(todo[c.rule], c), p
+		w.last[c] = now
+	}
+	w.mu.Unlock()
+	var errs []error
+	for r, changes := range todo {
+		p, rule := w.rule(r)
+		if rule == nil {
+			continue
+		}
+		if err := w.write(ctx, p, rule, changes, why); err != nil && !errors.Is(err, errSuperseded) {
+			errs = append(errs, fmt.Errorf("policy %s: %w", p.Key(), err))
+			w.mu.Lock()
+			for _, c := range changes {
+				if _, newer := w.pending[c]; !newer {
+					w.pending[c] = why[c]
+				}
+			}
+			w.mu.Unlock()
+		}
+	}
+	return again, errors.Join(errs...)
+}
+
+// current reports whether the record has the observed version by now.
+func (w *Watcher) current(c change, p pending) bool {
+	l := w.Follower.Worker.Ledger
+	if p.gone {
+		return false
+	}
+	if c.source == (mark.Object{}) {
+		e, ok := l.Object(p.uid)
+		return !ok || e.Version == p.version
+	}
+	for _, e := range l.OfSource(p.uid) {
+		if e.Rule() == c.rule && e.FromVersion != p.version {
+			return false
+		}
+	}
+	return true
+}
+
+// write writes the UpdateRequests of one rule.
+func (w *Watcher) write(ctx context.Context, p *policy.Program, r *policy.Rule, changes []change, why map[change]pending) error {
+	worker := w.Follower.Worker
+	unique := strconv.FormatInt(worker.Now().UnixNano(), 36)
+	b := &batches{f: w.Follower, program: p, rule: r, ctx: ctx, why: "changed " + unique}
+	for _, c := range changes {
+		if c.source == (mark.Object{}) {
+			if err := b.add(specOf(c.trigger)); err != nil {
+				return err
+			}
+			if why[c].gone {
+				worker.Ledger.Drop(why[c].uid)
+			}
+			continue
+		}
+		if err := b.room(); err != nil {
+			return err
+		}
+		u := worker.NewSourceWork(p, r, specOf(c.source), why[c].gone, r.Name, c.source.UID, unique)
+		if err := worker.Client.Create(ctx, u); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("write UpdateRequest: %w", err)
+		}
+	}
+	return b.flush()
+}
+
+func specOf(o mark.Object) kyvernov2.ResourceSpec {
+	return kyvernov2.ResourceSpec{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: types.UID(o.UID)}
+}

@@ -1,0 +1,162 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/mark"
+	"github.com/ephor-dev/ephor/internal/metawatch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/updaterequest"
+	"github.com/ephor-dev/ephor/internal/updaterequest/execute"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+)
+
+// changing is a resource whose objects the test changes.
+type changing struct {
+	mu      sync.Mutex
+	objects []metav1.PartialObjectMetadata
+	events  *watch.FakeWatcher
+	listed  chan struct{}
+}
+
+func (c *changing) List(context.Context, metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &metav1.PartialObjectMetadataList{Items: slices.Clone(c.objects)}, nil
+}
+
+func (c *changing) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	close(c.listed) // a second watch would be a mistake of the test
+	return c.events, nil
+}
+
+func metadataOf(uid, version string) metav1.PartialObjectMetadata {
+	return metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "o-" + uid, UID: types.UID(uid), ResourceVersion: version}}
+}
+
+// A change of what was made, or of what it is a copy of, becomes work; our own writes and objects that are not in the record do not.
+func TestWatched(t *testing.T) {
+	const kind = "GeneratingPolicy"
+	rule := func(name string, g policy.Generation) *policy.Program {
+		return &policy.Program{Kind: kind, Name: name, UID: name, Rules: []*policy.Rule{{Name: name, Stage: policy.StageGenerate, Generation: &g}}}
+	}
+	snapshot := catalog.NewStatic([]*policy.Program{
+		rule("sync", policy.Generation{Synchronize: true, Watched: true}), rule("once", policy.Generation{Watched: true}),
+	})
+	scheme := runtime.NewScheme()
+	if err := kyvernov2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
+	wake := make(chan struct{}, 100)
+	fire := func() { wake <- struct{}{} }
+	record := ledger.New(ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	worker := execute.NewWorker(execute.WorkerOptions{
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).Build(), Namespace: "ephor", Ledger: record,
+		Snapshot: func() *catalog.Snapshot { return snapshot }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+	note := func(policyName, trigger, uid, source string) {
+		e := ledger.Entry{
+			Claim:  mark.Claim{Kind: kind, Policy: policyName, Rule: policyName, Trigger: mark.Object{APIVersion: "v1", Kind: "Namespace", Name: trigger, UID: trigger}, Source: source},
+			Object: mark.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "n", Name: "o-" + uid, UID: uid}, Version: "1",
+		}
+		if source != "" {
+			e.From, e.FromVersion = mark.Object{APIVersion: "v1", Kind: "Secret", Namespace: "n", Name: "o-" + source, UID: source}, "1"
+		}
+		record.Note(e)
+	}
+	note("sync", "edited", "a", "")
+	note("sync", "same", "b", "")
+	note("sync", "deleted", "c", "")
+	note("sync", "listed-no-more", "d", "")
+	note("once", "of-no-synchronizing-rule", "e", "")
+	note("sync", "copy", "f", "s")
+	note("sync", "copy-of-gone", "g", "s2")
+	note("sync", "written-by-us", "h", "")
+
+	maps := &changing{events: watch.NewFake(), listed: make(chan struct{})}
+	for _, uid := range []string{"a", "b", "c", "e", "f", "g", "h", "foreign"} {
+		maps.objects = append(maps.objects, metadataOf(uid, "1"))
+	}
+	secrets := &changing{events: watch.NewFake(), listed: make(chan struct{})}
+	secrets.objects = append(secrets.objects, metadataOf("s", "1"), metadataOf("s2", "1"))
+	w := &Watcher{
+		Follower: &Follower{Worker: worker, Log: slog.New(slog.DiscardHandler)}, Wake: fire, Log: slog.New(slog.DiscardHandler),
+		Resource: func(gvr schema.GroupVersionResource) metawatch.Resource {
+			return map[string]metawatch.Resource{"configmaps": maps, "secrets": secrets}[gvr.Resource]
+		},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	if _, err := w.Once(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-maps.listed
+	<-secrets.listed
+	changed := func(f func(runtime.Object), o metav1.PartialObjectMetadata) { f(&o) }
+	changed(maps.events.Modify, metadataOf("a", "2"))
+	changed(maps.events.Modify, metadataOf("b", "1"))
+	changed(maps.events.Delete, metadataOf("c", "2"))
+	changed(maps.events.Modify, metadataOf("e", "2"))
+	changed(maps.events.Modify, metadataOf("foreign", "2"))
+	changed(maps.events.Modify, metadataOf("h", "2"))
+	changed(secrets.events.Modify, metadataOf("s", "2"))
+	changed(secrets.events.Delete, metadataOf("s2", "2"))
+	note("sync", "written-by-us", "h", "") // the version of the write becomes known after the watch showed it
+	e, _ := record.Object("h")
+	e.Version = "2"
+	record.Note(e)
+
+	var got []string
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && len(got) < 5; {
+		<-wake
+		if _, err := w.Once(ctx); err != nil {
+			t.Fatal(err)
+		}
+		list := &kyvernov2.UpdateRequestList{}
+		if err := worker.Client.List(ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		for i := range list.Items {
+			u := &list.Items[i]
+			_, source := u.Labels[updaterequest.LabelSource]
+			for _, r := range updaterequest.Rules(&u.Spec) {
+				got = append(got, fmt.Sprintf("%s %s %s source:%v gone:%v", u.Spec.RequestType, r.Rule, r.Trigger.Name, source, r.DeleteDownstream))
+			}
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"cel-generate sync deleted source:false gone:false",
+		"cel-generate sync edited source:false gone:false",
+		"cel-generate sync listed-no-more source:false gone:false",
+		"cel-generate sync o-s source:true gone:false",
+		"cel-generate sync o-s2 source:true gone:true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the work is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if _, known := record.Object("c"); known {
+		t.Error("the record knows an object that is gone")
+	}
+}
