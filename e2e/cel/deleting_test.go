@@ -118,11 +118,12 @@ func TestDeletingPolicies(t *testing.T) {
 		_, _ = cluster.Kubectl(context.Background(), []byte(deletingObjects), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 	})
 	t.Run("review", deletingReview)
-	r := cluster.Start(t, devcluster.Cleanup)
+	r := cluster.Start(t, devcluster.Cleanup, exceptionFlag)
 	t.Run("policies", func(t *testing.T) { deletingPolicies(t, r) })
 	t.Run("namespaced", deletingNamespaced)
 	t.Run("rights", deletingRights)
 	t.Run("schedule", deletingSchedule)
+	t.Run("exceptions", deletingExceptions)
 	t.Run("preview", deletingPreview)
 	suite.Stop(t, r)
 	cluster.Start(t, devcluster.Cleanup, "--maxDeletionsPerRun=2")
@@ -238,6 +239,65 @@ func deletingSchedule(t *testing.T) {
 	})
 }
 
+// previews checks what the command line lists.
+func previews(t *testing.T, want string, args ...string) {
+	t.Helper()
+	var out, warnings bytes.Buffer
+	command := cli.NewRoot()
+	command.SetArgs(append([]string{"cleanup", "preview", "--kubeconfig", cluster.Kubeconfig}, args...))
+	command.SetOut(&out)
+	command.SetErr(&warnings)
+	if err := command.Execute(); err != nil || out.String() != want {
+		t.Errorf("cleanup preview %s prints %q, %v; %s", strings.Join(args, " "), out.String(), err, warnings.String())
+	}
+}
+
+// keeps is an exception from a policy for the objects of a name.
+func keeps(namespace, kind, policy, object string) string {
+	return fmt.Sprintf(`
+apiVersion: policies.kyverno.io/v1
+kind: PolicyException
+metadata: {name: keeps-%s, namespace: %s}
+spec:
+  policyRefs: [{kind: %s, name: %s}]
+  matchConditions: [{name: that, expression: "object.metadata.name == '%s'"}]
+`, object, namespace, kind, policy, object)
+}
+
+// An exception in the namespace that counts keeps its objects, of cluster-wide and of namespaced policies, until it goes.
+func deletingExceptions(t *testing.T) {
+	for _, c := range []struct {
+		kind, resource, more string
+		flags                []string
+	}{
+		{"DeletingPolicy", "deletingpolicy", "", nil},
+		{"NamespacedDeletingPolicy", "namespaceddeletingpolicy", ", namespace: e2e-del", []string{"-n", "e2e-del"}},
+	} {
+		name := "kept-" + strings.ToLower(c.kind)
+		must(t, batch("kept", "e2e-del", name, "50")+batch("other", "e2e-del", name, "50"), "apply", "-f", "-")
+		manifest := deleting(c.kind, name, c.more+`, annotations: {ephor.dev/cleanup-preview: "true"}`)
+		cluster.Apply(t, strings.Replace(manifest, onceAYear, "*/2 * * * * * *", 1))
+		statusSays(t, "true True Preview would delete 2 objects", "Ready", c.resource, name, c.flags...)
+		cluster.Apply(t, keeps(exempting, c.kind, name, "kept")+"---"+keeps("e2e-del", c.kind, name, "other"))
+		statusSays(t, "true True Preview would delete 1 object: ConfigMap/e2e-del/other", "Ready", c.resource, name, c.flags...)
+		previews(t, "ConfigMap e2e-del/other\n1 of 2 objects would be deleted\n", append([]string{name, "--exception-namespace", exempting}, c.flags...)...)
+		must(t, "", append([]string{"annotate", c.resource, name, "ephor.dev/cleanup-preview-"}, c.flags...)...)
+		statusSays(t, "true True Succeeded deleted 0 objects", "Ready", c.resource, name, c.flags...) // by the run after the one that deletes
+		if got := left(t, "e2e-del", "batch="+name); got != "kept" {
+			t.Errorf("%s: left are %s", c.kind, got)
+		}
+		must(t, "", "delete", celExceptions, "keeps-kept", "-n", exempting)
+		eventually(t, func() error {
+			if got := left(t, "e2e-del", "batch="+name); got != "" {
+				return errors.New("left are " + got)
+			}
+			return nil
+		})
+		must(t, "", "delete", celExceptions, "keeps-other", "-n", "e2e-del")
+		must(t, "", append([]string{"delete", c.resource, name}, c.flags...)...)
+	}
+}
+
 // A policy with the annotation only lists; so does the command line.
 func deletingPreview(t *testing.T) {
 	must(t, batch("one", "e2e-del", "listed", "50")+batch("two", "e2e-del-other", "listed", "50"), "apply", "-f", "-")
@@ -246,13 +306,7 @@ func deletingPreview(t *testing.T) {
 	const text = "would delete 2 objects: ConfigMap/e2e-del-other/two, ConfigMap/e2e-del/one"
 	statusSays(t, "true True Preview "+text, "Ready", "deletingpolicy", "listed")
 	hasEvent(t, "default", "DeletingPolicy/listed  kyverno-cleanup Normal DeletionPreview None: "+text)
-	var out bytes.Buffer
-	command := cli.NewRoot()
-	command.SetArgs([]string{"cleanup", "preview", "--kubeconfig", cluster.Kubeconfig, "dpol/listed"})
-	command.SetOut(&out)
-	if err := command.Execute(); err != nil || out.String() != "ConfigMap e2e-del-other/two\nConfigMap e2e-del/one\n2 of 2 objects would be deleted\n" {
-		t.Errorf("cleanup preview prints %q, %v", out.String(), err)
-	}
+	previews(t, "ConfigMap e2e-del-other/two\nConfigMap e2e-del/one\n2 of 2 objects would be deleted\n", "dpol/listed")
 	if got := left(t, "e2e-del", "batch=listed") + "|" + left(t, "e2e-del-other", "batch=listed"); got != "one|two" {
 		t.Errorf("left are %s", got)
 	}

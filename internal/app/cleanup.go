@@ -75,7 +75,7 @@ func runCleanup(ctx context.Context, f *cleanupFlags, e env, b *base) error {
 			admissionv1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, authorizationv1.AddToScheme,
 		},
 		objects:   webhookObjects(f.Flags, keystore.CleanupRoutes, e),
-		transform: stripManagedFields,
+		transform: f.exceptions.transform,
 	})
 	if err != nil {
 		return err
@@ -121,6 +121,8 @@ func (c *cleanup) watch(ctx context.Context) error {
 	policies := intake.NewPolicies(intake.PolicyOptions{Kinds: intake.Scheduled(), Catalog: c.catalog, Sink: c.policies, Log: c.log})
 	all = append(all, policies.Watches()...)
 	all = append(all, c.observing.TakenAll(telemetry.GlobalsName, c.globals.Watches())...)
+	// An object is not deleted while it is unknown whether an exception keeps it.
+	all = append(all, excepted(c.flags.exceptions, &intake.Exceptions{Kinds: intake.Scheduled(), KeepMistaken: true, Catalog: c.catalog}, c.observing)...)
 	if err := c.intake.Follow(ctx, all); err != nil {
 		return err
 	}

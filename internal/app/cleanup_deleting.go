@@ -65,7 +65,7 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,
 			Protect: f.deletion.protectManaged, Eval: c.observing.Tracer.Eval(engine.Eval), Log: c.log,
 		},
-		Client: m.GetClient(), Missing: c.missing, MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
+		Client: m.GetClient(), Missing: c.missing, Current: c.current, MaxDeletions: f.deletion.maxDeletions, Share: c.ring, Identity: c.env.podName, Events: c.events,
 		Observer: c.observing.Metrics, Log: c.log, Now: time.Now,
 	})
 	c.ttl = ttl.New(ttl.Options{
@@ -96,6 +96,9 @@ func (c *cleanup) allowed(ctx context.Context, verb string, r schema.GroupVersio
 func (c *cleanup) missing(ctx context.Context, p *policy.Program) ([]family.MissingRight, error) {
 	return cleanupctl.MissingRights(ctx, p, c.discovery, c.may)
 }
+
+// current returns a policy with its exceptions; nil for one that is gone.
+func (c *cleanup) current(p *policy.Program) *policy.Program { return c.catalog.Snapshot().Get(p.Identity()) }
 
 // may asks whether we have a right, and why not.
 func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason string, err error) {

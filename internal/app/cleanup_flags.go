@@ -22,6 +22,7 @@ type cleanupFlags struct {
 	events         results.EventFlags
 	calls          callFlags
 	globals        globalFlags
+	exceptions     exceptionFlags
 	deletion       deletionFlags
 }
 
@@ -60,6 +61,7 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	f.events.Register(fs)
 	f.calls.register(fs, otherResponse)
 	f.globals.register(fs)
+	f.exceptions.register(fs)
 	f.deletion.register(fs)
 	registerSwitch(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
 	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")

@@ -77,9 +77,9 @@ func TestCleanupFlags(t *testing.T) {
 		{args: append(required, "--deadManSeconds=30", "--ttlReconciliationInterval=5s", "--protectManagedResources", "--webhookServerPort=1")},
 		{args: append(required, "--deadManSeconds=29"), want: "29 is less than 30"},
 		{args: append(required, "--deadManSeconds=-1"), want: "less than 30"},
-		{args: append(required, "--omitEvents=x", "--enablePolicyException"), want: "unknown flag"},
+		{args: append(required, "--omitEvents=x", "--autoUpdateWebhooks"), want: "unknown flag"},
 		{args: append(required, "--noSuchFlag"), want: "unknown flag"},
-		{args: append(required, "--maxDeletionsPerRun=100", "--apiCallTimeout=5s", "--httpBlocklist=10.0.0.0/8", "--maxGlobalContextEntries=5", "--dumpPayload")},
+		{args: append(required, "--maxDeletionsPerRun=100", "--enablePolicyException", "--exceptionNamespace=a", "--apiCallTimeout=5s", "--httpBlocklist=10.0.0.0/8", "--maxGlobalContextEntries=5", "--dumpPayload")},
 		{args: append(required, "--maxDeletionsPerRun=-1"), want: "--maxDeletionsPerRun must not be negative"},
 		{args: append(required, "--ttlReconciliationInterval=0s"), want: "--ttlReconciliationInterval must be positive"},
 	} {

@@ -13,11 +13,16 @@ import (
 // lookedUp returns the kinds that policies depend on: GlobalContextEntries, and exceptions where they count.
 func lookedUp(g *globals, f exceptionFlags, c *catalog.Catalog, o *telemetry.Telemetry) []intake.Watch {
 	all := o.TakenAll(telemetry.GlobalsName, g.Watches())
-	if f.on() {
-		follow := &intake.Exceptions{Accepts: f.accepts, Catalog: c, Log: o.Log, Now: time.Now}
-		all = append(all, o.TakenAll(telemetry.ExceptionsName, follow.Watches())...)
+	return append(all, excepted(f, &intake.Exceptions{Catalog: c}, o)...)
+}
+
+// excepted returns the kinds of exceptions, where they count.
+func excepted(f exceptionFlags, follow *intake.Exceptions, o *telemetry.Telemetry) []intake.Watch {
+	if !f.on() {
+		return nil
 	}
-	return all
+	follow.Accepts, follow.Log, follow.Now = f.accepts, o.Log, time.Now
+	return o.TakenAll(telemetry.ExceptionsName, follow.Watches())
 }
 
 // missingKinds is the task that looks for kinds that are not defined. Fire wake when one may have been defined.

@@ -186,6 +186,22 @@ func TestExceptionsOfTwoGroups(t *testing.T) {
 	expect("one that names a kind of another group", "kyverno.io/v2", "")
 }
 
+// An exception that names a policy without its namespace takes effect on one that was there before, and ends there.
+func TestExceptionOfNamespacedPolicy(t *testing.T) {
+	c := New()
+	c.Set(program("ns/a", 1, "Pod"), program("ns/b", 1, "Pod"))
+	e := exception("n/x", 1, "a=*")
+	e.Rules[0].AnyNamespace = true
+	c.SetException(e)
+	if got := exempt(c.Snapshot().Programs()); got != "ns/a.r: n/x" {
+		t.Errorf("an exception comes: %q", got)
+	}
+	c.DeleteException(e.ID())
+	if got := exempt(c.Snapshot().Programs()); got != "" {
+		t.Errorf("it goes: %q", got)
+	}
+}
+
 // An exception changes the hash of the rules' set, and wakes who follows the Catalog; the same one again does not.
 func TestExceptionChangesWake(t *testing.T) {
 	c := New()

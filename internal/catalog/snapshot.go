@@ -76,7 +76,7 @@ func (s *Snapshot) with(c changes) *Snapshot {
 	}
 	if touched != nil {
 		for id, p := range s.authored {
-			if touched[p.Key()] {
+			if touched.names(p) {
 				change(id, p) // its exceptions may have changed
 			}
 		}
@@ -91,7 +91,7 @@ func (s *Snapshot) with(c changes) *Snapshot {
 	var removed, added []*policy.Program
 	for _, id := range order {
 		p := authored[id]
-		if p == s.authored[id] && (p == nil || !touched[p.Key()]) {
+		if p == s.authored[id] && (p == nil || !touched.names(p)) {
 			delete(authored, id)
 			continue
 		}
@@ -133,15 +133,15 @@ func (s *Snapshot) with(c changes) *Snapshot {
 
 // except makes the exceptions of s after the changes those of next, and gives the keys of the policies that they name;
 // nil when nothing changes.
-func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*policy.Exception) map[string]bool {
-	var touched map[string]bool
+func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*policy.Exception) policyNames {
+	var touched policyNames
 	for id, e := range change {
 		old := before.exceptions[id]
 		if e == old {
 			continue
 		}
 		if touched == nil {
-			touched = map[string]bool{}
+			touched = policyNames{}
 			s.exceptions = maps.Clone(before.exceptions)
 		}
 		delete(s.exceptions, id)
@@ -161,6 +161,11 @@ func (s *Snapshot) except(before *Snapshot, change map[policy.ExceptionID]*polic
 	}
 	return touched
 }
+
+// policyNames are policies as exceptions name them: by their keys, or by their bare names whatever their namespaces are.
+type policyNames map[string]bool
+
+func (n policyNames) names(p *policy.Program) bool { return n[p.Key()] || n[p.Name] }
 
 // Exceptions are all exceptions, sorted by their IDs.
 func (s *Snapshot) Exceptions() []*policy.Exception { return sortedExceptions(s.exceptions) }

@@ -39,6 +39,9 @@ type Options struct {
 	Client client.Client
 	// Missing finds the rights that runs of a policy lack; nil when they are not looked at.
 	Missing func(context.Context, *policy.Program) ([]family.MissingRight, error)
+	// Current returns a policy with the exceptions that are in force now; nil for a policy that is gone. Without it, no policy has
+	// exceptions.
+	Current func(*policy.Program) *policy.Program
 	// MaxDeletions stops a run that would delete more; 0 for no limit.
 	MaxDeletions int
 	// Share decides which policies run here, by their UIDs; nil for all of them.

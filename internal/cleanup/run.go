@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,9 +33,12 @@ func Previews(annotations map[string]string) bool {
 	return ok && v != "false"
 }
 
-// run carries a policy out that is due.
+// run carries a policy out that is due. It begins anew when an exception from the policy changes before the last deletion.
 func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Unstructured) outcome {
-	p := e.program
+	p := c.current(e)
+	if p == nil {
+		return outcome{stale: true}
+	}
 	switch err := c.claim(ctx, e, object); {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return outcome{stale: true}
@@ -89,6 +93,10 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 		if err := ctx.Err(); err != nil {
 			return outcome{failed: err}
 		}
+		if !sameExceptions(p, c.current(e)) {
+			c.Log.Info("a run is planned anew, since an exception from the policy has changed", "policy", p.Key(), "deleted", deleted)
+			return outcome{stale: true}
+		}
 		gone, err := c.Executor.Delete(ctx, p, o)
 		switch {
 		case err != nil:
@@ -111,6 +119,20 @@ func (c *Controller) run(ctx context.Context, e *entry, object *unstructured.Uns
 		message = value.Message(message + "; " + lasting.Error())
 	}
 	return outcome{done: true, lacking: lacking, reason: reasonSucceeded, message: message}
+}
+
+// current returns the policy of e with its exceptions.
+func (c *Controller) current(e *entry) *policy.Program {
+	if c.Current == nil {
+		return e.program
+	}
+	return c.Current(e.program)
+}
+
+// sameExceptions reports whether two Programs of a policy have the same exceptions. The second is nil for a policy that is gone. The write
+// with which a run begins makes a new Program.
+func sameExceptions(a, b *policy.Program) bool {
+	return b != nil && slices.EqualFunc(a.Rules, b.Rules, func(a, b *policy.Rule) bool { return slices.Equal(a.Exceptions, b.Exceptions) })
 }
 
 // claim notes on the policy that the run begins. The write is refused when the policy is not as it was read, so that nothing

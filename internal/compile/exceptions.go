@@ -18,6 +18,21 @@ func (r *Registry) Exceptions() (all []*family.Exceptions) {
 	return all
 }
 
+// ExceptionsFrom are the kinds of exceptions from policies of some kinds, each once; from all without kinds.
+func (r *Registry) ExceptionsFrom(kinds family.Kinds) []*family.Exceptions {
+	if kinds == nil {
+		return r.Exceptions()
+	}
+	var all []*family.Exceptions
+	for _, f := range r.Families() {
+		of := func(k *family.Kind) bool { return slices.Contains(kinds, k) }
+		if f.Exceptions != nil && slices.ContainsFunc(f.Kinds, of) && !slices.Contains(all, f.Exceptions) {
+			all = append(all, f.Exceptions)
+		}
+	}
+	return all
+}
+
 // ExceptionsOf returns the kind of exceptions that objects of the kind are, whatever their version; nil when they are none.
 func (r *Registry) ExceptionsOf(apiVersion, kind string) *family.Exceptions {
 	for _, f := range r.Families() {

@@ -18,6 +18,11 @@ import (
 type Exceptions struct {
 	// Families are those of the policies; nil for those of Ephor.
 	Families *compile.Registry
+	// Kinds are the kinds of policies whose exceptions are followed; nil for all.
+	Kinds family.Kinds
+	// KeepMistaken: an exception with a mistake makes the rules that it names give errors. Else it has no effect, so that requests
+	// are held to these rules: a rule that deletes would then delete what its exception keeps.
+	KeepMistaken bool
 	// Accepts reports whether the exceptions of a namespace count.
 	Accepts func(namespace string) bool
 	Catalog *catalog.Catalog
@@ -33,7 +38,7 @@ type Exceptions struct {
 
 // Watches are the informers that the exceptions come from.
 func (x *Exceptions) Watches() (all []Watch) {
-	for _, k := range x.Families.Exceptions() {
+	for _, k := range x.Families.ExceptionsFrom(x.Kinds) {
 		of := &exceptionsOf{Exceptions: x, kind: k}
 		of.objects = objects{
 			log: x.Log, accept: func(u *unstructured.Unstructured) bool { return x.Accepts(u.GetNamespace()) },
@@ -65,8 +70,12 @@ func (x *exceptionsOf) take(_, u *unstructured.Unstructured) (err error) {
 	}()
 	e, diags := x.Families.OneException(compile.Object{Value: u.Object})
 	if err := diags.Err(); err != nil {
-		// The rules are stricter without it, and what it was before is no longer what its author wants.
-		x.remove(id)
+		// What it was before is no longer what its author wants.
+		if x.KeepMistaken && e != nil {
+			x.set(id, e.Mistaken(err))
+		} else {
+			x.remove(id)
+		}
 		return err
 	}
 	if x.set(id, e) {

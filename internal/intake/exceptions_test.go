@@ -15,6 +15,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/policy"
 )
 
 // manifests are exceptions of each group from the policy %[3]q, in the version %[1]q and the namespace %[2]q.
@@ -88,6 +89,52 @@ func TestExceptionsFollowEvents(t *testing.T) {
 		h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: first})
 		expect("deleted", "")
 	}
+}
+
+// Where a mistake keeps an exception in force, the rules that it names give an error until it is corrected or gone.
+func TestMistakenExceptions(t *testing.T) {
+	c := catalog.New()
+	x := &Exceptions{
+		Kinds: Scheduled(), KeepMistaken: true, Accepts: func(ns string) bool { return ns == "a" }, Catalog: c,
+		Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	}
+	watches := x.Watches()
+	if len(watches) != 1 || watches[0].Object.GetObjectKind().GroupVersionKind().Group != "policies.kyverno.io" {
+		t.Fatalf("it follows %+v", watches)
+	}
+	h := watches[0].Handler
+	object := func(namespace, condition string, generation int64) *unstructured.Unstructured {
+		u := exceptionObject(t, "policies.kyverno.io", "v1", namespace, "p", generation)
+		if err := unstructured.SetNestedSlice(u.Object, []any{map[string]any{"name": "c", "expression": condition}}, "spec", "matchConditions"); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		got := "none"
+		if all := c.Snapshot().Exceptions(); len(all) == 1 {
+			got = all[0].Rules[0].Policy
+			if match := all[0].Match; match != nil {
+				if _, err := match(t.Context(), &policy.Request{}); err != nil {
+					got = err.Error()
+				}
+			}
+		}
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	h.OnAdd(object("b", "nothing.there", 1), true)
+	expect("one of another namespace", "none")
+	h.OnAdd(object("a", "nothing.there", 1), true)
+	expect("a mistake", "the exception a/x has a mistake: spec.matchConditions[0].expression: ")
+	h.OnUpdate(object("a", "nothing.there", 1), object("a", "true", 2))
+	expect("corrected", "p")
+	h.OnUpdate(object("a", "true", 2), object("a", "1", 3))
+	expect("another mistake", "the exception a/x has a mistake: ")
+	h.OnDelete(object("a", "1", 3))
+	expect("gone", "none")
 }
 
 // Exceptions of two groups with the same namespace and name are two exceptions: neither replaces or removes the other.

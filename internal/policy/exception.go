@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -45,6 +46,16 @@ type Exception struct {
 	Object map[string]any
 	// Diags are the mistakes found by Check and Compile. Do not use an exception with errors.
 	Diags diag.List
+}
+
+// Mistaken returns the exception in the form that makes each rule that it names give the error.
+func (e *Exception) Mistaken(err error) *Exception {
+	out := *e
+	out.Match = func(context.Context, *Request) (bool, error) {
+		return false, fmt.Errorf("the exception %s has a mistake: %w", e.Key(), err)
+	}
+	out.Conditions, out.Partial = nil, false
+	return &out
 }
 
 // ExceptionID identifies an exception: two groups have exceptions, which may have the same name in the same namespace.

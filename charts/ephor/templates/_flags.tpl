@@ -65,14 +65,20 @@
 {{- end }}
 {{- end -}}
 
-{{/* Flags of the controllers that evaluate policies: (list $ "admission-controller") */}}
-{{- define "ephor.evaluatorFlags" -}}
-{{- $root := index . 0 -}}
+{{/* Flags of the controllers that apply exceptions: (list $ "admission-controller") */}}
+{{- define "ephor.exceptionFlags" -}}
 {{- $features := include "ephor.features" . | fromYaml -}}
 - --enablePolicyException={{ $features.policyExceptions.enabled }}
 {{- with $features.policyExceptions.namespace }}
 - --exceptionNamespace={{ . }}
 {{- end }}
+{{- end -}}
+
+{{/* Flags of the controllers that evaluate policies: (list $ "admission-controller") */}}
+{{- define "ephor.evaluatorFlags" -}}
+{{- $root := index . 0 -}}
+{{- $features := include "ephor.features" . | fromYaml -}}
+{{ include "ephor.exceptionFlags" . }}
 {{- $rules := list }}
 {{- range $rule := list "validate" "mutate" "mutateExisting" "generate" "imageVerify" }}
 {{- if index $features.reporting $rule }}{{ $rules = append $rules $rule }}{{ end }}
@@ -193,6 +199,7 @@
 
 {{- define "ephor.cleanupFlags" -}}
 {{- $features := include "ephor.features" (list . "cleanup-controller") | fromYaml -}}
+{{ include "ephor.exceptionFlags" (list . "cleanup-controller") }}
 - --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}
 - --ttlReconciliationInterval={{ $features.ttlController.reconciliationInterval }}
 {{- with .Values.cleanupController.maxDeletionsPerRun }}

@@ -38,6 +38,7 @@ func NewCleanup() *cobra.Command {
 // preview are the flags of `cleanup preview`, and where it prints.
 type preview struct {
 	policy, namespace       string
+	exceptions              string
 	installation, configMap string
 	kubeconfig, context     string
 	output                  string
@@ -77,6 +78,7 @@ func newCleanupPreview() *cobra.Command {
 	terminal.Choices(cmd, "output", "json")
 	f.StringVar(&p.installation, "installation-namespace", "kyverno", "namespace of the installation, whose resource filters spare objects")
 	f.StringVar(&p.configMap, "configmap", "kyverno", "main ConfigMap of the installation")
+	f.StringVar(&p.exceptions, "exception-namespace", "", "namespace whose PolicyExceptions keep objects, as for the cleanup controller's flag --exceptionNamespace; * for all, empty for none")
 	f.BoolVar(&p.protect, "protect-managed-resources", false, "spare what is labelled as managed by kyverno, as the cleanup controller's flag does")
 	f.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig file")
 	f.StringVar(&p.context, "context", "", "context of the kubeconfig to use")
@@ -99,6 +101,9 @@ func (p *preview) run(ctx context.Context) (failed bool, err error) {
 	}
 	program, err := p.program(ctx, c)
 	if err != nil {
+		return false, err
+	}
+	if program, err = p.excepted(ctx, c.Dynamic, program); err != nil {
 		return false, err
 	}
 	s, err := p.settings(ctx, c)

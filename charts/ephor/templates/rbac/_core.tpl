@@ -108,6 +108,12 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
 - apiGroups: [policies.kyverno.io]
   resources: [deletingpolicies, namespaceddeletingpolicies]
   verbs: [get, list, patch, watch]
+{{- $exceptions := (include "ephor.features" (list . "cleanup-controller") | fromYaml).policyExceptions }}
+{{- if and $exceptions.enabled $exceptions.namespace }}
+- apiGroups: [policies.kyverno.io]
+  resources: [policyexceptions]
+  verbs: [get, list, watch]
+{{- end }}
 - apiGroups: [policies.kyverno.io]
   resources: [deletingpolicies/status, namespaceddeletingpolicies/status]
   verbs: [get, patch, update]

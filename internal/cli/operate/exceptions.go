@@ -1,0 +1,63 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/ephor-dev/ephor/internal/catalog"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// withExceptions returns the policy with its exceptions in a namespace, * for all. Those that have expired do not count; one with a mistake
+// makes the evaluation of objects fail, as in the cleanup controller.
+func withExceptions(ctx context.Context, objects dynamic.Interface, p *policy.Program, namespace string, now time.Time) (*policy.Program, error) {
+	if namespace == "*" {
+		namespace = ""
+	}
+	var found []*policy.Exception
+	of := compile.Kinds.Where(func(k *family.Kind) bool { return k.Kind == p.Kind })
+	for _, k := range compile.Product.ExceptionsFrom(of) {
+		resource := objects.Resource(k.GVK().GroupVersion().WithResource(k.Resource)).Namespace(namespace)
+		for options := (metav1.ListOptions{Limit: remote.PageSize}); ; {
+			page, err := resource.List(ctx, options)
+			if apierrors.IsNotFound(err) {
+				break // the kind is not defined
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read the exceptions: %w", err)
+			}
+			for i := range page.Items {
+				e, diags := compile.OneException(compile.Object{Value: page.Items[i].Object})
+				if err := diags.Errors().Err(); err != nil && e != nil {
+					e = e.Mistaken(err)
+				}
+				if e != nil && (e.Expires.IsZero() || now.Before(e.Expires)) {
+					found = append(found, e)
+				}
+			}
+			if options.Continue = page.GetContinue(); options.Continue == "" {
+				break
+			}
+		}
+	}
+	return catalog.Join([]*policy.Program{p}, found)[0], nil
+}
+
+// excepted returns the policy with the exceptions that count, and warns when others name it.
+func (p *preview) excepted(ctx context.Context, objects dynamic.Interface, program *policy.Program) (*policy.Program, error) {
+	if p.exceptions != "" {
+		return withExceptions(ctx, objects, program, p.exceptions, time.Now())
+	}
+	if joined, err := withExceptions(ctx, objects, program, "*", time.Now()); err == nil && joined != program {
+		fmt.Fprintln(p.warnings, "Warning: exceptions name the policy; --exception-namespace applies them, with the value of the cleanup controller's --exceptionNamespace")
+	}
+	return program, nil
+}
