@@ -36,12 +36,14 @@ type admissionPolicies struct {
 }
 
 // lookAgainNative is how often generated objects are checked for changes by other clients, and lookAgainHandedOver where Ephor does
-// not do what they do; retryNative is the pause after a failure that may pass, and keepNative the one while webhooks are written.
+// not do what they do; retryNative is the pause after a failure that may pass, and keepNative and awaitNative those
+// while webhooks and conditions are written.
 const (
 	lookAgainNative     = 10 * time.Minute
 	lookAgainHandedOver = 30 * time.Second
 	retryNative         = 30 * time.Second
 	keepNative          = 300 * time.Millisecond
+	awaitNative         = time.Second
 )
 
 // onePolicy is a policy whose status says what became of it.
@@ -77,6 +79,10 @@ func (n *admissionPolicies) once(ctx context.Context) (time.Duration, error) {
 		}
 		generated, message := o.Policy != nil, o.Reason
 		if was, said, known := p.translator.Said(p.object.Object); known && was == generated && said == message {
+			continue
+		}
+		if p.translator.Waits(p.object.Object) {
+			round.again(awaitNative)
 			continue
 		}
 		errs = append(errs, n.status.WriteAdmissionPolicy(ctx, p.object, p.translator.Status(generated, message)))

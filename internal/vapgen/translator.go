@@ -93,6 +93,15 @@ func (t *Translator) Said(object map[string]any) (generated bool, message string
 	return generated, message, known
 }
 
+// Waits reports whether the status has no conditions yet. The message is beside them, and clients that find the one expect the others.
+func (t *Translator) Waits(object map[string]any) bool {
+	if t.message[0] != celpolicy.ConditionsPath[0] {
+		return false
+	}
+	conditions, _, _ := unstructured.NestedSlice(object, append([]string{"status"}, celpolicy.ConditionsPath...)...)
+	return len(conditions) == 0
+}
+
 // Status is the part of the status that says what became of the policy.
 func (t *Translator) Status(generated bool, message string) map[string]any {
 	out := map[string]any{}
