@@ -33,7 +33,7 @@ func configurationHere(progress io.Writer) string {
 	return configuration
 }
 
-// everyCluster is what tests find in every real cluster, and a policy may complain of.
+// everyCluster are objects that every real cluster has. Reports of some tests name them.
 const everyCluster = `
 apiVersion: apps/v1
 kind: Deployment

@@ -17,7 +17,7 @@ const (
 		"them to come back: set failurePolicy Ignore unless that is meant"
 )
 
-// Review tells the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
+// Review reports to the author of a policy what its kind selectors mean for the webhooks: the price of wildcards, and the risk
 // of asking for what the cluster needs to come back. known finds what selectors mean; when it cannot, the risk is not
 // reported. fixed says that the webhooks do not follow the policies (Options.Static). All diagnostics are warnings.
 func Review(p *policy.Program, known discovery.Resources, fixed bool) diag.List {
