@@ -32,6 +32,8 @@ var namesKinds = []string{
 var stillNamesKinds = map[string]string{
 	"internal/app/flags.go":                   "a flag of the command line, with Kyverno's name",
 	"internal/app/variables.go":               "a variable of the environment, with Kyverno's name",
+	"internal/cli/convert/command.go":         "a command that writes policies of one family as those of another",
+	"internal/cli/convert/prove.go":           "as command.go",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
 	"internal/observe/results.go":             "open: ImageValidatingPolicy has no family yet",
 	"internal/cli/operate/migrate.go":         "an example of a command",

@@ -39,7 +39,7 @@ var floors = []struct {
 	}},
 	{"2 language", []string{
 		"internal/scope", "internal/index", "internal/match", "internal/constraint", "internal/loader", "internal/autogen", "internal/pss", "internal/exempt", "internal/exception", "internal/globalentry", "internal/celrule", "internal/imageverify", "internal/rule",
-		"internal/family/classic", "internal/family/cleanup", "internal/family/celpolicy", "internal/family/validating", "internal/family/mutating", "internal/family/generating", "internal/family/deleting", "internal/family/native",
+		"internal/family/classic", "internal/family/cleanup", "internal/family/celpolicy", "internal/family/validating", "internal/family/mutating", "internal/family/generating", "internal/family/deleting", "internal/family/native", "internal/family/convert",
 	}},
 	{"3 run", []string{
 		"internal/compile", "internal/engine",
@@ -60,7 +60,7 @@ var floors = []struct {
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/app/webhookserver", "internal/app/telemetry", "internal/app/results", "internal/app", "internal/cli/terminal", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
-		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/operate", "internal/cli/manifests", "internal/cli",
+		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/operate", "internal/cli/manifests", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
 		"cmd/ephor", "internal/devcluster", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",

@@ -11,8 +11,11 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
-// The guide, from the root of the repository: its commands name the files by their paths from there.
-const celGuide = "docs/cel.md"
+// The guides, from the root of the repository: their commands name the files by their paths from there.
+const (
+	celGuide     = "docs/cel.md"
+	convertGuide = "docs/converting.md"
+)
 
 // fenced are the blocks of a page in this language.
 func fenced(page, language string) (out []string) {
@@ -36,10 +39,15 @@ func run(args ...string) (string, int) {
 	return strings.Trim(strings.Join(lines, "\n"), "\n"), code
 }
 
-// Every command of the guide prints what the guide shows. A line "…" stands for lines that the guide leaves out.
+// Every command of the guides prints what they show. A line "…" stands for lines that a guide leaves out.
 func TestCELGuideCommands(t *testing.T) {
 	t.Chdir("..")
-	page, err := os.ReadFile(celGuide)
+	testCommands(t, celGuide, 10)
+	testCommands(t, convertGuide, 2)
+}
+
+func testCommands(t *testing.T, guide string, least int) {
+	page, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +73,8 @@ func TestCELGuideCommands(t *testing.T) {
 			}
 		}
 	}
-	if found < 10 {
-		t.Errorf("only %d commands were found", found)
+	if found < least {
+		t.Errorf("%s: only %d commands were found", guide, found)
 	}
 }
 

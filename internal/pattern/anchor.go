@@ -65,3 +65,12 @@ func decorate(kind anchorKind, key string) string {
 func (k anchorKind) inFirstPhase() bool {
 	return k == condition || k == equality || k == existence || k == negation
 }
+
+// Anchor splits a key of a pattern into the sign of its anchor and the key: "(", "=", "^", "X", "<" or "+", and "" without one.
+func Anchor(key string) (sign, bare string) {
+	kind, bare := parseKey(key)
+	if kind == noAnchor {
+		return "", bare
+	}
+	return key[:1], bare
+}

@@ -41,7 +41,7 @@ type resource struct{ openAPI }
 func (r resource) Field(name string) (Type, bool) {
 	switch name {
 	case "apiVersion", "kind":
-		return scalar{}, true
+		return scalar{"string"}, true
 	case "metadata":
 		return of(reflect.TypeFor[metav1.ObjectMeta]()), true
 	}

@@ -30,7 +30,7 @@ func of(t reflect.Type) Type {
 		if t.Kind() == reflect.Struct && strings.HasSuffix(t.PkgPath(), "/apiextensions/v1") {
 			return Any // JSON of any form
 		}
-		return scalar{} // times, quantities
+		return scalar{"string"} // times, quantities
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -39,13 +39,19 @@ func of(t reflect.Type) Type {
 		return mapping{of(t.Elem())}
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return scalar{} // bytes are written as text
+			return scalar{"string"} // bytes are written as text
 		}
 		return list{of(t.Elem())}
 	case reflect.Interface:
 		return Any
+	case reflect.Bool:
+		return scalar{"boolean"}
+	case reflect.String:
+		return scalar{"string"}
+	case reflect.Float32, reflect.Float64:
+		return scalar{"number"}
 	}
-	return scalar{}
+	return scalar{"integer"}
 }
 
 func (s structure) Element() (Type, bool) { return nil, false }

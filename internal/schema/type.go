@@ -19,8 +19,22 @@ func (anything) Field(string) (Type, bool) { return Any, true }
 func (anything) Element() (Type, bool)     { return Any, true }
 func (anything) Names() []string           { return nil }
 
-// scalar is the type of texts, numbers and booleans.
-type scalar struct{}
+// scalar is the type of texts, numbers and booleans, by the name that JSON schemas have for it.
+type scalar struct{ name string }
+
+// Scalar is the name of a type of scalars: string, integer, number or boolean; empty for all other types, and where it is not known.
+func Scalar(t Type) string {
+	switch t := t.(type) {
+	case scalar:
+		return t.name
+	case openAPI:
+		switch name, _ := t.s["type"].(string); name {
+		case "string", "integer", "number", "boolean":
+			return name
+		}
+	}
+	return ""
+}
 
 func (scalar) Field(string) (Type, bool) { return nil, false }
 func (scalar) Element() (Type, bool)     { return nil, false }

@@ -60,6 +60,9 @@ func (f *Fields) Get(name string) *Fields {
 	return nil
 }
 
+// Names are the members that were asked for by Member, in that order.
+func (f *Fields) Names() []string { return slices.Clone(f.names) }
+
 // Remove takes the member of that name away and returns it; nil when there is none.
 func (f *Fields) Remove(name string) *Fields {
 	i := slices.Index(f.names, name)

@@ -1,0 +1,165 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/convert"
+	"github.com/ephor-dev/ephor/internal/kinds"
+	"github.com/ephor-dev/ephor/internal/policy"
+	kindschema "github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// options are the flags of convert.
+type options struct {
+	policies  []string
+	resources []string
+	crds      []string
+	samples   int
+	seed      int64
+	prove     bool
+}
+
+// New makes `ephor convert`.
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "convert POLICY...",
+		Short: "Write classic policies as policies in CEL",
+		Long: "Convert writes each validate rule of a ClusterPolicy or Policy as a ValidatingPolicy to standard output. To standard error it\n" +
+			"writes why a rule has no way, and what the new policy does in another way. It then evaluates the classic rule and the new policy\n" +
+			"on resources that it makes from the policy, and on those of --resource, and lists where they decide differently. With --prove\n" +
+			"the exit code is 1 when a rule has no way, or when the two differ.",
+		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
+			"  ephor convert policies/ --resource resources/ --prove",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.policies = args
+			return o.run(cmd)
+		},
+	}
+	f := cmd.Flags()
+	f.VarP(terminal.Paths(&o.resources), "resource", "r", "resources for the comparison: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
+	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions of the kinds that the policies match: files or directories (repeat it, or separate by commas)")
+	f.IntVar(&o.samples, "samples", 500, "number of resources that are made for the comparison of each rule")
+	f.Int64Var(&o.seed, "seed", 1, "start of the random numbers; the same number makes the same resources")
+	f.BoolVar(&o.prove, "prove", false, "exit with 1 when a rule has no way, or when some resource makes a difference")
+	return cmd
+}
+
+func (o *options) run(cmd *cobra.Command) error {
+	switch {
+	case len(o.policies) == 0:
+		return errors.New("require policy: name files or directories")
+	case o.samples < 0:
+		return errors.New("invalid --samples: a number of resources cannot be negative")
+	}
+	stdin := terminal.Stdin(cmd.InOrStdin())
+	objects, diags := source.Load(o.policies, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
+	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
+	diags.Add(more...)
+	definitions, more := source.Load(o.crds, source.Options{Recursive: true, Numbers: source.Exact})
+	diags.Add(more...)
+	var crds []map[string]any
+	for _, d := range definitions {
+		crds = append(crds, d.Value)
+	}
+	given := make([]map[string]any, len(resources))
+	for i := range resources {
+		source.Normalise(resources[i].Value)
+		given[i] = resources[i].Value
+	}
+	known := kindschema.New(crds...)
+	p := prover{given: given, known: known, samples: o.samples, seed: o.seed}
+	out, report := terminal.Buffered(cmd.OutOrStdout()), terminal.LegibleWriter(cmd.ErrOrStderr())
+	complete, written := true, 0
+	for _, object := range objects {
+		apiVersion, _ := object.Value["apiVersion"].(string)
+		if !convert.Owns(apiVersion, object.Kind()) {
+			diags.Add(load.Foreign(nil, object, apiVersion, object.Kind()))
+			continue
+		}
+		if _, found := compile.One(compile.Object{Value: object.Value, Pos: object.Pos}); found.HasErrors() {
+			diags.Add(found...)
+			continue
+		}
+		rules, found := convert.Policy(object.Value, find(known))
+		diags.Add(found...)
+		for i, rule := range rules {
+			where := object.Kind() + " " + object.Name() + ", rule " + rule.Name
+			remarks(report, object.Pos, where+" has no way", rule.Reasons)
+			remarks(report, object.Pos, where, rule.Notes)
+			if rule.Policy == nil {
+				complete = false
+				continue
+			}
+			text, err := yaml.Marshal(rule.Policy)
+			if err != nil {
+				return err
+			}
+			if written++; written > 1 {
+				fmt.Fprintln(out, "---")
+			}
+			if _, err := out.Write(text); err != nil {
+				return err
+			}
+			same, err := p.compare(cmd.Context(), report, where, oneRule(object.Value, i), rule)
+			if err != nil {
+				return err
+			}
+			complete = complete && same
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	if diags.HasErrors() || o.prove && !complete {
+		return terminal.End(cmd, 1)
+	}
+	return nil
+}
+
+// remarks writes what there is to say of a rule.
+func remarks(w io.Writer, pos func(string) diag.Position, where string, all []convert.Remark) {
+	for _, r := range all {
+		fmt.Fprintf(w, "%s: %s: %s\n", pos(r.Path), where, r.Text)
+		fmt.Fprintf(w, "  at %s\n", r.Path)
+		if r.Hint != "" {
+			fmt.Fprintf(w, "  hint: %s\n", r.Hint)
+		}
+	}
+}
+
+// find finds the resources of kinds that are known. Of several versions of a group it takes v1, else the last.
+func find(known *kindschema.Kinds) convert.Resources {
+	return func(t policy.Target) []schema.GroupVersionResource {
+		var out []schema.GroupVersionResource
+		for _, f := range known.Find(t.Group, t.Version, t.Kind, "") {
+			gvr := schema.GroupVersionResource{Group: f.Group, Version: f.Version, Resource: kinds.Plural(f.Kind)}
+			i := slices.IndexFunc(out, func(o schema.GroupVersionResource) bool { return o.Group == gvr.Group })
+			switch {
+			case f.Group == "extensions" && t.Group == "*": // what it held is in other groups now
+			case i < 0:
+				out = append(out, gvr)
+			case out[i].Version != "v1":
+				out[i] = gvr
+			}
+		}
+		if len(out) == 0 && !wildcard.Has(t.Group) && !wildcard.Has(t.Version) && !wildcard.Has(t.Kind) {
+			out = append(out, schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: kinds.Plural(t.Kind)})
+		}
+		return out
+	}
+}

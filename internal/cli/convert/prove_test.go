@@ -1,0 +1,119 @@
+package convert
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/family/convert"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// noWay are the policies in examples/pod-security of which a rule is not converted, by what stands in the way.
+var noWay = map[string]string{
+	"disallow-host-ports-range.yaml":  "a range, or a list inside text, is not converted",
+	"restrict-apparmor-profiles.yaml": "a key with wildcards has no form that is evaluated alike",
+}
+
+// TestExamples converts all policies in examples/pod-security and proves each one.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../../examples/pod-security/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d policies in examples/pod-security: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			cmd := New()
+			var out, report bytes.Buffer
+			cmd.SetArgs([]string{file, "--prove", "--samples", "120"})
+			cmd.SetOut(&out)
+			cmd.SetErr(&report)
+			err := cmd.Execute()
+			reason, known := noWay[filepath.Base(file)]
+			switch {
+			case known && (err == nil || !strings.Contains(report.String(), "has no way: "+reason)):
+				t.Errorf("want no way: %s\n%s", reason, &report)
+			case !known && err != nil:
+				t.Errorf("%v\n%s", err, &report)
+			case !known && (!strings.Contains(out.String(), "kind: ValidatingPolicy") || !strings.Contains(report.String(), "120 resources compared")):
+				t.Errorf("%s\n%s", &out, &report)
+			}
+		})
+	}
+}
+
+// TestCompare finds the difference between a classic rule and a policy that was changed after the conversion.
+func TestCompare(t *testing.T) {
+	objects, diags := source.Load([]string{"../../../examples/pod-security/disallow-privileged-containers.yaml"}, source.Options{Numbers: source.Exact})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	known := schema.New()
+	rules, diags := convert.Policy(objects[0].Value, find(known))
+	if diags.HasErrors() || len(rules) != 1 || rules[0].Policy == nil {
+		t.Fatal(rules, diags)
+	}
+	validation := rules[0].Policy["spec"].(map[string]any)["validations"].([]any)[0].(map[string]any)
+	for name, c := range map[string]struct{ from, to, want string }{
+		"the same":  {"object", "object", " 0 different"},
+		"less":      {"object.spec.initContainers", "object.spec.ephemeralContainers", "the classic rule says fail"},
+		"more":      {"has(object.spec) &&", "has(object.spec) && object.metadata.name == 'x' &&", "the policy in CEL says fail"},
+		"a mistake": {"has(object.spec)", "has(object.spec", "the converted policy has a mistake"},
+	} {
+		expression := validation["expression"].(string)
+		if !strings.Contains(expression, c.from) {
+			t.Fatalf("%s does not contain %s", expression, c.from)
+		}
+		validation["expression"] = strings.ReplaceAll(expression, c.from, c.to)
+		var report strings.Builder
+		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		if err != nil || same != (name == "the same") || !strings.Contains(report.String(), c.want) {
+			t.Errorf("%s: %v %v, want %q in\n%s", name, same, err, c.want, &report)
+		}
+		validation["expression"] = expression
+	}
+}
+
+// TestSampler makes the same resources from the same seed, of all kinds, with the types that the API has.
+func TestSampler(t *testing.T) {
+	objects, _ := source.Load([]string{"../../../examples/pod-security/disallow-privileged-containers.yaml"}, source.Options{Numbers: source.Exact})
+	p := prover{known: schema.New(), seed: 7}
+	program, diags := compiled(objects[0].Value)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	made := newSampler(p, objects[0].Value, []string{"ReplicationController"}, program).objects(300)
+	again := newSampler(p, objects[0].Value, []string{"ReplicationController"}, program).objects(300)
+	var kinds []string
+	flags := map[any]int{}
+	for i, o := range made {
+		if o["metadata"].(map[string]any)["name"] != again[i]["metadata"].(map[string]any)["name"] {
+			t.Fatalf("resource %d differs", i)
+		}
+		kind := o["kind"].(string)
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+		if kind != "Pod" {
+			continue
+		}
+		containers, _ := o["spec"].(map[string]any)["containers"].([]any)
+		for _, c := range containers {
+			security, _ := c.(map[string]any)["securityContext"].(map[string]any)
+			if v, there := security["privileged"]; there {
+				flags[v]++
+			}
+		}
+	}
+	slices.Sort(kinds)
+	if want := []string{"CronJob", "DaemonSet", "Deployment", "Job", "Pod", "ReplicaSet", "StatefulSet"}; !slices.Equal(kinds, want) {
+		t.Errorf("%v", kinds)
+	}
+	if len(flags) != 2 || flags[true] == 0 || flags[false] == 0 {
+		t.Errorf("privileged: %v", flags)
+	}
+}

@@ -1,0 +1,272 @@
+package convert
+
+import (
+	"fmt"
+	"math/rand"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// sampler makes resources of the kinds that a policy matches. They have the fields that the two policies read, with the values that
+// stand in the policy and values beside them, in the types that the API has for them.
+type sampler struct {
+	random  *rand.Rand
+	kinds   []schema.Found
+	reads   *value.Fields
+	words   []string
+	numbers []int64
+	labels  []string // keys of labels and annotations
+}
+
+func newSampler(p prover, original map[string]any, without []string, programs ...*policy.Program) *sampler {
+	s := &sampler{random: rand.New(rand.NewSource(p.seed)), reads: &value.Fields{}} //nolint:gosec // the same resources each time
+	for _, program := range programs {
+		for _, r := range program.Rules {
+			if r.Object != nil {
+				s.reads.Merge(r.Object)
+			}
+			for _, t := range r.Targets {
+				s.addKinds(p.known, t)
+			}
+		}
+	}
+	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(without, k.Kind) })
+	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
+	spec, _ := original["spec"].(map[string]any)
+	s.collect(spec["rules"])
+	return s
+}
+
+// addKinds adds the newest version of the kinds of a target.
+func (s *sampler) addKinds(known *schema.Kinds, t policy.Target) {
+	if t.Subresource != "" {
+		return
+	}
+	group, version, kind := anyOf(t.Group), anyOf(t.Version), t.Kind
+	if kind == "" || kind == "*" {
+		if kind == "" {
+			return // the targets of the classic policy name it
+		}
+		kind = "ConfigMap"
+	}
+	for _, f := range known.Find(group, version, kind, "") {
+		i := slices.IndexFunc(s.kinds, func(k schema.Found) bool { return k.Group == f.Group && k.Kind == f.Kind })
+		switch {
+		case f.Group == "extensions": // what it held is in other groups now
+		case i < 0:
+			s.kinds = append(s.kinds, f)
+		case s.kinds[i].Version != "v1":
+			s.kinds[i] = f
+		}
+	}
+}
+
+func anyOf(part string) string {
+	if part == "" {
+		return "*"
+	}
+	return part
+}
+
+var (
+	quoted     = regexp.MustCompile("'([^']*)'|`([^`]*)`|\"([^\"]*)\"")
+	digits     = regexp.MustCompile(`^-?[0-9]{1,15}$`)
+	measurable = regexp.MustCompile(`^([0-9]+)([A-Za-z]{1,3})$`)
+)
+
+// collect takes the words and numbers of a part of the policy.
+func (s *sampler) collect(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			switch k {
+			case "labels", "annotations", "matchLabels", "=(labels)", "=(annotations)":
+				m, _ := e.(map[string]any)
+				for name := range m {
+					name = strings.Trim(strings.TrimLeft(name, "=^X<+"), "()")
+					s.labels = append(s.labels, instance(name, "x"))
+				}
+			case "message":
+				continue
+			}
+			s.collect(e)
+		}
+	case []any:
+		for _, e := range v {
+			s.collect(e)
+		}
+	case string:
+		s.collectText(v)
+	case int64:
+		s.numbers = append(s.numbers, v-1, v, v+1)
+	}
+}
+
+func (s *sampler) collectText(text string) {
+	if strings.Contains(text, "{{") {
+		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
+			s.addWord(m[1] + m[2] + m[3])
+		}
+		return
+	}
+	for _, alternative := range strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '&' }) {
+		s.addWord(strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(alternative), "!<>= ")))
+	}
+}
+
+func (s *sampler) addWord(w string) {
+	if n, err := strconv.ParseInt(w, 10, 64); err == nil && digits.MatchString(w) {
+		s.numbers = append(s.numbers, n-1, n, n+1)
+	}
+	if m := measurable.FindStringSubmatch(w); m != nil {
+		if n, err := strconv.ParseInt(m[1], 10, 32); err == nil {
+			s.words = append(s.words, fmt.Sprint(n+1)+m[2], fmt.Sprint(max(0, n-1))+m[2])
+		}
+	}
+	for _, fill := range []string{"", "x"} {
+		if one := instance(w, fill); !slices.Contains(s.words, one) {
+			s.words = append(s.words, one)
+		}
+	}
+}
+
+// instance is a text that a wildcard matches.
+func instance(pattern, fill string) string {
+	return strings.NewReplacer("*", fill, "?", "q").Replace(pattern)
+}
+
+// objects makes n resources.
+func (s *sampler) objects(n int) []map[string]any {
+	if len(s.kinds) == 0 {
+		return nil
+	}
+	slices.SortFunc(s.kinds, func(a, b schema.Found) int { return strings.Compare(a.String(), b.String()) })
+	slices.Sort(s.words)
+	slices.Sort(s.numbers)
+	slices.Sort(s.labels)
+	s.labels = slices.Compact(s.labels)
+	out := make([]map[string]any, n)
+	for i := range out {
+		k := s.kinds[i%len(s.kinds)]
+		o, _ := s.value(k.Type, s.reads, 0).(map[string]any)
+		if o == nil {
+			o = map[string]any{}
+		}
+		o["apiVersion"], o["kind"] = k.GroupVersion().String(), k.Kind
+		o["metadata"] = s.metadata(o["metadata"], i)
+		out[i] = o
+	}
+	return out
+}
+
+func (s *sampler) metadata(made any, i int) map[string]any {
+	m, _ := made.(map[string]any)
+	if m == nil {
+		m = map[string]any{}
+	}
+	m["name"], m["namespace"] = "sample-"+strconv.Itoa(i), s.word("default")
+	if s.often(0.3) {
+		m["name"] = s.word("sample")
+	}
+	for _, of := range []string{"labels", "annotations"} {
+		delete(m, of)
+		set := map[string]any{}
+		for _, key := range s.labels {
+			if s.often(0.5) {
+				set[key] = s.word("")
+			}
+		}
+		if len(set) > 0 || s.often(0.3) {
+			m[of] = set
+		}
+	}
+	return m
+}
+
+func (s *sampler) often(p float64) bool { return s.random.Float64() < p }
+
+// word is one of the words; an empty one is replaced where there has to be one.
+func (s *sampler) word(instead string) string {
+	if w := s.words[s.random.Intn(len(s.words))]; w != "" {
+		return w
+	}
+	return instead
+}
+
+// always are the members that every object of the API has that may have them.
+var always = []string{"spec", "template", "jobTemplate"}
+
+// value makes a value of the type with the fields that are read; nil for none.
+func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
+	if depth > 24 {
+		return nil
+	}
+	if element, ok := t.Element(); ok && t != schema.Any {
+		items := f.ItemsRead()
+		if items == nil {
+			items = &value.Fields{}
+		}
+		list := make([]any, 0, 3)
+		for range s.random.Intn(4) {
+			if v := s.value(element, items, depth+1); v != nil {
+				list = append(list, v)
+			}
+		}
+		return list
+	}
+	names := f.Names()
+	if len(names) > 0 {
+		out := map[string]any{}
+		for _, name := range names {
+			below, ok := t.Field(name)
+			if !ok || !slices.Contains(always, name) && !s.often(0.7) {
+				continue
+			}
+			if v := s.value(below, f.Get(name), depth+1); v != nil {
+				out[name] = v
+			}
+		}
+		return out
+	}
+	if f.ItemsRead() != nil && t == schema.Any {
+		return []any{s.scalar("")}
+	}
+	switch {
+	case schema.Scalar(t) != "" || t == schema.Any:
+		return s.scalar(schema.Scalar(t))
+	case len(t.Names()) > 0:
+		return map[string]any{}
+	}
+	if element, ok := t.Field("x"); ok { // a map with free keys
+		out := map[string]any{}
+		for range s.random.Intn(3) {
+			if v := s.value(element, &value.Fields{}, depth+1); v != nil {
+				out[s.word("key")] = v
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// scalar makes a value of the type of that name.
+func (s *sampler) scalar(name string) any {
+	switch name {
+	case "boolean":
+		return s.often(0.5)
+	case "integer", "number":
+		return float64(s.numbers[s.random.Intn(len(s.numbers))]) // as the command line decodes numbers
+	case "string":
+		return s.words[s.random.Intn(len(s.words))]
+	}
+	if s.often(0.3) {
+		return float64(s.numbers[s.random.Intn(len(s.numbers))])
+	}
+	return s.words[s.random.Intn(len(s.words))]
+}

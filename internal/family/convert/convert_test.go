@@ -1,0 +1,117 @@
+package convert_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/family/convert"
+	"github.com/ephor-dev/ephor/internal/family/validating"
+	"github.com/ephor-dev/ephor/internal/kinds"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+var update = flag.Bool("update", false, "write what is found into the files")
+
+// groups are those of the kinds in the files.
+var groups = map[string]string{
+	"Deployment": "apps", "DaemonSet": "apps", "StatefulSet": "apps", "ReplicaSet": "apps", "Job": "batch", "CronJob": "batch", "Pod": "",
+	"ConfigMap": "", "Service": "", "Namespace": "", "ReplicationController": "",
+}
+
+func resources(t policy.Target) []schema.GroupVersionResource {
+	group, known := groups[t.Kind]
+	if !known {
+		return nil
+	}
+	return []schema.GroupVersionResource{{Group: group, Version: "v1", Resource: kinds.Plural(t.Kind)}}
+}
+
+// TestPolicy converts the rules in testdata. Each file has sections: a rule, and what becomes of it. Every converted policy compiles.
+func TestPolicy(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata: %v", err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i+1 < len(archive.Files); i += 2 {
+			in, want := &archive.Files[i], &archive.Files[i+1]
+			t.Run(filepath.Base(file)+"/"+in.Name, func(t *testing.T) {
+				got := converted(t, in.Data)
+				if *update {
+					want.Data = []byte(got)
+					return
+				}
+				if got != string(want.Data) {
+					t.Errorf("got:\n%s\nwant:\n%s", got, want.Data)
+				}
+			})
+		}
+		if *update {
+			if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// converted is what becomes of the rules in text: for each the spec of its policy, and the remarks.
+func converted(t *testing.T, text []byte) string {
+	t.Helper()
+	var rules []any
+	if err := yaml.Unmarshal(text, &rules); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := yaml.Marshal(map[string]any{
+		"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"rules": rules},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, spec, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	objects, diags := source.Load([]string{path}, source.Options{Numbers: source.Exact})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	made, diags := convert.Policy(objects[0].Value, resources)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	var out strings.Builder
+	for _, r := range made {
+		if r.Policy != nil {
+			raw, err := yaml.Marshal(r.Policy["spec"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			out.Write(raw)
+			if _, diags := validating.Decode(r.Policy); diags.HasErrors() {
+				t.Errorf("rule %s: %v", r.Name, diags)
+			}
+		}
+		for _, x := range r.Reasons {
+			fmt.Fprintf(&out, "no way: %s: %s\n", x.Path, x.Text)
+		}
+		for _, x := range r.Notes {
+			if !strings.Contains(x.Path, "allowExistingViolations") && !strings.Contains(x.Text, "ReplicationControllers") {
+				fmt.Fprintf(&out, "note: %s: %s\n", x.Path, x.Text)
+			}
+		}
+	}
+	return out.String()
+}

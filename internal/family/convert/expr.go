@@ -1,0 +1,168 @@
+package convert
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// expr is a CEL expression with what is needed to put it inside another one.
+type expr struct {
+	text  string
+	binds binding
+}
+
+// binding says how tightly the outermost operator of an expression binds.
+type binding int
+
+const (
+	bindsTernary binding = iota
+	bindsOr
+	bindsAnd
+	bindsComparison
+	bindsUnary
+	bindsMember
+)
+
+var (
+	yes = expr{"true", bindsMember}
+	no  = expr{"false", bindsMember}
+)
+
+func member(text string) expr     { return expr{text, bindsMember} }
+func comparison(text string) expr { return expr{text, bindsComparison} }
+
+// within writes e as an operand of an operator that binds as tightly as b.
+func (e expr) within(b binding) string {
+	if e.binds < b {
+		return "(" + e.text + ")"
+	}
+	return e.text
+}
+
+// and joins conditions, without those that always hold.
+func and(all ...expr) expr { return join(all, yes, no, " && ", bindsAnd) }
+
+// or joins alternatives, without those that never hold.
+func or(all ...expr) expr { return join(all, no, yes, " || ", bindsOr) }
+
+func join(all []expr, neutral, decisive expr, operator string, b binding) expr {
+	var texts []string
+	var only expr
+	for _, e := range all {
+		switch e {
+		case neutral:
+		case decisive:
+			return decisive
+		default:
+			if text := e.within(b); !slices.Contains(texts, text) {
+				texts, only = append(texts, text), e
+			}
+		}
+	}
+	switch len(texts) {
+	case 0:
+		return neutral
+	case 1:
+		return only
+	}
+	return expr{strings.Join(texts, operator), b}
+}
+
+// not negates e.
+func not(e expr) expr {
+	switch e {
+	case yes:
+		return no
+	case no:
+		return yes
+	}
+	if rest, ok := strings.CutPrefix(e.text, "!"); ok && e.binds == bindsUnary && !strings.HasPrefix(rest, "=") {
+		if strings.HasPrefix(rest, "(") {
+			return expr{rest, bindsMember}
+		}
+		return member(rest)
+	}
+	if e.binds == bindsComparison && strings.Count(e.text, " == ")+strings.Count(e.text, " != ") == 1 {
+		if strings.Contains(e.text, " == ") {
+			return comparison(strings.Replace(e.text, " == ", " != ", 1))
+		}
+		return comparison(strings.Replace(e.text, " != ", " == ", 1))
+	}
+	return expr{"!" + e.within(bindsMember), bindsUnary}
+}
+
+// text writes a CEL string.
+func text(s string) string {
+	var b strings.Builder
+	b.WriteByte('\'')
+	for _, r := range s {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r < ' ' || r == 0x7f:
+			b.WriteString(`\u` + strconv.FormatInt(0x10000+int64(r), 16)[1:])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}
+
+// list writes a CEL list of strings.
+func list(all []string) string {
+	parts := make([]string, len(all))
+	for i, s := range all {
+		parts[i] = text(s)
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// reserved are the words of CEL that are no names of fields.
+var reserved = []string{"false", "in", "null", "true"}
+
+// plain reports whether a key can be written after a dot.
+func plain(key string) bool { return identifier.MatchString(key) && !slices.Contains(reserved, key) }
+
+// field is the value of a key of the map e.
+func (e expr) field(key string) expr {
+	if plain(key) {
+		return member(e.within(bindsMember) + "." + key)
+	}
+	return member(e.within(bindsMember) + "[" + text(key) + "]")
+}
+
+// optional is the value of a key of e, which may be an optional value, as an optional value.
+func (e expr) optional(key string) expr {
+	if plain(key) {
+		return member(e.within(bindsMember) + ".?" + key)
+	}
+	return member(e.within(bindsMember) + "[?" + text(key) + "]")
+}
+
+// has reports whether the map e has a key.
+func (e expr) has(key string) expr {
+	if e.text == "object" && (key == "metadata" || key == "apiVersion" || key == "kind") {
+		return yes
+	}
+	if plain(key) {
+		return member("has(" + e.within(bindsMember) + "." + key + ")")
+	}
+	return comparison(text(key) + " in " + e.within(bindsMember))
+}
+
+// macro calls all, exists or another macro of a list.
+func (e expr) macro(name, variable string, body expr) expr {
+	return member(e.within(bindsMember) + "." + name + "(" + variable + ", " + body.text + ")")
+}

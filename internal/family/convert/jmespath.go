@@ -1,0 +1,429 @@
+package convert
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+)
+
+// shape is what is known of the value of an expression.
+type shape int
+
+const (
+	anyShape shape = iota
+	textShape
+	numberShape
+	boolShape
+	listShape
+)
+
+// term is a converted JMESPath expression: a path below a root, or any other expression.
+type term struct {
+	expr
+	root  expr     // of a path
+	keys  []string // of a path
+	shape shape
+	needs expr // what has to be there besides; zero for nothing
+}
+
+// path is the value of keys below root. A missing key is an error, in both languages.
+func path(root expr, keys ...string) term {
+	at := root
+	for _, k := range keys {
+		at = at.field(k)
+	}
+	return term{expr: at, root: root, keys: keys}
+}
+
+// orElse is the value of a path, or that of the expression when a key is missing.
+func (t term) orElse(other string) expr {
+	if len(t.keys) == 0 {
+		return t.expr
+	}
+	at, keys := t.root, t.keys
+	if at.text == "object" && len(keys) > 1 && (keys[0] == "spec" || keys[0] == "metadata") {
+		at, keys = at.field(keys[0]), keys[1:] // the expressions for pod controllers are made of the text object.spec
+	}
+	for _, k := range keys {
+		at = at.optional(k)
+	}
+	return member(at.text + ".orValue(" + other + ")")
+}
+
+// there is the condition that all keys of a path exist.
+func (t term) there() expr {
+	out, at := yes, t.root
+	if t.needs != (expr{}) {
+		out = t.needs
+	}
+	for _, k := range t.keys {
+		out, at = and(out, at.has(k)), at.field(k)
+	}
+	return out
+}
+
+// search converts the JMESPath expression of a variable.
+func (c *converter) search(source, path string) (term, bool) {
+	tree, err := jmespath.Parse(source)
+	if err != nil {
+		c.refuse(path, err.Error(), "")
+		return term{}, false
+	}
+	s := &search{converter: c, path: path, source: source}
+	return s.tree(&tree, expr{})
+}
+
+// search is the conversion of one expression.
+type search struct {
+	*converter
+	path, source string
+}
+
+func (s *search) unknown(what string) (term, bool) {
+	s.refuse(s.path, what+" in {{ "+s.source+" }} is not converted", "")
+	return term{}, false
+}
+
+// tree converts a node; current is the value that the node is evaluated on, zero for the variables of the rule.
+func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
+	switch t.Kind {
+	case "ASTField":
+		name, _ := strconv.Unquote(t.Value)
+		if current == (expr{}) {
+			return s.named(name)
+		}
+		return path(current, name), true
+	case "ASTIdentity", "ASTCurrentNode":
+		if current == (expr{}) {
+			return s.unknown("@")
+		}
+		return term{expr: current}, true
+	case "ASTLiteral":
+		return s.literal(t.Value)
+	case "ASTSubexpression":
+		left, ok := s.tree(&t.Children[0], current)
+		if !ok {
+			return left, false
+		}
+		return s.below(left, &t.Children[1])
+	case "ASTIndexExpression":
+		return s.index(t, current)
+	case "ASTProjection", "ASTFilterProjection":
+		return s.projection(t, current)
+	case "ASTFlatten":
+		all, ok := s.list(&t.Children[0], current)
+		if kind := t.Children[0].Kind; ok && (kind == "ASTProjection" || kind == "ASTFilterProjection") {
+			all.expr = member(all.within(bindsMember) + ".flatten()")
+		}
+		return all, ok
+	case "ASTOrExpression":
+		return s.either(t, current)
+	case "ASTNotExpression":
+		inner, ok := s.condition(&t.Children[0], current)
+		return term{expr: not(inner), shape: boolShape}, ok
+	case "ASTComparator", "ASTAndExpression":
+		e, ok := s.condition(t, current)
+		return term{expr: e, shape: boolShape}, ok
+	case "ASTFunctionExpression":
+		return s.call(t, current)
+	}
+	return s.unknown("the construct " + strings.TrimPrefix(t.Kind, "AST"))
+}
+
+// named is the variable of a name.
+func (s *search) named(name string) (term, bool) {
+	if name == "request" {
+		return term{expr: member("request"), root: member("request")}, true
+	}
+	if name == "element" && s.element != (expr{}) {
+		return term{expr: s.element, root: s.element}, true
+	}
+	return s.unknown("the variable " + name)
+}
+
+// below is the field that the node names of a value.
+func (s *search) below(left term, t *jmespath.Tree) (term, bool) {
+	if t.Kind != "ASTField" {
+		return s.tree(t, left.expr)
+	}
+	name, _ := strconv.Unquote(t.Value)
+	if left.text == "request" {
+		switch name {
+		case "object", "oldObject":
+			return path(member(name)), true
+		case "operation", "name", "namespace":
+			out := path(left.expr, name)
+			out.shape = textShape
+			return out, true
+		case "userInfo", "kind", "requestKind", "resource", "requestResource", "subResource", "dryRun", "options":
+			return path(left.expr, name), true
+		}
+		return s.unknown("request." + name)
+	}
+	if left.root == (expr{}) {
+		return path(left.expr, name), true
+	}
+	out := path(left.root, append(append([]string(nil), left.keys...), name)...)
+	switch out.text {
+	case "request.userInfo.username", "object.metadata.name", "object.metadata.namespace", "request.kind.kind", "object.kind", "object.apiVersion":
+		out.shape = textShape
+	case "request.userInfo.groups":
+		out.shape = listShape
+	}
+	return out, true
+}
+
+func (s *search) literal(source string) (term, bool) {
+	switch {
+	case strings.HasPrefix(source, `"`):
+		v, err := strconv.Unquote(source)
+		if err != nil {
+			return s.unknown("the literal " + source)
+		}
+		return term{expr: member(text(v)), shape: textShape}, true
+	case source == "true" || source == "false":
+		return term{expr: member(source), shape: boolShape}, true
+	case source == "[]":
+		return term{expr: member(source), shape: listShape}, true
+	case source == "{}":
+		return term{expr: member(source)}, true
+	}
+	if _, err := strconv.ParseInt(source, 10, 64); err == nil {
+		return term{expr: member(source), shape: numberShape}, true
+	}
+	return s.unknown("the literal " + source)
+}
+
+// index converts an element of a list, [2] or [-1].
+func (s *search) index(t *jmespath.Tree, current expr) (term, bool) {
+	if t.Children[1].Kind != "ASTIndex" {
+		return s.unknown("a slice")
+	}
+	left, ok := s.tree(&t.Children[0], current)
+	if !ok {
+		return left, false
+	}
+	n := t.Children[1].Value
+	if strings.HasPrefix(n, "-") {
+		return s.unknown("an index from the end")
+	}
+	return term{expr: member(left.within(bindsMember) + "[" + n + "]"), shape: anyShape}, true
+}
+
+// list converts the left side of a projection: a list, which is empty when a key is missing.
+func (s *search) list(t *jmespath.Tree, current expr) (term, bool) {
+	switch {
+	case t.Kind == "ASTSubexpression" && t.Children[1].Kind == "ASTMultiSelectList":
+		left, ok := s.tree(&t.Children[0], current)
+		if !ok {
+			return left, false
+		}
+		return s.sum(&t.Children[1], left)
+	case t.Kind == "ASTIdentity" && current == (expr{}):
+		return s.unknown("a projection of nothing")
+	}
+	left, ok := s.tree(t, current)
+	if !ok {
+		return left, false
+	}
+	return term{expr: left.orElse("[]"), shape: listShape}, true
+}
+
+// sum converts [a, b][]: the elements of the lists a and b, of those that are there.
+func (s *search) sum(t *jmespath.Tree, left term) (term, bool) {
+	var parts []string
+	for i := range t.Children {
+		child := &t.Children[i]
+		if child.Kind != "ASTField" {
+			return s.unknown("a list of what is no field")
+		}
+		part, ok := s.below(left, child)
+		if !ok {
+			return part, false
+		}
+		parts = append(parts, part.orElse("[]").text)
+	}
+	return term{expr: expr{strings.Join(parts, " + "), bindsComparison}, shape: listShape}, true
+}
+
+// projection converts a[].b, a[*].b and a[?c].b: what lacks b is left out.
+func (s *search) projection(t *jmespath.Tree, current expr) (term, bool) {
+	source := &t.Children[0]
+	if source.Kind == "ASTFlatten" {
+		source = &source.Children[0]
+	}
+	all, ok := s.list(source, current)
+	if !ok {
+		return all, false
+	}
+	if t.Children[0].Kind == "ASTFlatten" && (source.Kind == "ASTProjection" || source.Kind == "ASTFilterProjection") {
+		all = term{expr: member(all.within(bindsMember) + ".flatten()"), shape: listShape}
+	}
+	x := s.variable()
+	kept := yes
+	if t.Kind == "ASTFilterProjection" {
+		if kept, ok = s.condition(&t.Children[2], member(x)); !ok {
+			return all, false
+		}
+	}
+	right := &t.Children[1]
+	if right.Kind == "ASTIdentity" {
+		if kept == yes {
+			return all, true
+		}
+		return term{expr: all.macro("filter", x, kept), shape: listShape}, true
+	}
+	item, ok := s.tree(right, member(x))
+	if !ok {
+		return item, false
+	}
+	if item.root.text != x && item.shape == anyShape {
+		return s.unknown("what follows a projection")
+	}
+	kept = and(kept, item.there())
+	if kept == yes {
+		return term{expr: all.macro("map", x, item.expr), shape: listShape}, true
+	}
+	return term{expr: member(all.within(bindsMember) + ".map(" + x + ", " + kept.text + ", " + item.text + ")"), shape: listShape}, true
+}
+
+// either converts a || b where b is a literal that stands for what is missing.
+func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
+	left, ok := s.tree(&t.Children[0], current)
+	if !ok {
+		return left, false
+	}
+	right, ok := s.tree(&t.Children[1], current)
+	if !ok {
+		return right, false
+	}
+	if right.keys != nil || right.root != (expr{}) {
+		return s.unknown("|| with a path on its right side")
+	}
+	if left.keys == nil {
+		if left.shape == listShape && right.text == "[]" {
+			return left, true
+		}
+		return s.unknown("|| after what is no path")
+	}
+	if left.text == "request.operation" {
+		s.note(s.path, "in scans a policy in CEL sees the operation CREATE, a classic policy none", "")
+		return left, true
+	}
+	switch right.text {
+	case "''", "[]", "{}", "false":
+	default:
+		s.note(s.path, "in {{ "+s.source+" }} the right side of || stands for what is missing; the classic policy takes it for an empty value and false, too", "")
+	}
+	return term{expr: left.orElse(right.text), shape: right.shape}, true
+}
+
+// condition converts what is true or false.
+func (s *search) condition(t *jmespath.Tree, current expr) (expr, bool) {
+	switch t.Kind {
+	case "ASTAndExpression":
+		left, ok := s.condition(&t.Children[0], current)
+		right, also := s.condition(&t.Children[1], current)
+		return and(left, right), ok && also
+	case "ASTOrExpression":
+		left, ok := s.condition(&t.Children[0], current)
+		right, also := s.condition(&t.Children[1], current)
+		return or(left, right), ok && also
+	case "ASTNotExpression":
+		inner, ok := s.condition(&t.Children[0], current)
+		return not(inner), ok
+	case "ASTComparator":
+		return s.comparison(t, current)
+	}
+	v, ok := s.tree(t, current)
+	if ok && v.shape != boolShape {
+		s.unknown("a value that is used as a condition")
+		return no, false
+	}
+	return v.expr, ok
+}
+
+// comparators are the operators by the names that jmespath.Tree gives.
+var comparators = map[string]string{"tEQ": "==", "tNE": "!=", "tLT": "<", "tLTE": "<=", "tGT": ">", "tGTE": ">="}
+
+// comparison converts a comparison. What is missing is null, which equals nothing but null and is in no order.
+func (s *search) comparison(t *jmespath.Tree, current expr) (expr, bool) {
+	operator, ok := comparators[t.Value]
+	if !ok {
+		s.unknown("the operator " + t.Value)
+		return no, false
+	}
+	left, ok := s.tree(&t.Children[0], current)
+	right, also := s.tree(&t.Children[1], current)
+	if !ok || !also {
+		return no, false
+	}
+	if right.keys != nil {
+		s.unknown("a comparison with a path on its right side")
+		return no, false
+	}
+	compared := comparison(left.within(bindsUnary) + " " + operator + " " + right.within(bindsUnary))
+	if operator == "!=" {
+		return or(not(left.there()), compared), true
+	}
+	return and(left.there(), compared), true
+}
+
+// calls are the functions with a counterpart of the same meaning: %1 and %2 stand for arguments.
+var calls = map[string]struct {
+	arguments int
+	form      string
+	shape     shape
+}{
+	"length":        {1, "size(%1)", numberShape},
+	"to_upper":      {1, "%1.upperAscii()", textShape},
+	"to_lower":      {1, "%1.lowerAscii()", textShape},
+	"to_string":     {1, "string(%1)", textShape},
+	"starts_with":   {2, "%1.startsWith(%2)", boolShape},
+	"ends_with":     {2, "%1.endsWith(%2)", boolShape},
+	"split":         {2, "%1.split(%2)", listShape},
+	"join":          {2, "%2.join(%1)", textShape},
+	"replace_all":   {3, "%1.replace(%2, %3)", textShape},
+	"regex_match":   {2, "%2.matches(%1)", boolShape},
+	"base64_decode": {1, "string(base64.decode(%1))", textShape},
+}
+
+func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
+	name, _ := strconv.Unquote(t.Value)
+	form, known := calls[name]
+	var arguments []term
+	needs := yes
+	for i := range t.Children {
+		a, ok := s.tree(&t.Children[i], current)
+		if !ok {
+			return a, false
+		}
+		arguments, needs = append(arguments, a), and(needs, a.there())
+	}
+	switch {
+	case name == "contains" && len(arguments) == 2:
+		switch arguments[0].shape {
+		case listShape:
+			return term{expr: comparison(arguments[1].within(bindsUnary) + " in " + arguments[0].within(bindsUnary)), shape: boolShape}, true
+		case textShape:
+			return term{expr: member(arguments[0].within(bindsMember) + ".contains(" + arguments[1].text + ")"), shape: boolShape}, true
+		}
+		return s.unknown("contains() of what may be text or a list")
+	case name == "keys" && len(arguments) == 1:
+		x := s.variable()
+		return term{expr: arguments[0].macro("map", x, member(x)), shape: listShape, needs: needs}, true
+	case !known || len(arguments) != form.arguments:
+		return s.unknown("the function " + name + "()")
+	}
+	out := form.form
+	for i, a := range arguments {
+		mark := "%" + strconv.Itoa(i+1)
+		written := a.text
+		if strings.Contains(out, mark+".") {
+			written = a.within(bindsMember)
+		}
+		out = strings.ReplaceAll(out, mark, written)
+	}
+	return term{expr: member(out), shape: form.shape, needs: needs}, true
+}

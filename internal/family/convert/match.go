@@ -1,0 +1,473 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/autogen"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// filter is one element of any or all, with its place in the policy.
+type filter struct {
+	kyvernov1.ResourceFilter
+	path string
+}
+
+// filters are those of a match or exclude block; all reports whether all of them have to match.
+func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) {
+	switch {
+	case len(m.Any) > 0:
+		for i, f := range m.Any {
+			out = append(out, filter{f, fmt.Sprintf("%s.any[%d]", path, i)})
+		}
+	case len(m.All) > 0:
+		for i, f := range m.All {
+			out = append(out, filter{f, fmt.Sprintf("%s.all[%d]", path, i)})
+		}
+		all = true
+	default:
+		out = []filter{{kyvernov1.ResourceFilter{UserInfo: m.UserInfo, ResourceDescription: m.ResourceDescription}, path}}
+	}
+	return out, all
+}
+
+// matching converts match, exclude, preconditions and match conditions.
+func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
+	constraints := map[string]any{}
+	matched, all := filters(&r.MatchResources, c.path+".match")
+	operations := c.operations(r, matched)
+	constraints["resourceRules"] = c.resourceRules(matched, operations)
+	subject := member("object")
+	if slices.Contains(operations, "DELETE") {
+		subject = expr{"request.operation == 'DELETE' ? oldObject : object", bindsTernary}
+	}
+	several := len(matched) > 1
+	var parts []expr
+	for _, f := range matched {
+		condition := c.filter(f, subject, several || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations))
+		if s := f.ResourceDescription.NamespaceSelector; s != nil {
+			c.namespaceSelector(s, f.path, several, constraints)
+		}
+		parts = append(parts, condition)
+	}
+	var conditions []any
+	add := func(name string, e expr) {
+		if e != yes {
+			conditions = append(conditions, map[string]any{"name": name, "expression": e.text})
+		}
+	}
+	if all {
+		add("match", and(parts...))
+	} else {
+		add("match", or(parts...))
+	}
+	if r.ExcludeResources != nil {
+		add("exclude", not(c.excluded(r.ExcludeResources, subject)))
+	}
+	if w := c.policy.Spec.WebhookConfiguration; w != nil {
+		for i := range w.MatchConditions {
+			conditions = append(conditions, document(&w.MatchConditions[i]))
+		}
+	}
+	for i := range r.CELPreconditions {
+		conditions = append(conditions, document(&r.CELPreconditions[i]))
+	}
+	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
+		add("preconditions", c.conditions(raw, c.path+".preconditions"))
+	}
+	if len(r.Context) > 0 {
+		c.refuse(c.path+".context", "context entries are not converted", "write them as variables: resource.Get for configMap and apiCall, globalContext.Get for globalReference")
+	}
+	spec["matchConstraints"] = constraints
+	if len(conditions) > 0 {
+		spec["matchConditions"] = conditions
+	}
+	c.autogen(spec, constraints)
+}
+
+func operationsOf(f filter) []string {
+	var out []string
+	for _, o := range f.ResourceDescription.Operations {
+		out = append(out, string(o))
+	}
+	return out
+}
+
+// operations are all that the rule is evaluated for.
+func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
+	var out []string
+	for _, f := range matched {
+		named := operationsOf(f)
+		if len(named) == 0 {
+			named = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
+		}
+		for _, o := range named {
+			if !slices.Contains(out, o) {
+				out = append(out, o)
+			}
+		}
+	}
+	if v := r.Validation; v != nil && v.Deny == nil { // only deny rules see deletions
+		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
+	}
+	return out
+}
+
+// resourceRules name what the policy is about.
+func (c *converter) resourceRules(matched []filter, operations []string) []any {
+	type rule struct {
+		groups, versions []string
+		resources        []string
+	}
+	var rules []rule
+	for _, f := range matched {
+		path := f.path + ".resources.kinds"
+		if len(f.ResourceDescription.Kinds) == 0 {
+			c.refuse(path, "a rule without kinds has no resource rules", "name the kinds")
+		}
+		for _, kind := range f.ResourceDescription.Kinds {
+			t, err := match.ParseKind(kind)
+			if err != nil {
+				c.refuse(path, err.Error(), "")
+				continue
+			}
+			next, ok := c.resourceRule(t, kind, path)
+			if !ok {
+				continue
+			}
+			for _, n := range next {
+				i := slices.IndexFunc(rules, func(r rule) bool {
+					return slices.Equal(r.groups, []string{n[0]}) && slices.Equal(r.versions, []string{n[1]})
+				})
+				switch {
+				case i < 0:
+					rules = append(rules, rule{[]string{n[0]}, []string{n[1]}, []string{n[2]}})
+				case !slices.Contains(rules[i].resources, n[2]):
+					rules[i].resources = append(rules[i].resources, n[2])
+				}
+			}
+		}
+	}
+	out := make([]any, 0, len(rules))
+	for _, r := range rules {
+		out = append(out, map[string]any{
+			"apiGroups": anyList(r.groups), "apiVersions": anyList(r.versions), "operations": anyList(operations), "resources": anyList(r.resources),
+		})
+	}
+	return out
+}
+
+func anyList(in []string) []any {
+	out := make([]any, len(in))
+	for i, s := range in {
+		out[i] = s
+	}
+	return out
+}
+
+// resourceRule is group, version and resource of each resource that a kind selector stands for.
+func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]string, ok bool) {
+	sub := func(resource string) string {
+		if t.Subresource == "" {
+			return resource
+		}
+		return resource + "/" + t.Subresource
+	}
+	if t.Kind == "*" {
+		return [][3]string{{t.Group, t.Version, sub("*")}}, true
+	}
+	if wildcard.Has(t.Kind) || t.Group != "*" && wildcard.Has(t.Group) {
+		c.refuse(path, fmt.Sprintf("%q is a part of a name with wildcards, which resource rules do not have", kind), "name each kind")
+		return nil, false
+	}
+	found := c.resources(t)
+	if len(found) == 0 {
+		c.refuse(path, fmt.Sprintf("the resource of the kind %q is not known", kind), "write group/version/Kind, or name its definition with --crd-paths")
+		return nil, false
+	}
+	for _, gvr := range found {
+		out = append(out, [3]string{gvr.Group, gvr.Version, sub(gvr.Resource)})
+	}
+	return out, true
+}
+
+// filter is the condition that one filter stands for, besides its kinds and operations where those decide nothing.
+func (c *converter) filter(f filter, subject expr, kinds bool) expr {
+	d := &f.ResourceDescription
+	var parts []expr
+	if kinds {
+		parts = append(parts, c.kinds(d.Kinds, f.path))
+		if named := operationsOf(f); len(named) > 0 {
+			parts = append(parts, comparison("request.operation in "+list(named)))
+		}
+	}
+	metadata := subject.field("metadata")
+	if names := d.Names; d.Name != "" || len(names) > 0 {
+		if d.Name != "" {
+			names = append([]string{d.Name}, names...)
+		}
+		name := member(metadata.optional("name").text + ".orValue('')")
+		parts = append(parts, c.anyGlob(name, names))
+	}
+	if len(d.Namespaces) > 0 {
+		namespace := member(metadata.optional("namespace").text + ".orValue('')")
+		if slices.Contains(d.Kinds, "Namespace") {
+			c.refuse(f.path+".resources.namespaces", "namespaces mean the name of a Namespace, and the namespace of other objects", "write a rule for Namespaces with names")
+		}
+		parts = append(parts, c.anyGlob(namespace, d.Namespaces))
+	}
+	for _, key := range sortedKeys(d.Annotations) {
+		parts = append(parts, c.pair(metadata, "annotations", key, d.Annotations[key]))
+	}
+	if d.Selector != nil {
+		parts = append(parts, c.selector(d.Selector, metadata, f.path+".resources.selector"))
+	}
+	if len(f.Roles) > 0 || len(f.ClusterRoles) > 0 {
+		c.refuse(f.path, "roles and clusterRoles of the requester are not known to CEL", "use subjects")
+	}
+	if len(f.Subjects) > 0 {
+		parts = append(parts, c.subjects(f))
+	}
+	return and(parts...)
+}
+
+func sortedKeys(m map[string]string) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// kinds is the condition that the object has one of the kinds.
+func (c *converter) kinds(all []string, path string) expr {
+	var alternatives []expr
+	for _, kind := range all {
+		t, err := match.ParseKind(kind)
+		if err != nil {
+			continue // resourceRules reports it
+		}
+		if t.Kind == "*" {
+			return yes
+		}
+		if wildcard.Has(t.Kind) {
+			c.refuse(path+".resources.kinds", fmt.Sprintf("%q is a part of a name with wildcards, which has no form here", kind), "name each kind")
+			return yes
+		}
+		one := comparison("request.kind.kind == " + text(t.Kind))
+		if t.Group != "*" {
+			one = and(comparison("request.kind.group == "+text(t.Group)), one)
+		}
+		if t.Subresource != "" {
+			one = and(one, comparison("request.?subResource.orValue('') == "+text(t.Subresource)))
+		}
+		alternatives = append(alternatives, one)
+	}
+	return or(alternatives...)
+}
+
+// anyGlob is the condition that text matches one of several names with wildcards.
+func (c *converter) anyGlob(at expr, names []string) expr {
+	var plain []string
+	var alternatives []expr
+	for _, n := range names {
+		switch {
+		case n == "*":
+			return yes
+		case wildcard.Has(n):
+			alternatives = append(alternatives, globText(at, n))
+		default:
+			plain = append(plain, n)
+		}
+	}
+	switch len(plain) {
+	case 0:
+	case 1:
+		alternatives = append([]expr{comparison(at.text + " == " + text(plain[0]))}, alternatives...)
+	default:
+		alternatives = append([]expr{comparison(at.text + " in " + list(plain))}, alternatives...)
+	}
+	return or(alternatives...)
+}
+
+// globText is glob for what is known to be text.
+func globText(at expr, s string) expr {
+	if !wildcard.Has(s) {
+		return comparison(at.text + " == " + text(s))
+	}
+	out := glob(at, s)
+	out.text = strings.Replace(out.text, "string("+at.text+")", at.within(bindsMember), 1)
+	return out
+}
+
+// pair is the condition that a label or annotation is there, with wildcards in name and value.
+func (c *converter) pair(metadata expr, of, key, want string) expr {
+	at := metadata.optional(of)
+	if wildcard.Has(key) {
+		x := c.variable()
+		all := member(at.text + ".orValue({})")
+		return all.macro("exists", x, and(globText(member(x), key), globText(all.at(x), want)))
+	}
+	if want == "*" {
+		return member(at.optional(key).text + ".hasValue()")
+	}
+	if want == "" || wildcard.Has(want) && wildcard.Match(want, "") {
+		return and(member(at.optional(key).text+".hasValue()"), globText(member(at.optional(key).text+".orValue('')"), want))
+	}
+	return globText(member(at.optional(key).text+".orValue('')"), want)
+}
+
+// at is the value of a key that a variable holds.
+func (e expr) at(variable string) expr { return member(e.text + "[" + variable + "]") }
+
+// selector is the condition that a selector of labels holds.
+func (c *converter) selector(s *metav1.LabelSelector, metadata expr, path string) expr {
+	var parts []expr
+	for _, key := range sortedKeys(s.MatchLabels) {
+		parts = append(parts, c.pair(metadata, "labels", key, s.MatchLabels[key]))
+	}
+	for i, e := range s.MatchExpressions {
+		if wildcard.Has(e.Key) || slices.ContainsFunc(e.Values, wildcard.Has) {
+			c.refuse(fmt.Sprintf("%s.matchExpressions[%d]", path, i), "wildcards in matchExpressions have no form here", "")
+			continue
+		}
+		at := metadata.optional("labels").optional(e.Key)
+		there := member(at.text + ".hasValue()")
+		among := and(there, comparison(at.text+".orValue('') in "+list(e.Values)))
+		switch e.Operator {
+		case metav1.LabelSelectorOpIn:
+			parts = append(parts, among)
+		case metav1.LabelSelectorOpNotIn:
+			parts = append(parts, not(among))
+		case metav1.LabelSelectorOpExists:
+			parts = append(parts, there)
+		case metav1.LabelSelectorOpDoesNotExist:
+			parts = append(parts, not(there))
+		}
+	}
+	return and(parts...)
+}
+
+// namespaceSelector takes over a selector of namespaces.
+func (c *converter) namespaceSelector(s *metav1.LabelSelector, path string, several bool, constraints map[string]any) {
+	path += ".resources.namespaceSelector"
+	wild := slices.ContainsFunc(sortedKeys(s.MatchLabels), func(k string) bool { return wildcard.Has(k) || wildcard.Has(s.MatchLabels[k]) }) ||
+		slices.ContainsFunc(s.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
+			return wildcard.Has(e.Key) || slices.ContainsFunc(e.Values, wildcard.Has)
+		})
+	switch {
+	case wild:
+		c.refuse(path, "a selector of namespaces has no wildcards in CEL", "write a match condition about namespaceObject.metadata.labels")
+	case several:
+		c.refuse(path, "a selector of namespaces holds for the whole policy, not for one of several filters", "split the rule")
+	default:
+		constraints["namespaceSelector"] = document(s)
+	}
+}
+
+// subjects is the condition about the requester.
+func (c *converter) subjects(f filter) expr {
+	username := member("request.userInfo.?username.orValue('')")
+	var users, groups []string
+	for _, s := range f.Subjects {
+		switch s.Kind {
+		case "Group":
+			groups = append(groups, s.Name)
+		case "ServiceAccount":
+			users = append(users, "system:serviceaccount:"+s.Namespace+":"+s.Name)
+		default:
+			users = append(users, s.Name)
+		}
+	}
+	var alternatives []expr
+	if len(users) > 0 {
+		alternatives = append(alternatives, c.anyGlob(username, users))
+	}
+	if len(groups) > 0 {
+		x := c.variable()
+		alternatives = append(alternatives, member("request.userInfo.?groups.orValue([])").macro("exists", x, c.anyGlob(member(x), groups)))
+	}
+	return or(alternatives...)
+}
+
+// excluded is the condition that an exclude block matches.
+func (c *converter) excluded(m *kyvernov1.MatchResources, subject expr) expr {
+	all, every := filters(m, c.path+".exclude")
+	var parts []expr
+	for _, f := range all {
+		if f.ResourceDescription.NamespaceSelector != nil {
+			c.refuse(f.path+".resources.namespaceSelector", "namespaces cannot be excluded by a selector", "write a match condition about namespaceObject.metadata.labels")
+		}
+		if len(f.ResourceDescription.Kinds) == 0 {
+			f.ResourceDescription.Kinds = []string{"*"}
+		}
+		parts = append(parts, c.filter(f, subject, true))
+	}
+	if every {
+		return and(parts...)
+	}
+	return or(parts...)
+}
+
+// autogen makes the policy cover the pod controllers that the classic rule covers.
+func (c *converter) autogen(spec, constraints map[string]any) {
+	generated, err := autogen.Expand(c.policy.Spec.Rules, c.policy.Annotations)
+	if err != nil {
+		c.refuse(c.path, err.Error(), "")
+		return
+	}
+	var covered []string
+	for i := range generated {
+		if generated[i].Parent != c.index {
+			continue
+		}
+		m := generated[i].Rule.MatchResources
+		for _, f := range append(append(kyvernov1.ResourceFilters{{ResourceDescription: m.ResourceDescription}}, m.Any...), m.All...) {
+			for _, kind := range f.ResourceDescription.Kinds {
+				t, err := match.ParseKind(kind)
+				if err != nil || t.Subresource != "" {
+					continue
+				}
+				for _, gvr := range c.resources(t) {
+					if !slices.Contains(covered, gvr.Resource) {
+						covered = append(covered, gvr.Resource)
+					}
+				}
+			}
+		}
+	}
+	rules, _ := constraints["resourceRules"].([]any)
+	pods := len(rules) == 1
+	if pods {
+		rule := rules[0].(map[string]any)
+		resources, _ := rule["resources"].([]any)
+		pods = len(resources) == 1 && resources[0] == "pods"
+	}
+	switch {
+	case !pods && len(covered) > 0:
+		c.refuse(c.path+".match", "the rule covers pod controllers, and a policy in CEL does so only when it matches nothing but pods", "")
+	case pods:
+		if i := slices.Index(covered, replicationControllers); i >= 0 {
+			covered = slices.Delete(covered, i, i+1)
+			c.uncovered = append(c.uncovered, "ReplicationController")
+			c.note(c.path+".match", "ReplicationControllers are covered by the classic rule, and not by a policy in CEL", "")
+		}
+		if !slices.Equal(slices.Sorted(slices.Values(covered)), podControllers) {
+			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(covered)}}
+		}
+	}
+}
+
+// replicationControllers are the only controllers of pods that policies in CEL do not cover.
+const replicationControllers = "replicationcontrollers"
+
+// podControllers are the resources that a policy in CEL about pods covers without being asked.
+var podControllers = []string{"cronjobs", "daemonsets", "deployments", "jobs", "replicasets", "statefulsets"}

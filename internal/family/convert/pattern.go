@@ -1,0 +1,352 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/measure"
+	"github.com/ephor-dev/ephor/internal/pattern"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// verdict is what a part of a pattern says of a value: it fits, it does not, or an anchor makes the pattern not applicable.
+type verdict struct {
+	fits expr // it fits, or the pattern is not applicable
+	off  expr // the pattern is not applicable
+}
+
+// sure is the verdict of a part without anchors that make it not applicable.
+func sure(fits expr) verdict { return verdict{fits, no} }
+
+// entry is one key of a map of a pattern.
+type entry struct {
+	full, anchor, key string
+	value             any
+}
+
+// entriesOf lists the keys of a map in the order in which a pattern looks at them: conditions and other anchors that are checked
+// first, then what has anchors inside in reverse order, then the rest.
+func entriesOf(m map[string]any) (first, second []entry) {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	var plain []entry
+	for _, full := range keys {
+		e := entry{full: full, value: m[full]}
+		e.anchor, e.key = pattern.Anchor(full)
+		switch {
+		case e.anchor == "" && !anchored(e.value):
+			plain = append(plain, e)
+		case e.anchor == "" || e.anchor == "<":
+			second = append([]entry{e}, second...)
+		default:
+			first = append(first, e)
+		}
+	}
+	return first, append(second, plain...)
+}
+
+// anchored reports whether some key below v has an anchor.
+func anchored(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if a, _ := pattern.Anchor(k); a != "" || anchored(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, anchored)
+	}
+	return false
+}
+
+// pattern converts the part v of a pattern for the value at.
+func (c *converter) pattern(v any, at expr, path string) verdict {
+	switch v := v.(type) {
+	case map[string]any:
+		return c.patternMap(v, at, path)
+	case []any:
+		return c.patternList(v, at, path)
+	}
+	return sure(c.patternScalar(v, at, path))
+}
+
+func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
+	first, second := entriesOf(m)
+	conditions, checks := yes, yes
+	idle := yes // all keys of the first phase are not applicable, which ends the map
+	if len(first) == 0 {
+		idle = no
+	}
+	for _, e := range first {
+		below := path + "." + e.full
+		if c.badKey(e.key, below) {
+			continue
+		}
+		has, value := at.has(e.key), at.field(e.key)
+		if e.anchor != "=" {
+			idle = no
+		}
+		switch e.anchor {
+		case "(":
+			part := c.pattern(e.value, value, below)
+			conditions = and(conditions, has, part.fits, not(part.off))
+		case "=":
+			part := c.pattern(e.value, value, below)
+			checks = and(checks, or(not(has), part.fits))
+			idle = and(idle, has, part.off)
+		case "X":
+			checks = and(checks, not(has))
+		case "^":
+			items, _ := e.value.([]any)
+			for i, item := range items {
+				x := c.variable()
+				part := c.pattern(item, member(x), fmt.Sprintf("%s[%d]", below, i))
+				checks = and(checks, or(not(has), value.macro("exists", x, and(part.fits, not(part.off)))))
+			}
+		default:
+			c.refuse(below, "the anchor "+e.anchor+"() has no meaning in a validate pattern", "")
+		}
+	}
+	// What follows is evaluated in order: the first part that does not fit, or is not applicable, decides.
+	fits, off := yes, no
+	for _, e := range slices.Backward(second) {
+		below := path + "." + e.full
+		if c.badKey(e.key, below) {
+			continue
+		}
+		part := c.patternEntry(e, at, below)
+		if part.off == no {
+			fits, off = and(part.fits, fits), and(part.fits, off)
+			continue
+		}
+		if fits != yes || off != no {
+			matched := and(part.fits, not(part.off))
+			fits, off = or(part.off, and(matched, fits)), or(part.off, and(matched, off))
+			continue
+		}
+		fits, off = part.fits, part.off
+	}
+	return verdict{
+		fits: or(not(conditions), and(checks, or(idle, fits))),
+		off:  or(not(conditions), and(checks, or(idle, off))),
+	}
+}
+
+// patternEntry converts a key without an anchor, or with the global one.
+func (c *converter) patternEntry(e entry, at expr, path string) verdict {
+	has, value := at.has(e.key), at.field(e.key)
+	if e.anchor == "<" {
+		part := c.pattern(e.value, value, path)
+		return verdict{yes, and(has, not(and(part.fits, not(part.off))))}
+	}
+	if e.value == "*" {
+		return sure(and(has, comparison(value.text+" != null")))
+	}
+	part := c.pattern(e.value, value, path)
+	switch e.value.(type) {
+	case map[string]any, []any:
+		return verdict{and(has, part.fits), and(has, part.off)}
+	}
+	if pattern.MatchScalar(e.value, nil) { // what is missing counts as zero
+		return sure(or(not(has), part.fits))
+	}
+	return sure(and(has, part.fits))
+}
+
+// badKey refuses keys with wildcards and variables.
+func (c *converter) badKey(key, path string) bool {
+	switch {
+	case strings.Contains(key, "{{"):
+		c.refuse(path, "a key that is made of a variable has no form in CEL", "")
+	case wildcard.Has(key):
+		c.refuse(path, "a key with wildcards has no form that is evaluated alike", "write a validation with exists() over the map by hand")
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *converter) patternList(l []any, at expr, path string) verdict {
+	if len(l) == 0 {
+		return sure(no)
+	}
+	below := path + "[0]"
+	x := c.variable()
+	switch first := l[0].(type) {
+	case map[string]any:
+		part := c.patternMap(first, member(x), below)
+		out := verdict{at.macro("all", x, part.fits), no}
+		if part.off != no {
+			out.off = and(comparison("size("+at.text+") > 0"), at.macro("all", x, part.off))
+		}
+		return out
+	case []any:
+		c.refuse(below, "a list of lists has no form in CEL here", "")
+		return sure(no)
+	default:
+		return sure(at.macro("all", x, c.patternScalar(first, member(x), below)))
+	}
+}
+
+// patternScalar converts a value of a pattern for a value that is there.
+func (c *converter) patternScalar(v any, at expr, path string) expr {
+	switch v := v.(type) {
+	case nil:
+		var zero []expr
+		for _, z := range []string{"null", "false", "''", "0"} {
+			zero = append(zero, comparison(at.text+" == "+z))
+		}
+		return or(zero...)
+	case bool:
+		if v {
+			return comparison(at.text + " == true")
+		}
+		return comparison(at.text + " == false")
+	case int64:
+		return number(at, strconv.FormatInt(v, 10))
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+			return number(at, strconv.FormatInt(int64(v), 10))
+		}
+		return number(at, strconv.FormatFloat(v, 'f', -1, 64))
+	case string:
+		return c.patternText(v, at, path)
+	}
+	c.refuse(path, fmt.Sprintf("a value of the type %T is no pattern", v), "")
+	return no
+}
+
+// number compares a value that may be a number or its text.
+func number(at expr, digits string) expr {
+	return or(comparison(at.text+" == "+digits), comparison(at.text+" == "+text(digits)))
+}
+
+func (c *converter) patternText(s string, at expr, path string) expr {
+	switch {
+	case strings.Contains(s, "{{") || strings.Contains(s, "$("):
+		c.refuse(path, "a variable inside a pattern stands for operators and wildcards that are known only when it is evaluated", "write the comparison as a deny condition")
+		return no
+	case s == "":
+		return comparison(at.text + " == ''")
+	case s == "*":
+		return comparison(at.text + " != null")
+	case s == "?*":
+		return comparison(at.text + " != ''")
+	}
+	var alternatives []expr
+	for _, alternative := range strings.Split(s, "|") {
+		all := yes
+		for _, term := range strings.Split(alternative, "&") {
+			all = and(all, c.term(strings.TrimSpace(term), at, path))
+		}
+		alternatives = append(alternatives, all)
+	}
+	return or(alternatives...)
+}
+
+// term converts one comparison of the language of patterns.
+func (c *converter) term(s string, at expr, path string) expr {
+	for _, operator := range []string{">=", "<=", ">", "<", "!"} {
+		rest, ok := strings.CutPrefix(s, operator)
+		if !ok || rest == "" {
+			continue
+		}
+		rest = strings.TrimSpace(rest)
+		if operator != "!" {
+			return c.ordered(at, operator, rest, path)
+		}
+		return not(c.same(at, rest, path))
+	}
+	if r, ok := measure.ParseRange(s); ok {
+		if r.Outside {
+			return or(c.ordered(at, "<", r.Low.Text(), path), c.ordered(at, ">", r.High.Text(), path))
+		}
+		return and(c.ordered(at, ">=", r.Low.Text(), path), c.ordered(at, "<=", r.High.Text(), path))
+	}
+	return c.same(at, s, path)
+}
+
+// ordered compares a value as a quantity, or as a duration where the bound is only that.
+func (c *converter) ordered(at expr, operator, bound, path string) expr {
+	b := measure.NewBound(bound)
+	asText := "string(" + at.text + ")"
+	if _, ok := b.Quantity(); ok {
+		if _, both := b.Duration(); both && !wholeNumber.MatchString(bound) {
+			c.note(path, fmt.Sprintf("%q is a quantity and a duration: it is compared as a quantity", bound), "")
+		}
+		return and(member("isQuantity("+asText+")"), comparison("quantity("+asText+").compareTo(quantity("+text(bound)+")) "+operator+" 0"))
+	}
+	if d, ok := b.Duration(); ok {
+		return comparison("duration(" + asText + ") " + operator + " duration(" + text(d.String()) + ")")
+	}
+	c.refuse(path, fmt.Sprintf("%q is neither a quantity nor a duration", bound), "")
+	return no
+}
+
+var (
+	wholeNumber = regexp.MustCompile(`^[0-9]+$`)
+	letters     = regexp.MustCompile(`[A-Za-z]`)
+)
+
+// same compares a value for equality, as a quantity where the text is one, else as text with wildcards.
+func (c *converter) same(at expr, s, path string) expr {
+	b := measure.NewBound(s)
+	switch {
+	case wholeNumber.MatchString(s):
+		return number(at, s)
+	case b.Valid():
+		return c.ordered(at, "==", s, path)
+	case s == "true" || s == "false":
+		return or(comparison(at.text+" == "+s), comparison(at.text+" == "+text(s)))
+	}
+	return glob(at, s)
+}
+
+// glob compares text with wildcards. What has no letter may be a number, and is compared by its text.
+func glob(at expr, s string) expr {
+	if !wildcard.Has(s) {
+		return comparison(at.text + " == " + text(s))
+	}
+	if !letters.MatchString(s) {
+		at = member("string(" + at.text + ")")
+	}
+	bare := strings.Trim(s, "*")
+	if !wildcard.Has(bare) && bare != "" {
+		of := at.within(bindsMember)
+		switch open, end := strings.HasPrefix(s, "*"), strings.HasSuffix(s, "*"); {
+		case open && end:
+			return member(of + ".contains(" + text(bare) + ")")
+		case open:
+			return member(of + ".endsWith(" + text(bare) + ")")
+		default:
+			return member(of + ".startsWith(" + text(bare) + ")")
+		}
+	}
+	return member(at.within(bindsMember) + ".matches(" + text(expression(s)) + ")")
+}
+
+// expression is a wildcard as a regular expression.
+func expression(s string) string {
+	var b strings.Builder
+	b.WriteString("^(?s)")
+	for _, r := range s {
+		switch r {
+		case '*':
+			b.WriteString(".*")
+		case '?':
+			b.WriteString(".")
+		default:
+			b.WriteString(regexp.QuoteMeta(string(r)))
+		}
+	}
+	b.WriteString("$")
+	return b.String()
+}
