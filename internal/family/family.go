@@ -54,6 +54,8 @@ type Reviewed struct {
 type Permissions struct {
 	// ServicesInNamespaces: expressions of namespaced policies may ask HTTP services.
 	ServicesInNamespaces bool
+	// Documents: policies for documents need no constraints, as they are not for a cluster.
+	Documents bool
 }
 
 // Options say what Programs are for.

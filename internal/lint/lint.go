@@ -97,6 +97,7 @@ func (f Finding) Code() string { return cmp.Or(string(f.Diagnostic.Code), f.Chec
 // Policy looks at one policy of whatever family. A policy with errors is not looked at further: the meaning of the rest is
 // unknown then. pos gives positions for field paths; it may be nil.
 func Policy(o compile.Object, opts Options) []Finding {
+	opts.Permitted.Documents = true
 	program, diags := compile.Written(o, opts.Permitted)
 	var out []Finding
 	for _, d := range diags {

@@ -2,6 +2,7 @@ package validating
 
 import (
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
@@ -27,7 +28,11 @@ var Family = &family.Family{
 	},
 	Review: func(in family.Reviewed) diag.List {
 		p, _ := Decode(in.Object)
-		return append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
+		diags := celpolicy.ReviewCalls(in)
+		if !in.Documents || mode(&p.Spec) != celenv.JSON && !forCheckRequests(&p.Spec) {
+			diags = append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), diags...)
+		}
+		return diags
 	},
 	FieldErrors: true, Exceptions: celpolicy.Exceptions,
 }
