@@ -98,7 +98,9 @@ func (c *cleanup) missing(ctx context.Context, p *policy.Program) ([]family.Miss
 }
 
 // current returns a policy with its exceptions; nil for one that is gone.
-func (c *cleanup) current(p *policy.Program) *policy.Program { return c.catalog.Snapshot().Get(p.Identity()) }
+func (c *cleanup) current(p *policy.Program) *policy.Program {
+	return c.catalog.Snapshot().Get(p.Identity())
+}
 
 // may asks whether we have a right, and why not.
 func (c *cleanup) may(ctx context.Context, r cleanupctl.Right) (ok bool, reason string, err error) {
