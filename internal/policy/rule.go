@@ -71,8 +71,6 @@ type Rule struct {
 	Index  int    // position in Program.Rules
 	Path   string // field path of the authored rule, such as spec.rules[2]
 	Origin Origin
-	// Parts are the names of what gives results of its own in place of the rule (Yield.Part).
-	Parts  []string
 	Action ActionPlan
 	// OnError decides what an error of the rule means for the request.
 	OnError ErrorMeaning

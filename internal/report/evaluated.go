@@ -12,14 +12,16 @@ type ID struct{ Source, Policy string }
 // IDOf is the ID of a Program.
 func IDOf(p *policy.Program) ID { return ID{SourceOf(p), p.Key()} }
 
-// RulesIn are the names under which results of the rule stand: its own, and those of its parts.
-func RulesIn(p *policy.Program, r *policy.Rule) []Rule {
-	id := IDOf(p)
-	out := []Rule{{id.Source, id.Policy, r.Name}}
-	for _, part := range r.Parts {
-		out = append(out, Rule{id.Source, id.Policy, part})
+// RuleIn identifies the rule of a Program.
+func RuleIn(p *policy.Program, r *policy.Rule) Rule { return ruleOf(IDOf(p), r.Name) }
+
+// ruleOf identifies the rule of a policy that results call name. Only the policies of one source have several rules. A policy of another
+// source is one rule, whose results name it, the part of the policy that they are of (Entry.RuleName), or nothing.
+func ruleOf(id ID, name string) Rule {
+	if id.Source != source {
+		name = ""
 	}
-	return out
+	return Rule{id.Source, id.Policy, name}
 }
 
 // ID is that of the rule's policy.

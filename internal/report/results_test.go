@@ -35,6 +35,31 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// Results of a policy in CEL name the part of the policy that they are of. All of them are of its one rule, so the next replaces them.
+func TestResultsOfParts(t *testing.T) {
+	p := program("", "a", policy.Settings{})
+	p.Names.Source, p.Rules = "KyvernoValidatingPolicy", []*policy.Rule{{}}
+	results := func(seconds int64, status policy.Status, part string) []policyreport.Result {
+		r := result(p, status, part)
+		r.Part = part
+		return Results(Entries(outcome(pod("ns", "p"), r), Options{}), seconds)
+	}
+	failed, exempt := results(7, policy.StatusFail, ""), results(8, policy.StatusSkip, "exception")
+	if failed[0].Rule != "" || exempt[0].Rule != "exception" {
+		t.Errorf("the rules are called %q and %q", failed[0].Rule, exempt[0].Rule)
+	}
+	if want := RuleIn(p, p.Rules[0]); RuleOf(&failed[0]) != want || RuleOf(&exempt[0]) != want {
+		t.Errorf("the results are of %v and %v, want %v", RuleOf(&failed[0]), RuleOf(&exempt[0]), want)
+	}
+	if got := Together(failed, exempt); len(got) != 1 || got[0].Rule != "exception" {
+		t.Errorf("together %+v", got)
+	}
+	several := []policyreport.Result{{Source: "kyverno", Policy: "a", Rule: "one"}, {Source: "kyverno", Policy: "a", Rule: "two"}}
+	if got := Together(several[:1], several[1:]); len(got) != 2 {
+		t.Errorf("rules of a classic policy: %+v", got)
+	}
+}
+
 func TestAllowed(t *testing.T) {
 	p := program("", "a", policy.Settings{Scored: true})
 	entries := func() []Entry {

@@ -11,7 +11,7 @@ import (
 type Rule struct{ Source, Policy, Name string }
 
 // RuleOf is the rule that the result is of.
-func RuleOf(r *policyreport.Result) Rule { return Rule{r.Source, r.Policy, r.Rule} }
+func RuleOf(r *policyreport.Result) Rule { return ruleOf(ID{r.Source, r.Policy}, r.Rule) }
 
 // Together merges the results of two reports about one resource. For a rule that both have, the later results win, or those of known when
 // they are equally old. The result is sorted; neither list is changed.

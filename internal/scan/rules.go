@@ -16,10 +16,8 @@ func rulesOf(s *catalog.Snapshot) rules {
 			continue
 		}
 		for _, r := range p.Rules {
-			scanned := ephemeral.Scanned(p, r)
-			for _, at := range report.RulesIn(p, r) {
-				out[at] = out[at] || scanned
-			}
+			at := report.RuleIn(p, r)
+			out[at] = out[at] || ephemeral.Scanned(p, r)
 		}
 	}
 	return out

@@ -82,7 +82,7 @@ func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
 func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	s.Rule.Named = c.Named()
 	r := &policy.Rule{
-		Path: "spec", Match: s.match, Parts: parts,
+		Path: "spec", Match: s.match,
 		Needs: c.Needs(), Object: policy.ObjectReads(c.Object()), Services: c.Calls("http"), Globals: c.Calls("globalContext"),
 	}
 	if s.constraints != nil {

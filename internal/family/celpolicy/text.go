@@ -14,8 +14,6 @@ const (
 	PartException  = "exception"
 )
 
-var parts = []string{PartEvaluation, PartException}
-
 // Text is the text of an error of expressions as Kyverno words it: the library's, without the expression; several joined by a
 // semicolon.
 func Text(err error) string {
