@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +31,6 @@ type admissionPolicies struct {
 	status    *status.Writer
 	// configured reports whether the webhook configurations hold what the Program asks for.
 	configured func(*policy.Program) bool
-	now        func() time.Time
 	log        *slog.Logger
 	settled    map[*vapgen.Native]bool // what is there was looked at, and nothing of ours was wanted
 }
@@ -203,27 +203,17 @@ func handsOver(object *unstructured.Unstructured) bool {
 	return f != nil && f.HandedOver != nil
 }
 
-// exceptionsOf are the exceptions for the rules of a policy that have not expired; ok is false when its Program is not there yet.
+// exceptionsOf are the exceptions for the rules of a policy; ok is false when its Program is not there yet.
 func (r *nativeRound) exceptionsOf(id policy.ID) (out []*policy.Exception, ok bool) {
 	p := r.snapshot.Get(id)
 	if p == nil {
 		return nil, false
 	}
-	now := r.now()
-	seen := map[*policy.Exception]bool{}
 	for _, rule := range p.Rules {
 		for _, e := range rule.Exceptions {
-			if seen[e] {
-				continue
+			if !slices.Contains(out, e) {
+				out = append(out, e)
 			}
-			seen[e] = true
-			if !e.Expires.IsZero() {
-				if !e.Expires.After(now) {
-					continue
-				}
-				r.again(e.Expires.Sub(now))
-			}
-			out = append(out, e)
 		}
 	}
 	return out, true

@@ -223,7 +223,7 @@ func (p *process) leaderTasks() []lifecycle.Task {
 	native := &admissionPolicies{
 		off:      map[*vapgen.Native]bool{vapgen.Validating: !f.generateNative},
 		policies: p.policies, catalog: p.catalog, resources: p.discovery, status: follow.status,
-		configured: follow.configured, now: time.Now, settled: map[*vapgen.Native]bool{},
+		configured: follow.configured, settled: map[*vapgen.Native]bool{},
 		apply: &vapgen.Reconciler{Client: m.GetClient(), Reader: m.GetAPIReader(), Events: p.events, Log: p.log}, log: p.log,
 	}
 	tasks = append(tasks, lifecycle.Task{Name: "admissionpolicy-generator", Wake: p.nativeChanged, Once: native.once})

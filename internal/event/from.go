@@ -144,7 +144,7 @@ func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 
 // skips are the events on the policy and on each exception.
 func (c Context) skips(about, resource Reference, r *policy.Result) []Event {
-	name, rule := resource.Kind+"/"+slashed(resource), cmp.Or(r.Part, r.Rule.Name)
+	name, rule := resource.Kind+"/"+slashed(resource), ruleName(r)
 	out := []Event{{
 		Regarding: about, Related: resource, Reason: PolicySkipped, Action: ResourcePassed, Controller: c.Controller,
 		Note: "resource " + name + " was skipped from rule " + rule + " due to policy exceptions " + strings.Join(policy.ExceptionKeys(r.Exceptions), ", "),
