@@ -67,6 +67,13 @@ spec:
   match: {any: [{resources: {kinds: [ConfigMap], names: [judged-6]}}]}
   exceptions: [{policyName: few, ruleNames: [r]}]
 ---
+apiVersion: policies.kyverno.io/v1
+kind: PolicyException
+metadata: {name: judged, namespace: judged}
+spec:
+  policyRefs: [{kind: ValidatingPolicy, name: few}]
+  matchConditions: [{name: five, expression: object.metadata.name == 'judged-5'}]
+---
 apiVersion: kyverno.io/v2beta1
 kind: GlobalContextEntry
 metadata: {name: judged}
@@ -116,7 +123,16 @@ validate:
     expressions: [{expression: "object.data.count < params.data.count", message: not less}]`), []string{"-n", "judged", "-r", "judged-3", "-r", "judged-5"}, 1,
 			[]string{"judged/ConfigMap/judged-5 failed:\n1 - r not less", "pass: 1, fail: 1, "}, nil, ""},
 		{"exceptions of the cluster", few, []string{"-n", "judged", "-r", "judged-5,judged-6", "--exceptions-with-resources"}, 1,
-			[]string{"with 1 exception(s)", "judged/ConfigMap/judged-5 failed", "pass: 0, fail: 1, warn: 0, error: 0, skip: 1 "}, nil, "judged-6"},
+			[]string{"with 2 exception(s)", "judged/ConfigMap/judged-5 failed", "pass: 0, fail: 1, warn: 0, error: 0, skip: 1 "}, nil, "judged-6"},
+		{"exceptions of the cluster from a policy in CEL", `
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: few}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  validations: [{expression: int(object.data.count) < 5, message: too much}]
+`, []string{"-n", "judged", "-r", "judged-5,judged-6", "--exceptions-with-resources"}, 1,
+			[]string{"with 2 exception(s)", "judged/ConfigMap/judged-6 failed", "pass: 0, fail: 1, warn: 0, error: 0, skip: 1 "}, nil, "judged-5"},
 		{"a GlobalContextEntry of the cluster", policyOf("global", "Deployment", `
 context:
 - {name: numbers, globalReference: {name: judged.numbers}}

@@ -12,7 +12,9 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 )
@@ -65,10 +67,13 @@ func (o *options) inputs(ctx context.Context, set load.PolicySet, c *remote.Clus
 	return inputs, mistakes, exceptions, nil
 }
 
-// exceptionsIn reads the exceptions of the cluster, in the namespace if there is one.
+// exceptionsIn reads the exceptions of the cluster, of every kind, in the namespace if there is one.
 func exceptionsIn(ctx context.Context, c *remote.Cluster, namespace string) load.ExceptionSet {
 	var set load.ExceptionSet
-	kinds := c.Kinds.Wanted(policy.Target{Group: "kyverno.io", Version: "*", Kind: "PolicyException"})
+	var kinds []discovery.Resource
+	for _, x := range compile.Product.Exceptions() {
+		kinds = append(kinds, c.Kinds.Wanted(policy.Target{Group: x.Group, Version: "*", Kind: x.Kind})...)
+	}
 	c.List(ctx, remote.Query{Kinds: kinds, Namespace: namespace, Page: remote.PageSize}, func(p remote.Page) {
 		for _, o := range p.Objects {
 			set.Add(o)

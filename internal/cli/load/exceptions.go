@@ -43,14 +43,8 @@ func (s *ExceptionSet) Add(o source.Object) {
 // Join joins the exceptions to the rules that they name, and notes the names that fit none: rules of policies that are there, and policies
 // that are called almost so. Whatever else they name may be a policy that just was not given.
 func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
-	rules, keys := map[string][]string{}, []string{}
-	for _, p := range programs {
-		keys = append(keys, p.Key())
-		for _, r := range p.Rules {
-			rules[p.Key()] = append(rules[p.Key()], r.Name)
-		}
-	}
 	for i, e := range s.Exceptions {
+		rules, keys := rulesFor(e, programs)
 		for k, wanted := range e.Rules {
 			if wanted.AnyNamespace {
 				continue // it names no rules, and perhaps a policy that just was not given
@@ -72,6 +66,21 @@ func (s *ExceptionSet) Join(programs []*policy.Program) []*policy.Program {
 		}
 	}
 	return catalog.Join(programs, s.Exceptions)
+}
+
+// rulesFor are the policies that the exception can be for, by their keys, and the names of their rules.
+func rulesFor(e *policy.Exception, programs []*policy.Program) (rules map[string][]string, keys []string) {
+	rules = map[string][]string{}
+	for _, p := range programs {
+		if !slices.Contains(e.Kinds, p.Kind) {
+			continue
+		}
+		keys = append(keys, p.Key())
+		for _, r := range p.Rules {
+			rules[p.Key()] = append(rules[p.Key()], r.Name)
+		}
+	}
+	return rules, keys
 }
 
 // warn adds a warning about an exception.
