@@ -1,6 +1,7 @@
 package imageverify
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,12 +14,20 @@ import (
 
 // Resolve asks the registry for the digest of an image; credentials say how to log in.
 func Resolve(c *policy.Call, image *imageref.Image, credentials world.ImageRequest) (string, error) {
-	images := c.World.Images
+	return Digest(c.Context(), c.World, image.String(), credentials)
+}
+
+// Digest asks the registry for the digest that a reference stands for.
+func Digest(ctx context.Context, w world.World, image string, credentials world.ImageRequest) (string, error) {
+	images := w.Images
 	if images == nil {
 		return "", errRegistries
 	}
-	credentials.Reference = image.String()
-	data, err := images.Image(c.Context(), credentials)
+	credentials.Reference = image
+	if d, ok := images.(world.Digests); ok {
+		return d.Digest(ctx, credentials)
+	}
+	data, err := images.Image(ctx, credentials)
 	if err != nil {
 		return "", err
 	}

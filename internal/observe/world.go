@@ -45,7 +45,12 @@ func (t *Tracer) World(next world.Root) world.Root {
 			})
 		}
 		if w.Images != nil {
-			w.Images = tracedImages{t, w.Images}
+			traced := tracedImages{t, w.Images}
+			if digests, ok := w.Images.(world.Digests); ok {
+				w.Images = tracedDigests{traced, digests}
+			} else {
+				w.Images = traced
+			}
 		}
 		if w.Signatures != nil {
 			w.Signatures = tracedSignatures{t, w.Signatures}
@@ -106,6 +111,16 @@ type tracedImages struct {
 
 func (i tracedImages) Image(ctx context.Context, r world.ImageRequest) (map[string]any, error) {
 	return lookup(ctx, i.tracer, "IMAGE "+r.Reference, func(ctx context.Context) (map[string]any, error) { return i.next.Image(ctx, r) })
+}
+
+// tracedDigests is tracedImages over images that can find digests too.
+type tracedDigests struct {
+	tracedImages
+	digests world.Digests
+}
+
+func (i tracedDigests) Digest(ctx context.Context, r world.ImageRequest) (string, error) {
+	return lookup(ctx, i.tracer, "DIGEST "+r.Reference, func(ctx context.Context) (string, error) { return i.digests.Digest(ctx, r) })
 }
 
 type tracedSignatures struct {

@@ -14,7 +14,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-var _ world.Images = (*Client)(nil)
+var (
+	_ world.Images  = (*Client)(nil)
+	_ world.Digests = (*Client)(nil)
+)
 
 // Image implements world.Images.
 func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]any, error) {
@@ -29,6 +32,23 @@ func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]
 	}
 	data["image"] = req.Reference
 	return data, nil
+}
+
+// Digest implements world.Digests. A registry that does not answer a HEAD request is asked for the manifest.
+func (c *Client) Digest(ctx context.Context, req world.ImageRequest) (string, error) {
+	s, err := c.Open(ctx, Ask{Image: req})
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	if d, err := remote.Head(s.Image, s.Options()...); err == nil {
+		return d.Digest.String(), nil
+	}
+	d, err := remote.Get(s.Image, s.Options()...)
+	if err != nil {
+		return "", Bare(err)
+	}
+	return d.Digest.String(), nil
 }
 
 // Bare takes the address of each request out of an error: it may hold a token.

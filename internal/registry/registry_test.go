@@ -145,6 +145,43 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// The digest of a tag is found with one request that reads nothing, also of what is no image that runs; a registry without HEAD is asked twice.
+func TestDigest(t *testing.T) {
+	var asked []string
+	headless := false
+	host := serve(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/manifests/") {
+			asked = append(asked, r.Method)
+		}
+		if headless && r.Method == http.MethodHead {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return true
+		}
+		return false
+	})
+	index := mutate.AppendManifests(empty.Index,
+		mutate.IndexAddendum{Add: image(t, "arm", "arm64"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}})
+	ref, _ := name.ParseReference(host + "/team/arm:1")
+	if err := remote.WriteIndex(ref, index); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := index.Digest()
+	client := registries(t, Options{})
+	for requests, without := range []bool{1: false, 2: true} {
+		if requests == 0 {
+			continue
+		}
+		asked, headless = nil, without
+		got, err := client.Digest(t.Context(), world.ImageRequest{Reference: host + "/team/arm:1"})
+		if err != nil || got != want.String() || len(asked) != requests {
+			t.Errorf("%s, %v after %v, want %s", got, err, asked, want)
+		}
+	}
+	if _, err := client.Digest(t.Context(), world.ImageRequest{Reference: host + "/team/nothing:1"}); err == nil {
+		t.Error("a tag that is not there has a digest")
+	}
+}
+
 // Credentials are taken from pull secrets, and go to no other registry.
 func TestPullSecrets(t *testing.T) {
 	login := "Basic " + base64.StdEncoding.EncodeToString([]byte("jane:secret"))

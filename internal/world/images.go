@@ -12,6 +12,12 @@ type Images interface {
 	Image(ctx context.Context, r ImageRequest) (map[string]any, error)
 }
 
+// Digests is what Images may be too: it finds which content a tag stands for, without reading it.
+type Digests interface {
+	// Digest is the digest of what the reference names, an index or a manifest.
+	Digest(ctx context.Context, r ImageRequest) (string, error)
+}
+
 // ImagesFunc adapts a function to Images.
 type ImagesFunc func(context.Context, ImageRequest) (map[string]any, error)
 
@@ -27,13 +33,42 @@ func ConfineImages(r Reach, next Images) Images {
 	if next == nil || r.cluster {
 		return next
 	}
-	return ImagesFunc(func(ctx context.Context, req ImageRequest) (map[string]any, error) {
-		req, err := r.confineImage(req)
-		if err != nil {
-			return nil, err
-		}
-		return next.Image(ctx, req)
-	})
+	confined := confinedImages{r, next}
+	if digests, ok := next.(Digests); ok {
+		return struct {
+			Images
+			Digests
+		}{confined, confinedDigests{r, digests}}
+	}
+	return confined
+}
+
+type confinedImages struct {
+	reach Reach
+	next  Images
+}
+
+// Image implements Images.
+func (c confinedImages) Image(ctx context.Context, req ImageRequest) (map[string]any, error) {
+	req, err := c.reach.confineImage(req)
+	if err != nil {
+		return nil, err
+	}
+	return c.next.Image(ctx, req)
+}
+
+type confinedDigests struct {
+	reach Reach
+	next  Digests
+}
+
+// Digest implements Digests.
+func (c confinedDigests) Digest(ctx context.Context, req ImageRequest) (string, error) {
+	req, err := c.reach.confineImage(req)
+	if err != nil {
+		return "", err
+	}
+	return c.next.Digest(ctx, req)
 }
 
 // confineImage is the request as a policy of one namespace may send it.

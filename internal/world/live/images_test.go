@@ -41,6 +41,35 @@ func TestS5PullSecretsAreConfined(t *testing.T) {
 	}
 }
 
+// digests are images whose digests can be found.
+type digests struct {
+	world.ImagesFunc
+	used *string
+}
+
+func (d digests) Digest(_ context.Context, r world.ImageRequest) (string, error) {
+	*d.used = fmt.Sprint(r.Secrets, r.Confined)
+	return "sha256:ab", nil
+}
+
+// The same holds where only a digest is asked for.
+func TestS5DigestsAreConfined(t *testing.T) {
+	used := ""
+	images := func(reach world.Reach) world.Digests {
+		d, ok := (&Root{Images: digests{used: &used}}).For(reach).Images.(world.Digests)
+		if !ok {
+			t.Fatal("digests cannot be asked for")
+		}
+		return d
+	}
+	if _, err := images(world.InNamespace("team")).Digest(t.Context(), world.ImageRequest{Secrets: []string{"other/b"}}); err == nil || used != "" {
+		t.Errorf("a secret of another namespace is used: %q, %v", used, err)
+	}
+	if _, err := images(world.InNamespace("team")).Digest(t.Context(), world.ImageRequest{Secrets: []string{"a"}}); err != nil || used != "[team/a] true" {
+		t.Errorf("%q, %v", used, err)
+	}
+}
+
 // signatures notes with which secrets it is asked.
 type signatures struct{ used string }
 
