@@ -20,7 +20,8 @@ type audit struct {
 	req        *policy.Request
 	selections []policy.Selection
 	stages     policy.Stage
-	results    []policy.Result // of the enforcing rules
+	selects    func(*policy.Rule, policy.Action) bool // the rules that are left
+	results    []policy.Result                        // of the others
 }
 
 // auditor evaluates auditing rules after the answer: a fixed number of workers on a bounded queue. A full queue drops the request and
@@ -92,7 +93,7 @@ func (a *auditor) evaluate(job audit) {
 	ctx, cancel := context.WithTimeout(job.ctx, auditTimeout)
 	defer cancel()
 	out := a.server.eval(ctx, engine.Input{
-		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: auditing,
+		Selections: job.selections, Request: job.req, Stages: job.stages, Root: a.server.root, Select: job.selects, Before: job.results,
 		Pace: a.server.paceLater, // the audits of others wait for this worker
 	})
 	a.server.Observer.Evaluated(&out)

@@ -26,6 +26,13 @@ func TestPlan(t *testing.T) {
 		p := &policy.Program{Settings: policy.Settings{EmitWarning: c.emitWarning}}
 		r := &policy.Rule{Stage: policy.StageValidate, Action: c.action}
 		got := planOf([]policy.Selection{{Program: p, Rules: []*policy.Rule{r}}}, policy.StageValidate)
+		selects := got.rest()
+		for _, shared := range []bool{false, true} {
+			r.Shared = shared
+			if early, later := enforcing(r, policy.Audit), selects(r, policy.Audit); later == (c.enforce && early) {
+				t.Errorf("%s: a shared rule (%v) is evaluated never, or twice", name, shared)
+			}
+		}
 		if got.enforce != c.enforce || got.audit != c.audit || (len(got.informing) == 1) != c.warn {
 			t.Errorf("%s: %+v", name, got)
 		}

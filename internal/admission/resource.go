@@ -36,7 +36,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	res := response{allowed: decision.Allowed, message: decision.Message, warnings: decision.Warnings}
 	if len(plan.informing) > 0 {
 		// These rules cannot deny; they are evaluated now only for their warnings and annotations.
-		out := s.eval(ctx, engine.Input{Selections: plan.informing, Request: req, Stages: evaluating, Root: s.root, Select: auditing, Spent: spent})
+		out := s.eval(ctx, engine.Input{Selections: plan.informing, Request: req, Stages: evaluating, Root: s.root, Select: plan.rest(), Before: results, Spent: spent})
 		res.warnings = append(res.warnings, engine.Warnings(&out, row.words)...)
 		annotations.Add(&out)
 	}
@@ -45,7 +45,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 		return res, nil
 	}
 	if plan.audit {
-		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, results: results})
+		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, selects: plan.rest(), results: results})
 	} else {
 		s.tell(req, results, false)
 	}
@@ -83,8 +83,20 @@ func (s *Server) prepare(ctx context.Context, req *policy.Request, row place) (*
 	return nil, nil
 }
 
-func enforcing(_ *policy.Rule, a policy.Action) bool { return a.Has(policy.Deny) }
-func auditing(_ *policy.Rule, a policy.Action) bool  { return !a.Has(policy.Deny) }
+// enforcing selects the rules that are evaluated before the answer, where any of them denies: those whose results others depend on, too.
+func enforcing(r *policy.Rule, a policy.Action) bool { return a.Has(policy.Deny) || r.Shared }
+
+// auditing selects the others; allowing selects those that do not deny, where none does.
+func auditing(r *policy.Rule, a policy.Action) bool { return !enforcing(r, a) }
+func allowing(_ *policy.Rule, a policy.Action) bool { return !a.Has(policy.Deny) }
+
+// rest selects the rules that were not evaluated before the answer.
+func (p plan) rest() func(*policy.Rule, policy.Action) bool {
+	if p.enforce {
+		return auditing
+	}
+	return allowing
+}
 
 // plan returns the evaluations that the selected rules need.
 type plan struct {

@@ -501,7 +501,7 @@ func TestPolicyReview(t *testing.T) {
 	if _, res := ask(t, srv, "/policyvalidate", review(namespaced)); res.Allowed || !strings.HasPrefix(res.Result.Message, "Cluster wide resource 'Namespace' not allowed in namespaced policy") {
 		t.Errorf("%+v", res)
 	}
-	if _, res := ask(t, srv, "/policyvalidate", review("{apiVersion: policies.kyverno.io/v1, kind: ImageValidatingPolicy, metadata: {name: x}}")); res.Allowed {
+	if _, res := ask(t, srv, "/policyvalidate", review("{apiVersion: policies.kyverno.io/v1, kind: FuturePolicy, metadata: {name: x}}")); res.Allowed {
 		t.Error("a family that does not exist was accepted")
 	}
 }

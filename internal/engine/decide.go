@@ -38,7 +38,7 @@ func refuses(out *policy.Outcome, r *policy.Result) bool {
 	case policy.StatusError:
 		switch r.Rule.OnError {
 		case policy.ErrorByAction:
-			return r.Action.Has(policy.Deny)
+			return r.Action.Has(policy.Deny) && !(r.Unknown && r.Program.Settings.FailurePolicy == policy.Ignore)
 		case policy.ErrorByOwn:
 			return r.Program.Settings.FailurePolicy == policy.Fail
 		}

@@ -29,6 +29,8 @@ type Input struct {
 	// Select, when set, narrows the rules by their effective action for the request's namespace: the enforcing ones
 	// are answered for, the auditing ones are run after the answer.
 	Select func(*policy.Rule, policy.Action) bool
+	// Before are the results of earlier evaluations of the same request, for Yield.Settle; nil for none.
+	Before []policy.Result
 	// Spent is the account of the request, which earlier evaluations have charged already; nil for none.
 	Spent *budget.Request
 	// Pace gives the pacer of a namespaced Program, one for each evaluation; nil paces nothing.
@@ -61,6 +63,7 @@ func Eval(ctx context.Context, in Input) policy.Outcome {
 		run.program(&out, &in.Selections[i])
 	}
 	out.Object = run.req.Object
+	settle(&out, in.Before)
 	run.ctx, run.in, run.req, run.metered, run.spent, run.account = nil, Input{}, nil, nil, nil, budget.Account{}
 	run.entered, run.world, run.call = false, world.World{}, nil
 	return out
@@ -132,6 +135,9 @@ func (r *runner) program(out *policy.Outcome, s *policy.Selection) {
 		}
 		out.Work = append(out.Work, yield.Work...) // also without a result: what no longer matches may have to be undone
 		if yield.Status == policy.StatusNone {
+			if yield.Object != nil {
+				r.req = req.WithObject(yield.Object)
+			}
 			continue
 		}
 		if actionErr != nil {

@@ -33,7 +33,7 @@ type ErrorMeaning uint8
 
 // ErrorByAny refuses the request when some policy that gave a result has failurePolicy Fail. Classic rules are so: one such policy
 // decides about the errors of all. ErrorByOwn refuses it when the rule's own policy has failurePolicy Fail. ErrorByAction has the effects
-// of a failure.
+// of a failure; but an unknown answer (Yield.Unknown) denies nothing when the policy has failurePolicy Ignore.
 const (
 	ErrorByAny ErrorMeaning = iota
 	ErrorByOwn

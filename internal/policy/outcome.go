@@ -34,7 +34,7 @@ type Yield struct {
 	// Exceptions exempt the request: the status is skip, or pass where they ask for it.
 	Exceptions []*Exception
 	// Object is the object after a mutate rule; nil when it changed nothing. With status error it is an empty object when the patch itself
-	// failed, and nil when the rule failed before the patch.
+	// failed, and nil when the rule failed before the patch. A change without a result is not reported.
 	Object *value.Doc
 	// Work is the deferred change that a generate or mutate-existing rule asks for.
 	Work []Work
@@ -42,6 +42,13 @@ type Yield struct {
 	Part string
 	// Warn: the result becomes a warning of an allowed request, whatever the policy's settings say.
 	Warn bool
+	// Unknown: a question to the world had no answer; neither the policy nor the object is wrong. Such an error does not deny a request
+	// where failurePolicy is Ignore.
+	Unknown bool
+	// Images are those whose signatures the evaluation asked for, with whether it found one that counts.
+	Images map[string]bool
+	// Settle gives the result in place of this one when all rules are evaluated, from the results of all; nil when this one stands.
+	Settle func(all []Result) Yield
 	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
 	// Work belong to the first.
 	Also []Yield

@@ -110,6 +110,9 @@ type Rule struct {
 	// NoScan: a scan does not evaluate the rule, though it validates: what it says of an object was found out when the object
 	// was admitted.
 	NoScan bool
+	// Shared: the results of such rules depend on one another (Yield.Settle). They are evaluated together: all before the answer where one
+	// is, all again where a scan evaluates one again.
+	Shared bool
 	// SkipOnDelete: a DELETE request yields no result.
 	SkipOnDelete bool
 	// Offline is what is special about the rule on the command line.

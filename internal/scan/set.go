@@ -34,12 +34,18 @@ const maxChanges = 64
 
 // after makes s the set that comes after old, under the revision when the policies differ. It reports whether they do.
 func (s *set) after(old *set, revision uint64) (changed bool) {
-	policies := map[report.ID]bool{}
+	policies, together := map[report.ID]bool{}, false
 	for _, pair := range [][2][]*policy.Program{{old.programs, s.programs}, {s.programs, old.programs}} {
 		for _, p := range pair[0] {
 			if !slices.Contains(pair[1], p) {
 				policies[report.IDOf(p)] = true
+				together = together || shares(p)
 			}
+		}
+	}
+	for _, p := range s.programs {
+		if together && shares(p) {
+			policies[report.IDOf(p)] = true
 		}
 	}
 	s.revision, s.changes = old.revision, old.changes
@@ -48,6 +54,11 @@ func (s *set) after(old *set, revision uint64) (changed bool) {
 	}
 	*s = *s.changed(revision, policies)
 	return true
+}
+
+// shares reports whether results of other policies depend on those of the policy.
+func shares(p *policy.Program) bool {
+	return slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return r.Shared })
 }
 
 // changed is the set under another revision, because of the policies.

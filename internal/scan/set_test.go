@@ -31,6 +31,17 @@ func TestSince(t *testing.T) {
 			t.Errorf("since %d %s, want %s", revision, got, want)
 		}
 	}
+	shared := func(name string) *policy.Program {
+		return &policy.Program{Name: name, Rules: []*policy.Rule{{Shared: true}}}
+	}
+	c, d := shared("c"), shared("d")
+	together := &set{programs: []*policy.Program{c, d, b}}
+	together.after(third, 6)
+	again := &set{programs: []*policy.Program{shared("c"), d, b}}
+	again.after(together, 7)
+	if got := fmt.Sprint(again.since(6)); got != "map[{kyverno c}:true {kyverno d}:true]" {
+		t.Errorf("results that depend on one another are not evaluated together: %s", got)
+	}
 	for i := range uint64(maxChanges) {
 		third = third.changed(6+i, map[report.ID]bool{{Policy: "c"}: true})
 	}

@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// settle replaces the results that depend on those of other rules. before are results of the same request from other evaluations.
+func settle(out *policy.Outcome, before []policy.Result) {
+	var all []policy.Result
+	for i := range out.Results {
+		r := &out.Results[i]
+		if r.Settle == nil {
+			continue
+		}
+		if all == nil {
+			all = slices.Concat(before, out.Results)
+		}
+		y := settled(r, all)
+		bound(&y)
+		r.Yield = y
+	}
+}
+
+// settled is the result in the place of r.
+func settled(r *policy.Result, all []policy.Result) (y policy.Yield) {
+	defer func() {
+		if v := recover(); v != nil {
+			y = policy.Yield{Status: policy.StatusError, Message: fmt.Sprintf("rule %s panicked: %v", r.Rule.Name, v)}
+		}
+	}()
+	y = r.Settle(all)
+	y.Settle = nil
+	return y
+}
