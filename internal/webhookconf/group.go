@@ -141,9 +141,19 @@ func (b *builder) grouped(s *side) (out []webhook) {
 		}
 		selectors[g.at.Name][g.selectors] = true
 	}
+	names := map[string]int{}
 	for _, g := range s.groups {
 		for i, members := range divided(g.members) {
-			out = append(out, b.groupWebhook(g, members, i, len(selectors[g.at.Name]) > 1))
+			w := b.groupWebhook(g, members, i, len(selectors[g.at.Name]) > 1)
+			names[w.Name]++
+			out = append(out, w)
+		}
+	}
+	// Endpoints may share a name, and names and namespaces joined by a hyphen may be equal. The API server refuses equal names.
+	for i := range out {
+		if w := &out[i]; names[w.Name] > 1 {
+			sum := sha256.Sum256([]byte(w.path))
+			w.Name += "-" + hex.EncodeToString(sum[:4])
 		}
 	}
 	return out

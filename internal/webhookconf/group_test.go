@@ -208,6 +208,37 @@ func TestGroupsThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// Webhooks never have equal names: where endpoints share a name, and where a namespace and a name look like another name.
+func TestGroupNames(t *testing.T) {
+	alike := &policy.Endpoint{Kinds: []string{"NamespacedGrouped"}, Name: grouped.Name, Path: "/ng", ByName: true, Once: true}
+	constraints := `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`
+	own := func(_ *policy.Program, w *policy.Webhook) { w.Own = policy.OwnTimeout }
+	inTeam := func(p *policy.Program, w *policy.Webhook) {
+		p.Kind, p.Namespace, w.Endpoint = "NamespacedGrouped", "team", alike
+	}
+	got, _, _, err := Desired(in(
+		selecting(t, "a", `{namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [team]}]}, `+constraints[1:]),
+		selecting(t, "a", constraints, inTeam), selecting(t, "team-b", constraints, own), selecting(t, "b", constraints, inTeam, own)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, c := range got.Validating {
+		if c.Name != ResourceValidating {
+			continue
+		}
+		for _, w := range c.Webhooks {
+			if names[w.Name] {
+				t.Errorf("two webhooks are named %s", w.Name)
+			}
+			names[w.Name] = true
+		}
+	}
+	if len(names) != 4 {
+		t.Errorf("there are the webhooks %v", names)
+	}
+}
+
 // Groups that change objects stand in the mutating configuration, beside the webhooks of other families.
 func TestMutatingGroups(t *testing.T) {
 	p := selecting(t, "a", `{resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}`)
