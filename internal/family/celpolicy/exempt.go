@@ -1,6 +1,8 @@
 package celpolicy
 
 import (
+	"strings"
+
 	"github.com/ephor-dev/ephor/internal/celenv"
 	"github.com/ephor-dev/ephor/internal/exempt"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -33,4 +35,10 @@ func Exempt(c *policy.Call) (out Exemption, err error) {
 		out.Allowed.AllowedValues = append(out.Allowed.AllowedValues, e.Values...)
 	}
 	return out, err
+}
+
+// Skipped is the result of an exemption as a skip, whatever the exceptions say.
+func Skipped(y policy.Yield) policy.Yield {
+	y.Status, y.Message = policy.StatusSkip, terms.Skipped+strings.Join(policy.ExceptionKeys(y.Exceptions), ", ")
+	return y
 }

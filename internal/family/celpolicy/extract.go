@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // Template is a template of Pods inside of an object, as a Pod.
@@ -38,6 +40,70 @@ func Templates(m *budget.Meter, object map[string]any) ([]Template, error) {
 		out[i].Pod = map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": out[i].Pod["spec"]}
 	}
 	return out, nil
+}
+
+// OnTemplates makes the rule one for objects that have templates of Pods somewhere: it is evaluated on each template as a Pod. The first
+// that does not pass decides. failed words an object that cannot be read.
+func OnTemplates(rule *policy.Rule, failed func(error) policy.Yield) {
+	evaluate := rule.Eval
+	rule.Object = nil // templates may be anywhere
+	rule.Eval = func(c *policy.Call) policy.Yield {
+		object, err := c.Request.Subject()
+		if err != nil {
+			return failed(err)
+		}
+		templates, err := Templates(c.Meter, object)
+		if err != nil {
+			return failed(err)
+		}
+		if len(templates) == 0 {
+			gvk := c.Request.RequestGVK
+			return policy.Yield{Status: policy.StatusError, Message: "extraction mode: no pod template found in " + gvk.GroupVersion().String() + "/" + gvk.Kind}
+		}
+		var passed policy.Yield
+		for _, t := range templates {
+			of := *c
+			of.Request = c.Request.WithObject(value.Of(t.Pod))
+			y := evaluate(&of)
+			switch y.Status {
+			case policy.StatusFail, policy.StatusError:
+				y.Message += " (pod template at " + t.Path + ")"
+				return y
+			case policy.StatusPass:
+				passed = both(passed, y)
+			case policy.StatusSkip:
+				if passed.Status == policy.StatusNone {
+					passed = y
+				}
+			}
+		}
+		return passed
+	}
+}
+
+// both is the result of two templates that pass.
+func both(first, second policy.Yield) policy.Yield {
+	if first.Status != policy.StatusPass {
+		return second
+	}
+	out := second
+	out.Images = maps.Clone(first.Images)
+	for image, verified := range second.Images {
+		if out.Images == nil {
+			out.Images = map[string]bool{}
+		}
+		out.Images[image] = out.Images[image] || verified
+	}
+	if out.Settle = second.Settle; first.Settle != nil {
+		out.Settle = func(all []policy.Result) policy.Yield {
+			y := first.Settle(all)
+			if y.Status == policy.StatusPass && second.Settle != nil {
+				return second.Settle(all)
+			}
+			return y
+		}
+	}
+	return out
 }
 
 func findTemplates(v any, path string, out *[]Template) {

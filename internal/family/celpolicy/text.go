@@ -1,7 +1,9 @@
 package celpolicy
 
 import (
+	"cmp"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/celenv"
@@ -13,6 +15,17 @@ const (
 	PartEvaluation = "evaluation"
 	PartException  = "exception"
 )
+
+// PropertyIndex is the property with the position of the validation that decided.
+const PropertyIndex = "cel.validationIndex"
+
+// Failure is the message of a validation that does not hold. Texts are Kyverno's, verbatim.
+func Failure(out celrule.Outcome) string {
+	if out.MessageError != nil {
+		return "failed to evaluate message expression: " + Text(out.MessageError)
+	}
+	return cmp.Or(out.Message, "CEL expression validation failed at index "+strconv.Itoa(out.Index))
+}
 
 // Text is the text of an error of expressions as Kyverno words it: the library's, without the expression; several joined by a
 // semicolon.

@@ -2,13 +2,11 @@ package validating
 
 import (
 	"fmt"
-	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
 	"github.com/ephor-dev/ephor/internal/celenv"
-	"github.com/ephor-dev/ephor/internal/celrule"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/family/celpolicy"
@@ -121,37 +119,14 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, 
 			subject.Rule.Annotations = append(subject.Rule.Annotations, a)
 		}
 	}
-	checkActions(c, spec.ValidationActions, path)
+	celpolicy.CheckActions(c, spec.ValidationActions, path)
 	rule := subject.NewRule(c)
 	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
-	rule.Action.Default = action(spec.ValidationActions)
+	rule.Action.Default = celpolicy.Actions(spec.ValidationActions)
 	rule.Annotates = len(subject.Rule.Annotations) > 0
 	rule.Eval = (&evaluator{rule: &subject.Rule, json: mode == celenv.JSON}).evaluate
 	if c.Diags.HasErrors() {
 		rule.Eval = celpolicy.Broken(c.Diags)
 	}
 	return rule, c.Diags
-}
-
-// action is what a failure means at admission; without any action it denies.
-func action(list []admissionregistrationv1.ValidationAction) (out policy.Action) {
-	effects := map[admissionregistrationv1.ValidationAction]policy.Action{
-		admissionregistrationv1.Deny: policy.Deny, admissionregistrationv1.Audit: policy.Audit, admissionregistrationv1.Warn: policy.Warn,
-	}
-	for _, a := range list {
-		out |= effects[a]
-	}
-	if len(list) == 0 {
-		return policy.Deny
-	}
-	return out
-}
-
-func checkActions(c *celrule.Compiler, list []admissionregistrationv1.ValidationAction, path string) {
-	allowed := []string{string(admissionregistrationv1.Deny), string(admissionregistrationv1.Audit), string(admissionregistrationv1.Warn)}
-	for i, a := range list {
-		if !slices.Contains(allowed, string(a)) {
-			c.Diags.Unsupported(fmt.Sprintf("%s.validationActions[%d]", path, i), string(a), allowed)
-		}
-	}
 }

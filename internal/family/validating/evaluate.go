@@ -1,7 +1,6 @@
 package validating
 
 import (
-	"cmp"
 	"maps"
 	"strconv"
 
@@ -13,16 +12,11 @@ import (
 
 // These texts are Kyverno's, verbatim.
 const (
-	textPassed   = "success"
-	textSkipped  = "skip"
-	textContext  = "failed to load context: "
-	textError    = "error: "
-	textMessage  = "failed to evaluate message expression: "
-	textFallback = "CEL expression validation failed at index "
+	textPassed  = "success"
+	textSkipped = "skip"
+	textContext = "failed to load context: "
+	textError   = "error: "
 )
-
-// propertyIndex is the property with the position of the validation that decided.
-const propertyIndex = "cel.validationIndex"
 
 // evaluator evaluates a rule.
 type evaluator struct {
@@ -97,16 +91,14 @@ func verdict(out celrule.Outcome, err error) policy.Yield {
 	if properties == nil {
 		properties = map[string]string{}
 	}
-	properties[propertyIndex] = index
+	properties[celpolicy.PropertyIndex] = index
 	y := policy.Yield{Status: policy.StatusFail, Properties: properties}
 	switch {
 	case err != nil:
 		y.Status, y.Message = policy.StatusError, textError+celpolicy.Text(err)
-		y.Properties = map[string]string{propertyIndex: index}
-	case out.MessageError != nil:
-		y.Message = textMessage + celpolicy.Text(out.MessageError)
+		y.Properties = map[string]string{celpolicy.PropertyIndex: index}
 	default:
-		y.Message = cmp.Or(out.Message, textFallback+index)
+		y.Message = celpolicy.Failure(out)
 	}
 	return y
 }

@@ -1,0 +1,35 @@
+package celpolicy
+
+import (
+	"fmt"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// Actions are what a failure means at admission; without any action it denies.
+func Actions(list []admissionregistrationv1.ValidationAction) (out policy.Action) {
+	effects := map[admissionregistrationv1.ValidationAction]policy.Action{
+		admissionregistrationv1.Deny: policy.Deny, admissionregistrationv1.Audit: policy.Audit, admissionregistrationv1.Warn: policy.Warn,
+	}
+	for _, a := range list {
+		out |= effects[a]
+	}
+	if len(list) == 0 {
+		return policy.Deny
+	}
+	return out
+}
+
+// CheckActions reports the actions that there are not.
+func CheckActions(c *celrule.Compiler, list []admissionregistrationv1.ValidationAction, path string) {
+	allowed := []string{string(admissionregistrationv1.Deny), string(admissionregistrationv1.Audit), string(admissionregistrationv1.Warn)}
+	for i, a := range list {
+		if !slices.Contains(allowed, string(a)) {
+			c.Diags.Unsupported(fmt.Sprintf("%s.validationActions[%d]", path, i), string(a), allowed)
+		}
+	}
+}
