@@ -21,7 +21,8 @@ type SignatureRequest struct {
 	Type     string    // type of the statements; empty in Verify
 	// Repository holds the signatures; empty for that of the image.
 	Repository string
-	Referrers  bool // signatures are looked up as OCI 1.1 referrers
+	TagPrefix  string // of the tags of signatures; empty for none
+	Referrers  bool   // signatures are looked up as OCI 1.1 referrers
 	// Registry says how to log in; its Reference is empty. Where it is confined, so is all else that the verification asks:
 	// the repository of the signatures, transparency logs and key services.
 	Registry ImageRequest
@@ -36,6 +37,14 @@ type Attestor struct {
 	Algorithm   string            // sha224, sha256, sha384 or sha512
 	Rekor       Rekor
 	CTLog       CTLog
+	Trust       Trust
+}
+
+// Trust says where the keys of logs and authorities come from that an attestor does not name; the zero Trust is the public one.
+type Trust struct {
+	TrustedRoot string // in JSON; it replaces updates
+	// Mirror is the address of a repository of updates, RootPath and RootData are its first root.
+	Mirror, RootPath, RootData string
 }
 
 // KeyAttestor is a public key: exactly one of the fields is set, apart from the two of a Secret.
@@ -53,7 +62,11 @@ type KeylessAttestor struct {
 	Issuer, IssuerRegExp, Subject, SubjectRegExp string
 	Roots                                        string // PEM; empty for the public ones
 	Extensions                                   map[string]string
+	Others                                       []Identity // they satisfy as well
 }
+
+// Identity is an identity that an issuer vouches for, in the form of KeylessAttestor.
+type Identity struct{ Issuer, IssuerRegExp, Subject, SubjectRegExp string }
 
 // Rekor is a transparency log.
 type Rekor struct {
@@ -71,6 +84,8 @@ type CTLog struct {
 type Statement struct {
 	Type      string
 	Predicate any // JSON value
+	// Document is the whole statement, or what refers to the image, as a JSON value.
+	Document any
 }
 
 // UnverifiedError says that signatures are there to be read and do not satisfy the attestor.
