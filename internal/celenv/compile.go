@@ -15,7 +15,7 @@ import (
 type Result uint8
 
 // The types of results. Dyn is that of what depends on the object alone, such as one of its fields; Any allows all. Object and
-// JSONPatches are those of mutations.
+// JSONPatches are those of mutations, Strings and Dyns lists.
 const (
 	Bool Result = iota
 	String
@@ -24,11 +24,13 @@ const (
 	Any
 	Object
 	JSONPatches
+	Strings
+	Dyns
 )
 
 var resultTypes = [...]*cel.Type{
 	Bool: cel.BoolType, String: cel.StringType, Null: cel.NullType, Dyn: cel.DynType, Any: cel.AnyType,
-	Object: objectType, JSONPatches: jsonPatchList,
+	Object: objectType, JSONPatches: jsonPatchList, Strings: cel.ListType(cel.StringType), Dyns: cel.ListType(cel.DynType),
 }
 
 // Expression is a compiled expression. It is immutable and safe for all goroutines.
@@ -189,7 +191,9 @@ func (k Kind) words() typeWords {
 		}
 		names := make([]string, len(wanted))
 		for i, t := range wanted {
-			names[i] = t.TypeName()
+			if names[i] = t.TypeName(); len(t.Parameters()) > 0 {
+				names[i] = t.String()
+			}
 		}
 		return fmt.Errorf("output is expected to be either of type %s", strings.Join(names, " or "))
 	}

@@ -11,10 +11,12 @@ import (
 
 // Names of variables that exist besides those of the API server's admission policies.
 const (
-	varVariables  = "variables"
-	varExceptions = "exceptions"
-	varImages     = "images"
-	varReference  = "ref"
+	varVariables    = "variables"
+	varExceptions   = "exceptions"
+	varImages       = "images"
+	varReference    = "ref"
+	varAttestors    = "attestors"
+	varAttestations = "attestations"
 )
 
 // variablesType is the name of the type of `variables`, as messages show it.
@@ -82,7 +84,9 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 		exceptions := exceptionsType()
 		types, options = append(types, exceptions), append(options, cel.Variable(varExceptions, exceptions.CelType()))
 	case ImageValidating:
-		options = append(options, cel.Variable(varImages, cel.MapType(cel.StringType, cel.ListType(cel.StringType))))
+		named := cel.MapType(cel.StringType, cel.DynType)
+		options = append(options, cel.Variable(varImages, cel.MapType(cel.StringType, cel.ListType(cel.StringType))),
+			cel.Variable(varAttestors, named), cel.Variable(varAttestations, named))
 	}
 	return types, options
 }

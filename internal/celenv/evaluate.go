@@ -34,9 +34,13 @@ type Input struct {
 	Source Source
 	// Exceptions are what partial exceptions allow, for exceptions.
 	Exceptions Exceptions
-	// Images are the images of the object by group, for images; Reference is the image that is selected or not, for ref.
-	Images    map[string][]string
+	// Images are the images of the object by group, lists of texts, for images; Reference is the image that is selected or not, for ref.
+	Images    map[string]any
 	Reference string
+	// Attestors and Attestations are those of the policy by their names, for attestors and attestations: each is its name. Verifier
+	// answers for them; nil where nothing can be verified.
+	Attestors, Attestations map[string]any
+	Verifier                Verifier
 	// World is what the libraries ask, cut to the policy's Reach; nil when they may ask nothing. Namespaced is the namespace of the policy; empty for a policy of
 	// the cluster. Registry says how to log in to registries.
 	World      *world.World
@@ -77,7 +81,11 @@ type variable struct {
 
 // Evaluate begins an evaluation, in which variables are computed at most once, on first use. It belongs to one goroutine.
 func (v *Variables) Evaluate(ctx context.Context, in *Input, budget int64) *Evaluation {
-	return &Evaluation{ctx: ctx, in: in, variables: v, remaining: budget}
+	e := &Evaluation{ctx: ctx, in: in, variables: v, remaining: budget}
+	if in.Verifier != nil {
+		e.text = e.textOf
+	}
+	return e
 }
 
 // Evaluation is one evaluation of the expressions of a rule.
@@ -97,7 +105,8 @@ type Evaluation struct {
 	loopParts int  // what they took, in parts of expressions
 	over      bool // the context is done
 
-	written bool // see libraryCall, for the call that is being made
+	written bool   // see libraryCall, for the call that is being made
+	text    TextOf // for the Verifier
 
 	values []ref.Val // of the variables, as far as they are known
 
@@ -216,6 +225,19 @@ func (x *Expression) evaluate(e *Evaluation) (v ref.Val, err error) {
 	return v, nil
 }
 
+// textOf implements TextOf.
+func (e *Evaluation) textOf(x *Expression) (string, error) {
+	v, err := e.run(x)
+	if err != nil {
+		return "", &EvaluationError{x.text, err}
+	}
+	s, ok := v.(types.String)
+	if !ok {
+		return "", &MistakeError{fmt.Sprintf("an expression of an attestor gives %s instead of a text", v.Type().TypeName())}
+	}
+	return string(s), nil
+}
+
 // interrupted is the name that loops ask for after every element, to know whether they should end.
 const interrupted = "#interrupted"
 
@@ -266,9 +288,13 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 	case varExceptions:
 		return map[string]any{"allowedImages": anyList(e.in.Exceptions.AllowedImages), "allowedValues": anyList(e.in.Exceptions.AllowedValues)}, true
 	case varImages:
-		return e.in.Images, true
+		return known(e.in.Images), true
 	case varReference:
 		return e.in.Reference, true
+	case varAttestors:
+		return known(e.in.Attestors), true
+	case varAttestations:
+		return known(e.in.Attestations), true
 	case varVariables:
 		if e.lazies == nil {
 			e.lazies = e.variables.lazy(e)
@@ -276,6 +302,14 @@ func (e *Evaluation) ResolveName(name string) (any, bool) {
 		return e.lazies, true
 	}
 	return nil, false
+}
+
+// known is a map that is empty where nothing is known.
+func known(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
 }
 
 func anyList(in []string) []any {

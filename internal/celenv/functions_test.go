@@ -83,6 +83,32 @@ func (testKinds) Resource(_ context.Context, apiVersion, kind string) (string, e
 	return "configmaps", nil
 }
 
+// testVerifier knows one image, which the team signed.
+type testVerifier struct{}
+
+func (testVerifier) Signed(_ context.Context, image string, attestors []string, _ TextOf) (n int, err error) {
+	if image != "ghcr.io/team/app:1" {
+		return 0, errors.New("connection refused")
+	}
+	for _, a := range attestors {
+		if a == "team" {
+			n++
+		}
+	}
+	return n, nil
+}
+
+func (v testVerifier) Attested(ctx context.Context, image, attestation string, attestors []string, text TextOf) (int, error) {
+	if attestation != "sbom" {
+		return 0, &MistakeError{"attestation not found in policy: " + attestation}
+	}
+	return v.Signed(ctx, image, attestors, text)
+}
+
+func (testVerifier) Payload(context.Context, string, string) (any, error) {
+	return map[string]any{"bomFormat": "CycloneDX"}, nil
+}
+
 const testCertificate = "../certificate/testdata/rsa.pem"
 
 // evaluated is the value of an expression as JSON, or its error.
@@ -100,6 +126,7 @@ func evaluated(t testing.TB, d Declarations, expression string, budget int64) st
 	in := &Input{
 		Object: map[string]any{"data": map[string]any{"tls.crt": certificateText(t)}, "n": int64(7), "f": 1.5, "s": "text", "list": []any{"a"}, "url": "https://service.example/x"},
 		World:  new(testWorld()), Namespaced: map[bool]string{true: "default"}[d.Namespaced],
+		Attestors: map[string]any{"team": "team", "stranger": "stranger"}, Attestations: map[string]any{"sbom": "sbom"}, Verifier: testVerifier{},
 		Generate: func(namespace string, objects []map[string]any) error {
 			if namespace == "forbidden" {
 				return errors.New("permission denied: " + namespace)
@@ -137,8 +164,10 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%s: incomplete documentation", f.Names[0])
 			}
 			kind := Validating
-			if !l.In(kind) {
-				kind = Generating
+			for _, other := range []Kind{Generating, ImageValidating} {
+				if !l.In(kind) {
+					kind = other
+				}
 			}
 			for _, name := range f.Names {
 				expression := f.Example

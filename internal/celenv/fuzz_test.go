@@ -198,6 +198,15 @@ func FuzzLibraryGenerator(f *testing.F) {
 	fuzzLibrary(f, libGenerator, nil, "generator.apply($A, [{$A: $B}])", "generator.apply([{$A: $B, 'items': [{$B: $N}]}])")
 }
 
+func FuzzLibraryGetImageData(f *testing.F) {
+	fuzzLibrary(f, libPolicyImageData, []string{"ghcr.io/team/app:1"}, "getImageData($A).config.?config.?User.orValue($B)")
+}
+
+func FuzzLibraryImageVerify(f *testing.F) {
+	fuzzLibrary(f, libImageVerify, []string{"ghcr.io/team/app:1", "team", "sbom"}, "verifyImageSignatures($A, [attestors.team, attestors[$B], dyn($N)])",
+		"verifyAttestationSignatures($A, attestations[$B], [attestors.stranger, attestors.team])", "extractPayload($A, $B)[$B]")
+}
+
 // Every library has a fuzz target.
 func TestEveryLibraryIsFuzzed(t *testing.T) {
 	text, err := os.ReadFile("fuzz_test.go")

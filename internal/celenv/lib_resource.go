@@ -236,11 +236,23 @@ func (e *Evaluation) answer(v any) ref.Val {
 
 // unanswered is the value of a question that has no answer.
 func (e *Evaluation) unanswered(what string, err error) ref.Val {
+	err = &UnansweredError{what, err}
 	if e.ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return e.unknown(fmt.Errorf("%s: %w", what, err))
+		return e.unknown(err)
 	}
-	return types.WrapErr(fmt.Errorf("%s: %w", what, err))
+	return types.WrapErr(err)
 }
+
+// UnansweredError says that an expression has no value because a question to the world has no answer.
+type UnansweredError struct {
+	Question string // that failed
+	Err      error
+}
+
+func (e *UnansweredError) Error() string { return e.Question + ": " + e.Err.Error() }
+
+// Unwrap gives the reason.
+func (e *UnansweredError) Unwrap() error { return e.Err }
 
 func textMap(v ref.Val) map[string]string {
 	out := map[string]string{}

@@ -34,7 +34,7 @@ type Library struct {
 var Libraries = []*Library{
 	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libRegex, libSets, libStrings,
 	libJSON, libYAML, libGzip, libTime, libRandom, libTransform, libUser, libX509, libImage,
-	libImageData, libResource, libHTTP, libGlobalContext, libGenerator,
+	libImageData, libPolicyImageData, libImageVerify, libResource, libHTTP, libGlobalContext, libGenerator,
 }
 
 // prices are those of all libraries, by the names of the functions. A name that two libraries have has the same price.

@@ -33,6 +33,12 @@ func (r *Run) Applies() (bool, error) {
 	return ok, r.charge(err)
 }
 
+// Check evaluates the validations and the audit annotations, as Rule.Check does.
+func (r *Run) Check() (Outcome, error) {
+	out, err := r.rule.check(r.evaluation)
+	return out, r.charge(err)
+}
+
 // Mutate applies one mutation to the object.
 func (r *Run) Mutate(mutation Mutation, how Merging) error {
 	object, ok := r.object.(map[string]any)

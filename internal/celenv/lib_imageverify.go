@@ -1,0 +1,157 @@
+package celenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// LibraryImageVerify is the library whose functions ask a Verifier.
+const LibraryImageVerify = "imageverify"
+
+// Verifier answers the functions about signatures and attestations of images. It belongs to one evaluation. An error is a *MistakeError
+// when the expression asks for something that cannot be; any other error means that there is no answer.
+type Verifier interface {
+	// Signed counts those of the named attestors whose signature the image has.
+	Signed(ctx context.Context, image string, attestors []string, text TextOf) (int, error)
+	// Attested counts those of the named attestors that signed the attestation of that name.
+	Attested(ctx context.Context, image, attestation string, attestors []string, text TextOf) (int, error)
+	// Payload is what the attestation of that name says.
+	Payload(ctx context.Context, image, attestation string) (any, error)
+}
+
+// TextOf evaluates an expression of the same rule, whose value has to be a text.
+type TextOf func(*Expression) (string, error)
+
+// MistakeError says that a call of a function makes no sense.
+type MistakeError struct{ Reason string }
+
+func (e *MistakeError) Error() string { return e.Reason }
+
+// libPolicyImageData asks world.Images with the credentials of the policy.
+var libPolicyImageData = &Library{
+	Name:  "getImageData",
+	Doc:   "What registries say about images, read with the credentials of the policy.",
+	Kinds: kindsOf(ImageValidating),
+	Asks:  true,
+	Functions: []Function{{
+		Names:     []string{"getImageData"},
+		Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
+		Doc:       "The same fields as those of image.getMetadata.",
+		Example:   "getImageData('ghcr.io/team/app:1').config.config.User",
+		Result:    `"1000"`,
+		cost:      asking,
+		call: func(e *Evaluation, args []ref.Val) ref.Val {
+			v, err := e.metadata(text(args[0]))
+			if err != nil {
+				return e.unanswered("failed to get image data", err)
+			}
+			return e.answer(v)
+		},
+	}},
+}
+
+// libImageVerify asks Input.Verifier.
+var libImageVerify = &Library{
+	Name:  LibraryImageVerify,
+	Doc:   "Signatures and attestations of images. Attestors and attestations are those of the policy: attestors.⟨name⟩, attestations.⟨name⟩.",
+	Kinds: kindsOf(ImageValidating),
+	Asks:  true,
+	Functions: []Function{
+		{
+			Names:     []string{"verifyImageSignatures"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, listOfAny}, Result: cel.IntType}},
+			Doc:       "How many of the attestors signed the image; 0 for an image that matchImageReferences leave out.",
+			Example:   "verifyImageSignatures('ghcr.io/team/app:1', [attestors.team])",
+			Result:    `1`,
+			cost:      asking,
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				return e.count(args, func(v Verifier, by []string) (int, error) {
+					return v.Signed(e.ctx, text(args[0]), by, e.text)
+				})
+			},
+		},
+		{
+			Names:     []string{"verifyAttestationSignatures"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType, listOfAny}, Result: cel.IntType}},
+			Doc:       "How many of the attestors signed the attestation of the image; 0 for an image that matchImageReferences leave out.",
+			Example:   "verifyAttestationSignatures('ghcr.io/team/app:1', attestations.sbom, [attestors.team])",
+			Result:    `1`,
+			cost:      asking,
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				return e.count(args, func(v Verifier, by []string) (int, error) {
+					return v.Attested(e.ctx, text(args[0]), text(args[1]), by, e.text)
+				})
+			},
+		},
+		{
+			Names:     []string{"extractPayload"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: cel.DynType}},
+			Doc:       "What the attestation of the image says: the in-toto statement, after verifyAttestationSignatures, or the JSON that refers to the image.",
+			Example:   "extractPayload('ghcr.io/team/app:1', attestations.sbom).bomFormat",
+			Result:    `"CycloneDX"`,
+			cost:      asking,
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				v, err := e.verifier()
+				if err != nil {
+					return e.unverified(err)
+				}
+				payload, err := v.Payload(e.ctx, text(args[0]), text(args[1]))
+				if err != nil {
+					return e.unverified(err)
+				}
+				return e.answer(payload)
+			},
+		},
+	},
+}
+
+// listOfAny is the type of a list of attestors.
+var listOfAny = cel.ListType(cel.DynType)
+
+// verifier returns Input.Verifier, or an error where nothing can be verified.
+func (e *Evaluation) verifier() (Verifier, error) {
+	if e.in.Verifier == nil {
+		return nil, fmt.Errorf("image verification is %w", world.ErrUnavailable)
+	}
+	return e.in.Verifier, nil
+}
+
+// count calls a function that counts attestors; they are the last argument.
+func (e *Evaluation) count(args []ref.Val, how func(Verifier, []string) (int, error)) ref.Val {
+	v, err := e.verifier()
+	if err != nil {
+		return e.unverified(err)
+	}
+	var names []string
+	for it := args[len(args)-1].(traits.Lister).Iterator(); it.HasNext() == types.True; {
+		name, ok := it.Next().(types.String)
+		if !ok {
+			return failed("invalid arg %d: an element of the list is no attestor", len(args)-1)
+		}
+		names = append(names, string(name))
+	}
+	n, err := how(v, names)
+	if err != nil {
+		return e.unverified(err)
+	}
+	return types.Int(n)
+}
+
+// unverified is the value of a verification without a result.
+func (e *Evaluation) unverified(err error) ref.Val {
+	if m := (*MistakeError)(nil); errors.As(err, &m) {
+		return types.WrapErr(m)
+	}
+	if x := (*EvaluationError)(nil); errors.As(err, &x) {
+		return types.WrapErr(x.Err) // of an expression of an attestor
+	}
+	return e.unanswered("failed to verify the image", err)
+}
