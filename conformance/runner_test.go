@@ -44,8 +44,18 @@ spec:
     context: [{name: image, imageRegistry: {reference: nginx}}]
     validate: {message: no user, deny: {conditions: {all: [{key: "{{ image.configData.config.User }}", operator: Equals, value: ""}]}}}
 `
-	withRegistry = "# with the policy registry\n"
-	later        = "---\napiVersion: policies.kyverno.io/v1\nkind: ImageValidatingPolicy\nmetadata: {name: later}\n"
+	signedText = `apiVersion: policies.kyverno.io/v1
+kind: ImageValidatingPolicy
+metadata: {name: signed}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  attestors: [{name: a, cosign: {keyless: {identities: [{issuer: i, subject: s}]}}}]
+  images: [{name: all, expression: "['nginx']"}]
+  validationConfigurations: {verifyDigest: false, required: false}
+  validations: [{expression: "images.all.all(i, verifyImageSignatures(i, [attestors.a]) > 0)"}]
+`
+	withRegistry = "# with the policies registry and signed\n"
+	later        = "---\napiVersion: policies.kyverno.io/v1\nkind: FuturePolicy\nmetadata: {name: later}\n"
 	podsText     = "apiVersion: v1\nkind: Pod\nmetadata: {name: good, labels: {app: x}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: bad}\n"
 	passed       = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "good", "result": "pass", "message": "validation rule 'check' passed."}`
 	failed       = `{"policy": "need-label", "rule": "check", "kind": "Pod", "namespace": "default", "name": "bad", "result": "fail", "message": "validation error: no label. rule check failed at path /metadata/labels/"}`
@@ -109,16 +119,17 @@ func TestConformanceSuiteNotices(t *testing.T) {
 		{"unknown rule", "results:\n" + expect("need-label", "nope", "good", "fail"), 1, 0, false, ""},
 		{"unknown field", "result:\n" + expect("need-label", "check", "good", "fail"), 1, 0, false, "found 1 errors after loading tests"},
 		{"a registry", withRegistry + "results:\n" + expect("registry", "image", "good", "pass"), 0, 1, false, ""},
-		{"a registry and a failure", withRegistry + "results:\n" + expect("registry", "image", "good", "pass") + expect("need-label", "check", "good", "fail"), 2, 0, false, "Want fail, got pass"},
+		{"signatures", withRegistry + "results:\n- {policy: signed, isImageValidatingPolicy: true, resources: [good], kind: Pod, result: pass}\n", 0, 1, false, ""},
+		{"a registry and a failure", withRegistry + "results:\n" + expect("registry", "image", "good", "pass") + expect("need-label", "check", "good", "fail"), 3, 0, false, "Want fail, got pass"},
 		{"check requests", "httpPayloads: [x.json]\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if strings.HasPrefix(c.text, withRegistry) {
-				c.text = strings.Replace(header, "policy.yaml", "policy.yaml, ../registry.yaml", 1) + c.text
+				c.text = strings.Replace(header, "policy.yaml", "policy.yaml, ../registry.yaml, ../signed.yaml", 1) + c.text
 			} else {
 				c.text = header + c.text
 			}
-			dir := write(t, map[string]string{"policy.yaml": policyText, "registry.yaml": registryText, "tests/pods.yaml": podsText, "tests/" + suiteFile: c.text})
+			dir := write(t, map[string]string{"policy.yaml": policyText, "registry.yaml": registryText, "signed.yaml": signedText, "tests/pods.yaml": podsText, "tests/" + suiteFile: c.text})
 			v := runSuite(filepath.Join(dir, "tests"))
 			verify(t, v, c.run, c.missing, c.failure)
 			if v.turned != c.turned {

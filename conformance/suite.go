@@ -141,13 +141,16 @@ func (s suite) inspect(v *verdict) {
 	}
 }
 
-// askRegistries are the rules, as policy and rule, that ask a registry about images, or for signatures that are kept in one.
+// askRegistries returns the rules, as policy and rule, that ask a registry for data or signatures of images.
 func askRegistries(suites []suite) map[[2]string]bool {
 	out := map[[2]string]bool{}
 	for _, s := range suites {
 		objects, _ := source.Load(s.paths("policies"), source.Options{Recursive: true})
 		for _, o := range objects {
 			spec, _ := o.Value["spec"].(map[string]any)
+			if asksInCEL(spec["validations"]) {
+				out[[2]string{o.Name(), o.Name()}] = true // a policy without rules is one rule of the same name
+			}
 			rules, _ := spec["rules"].([]any)
 			for _, r := range rules {
 				rule, _ := r.(map[string]any)
@@ -160,6 +163,26 @@ func askRegistries(suites []suite) map[[2]string]bool {
 		}
 	}
 	return out
+}
+
+// celAsks are the functions of CEL whose answers are kept in registries.
+var celAsks = []string{"verifyImageSignatures", "verifyAttestationSignatures", "extractPayload", "getImageData", "image.getMetadata"}
+
+// asksInCEL reports whether an expression anywhere in v calls a function of celAsks.
+func asksInCEL(v any) bool {
+	switch x := v.(type) {
+	case string:
+		return slices.ContainsFunc(celAsks, func(name string) bool { return strings.Contains(x, name+"(") })
+	case map[string]any:
+		for _, c := range x {
+			if asksInCEL(c) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, asksInCEL)
+	}
+	return false
 }
 
 // anyKey reports whether one of the keys occurs anywhere in v.
