@@ -35,7 +35,6 @@ var stillNamesKinds = map[string]string{
 	"internal/cli/convert/command.go":         "a command that writes policies of one family as those of another",
 	"internal/cli/convert/prove.go":           "as command.go",
 	"internal/cli/manifests/fix_policy.go":    "a command for one family",
-	"internal/observe/results.go":             "open: ImageValidatingPolicy has no family yet",
 	"internal/cli/operate/migrate.go":         "an example of a command",
 	"internal/cli/reports/rollout.go":         "a command for one family, and its help",
 	"internal/cli/reports/rollout_cluster.go": "a command for one family",

@@ -6,6 +6,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/cleanup"
 	"github.com/ephor-dev/ephor/internal/family/deleting"
 	"github.com/ephor-dev/ephor/internal/family/generating"
+	"github.com/ephor-dev/ephor/internal/family/imagevalidating"
 	"github.com/ephor-dev/ephor/internal/family/mutating"
 	"github.com/ephor-dev/ephor/internal/family/native"
 	"github.com/ephor-dev/ephor/internal/family/validating"
@@ -19,6 +20,7 @@ var Product = NewRegistry(
 	validating.Family,
 	mutating.Family,
 	generating.Family,
+	imagevalidating.Family,
 	deleting.Family,
 )
 

@@ -19,11 +19,6 @@ const (
 	executionEnd = "_execution_duration_seconds"
 )
 
-// reservedMetrics are those of kinds whose family is not there yet.
-var reservedMetrics = []*policies.Metrics{
-	{Name: "kyverno_image_validating_policy", Kind: "ImageValidatingPolicy", Per: "request or scanned object", Mode: true, Background: true},
-}
-
 // kindMetrics are the metrics that kinds of policies of some families have for themselves.
 func kindMetrics(families *compile.Registry) (out []*policies.Metrics) {
 	for _, k := range families.Kinds() {
@@ -31,7 +26,7 @@ func kindMetrics(families *compile.Registry) (out []*policies.Metrics) {
 			out = append(out, k.Metrics)
 		}
 	}
-	return append(out, reservedMetrics...)
+	return out
 }
 
 // resultInstruments are the instruments for kindMetrics.

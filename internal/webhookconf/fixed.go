@@ -136,16 +136,10 @@ func (b *builder) policyRules(review family.Review) (out []admissionv1.RuleWithO
 	return out
 }
 
-// reserved are the kinds whose family is not there yet: no policy of theirs is stored without a review.
-var reserved = []admissionv1.RuleWithOperations{
-	rule("policies.kyverno.io", celAll, writes, "imagevalidatingpolicies"),
-	rule("policies.kyverno.io", []string{"v1beta1", "v1"}, writes, "namespacedimagevalidatingpolicies"),
-}
-
 // policyValidating is the review of the policies themselves.
 func (b *builder) policyValidating() []webhook {
 	w := b.webhook("validate-policy.kyverno.svc", "/policyvalidate")
-	w.Rules = append(b.policyRules(family.ReviewPolicy), reserved...)
+	w.Rules = b.policyRules(family.ReviewPolicy)
 	return []webhook{w}
 }
 

@@ -56,7 +56,8 @@ func (s PolicySet) Rules() int {
 	n := 0
 	for _, p := range s.Programs {
 		for _, r := range p.Rules {
-			if r.Name != "" || r.Origin.Controllers == "" { // what is generated from a policy without rules is a part of it
+			// What is generated from a policy without rules is a part of it. Its name is empty or the policy's.
+			if r.Origin.Controllers == "" || r.Name != "" && r.Name != p.Name {
 				n++
 			}
 		}

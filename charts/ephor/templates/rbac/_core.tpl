@@ -9,7 +9,7 @@ rights along; docs/rbac.md names the value of each. */}}
   resources: [policies, clusterpolicies, {{ if and $exceptions.enabled $exceptions.namespace }}policyexceptions, {{ end }}globalcontextentries]
   verbs: [get, list, watch]
 - apiGroups: [policies.kyverno.io]
-  resources: [validatingpolicies, namespacedvalidatingpolicies, mutatingpolicies, namespacedmutatingpolicies, generatingpolicies, namespacedgeneratingpolicies{{ if and $exceptions.enabled $exceptions.namespace }}, policyexceptions{{ end }}]
+  resources: [validatingpolicies, namespacedvalidatingpolicies, imagevalidatingpolicies, namespacedimagevalidatingpolicies, mutatingpolicies, namespacedmutatingpolicies, generatingpolicies, namespacedgeneratingpolicies{{ if and $exceptions.enabled $exceptions.namespace }}, policyexceptions{{ end }}]
   verbs: [get, list, watch]
 {{- end -}}
 
@@ -52,7 +52,7 @@ creates its key; it renews a certificate if its metrics or its dashboard have on
   resources: [policies/status, clusterpolicies/status, globalcontextentries/status]
   verbs: [get, patch, update]
 - apiGroups: [policies.kyverno.io]
-  resources: [validatingpolicies/status, namespacedvalidatingpolicies/status, mutatingpolicies/status, namespacedmutatingpolicies/status, generatingpolicies/status, namespacedgeneratingpolicies/status]
+  resources: [validatingpolicies/status, namespacedvalidatingpolicies/status, imagevalidatingpolicies/status, namespacedimagevalidatingpolicies/status, mutatingpolicies/status, namespacedmutatingpolicies/status, generatingpolicies/status, namespacedgeneratingpolicies/status]
   verbs: [get, patch, update]
 - apiGroups: [kyverno.io]
   resources: [updaterequests, updaterequests/status]

@@ -1,0 +1,210 @@
+package imagevalidating
+
+import (
+	"encoding/pem"
+	"fmt"
+	"strings"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/imageverify"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// attestor makes an authority for verifiers. Some of its parts are expressions, which are evaluated when it is first asked about.
+type attestor func(celenv.TextOf) (imageverify.Authority, error)
+
+// textNoAuthority is Kyverno's, verbatim.
+const textNoAuthority = "cosign verifier needs to have one key, keyless or certificate fields set"
+
+// compileAttestors compiles spec.attestors; the mistakes are added to those of c.
+func compileAttestors(c *celrule.Compiler, in []policiesv1beta1.Attestor, path string) map[string]attestor {
+	out := make(map[string]attestor, len(in))
+	for i := range in {
+		a, at := &in[i], fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case a.Name == "":
+			c.Diags.Required(at+".name", "an attestor needs a name")
+		case out[a.Name] != nil:
+			c.Diags.Warnf(at+".name", "another attestor has the name %q: this one counts", a.Name)
+		}
+		switch {
+		case (a.Cosign == nil) == (a.Notary == nil):
+			c.Diags.Invalid(at, "", "exactly one of cosign and notary must be set")
+		case a.Cosign != nil:
+			out[a.Name] = compileCosign(c, a.Name, a.Cosign, at+".cosign")
+		default:
+			out[a.Name] = compileNotary(c, a.Name, a.Notary, at+".notary")
+		}
+	}
+	return out
+}
+
+// compileAttestations compiles spec.attestations.
+func compileAttestations(c *celrule.Compiler, in []policiesv1beta1.Attestation, path string) map[string]imageverify.Testimony {
+	out := make(map[string]imageverify.Testimony, len(in))
+	for i := range in {
+		a, at := &in[i], fmt.Sprintf("%s[%d]", path, i)
+		if a.Name == "" {
+			c.Diags.Required(at+".name", "an attestation needs a name")
+		}
+		switch {
+		case (a.InToto == nil) == (a.Referrer == nil):
+			c.Diags.Invalid(at, "", "exactly one of intoto and referrer must be set")
+		case a.InToto != nil:
+			out[a.Name] = imageverify.Testimony{Type: a.InToto.Type}
+		default:
+			out[a.Name] = imageverify.Testimony{Type: a.Referrer.Type, Referrer: true}
+		}
+	}
+	return out
+}
+
+// text is a text, or an expression that gives one.
+type text struct {
+	value      string
+	expression *celenv.Expression
+}
+
+func (t text) get(of celenv.TextOf) (string, error) {
+	if t.expression == nil {
+		return t.value, nil
+	}
+	return of(t.expression)
+}
+
+func compileText(c *celrule.Compiler, in *policiesv1beta1.StringOrExpression, path string) text {
+	switch {
+	case in == nil:
+		return text{}
+	case in.Expression != "":
+		return text{expression: c.Expression(in.Expression, path+".expression", celenv.Any)}
+	}
+	return text{value: in.Value}
+}
+
+func compileNotary(c *celrule.Compiler, name string, in *policiesv1beta1.Notary, path string) attestor {
+	certs, stamps := compileText(c, in.Certs, path+".certs"), compileText(c, in.TSACerts, path+".tsaCerts")
+	return func(of celenv.TextOf) (imageverify.Authority, error) {
+		trusted, err := certs.get(of)
+		if err != nil {
+			return imageverify.Authority{}, err
+		}
+		form := &world.Attestor{Certificate: &world.CertificateAttestor{Chain: trusted}}
+		if form.CTLog.TSACertChain, err = stamps.get(of); err != nil {
+			return imageverify.Authority{}, err
+		}
+		return imageverify.Authority{Name: name, Format: imageverify.FormatNotary, Forms: []*world.Attestor{form}}, nil
+	}
+}
+
+func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign, path string) attestor {
+	if in.Key == nil && in.Keyless == nil && in.Certificate == nil {
+		c.Diags.Warnf(path, textNoAuthority)
+		c.Diags.Hint("an evaluation that asks for the attestor ends in an error")
+	}
+	var key text
+	if k := in.Key; k != nil && k.Data == "" && k.KMS == "" && k.Expression != "" {
+		key.expression = c.Expression(k.Expression, path+".key.expression", celenv.Any)
+	} else if k != nil {
+		key.value = k.Data
+	}
+	var cert, chain text
+	if x := in.Certificate; x != nil {
+		cert, chain = compileText(c, x.Certificate, path+".certificate.cert"), compileText(c, x.CertificateChain, path+".certificate.certChain")
+	}
+	root := compileText(c, in.TrustedRoot, path+".trustedRoot")
+	return func(of celenv.TextOf) (out imageverify.Authority, err error) {
+		common := world.Attestor{Annotations: in.Annotations, Rekor: rekor(in.CTLog), CTLog: ctlog(in.CTLog)}
+		if t := in.TUF; t != nil {
+			common.Trust = world.Trust{Mirror: t.Mirror, RootPath: t.Root.Path, RootData: t.Root.Data}
+		}
+		if common.Trust.TrustedRoot, err = root.get(of); err != nil {
+			return out, err
+		}
+		out = imageverify.Authority{Name: name, Format: imageverify.FormatCosign}
+		if s := in.Source; s != nil {
+			out.Repository, out.TagPrefix = s.Repository, s.TagPrefix
+			for _, r := range s.SignaturePullSecrets {
+				out.Secrets = append(out.Secrets, r.Name)
+			}
+		}
+		add := func(form world.Attestor) { out.Forms = append(out.Forms, &form) }
+		switch {
+		case in.Key != nil:
+			common.Algorithm = in.Key.HashAlgorithm
+			keys, err := key.get(of)
+			if err != nil {
+				return out, err
+			}
+			if keys == "" && in.Key.KMS != "" {
+				common.Key = &world.KeyAttestor{KMS: in.Key.KMS}
+				add(common)
+				break
+			}
+			for _, one := range blocks(keys) {
+				common.Key = &world.KeyAttestor{PublicKey: one}
+				add(common)
+			}
+		case in.Keyless != nil:
+			common.Keyless = keyless(in.Keyless)
+			add(common)
+		case in.Certificate != nil:
+			given := &world.CertificateAttestor{}
+			if given.Certificate, err = cert.get(of); err != nil {
+				return out, err
+			}
+			if given.Chain, err = chain.get(of); err != nil {
+				return out, err
+			}
+			common.Certificate = given
+			add(common)
+		default:
+			return out, &celenv.MistakeError{Reason: textNoAuthority}
+		}
+		return out, nil
+	}
+}
+
+// keyless returns the identities that may sign without a key; any of them satisfies.
+func keyless(in *policiesv1beta1.Keyless) *world.KeylessAttestor {
+	out := &world.KeylessAttestor{Roots: in.Roots, Extensions: in.AdditionalExtensions}
+	for i, id := range in.Identities {
+		if i == 0 {
+			out.Issuer, out.IssuerRegExp, out.Subject, out.SubjectRegExp = id.Issuer, id.IssuerRegExp, id.Subject, id.SubjectRegExp
+			continue
+		}
+		out.Others = append(out.Others, world.Identity{Issuer: id.Issuer, IssuerRegExp: id.IssuerRegExp, Subject: id.Subject, SubjectRegExp: id.SubjectRegExp})
+	}
+	return out
+}
+
+func rekor(in *policiesv1beta1.CTLog) world.Rekor {
+	if in == nil {
+		return world.Rekor{}
+	}
+	return world.Rekor{URL: in.URL, PublicKey: in.RekorPubKey, Ignore: in.InsecureIgnoreTlog}
+}
+
+func ctlog(in *policiesv1beta1.CTLog) world.CTLog {
+	if in == nil {
+		return world.CTLog{}
+	}
+	return world.CTLog{PublicKey: in.CTLogPubKey, TSACertChain: in.TSACertChain, Ignore: in.InsecureIgnoreSCT}
+}
+
+// blocks are the keys of a text in PEM, each by itself. A text that holds none is one key, of which the verifier says what is wrong.
+func blocks(text string) (out []string) {
+	for rest := []byte(text); ; {
+		block, after := pem.Decode(rest)
+		if block == nil {
+			break
+		}
+		out, rest = append(out, string(pem.EncodeToMemory(block))), after
+	}
+	if len(out) == 0 {
+		return []string{strings.TrimSpace(text)}
+	}
+	return out
+}

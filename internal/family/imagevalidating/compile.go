@@ -1,0 +1,217 @@
+package imagevalidating
+
+import (
+	"fmt"
+	"strconv"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/strict"
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Compile makes the Program of a policy, which was decoded from the object of in. It always returns one; Program.Diags holds the mistakes,
+// and with an error among them it must not be used.
+func Compile(p *policiesv1beta1.ImageValidatingPolicy, in family.Source) *policy.Program {
+	b := &builder{program: celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec)), allowance: &celenv.Allowance{}}
+	b.program.Unconfined = in.CommandLine
+	documents := mode(&p.Spec) == celenv.JSON
+	// Digests are written into the objects of requests. What is given to the command line, or is there already, is only looked at.
+	b.digests = on(p.Spec.ValidationConfigurations.MutateDigest) && !documents && !in.CommandLine && !in.Existing
+	b.add(&p.Spec, "spec", "", true)
+	asks := celpolicy.WebhookInput{Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions}
+	rewritten := map[string][]admissionregistrationv1.MatchCondition{}
+	if !documents {
+		asks.Configs = configs(&p.Spec)
+	}
+	for _, c := range asks.Configs {
+		spec, mistakes := generated(&p.Spec, in.Object, c)
+		rewritten[c.Key] = spec.MatchConditions
+		if !b.program.Diags.HasErrors() { // else the same mistakes were found before
+			b.program.Diags.Add(mistakes...)
+		}
+		b.add(spec, "status.autogen.configs["+c.Key+"].spec", c.Key, c.Template != "")
+	}
+	if documents {
+		return b.program // it is not about requests
+	}
+	asks.Rewritten = func(c celpolicy.Config) []admissionregistrationv1.MatchCondition { return rewritten[c.Key] }
+	asks.At = validates
+	b.program.Webhooks = []policy.Webhook{celpolicy.Webhook(b.program, asks)}
+	if b.digests {
+		asks.At = mutates
+		b.program.Webhooks = append(b.program.Webhooks, celpolicy.Webhook(b.program, asks))
+	}
+	return b.program
+}
+
+func common(spec *policiesv1beta1.ImageValidatingPolicySpec) celpolicy.Common {
+	c := celpolicy.Common{FailurePolicy: spec.FailurePolicy, Webhook: spec.WebhookConfiguration}
+	if e := spec.Evaluation; e != nil {
+		c.Admission, c.Background = e.Admission, e.Background
+	}
+	return c
+}
+
+func mode(spec *policiesv1beta1.ImageValidatingPolicySpec) celenv.Mode {
+	if spec.Evaluation != nil && spec.Evaluation.Mode == policiesv1beta1.EvaluationModeJSON {
+		return celenv.JSON
+	}
+	return celenv.Kubernetes
+}
+
+// on reports whether a switch of validationConfigurations is on, as it is when it is left out.
+func on(b *bool) bool { return b == nil || *b }
+
+// builder makes the rules of one Program.
+type builder struct {
+	program   *policy.Program
+	allowance *celenv.Allowance
+	digests   bool // digests are written behind tags
+}
+
+// add adds the rules of a spec. In its resources images are at known places, or in templates of Pods that have to be looked for.
+func (b *builder) add(spec *policiesv1beta1.ImageValidatingPolicySpec, path, controllers string, known bool) {
+	rule, e, diags := compileSpec(b.program, spec, path, b.allowance)
+	if !b.program.Diags.HasErrors() {
+		b.program.Diags.Add(diags...)
+	}
+	rules := []*policy.Rule{rule}
+	if !known {
+		celpolicy.OnTemplates(rule, failed)
+	}
+	if b.digests {
+		r := *rule
+		r.Kind, r.Stage, r.SkipOnDelete, r.Shared, r.Annotates, r.Object = DigestKind, policy.StageMutate, true, false, false, nil
+		switch {
+		case diags.HasErrors():
+			r.Eval = func(*policy.Call) policy.Yield { return policy.Yield{} } // the rule that validates says so
+		case known:
+			r.Eval = e.pin
+		default:
+			r.Eval = unpinned
+		}
+		rules = append(rules, &r)
+	}
+	for _, r := range rules {
+		r.Index, r.Origin = len(b.program.Rules), celpolicy.Origin(controllers)
+		b.program.Rules = append(b.program.Rules, r)
+	}
+}
+
+// configs are the policies that are generated from the spec.
+func configs(spec *policiesv1beta1.ImageValidatingPolicySpec) []celpolicy.Config {
+	var settings *policiesv1beta1.PodControllers
+	if spec.Autogen != nil {
+		settings = spec.Autogen.PodControllers
+	}
+	return celpolicy.Configs(spec.MatchConstraints, settings)
+}
+
+// generated is the spec of a generated policy.
+func generated(spec *policiesv1beta1.ImageValidatingPolicySpec, object map[string]any, c celpolicy.Config) (*policiesv1beta1.ImageValidatingPolicySpec, diag.List) {
+	out, diags := spec.DeepCopy(), diag.List(nil)
+	if c.Template != "" {
+		out = &policiesv1beta1.ImageValidatingPolicySpec{}
+		diags = strict.DecodeAt("spec", celpolicy.Rewrite(object["spec"], c.Template), out)
+	}
+	out.MatchConstraints = c.Constraints
+	return out, diags
+}
+
+// Autogen gives the policies that are generated from a policy, as its status lists them. object is what the policy was decoded from.
+func Autogen(p *policiesv1beta1.ImageValidatingPolicy, object map[string]any) map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig {
+	out := map[string]policiesv1beta1.ImageValidatingPolicyAutogenConfig{}
+	if mode(&p.Spec) == celenv.JSON {
+		return out
+	}
+	for _, c := range configs(&p.Spec) {
+		spec, _ := generated(&p.Spec, object, c)
+		out[c.Key] = policiesv1beta1.ImageValidatingPolicyAutogenConfig{Targets: c.Targets, Spec: *spec}
+	}
+	return out
+}
+
+// compileSpec makes the rule of a spec that validates.
+func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicySpec, path string, a *celenv.Allowance) (*policy.Rule, *evaluator, diag.List) {
+	mode := mode(spec)
+	in := celpolicy.Input{
+		Kind: celenv.ImageValidating, Mode: mode, Constraints: spec.MatchConstraints, Conditions: spec.MatchConditions, Allowance: a, Path: path,
+	}
+	e := &evaluator{json: mode == celenv.JSON, registry: credentials(spec.Credentials)}
+	subject, c := celpolicy.Compile(p, in)
+	e.images.extract(c, spec.ImageExtractors, path+".images") // before the variables, which may read the images
+	e.references = compileReferences(c, spec.MatchImageReferences, path+".matchImageReferences", a)
+	if !e.json {
+		c.Variables(spec.Variables, path+".variables")
+	}
+	e.attestors = compileAttestors(c, spec.Attestors, path+".attestors")
+	e.attestations = compileAttestations(c, spec.Attestations, path+".attestations")
+	e.attestorNames, e.attestationNames = names(e.attestors), names(e.attestations)
+	for i := range spec.Validations {
+		v := c.Validation(&spec.Validations[i], fmt.Sprintf("%s.validations[%d]", path, i), celenv.String)
+		subject.Rule.Validations = append(subject.Rule.Validations, v)
+	}
+	for i := range spec.AuditAnnotations {
+		at := c.Annotation(&spec.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]")
+		subject.Rule.Annotations = append(subject.Rule.Annotations, at)
+	}
+	celpolicy.CheckActions(c, spec.ValidationActions, path)
+	verifies := c.Calls(celenv.LibraryImageVerify)
+	if verifies {
+		c.Diags.Warnf(path+".attestors", textUnverifiable)
+		c.Diags.Hint("failurePolicy decides about requests that end in such an error")
+		c.Diags.Code(diag.Unverifiable)
+	}
+	e.verifyDigest, e.required = on(spec.ValidationConfigurations.VerifyDigest), on(spec.ValidationConfigurations.Required)
+	e.rule = &subject.Rule
+	rule := subject.NewRule(c)
+	rule.Name, rule.Kind, rule.Stage, rule.OnError = p.Name, RuleKind, policy.StageValidate, policy.ErrorByAction
+	rule.Action.Default = celpolicy.Actions(spec.ValidationActions)
+	rule.Shared, rule.Annotates = verifies || e.required, len(subject.Rule.Annotations) > 0
+	rule.Object = reads(c.Object())
+	rule.Eval = e.evaluate
+	if c.Diags.HasErrors() {
+		rule.Eval = celpolicy.Broken(c.Diags)
+	}
+	return rule, e, c.Diags
+}
+
+// reads are the fields of an object that are read where its images are found.
+func reads(expressions *value.Fields) *value.Fields {
+	out := policy.ObjectReads(expressions)
+	if out == nil {
+		return nil
+	}
+	for _, path := range places {
+		at := out
+		for _, name := range path {
+			at = at.Member(name)
+		}
+		for _, group := range groups {
+			at.Member(group).Items().Member("image")
+		}
+	}
+	return out
+}
+
+// credentials say how to log in to registries.
+func credentials(c *policiesv1beta1.Credentials) world.ImageRequest {
+	if c == nil {
+		return world.ImageRequest{}
+	}
+	return world.ImageRequest{Insecure: c.AllowInsecureRegistry, Providers: c.Providers, Secrets: c.Secrets}
+}
+
+// expression compiles an expression of a list.
+func expression(c *celrule.Compiler, text, path string, i int, results ...celenv.Result) *celenv.Expression {
+	return c.Expression(text, path+"["+strconv.Itoa(i)+"].expression", results...)
+}

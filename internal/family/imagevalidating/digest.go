@@ -1,0 +1,61 @@
+package imagevalidating
+
+import (
+	"fmt"
+
+	"github.com/ephor-dev/ephor/internal/imageverify"
+	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// PartMutateDigest names the part of a policy that writes digests.
+const PartMutateDigest = "mutateDigest"
+
+// These texts are Kyverno's, verbatim.
+const (
+	textResolve    = "failed to update digest: failed to resolve digest for image "
+	textExtraction = "digest-pinning mutation is not supported for extraction-mode targets"
+)
+
+// pin writes digests behind the tags of the images of containers that the policy is about. It verifies nothing, and has a result only where
+// a digest cannot be found.
+func (r *evaluator) pin(c *policy.Call) policy.Yield {
+	s, _ := r.begin(c)
+	if s == nil {
+		return policy.Yield{} // exceptions and errors are results of the rule that validates
+	}
+	digests := map[string]string{}
+	var operations []patch.Operation
+	for i := range s.images {
+		image := &s.images[i]
+		if image.pointer == "" || hasDigest(image.text) {
+			continue
+		}
+		digest, known := digests[image.text]
+		if !known {
+			parsed, err := c.Images.Parse(image.text)
+			if err == nil {
+				digest, err = imageverify.Digest(c.Context(), c.World, parsed.String(), r.registry)
+			}
+			if err != nil {
+				return policy.Yield{Status: policy.StatusError, Message: textResolve + image.text + ": " + err.Error(), Part: PartMutateDigest, Unknown: true}
+			}
+			digests[image.text] = digest
+		}
+		operations = append(operations, patch.Operation{Op: "replace", Path: image.pointer, Value: image.text + "@" + digest})
+	}
+	if len(operations) == 0 {
+		return policy.Yield{}
+	}
+	object, err := patch.ApplyJSON(c.Meter, s.in.Object, operations)
+	if err != nil {
+		return policy.Yield{Status: policy.StatusError, Message: fmt.Sprintf("failed to update digest: %v", err), Part: PartMutateDigest}
+	}
+	return policy.Yield{Object: value.Of(object.(map[string]any))}
+}
+
+// unpinned is for objects whose templates of Pods have to be looked for.
+func unpinned(*policy.Call) policy.Yield {
+	return policy.Yield{Status: policy.StatusSkip, Message: textExtraction, Part: PartMutateDigest}
+}

@@ -1,0 +1,216 @@
+package imagevalidating
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/imageverify"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// These texts are Kyverno's, verbatim.
+const (
+	textPassed     = "success"
+	textFailed     = "failed to evaluate policy: "
+	textNoDigest   = "image %s does not have a digest"
+	textUnsigned   = "image %s failed signature or attestation verification"
+	textUnverified = "image %s is not verified: no policy performed a signature or attestation check on it"
+)
+
+// evaluator evaluates a spec.
+type evaluator struct {
+	rule         *celrule.Rule
+	json         bool // the policy is about documents, without a request
+	images       images
+	references   *references
+	attestors    map[string]attestor
+	attestations map[string]imageverify.Testimony
+	// attestorNames and attestationNames are their names as expressions see them.
+	attestorNames, attestationNames map[string]any
+
+	registry world.ImageRequest
+	// verifyDigest: an image without a digest fails. required: an image of which no policy verified a signature fails.
+	verifyDigest, required bool
+}
+
+// subject is an object whose images the policy is about.
+type subject struct {
+	in     *celenv.Input
+	run    *celrule.Run
+	panel  *imageverify.Panel
+	images []image // those that matchImageReferences select
+}
+
+// begin evaluates conditions and exceptions, and finds the images. Without a subject the yield is the result.
+func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
+	in, err := celrule.Policies.Input(c)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if r.json {
+		in.OldObject, in.Source = nil, nil
+	}
+	in.Registry, in.Attestors, in.Attestations = r.registry, r.attestorNames, r.attestationNames
+	s := &subject{in: in, panel: &imageverify.Panel{World: c.World, Images: c.Images, Registry: r.registry}}
+	in.Verifier = &verifier{evaluator: r, meter: c.Meter, panel: s.panel}
+	s.run = r.rule.Begin(c.Context(), c.Meter, in)
+	switch applies, err := s.run.Applies(); {
+	case err != nil:
+		return nil, unconditioned(c, err)
+	case !applies:
+		return nil, policy.Yield{}
+	}
+	exemption, err := celpolicy.Exempt(c)
+	if err != nil {
+		return nil, unconditioned(c, err)
+	}
+	if y := exemption.Full; y.Status != policy.StatusNone {
+		return nil, celpolicy.Skipped(y) // reportResult has no meaning for these policies, as in Kyverno
+	}
+	if err := r.find(c, s); err != nil {
+		return nil, failed(err)
+	}
+	return s, policy.Yield{}
+}
+
+// find finds the images of the object that the policy is about, and gives them to expressions by their groups.
+func (r *evaluator) find(c *policy.Call, s *subject) error {
+	object, _ := s.in.Object.(map[string]any)
+	all, names, err := r.images.find(kindOf(object, c.Request.RequestGVK.GroupKind()), object, s.run)
+	if err != nil {
+		return err
+	}
+	groups := make(map[string][]any, len(names))
+	for _, name := range names {
+		groups[name] = []any{}
+	}
+	for i := range all {
+		selected, err := r.references.selects(c.Context(), c.Meter, all[i].text)
+		if err != nil {
+			return err
+		}
+		if selected {
+			s.images = append(s.images, all[i])
+			groups[all[i].group] = append(groups[all[i].group], all[i].text)
+		}
+	}
+	s.in.Images = make(map[string]any, len(groups))
+	for name, list := range groups {
+		s.in.Images[name] = list
+	}
+	return nil
+}
+
+// unconditioned is the result where conditions have no value. With failurePolicy Ignore the policy is not for the request. The Program says
+// which that is, since --forceFailurePolicyIgnore changes it.
+func unconditioned(c *policy.Call, err error) policy.Yield {
+	if c.Program.Settings.FailurePolicy == policy.Ignore && !budget.Over(err) {
+		return policy.Yield{}
+	}
+	return failed(err)
+}
+
+// failed is a policy that could not be evaluated. What was asked of registries or of others and has no answer is unknown.
+func failed(err error) policy.Yield {
+	unanswered := (*celenv.UnansweredError)(nil)
+	return policy.Yield{
+		Status: policy.StatusError, Message: textFailed + celpolicy.Text(err), Part: celpolicy.PartEvaluation,
+		Unknown: errors.As(err, &unanswered) || errors.Is(err, context.DeadlineExceeded),
+	}
+}
+
+// evaluate evaluates the validations.
+func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
+	s, y := r.begin(c)
+	if s == nil {
+		return y
+	}
+	if r.verifyDigest {
+		for i := range s.images {
+			if text := s.images[i].text; !hasDigest(text) {
+				return about(policy.Yield{Status: policy.StatusFail}, textNoDigest, text)
+			}
+		}
+	}
+	out, err := s.run.Check()
+	y = verdict(out, err)
+	y.Images = s.panel.Verified()
+	if err == nil {
+		y.Annotations = r.rule.Audited(out.Annotations)
+	}
+	if r.required && len(s.images) > 0 && y.Status == policy.StatusPass {
+		y.Settle = require(c.Program, y, s.images)
+	}
+	return y
+}
+
+// verdict is the result of validations and audit annotations.
+func verdict(out celrule.Outcome, err error) policy.Yield {
+	switch {
+	case err != nil:
+		return failed(err)
+	case out.Failed == nil:
+		return policy.Yield{Status: policy.StatusPass, Message: textPassed, Properties: out.Annotations}
+	}
+	properties := maps.Clone(out.Annotations)
+	if properties == nil {
+		properties = map[string]string{}
+	}
+	properties[celpolicy.PropertyIndex] = strconv.Itoa(out.Index)
+	return policy.Yield{Status: policy.StatusFail, Message: celpolicy.Failure(out), Properties: properties}
+}
+
+// require gives the result once all policies are evaluated: each image needs a signature that some policy verified. Policies of a namespace
+// do not vouch for those of the cluster, nor for those of other namespaces.
+func require(p *policy.Program, passed policy.Yield, images []image) func([]policy.Result) policy.Yield {
+	return func(all []policy.Result) policy.Yield {
+		for i := range images {
+			asked, verified := false, false
+			for k := range all {
+				found, tried := all[k].Images[images[i].text]
+				if tried = tried && all[k].Program.Namespace == p.Namespace; tried {
+					asked, verified = true, verified || found
+				}
+			}
+			y := passed
+			switch y.Status = policy.StatusFail; {
+			case verified:
+			case asked:
+				return about(y, textUnsigned, images[i].text)
+			default:
+				return about(y, textUnverified, images[i].text)
+			}
+		}
+		return passed
+	}
+}
+
+// hasDigest reports whether an image is named by its digest.
+func hasDigest(image string) bool {
+	r, err := imageref.Parse(image)
+	return err == nil && r.Digest != ""
+}
+
+// names are the keys of a map as expressions see them: each is its own value.
+func names[T any](of map[string]T) map[string]any {
+	out := make(map[string]any, len(of))
+	for name := range of {
+		out[name] = name
+	}
+	return out
+}
+
+// about words a result about an image.
+func about(y policy.Yield, format, image string) policy.Yield {
+	y.Message = fmt.Sprintf(format, image)
+	return y
+}

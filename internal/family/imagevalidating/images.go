@@ -1,0 +1,137 @@
+package imagevalidating
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+)
+
+// places are where kinds have the spec of a Pod.
+var places = map[schema.GroupKind][]string{
+	{Kind: "Pod"}:                        {"spec"},
+	{Group: "apps", Kind: "DaemonSet"}:   {"spec", "template", "spec"},
+	{Group: "apps", Kind: "Deployment"}:  {"spec", "template", "spec"},
+	{Group: "apps", Kind: "ReplicaSet"}:  {"spec", "template", "spec"},
+	{Group: "apps", Kind: "StatefulSet"}: {"spec", "template", "spec"},
+	{Group: "batch", Kind: "Job"}:        {"spec", "template", "spec"},
+	{Group: "batch", Kind: "CronJob"}:    {"spec", "jobTemplate", "spec", "template", "spec"},
+}
+
+// groups are the lists of containers in the spec of a Pod, which are groups of images.
+var groups = []string{"containers", "initContainers", "ephemeralContainers"}
+
+// maxImages bounds the images of one object: each is compared with matchImageReferences, and perhaps looked up.
+const maxImages = 5000
+
+// image is one image of an object, as it is written there.
+type image struct {
+	group, text string
+	pointer     string // of the field; empty for one that an expression gave
+}
+
+// images finds the images of objects.
+type images struct{ extractors []extractor }
+
+// extractor is an entry of spec.images.
+type extractor struct {
+	name       string
+	expression *celenv.Expression
+}
+
+// extract compiles spec.images.
+func (x *images) extract(c *celrule.Compiler, in []policiesv1beta1.ImageExtractor, path string) {
+	for i, e := range in {
+		if e.Name == "" {
+			c.Diags.Required(path+"["+strconv.Itoa(i)+"].name", "an extractor needs a name")
+		}
+		x.extractors = append(x.extractors, extractor{e.Name, expression(c, e.Expression, path, i, celenv.Strings, celenv.Dyns, celenv.Dyn)})
+	}
+}
+
+// find lists the images of an object of the kind and the names of their groups. run evaluates expressions on the object.
+func (x *images) find(kind schema.GroupKind, object map[string]any, run *celrule.Run) (out []image, names []string, err error) {
+	if place, known := places[kind]; known {
+		if out, err = inContainers(object, place); err != nil {
+			return nil, nil, err
+		}
+		names = append(names, groups...)
+	}
+	for _, e := range x.extractors {
+		v, err := run.Evaluate(e.expression)
+		if err != nil {
+			return nil, nil, err
+		}
+		plain, err := celenv.Plain(v)
+		if err != nil {
+			return nil, nil, err
+		}
+		list, ok := plain.([]any)
+		if !ok {
+			return nil, nil, fmt.Errorf("images.%s is no list of images", e.name)
+		}
+		names = append(names, e.name)
+		for _, element := range list {
+			text, ok := element.(string)
+			if !ok {
+				return nil, nil, fmt.Errorf("images.%s has an element that is no text", e.name)
+			}
+			out = append(out, image{group: e.name, text: text})
+		}
+	}
+	if len(out) > maxImages {
+		return nil, nil, fmt.Errorf("the object refers to more than %d images", maxImages)
+	}
+	return out, names, nil
+}
+
+// inContainers lists the images of the containers of a Pod whose spec is at the place. A container may be without an image, in the
+// template of a controller.
+func inContainers(object map[string]any, place []string) (out []image, err error) {
+	pointer := ""
+	for _, step := range place {
+		next, ok := object[step].(map[string]any)
+		if !ok {
+			return nil, noKey(step)
+		}
+		object, pointer = next, pointer+"/"+step
+	}
+	for _, group := range groups {
+		containers, ok := object[group].([]any)
+		if !ok && object[group] != nil {
+			return nil, fmt.Errorf("%s is no list", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group)
+		}
+		for i, element := range containers {
+			container, ok := element.(map[string]any)
+			text, isText := container["image"].(string)
+			switch {
+			case !ok, container["image"] != nil && !isText:
+				return nil, fmt.Errorf("%s[%d] has no image that can be read", strings.ReplaceAll(pointer[1:], "/", ".")+"."+group, i)
+			case text == "":
+				continue
+			}
+			out = append(out, image{group, text, pointer + "/" + group + "/" + strconv.Itoa(i) + "/image"})
+		}
+	}
+	return out, nil
+}
+
+// noKey is the error of an expression that reads a field which is not there, in the words of the library.
+type noKey string
+
+func (e noKey) Error() string { return "no such key: " + string(e) }
+
+// kindOf is the kind of an object; that of the request where the object does not say it.
+func kindOf(object map[string]any, otherwise schema.GroupKind) schema.GroupKind {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	if apiVersion == "" || kind == "" {
+		return otherwise
+	}
+	return schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind()
+}

@@ -1,0 +1,142 @@
+package imagevalidating
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+)
+
+// references are compiled matchImageReferences. An image counts when one of them selects it; without any, all do.
+type references struct {
+	all         bool
+	globs       []*regexp.Regexp
+	expressions celrule.Conditions
+	named       *celenv.Variables
+}
+
+// maxGlob bounds the patterns, which are compared with every image.
+const maxGlob = 1024
+
+// textNoReference is Kyverno's, verbatim.
+const textNoReference = "either glob or expression must be set"
+
+// compileReferences compiles matchImageReferences; the mistakes are added to those of c. Expressions see the image only, as ref.
+func compileReferences(c *celrule.Compiler, in []policiesv1beta1.MatchImageReference, path string, a *celenv.Allowance) *references {
+	out := &references{all: len(in) == 0}
+	own := celrule.New(celenv.Declarations{Kind: celenv.ImageReferences}, a)
+	for i, r := range in {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case r.Glob == "" && r.Expression == "":
+			c.Diags.Invalid(at, "", textNoReference)
+		case r.Expression != "":
+			out.expressions = append(out.expressions, own.Expression(r.Expression, at+".expression", celenv.Bool))
+		case len(r.Glob) > maxGlob:
+			c.Diags.TooLong(at+".glob", maxGlob)
+		default:
+			glob, err := compileGlob(r.Glob)
+			if err != nil {
+				c.Diags.Invalid(at+".glob", r.Glob, err.Error())
+				continue
+			}
+			out.globs = append(out.globs, glob)
+		}
+	}
+	c.Diags.Add(own.Diags...)
+	out.named = own.Named()
+	return out
+}
+
+// selects reports whether the policy is for an image, as it is written. The name of a registry counts in small letters as well: registries
+// do not distinguish them.
+func (r *references) selects(ctx context.Context, m *budget.Meter, image string) (bool, error) {
+	if r.all {
+		return true, nil
+	}
+	spellings := []string{image}
+	if host, rest, ok := strings.Cut(image, "/"); ok && strings.ToLower(host) != host {
+		spellings = append(spellings, strings.ToLower(host)+"/"+rest)
+	}
+	for _, text := range spellings {
+		for _, glob := range r.globs {
+			if err := m.Step(1 + len(text)/16); err != nil {
+				return false, err
+			}
+			if glob.MatchString(text) {
+				return true, nil
+			}
+		}
+		for _, x := range r.expressions {
+			ok, err := celrule.Conditions{x}.Hold(ctx, m, r.named, &celenv.Input{Reference: text})
+			if err != nil || ok {
+				return ok, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// compileGlob makes a pattern of a glob: * and ** are any text, ? one character, […] one of some, and {a,b} one of several patterns. A
+// backslash takes the meaning from what follows.
+func compileGlob(glob string) (*regexp.Regexp, error) {
+	var out strings.Builder
+	out.WriteString(`(?s)^`)
+	open := 0
+	for i := 0; i < len(glob); i++ {
+		switch glob[i] {
+		case '*':
+			out.WriteString(`.*`)
+		case '?':
+			out.WriteString(`.`)
+		case '[':
+			end := strings.IndexByte(glob[i+1:], ']')
+			if end <= 0 {
+				return nil, fmt.Errorf("a bracket is not closed: %s", glob[i:])
+			}
+			class := glob[i+1 : i+1+end]
+			not := ""
+			if class[0] == '!' || class[0] == '^' {
+				not, class = "^", class[1:]
+			}
+			if class == "" {
+				return nil, fmt.Errorf("a bracket names no character: %s", glob[i:])
+			}
+			out.WriteString("[" + not + strings.NewReplacer(`\`, `\\`, `[`, `\[`, `^`, `\^`, `&`, `\&`).Replace(class) + "]")
+			i += end + 1
+		case '{':
+			open++
+			out.WriteString(`(?:`)
+		case '}':
+			if open == 0 {
+				out.WriteString(`\}`)
+				continue
+			}
+			open--
+			out.WriteString(`)`)
+		case ',':
+			if open > 0 {
+				out.WriteString(`|`)
+				continue
+			}
+			out.WriteString(`,`)
+		case '\\':
+			if i++; i == len(glob) {
+				return nil, errors.New("nothing follows the backslash at the end")
+			}
+			out.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+		default:
+			out.WriteString(regexp.QuoteMeta(glob[i : i+1]))
+		}
+	}
+	if open > 0 {
+		return nil, fmt.Errorf("a brace is not closed: %s", glob)
+	}
+	return regexp.Compile(out.String() + `$`)
+}

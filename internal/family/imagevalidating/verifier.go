@@ -1,0 +1,86 @@
+package imagevalidating
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ephor-dev/ephor/internal/budget"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/imageverify"
+)
+
+// verifier answers the functions about signatures in one evaluation, for the attestors and attestations that the policy names.
+type verifier struct {
+	*evaluator
+	meter       *budget.Meter
+	panel       *imageverify.Panel
+	authorities map[string]imageverify.Authority
+}
+
+var _ celenv.Verifier = (*verifier)(nil)
+
+// Signed implements celenv.Verifier.
+func (v *verifier) Signed(ctx context.Context, image string, attestors []string, text celenv.TextOf) (int, error) {
+	by, err := v.about(ctx, image, attestors, text)
+	if err != nil || by == nil {
+		return 0, err
+	}
+	return v.panel.Signed(ctx, image, by)
+}
+
+// Attested implements celenv.Verifier.
+func (v *verifier) Attested(ctx context.Context, image, attestation string, attestors []string, text celenv.TextOf) (int, error) {
+	what, known := v.attestations[attestation]
+	if !known {
+		return 0, noAttestation(attestation)
+	}
+	by, err := v.about(ctx, image, attestors, text)
+	if err != nil || by == nil {
+		return 0, err
+	}
+	return v.panel.Attested(ctx, image, what, by)
+}
+
+// Payload implements celenv.Verifier.
+func (v *verifier) Payload(ctx context.Context, image, attestation string) (any, error) {
+	what, known := v.attestations[attestation]
+	if !known {
+		return nil, noAttestation(attestation)
+	}
+	payload, err := v.panel.Payload(ctx, image, what)
+	if errors.Is(err, imageverify.ErrUnattested) {
+		return nil, &celenv.MistakeError{Reason: "failed to get payload: " + err.Error()}
+	}
+	return payload, err
+}
+
+func noAttestation(name string) error {
+	return &celenv.MistakeError{Reason: "attestation not found in policy: " + name}
+}
+
+// about are the authorities of the names; nil for an image that matchImageReferences leave out.
+func (v *verifier) about(ctx context.Context, image string, attestors []string, text celenv.TextOf) ([]imageverify.Authority, error) {
+	selected, err := v.references.selects(ctx, v.meter, image)
+	if err != nil || !selected {
+		return nil, err
+	}
+	out := make([]imageverify.Authority, 0, len(attestors))
+	for _, name := range attestors {
+		a, made := v.authorities[name]
+		if !made {
+			of := v.attestors[name]
+			if of == nil {
+				return nil, &celenv.MistakeError{Reason: "attestor not found in policy: " + name}
+			}
+			if a, err = of(text); err != nil {
+				return nil, err
+			}
+			if v.authorities == nil {
+				v.authorities = map[string]imageverify.Authority{}
+			}
+			v.authorities[name] = a
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
