@@ -43,14 +43,13 @@ spec:
 	})
 }
 
-// A MutatingPolicy with targets is not in force, and its status says so.
+// A MutatingPolicy with targets changes nothing unless mutateExisting is enabled, and its status says so.
 func TestMutatingPolicyWithTargets(t *testing.T) {
 	cluster.Apply(t, `
 apiVersion: policies.kyverno.io/v1
 kind: MutatingPolicy
 metadata: {name: e2e-targets}
 spec:
-  evaluation: {mutateExisting: {enabled: true}}
   matchConstraints:
     resourceRules:
     - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}

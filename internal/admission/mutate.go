@@ -16,11 +16,14 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		return answerOr(answer), err
 	}
 	selections := row.policies.For(req, row.Route)
-	if len(selections) == 0 || req.Object == nil {
+	if len(selections) == 0 || req.Object == nil && !row.Stages.Has(deferredStages) {
 		return response{allowed: true}, nil
 	}
 	spent := newBudget()
 	defer budgets.Put(spent)
+	if req.Object == nil || req.Operation == policy.Delete {
+		return response{allowed: true, warnings: s.deferWork(ctx, req, selections, row, spent)}, nil
+	}
 	changed := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: row.Stages & policy.StageMutate, Root: s.root, Spent: spent})
 	s.Observer.Evaluated(&changed)
 	decision := engine.Decide(&changed, row.words)

@@ -84,7 +84,10 @@ func (t *table) add(family string, at *policy.Endpoint) {
 	row := route{handle: (*Server).reviewResource, words: engine.ValidateWording, Route: catalog.Route{Family: family, Stages: at.Stages}, at: at}
 	if at.Mutating {
 		row.handle, row.words = (*Server).mutateResource, engine.MutateWording
-		row.operations, row.mutating = changing, true
+		row.mutating = true
+		if !at.Stages.Has(deferredStages) {
+			row.operations = changing // a deletion may ask for work
+		}
 	}
 	if at.Words.Refusal != nil {
 		row.words = at.Words

@@ -49,6 +49,20 @@ func (k Kinds) Resource(_ context.Context, apiVersion, kind string) (string, err
 	return "", fmt.Errorf("no matches for kind %q in version %q", kind, apiVersion)
 }
 
+// Served implements world.ResourceKinds.
+func (k Kinds) Served(_ context.Context, group, version, plural string) ([]world.Resource, error) {
+	found, err := k.Resources.Find(policy.Target{Group: group, Version: version, Resource: plural})
+	if err != nil {
+		return nil, err
+	}
+	var out []world.Resource
+	for _, r := range OneVersion(Main(found)) {
+		gvk := r.GVK()
+		out = append(out, world.Resource{Kind: world.Kind{APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind}, Plural: r.Resource})
+	}
+	return out, nil
+}
+
 // Find implements world.KindFinder.
 func (k Kinds) Find(_ context.Context, apiVersion, kind string) ([]world.Kind, error) {
 	found, err := k.Resources.Find(policy.KindTarget(apiVersion, kind))

@@ -101,6 +101,8 @@ type Rule struct {
 	OnBackground bool
 	// OnPolicyChange: a mutate rule with targets is carried out for all its triggers when its policy changes.
 	OnPolicyChange bool
+	// WithoutTrigger: what the rule does for a change of its policy is the same whatever the trigger: it is done once, for no trigger.
+	WithoutTrigger bool
 	// AllowExisting: a violation that the old object already had does not block an update (validate rules, not foreach).
 	AllowExisting bool
 	// ReportProperties are copied into the results; templates are already resolved in Result.Properties.
@@ -146,6 +148,8 @@ type Output struct {
 type Grant struct {
 	// APIVersion and Kind may hold variables; the kind may be one of a subresource, Kind/sub.
 	APIVersion, Kind string
+	// ByResource: Kind is the plural name of a resource, perhaps with its subresource.
+	ByResource bool
 	// Namespace and Name may hold variables, the name also wildcards; empty for all, or for cluster-scoped objects.
 	Namespace, Name string
 	Verbs           []string

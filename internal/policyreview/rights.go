@@ -45,6 +45,9 @@ func (a *rights) resources(g policy.Grant) ([]served, error) {
 		return nil, nil
 	}
 	kind, sub, _ := strings.Cut(strings.TrimSpace(g.Kind), "/")
+	if g.ByResource {
+		return []served{{gv.Group, gv.Version, kind, sub}}, nil
+	}
 	// A subresource that is not served yet can be granted all the same.
 	found, err := a.discovery.Find(policy.Target{Group: gv.Group, Version: gv.Version, Kind: kind})
 	if err != nil {

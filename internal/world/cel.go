@@ -25,6 +25,19 @@ type ResourceFinder interface {
 	Resource(ctx context.Context, apiVersion, kind string) (plural string, err error)
 }
 
+// ResourceKinds is what Kinds may be too: it finds the kinds of resources.
+type ResourceKinds interface {
+	// Served returns the resources of the group, version and plural name, each of which may be a wildcard. One that is served in several
+	// versions is there once. None is served where it returns none.
+	Served(ctx context.Context, group, version, plural string) ([]Resource, error)
+}
+
+// Resource is a resource with its kind.
+type Resource struct {
+	Kind
+	Plural string
+}
+
 // NoGlobalError is the error of Globals for an entry that does not exist.
 type NoGlobalError struct{ Message string }
 

@@ -42,7 +42,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 		r.Index = i
 	}
 	b.program.Diags = b.diags
-	if !targeted(&p.Spec) {
+	if len(b.program.Rules) > 0 {
 		b.program.Webhooks = []policy.Webhook{webhook(b.program, &p.Spec)}
 	}
 	return b.program
@@ -68,13 +68,25 @@ type builder struct {
 	diags     diag.List
 }
 
-// requests adds the rules that change the objects of requests. A policy with targets changes none.
+// requests adds the rules that change the objects of requests, and the one that changes existing resources. A policy with targets changes
+// no request.
 func (b *builder) requests() {
+	changes := changesExisting(b.spec)
 	if targeted(b.spec) {
-		b.diags.Warnf("spec.targetMatchConstraints", "existing resources are not changed yet")
-		b.diags.Hint("the policy changes nothing, and does not become ready")
-		return
+		if !changes {
+			b.diags.Warnf("spec.targetMatchConstraints", "existing resources are changed only with evaluation.mutateExisting.enabled")
+			b.diags.Hint("the policy changes nothing, and does not become ready")
+		}
+	} else {
+		b.inRequests()
 	}
+	if changes {
+		b.existing()
+	}
+}
+
+// inRequests adds the rules that change the objects of requests.
+func (b *builder) inRequests() {
 	b.variants(func(r *policy.Rule, v *variant) {
 		r.Stage, r.SkipOnDelete, r.Eval = policy.StageMutate, true, v.eval
 	})
@@ -125,6 +137,12 @@ func (b *builder) compile(spec *policiesv1beta1.MutatingPolicySpec, path string)
 		subject.Rule.Annotations = append(subject.Rule.Annotations, c.Annotation(&spec.AuditAnnotations[i], path+".auditAnnotations["+strconv.Itoa(i)+"]"))
 	}
 	return v, c
+}
+
+// changesExisting reports whether the policy changes existing resources.
+func changesExisting(spec *policiesv1beta1.MutatingPolicySpec) bool {
+	e := spec.Evaluation
+	return e != nil && e.MutateExisting != nil && e.MutateExisting.Enabled != nil && *e.MutateExisting.Enabled
 }
 
 // targeted reports whether the policy says which existing objects are changed.

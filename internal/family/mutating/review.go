@@ -22,19 +22,13 @@ const (
 func review(in family.Reviewed) diag.List {
 	p, _ := Decode(in.Object)
 	diags := append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), celpolicy.ReviewCalls(in)...)
-	if e := p.Spec.Evaluation; e != nil && !celpolicy.On(e.Admission) && !existing(e) {
+	if e := p.Spec.Evaluation; e != nil && !celpolicy.On(e.Admission) && !changesExisting(&p.Spec) {
 		diags.Forbidden("spec.evaluation", textNoModes)
 	}
 	if Asked(&p.Spec) {
 		diags.Add(reviewNativeConditions(p)...)
 	}
 	return diags
-}
-
-// existing reports whether the policy changes existing objects.
-func existing(e *policiesv1beta1.MutatingPolicyEvaluation) bool {
-	m := e.MutateExisting
-	return m != nil && m.Enabled != nil && *m.Enabled
 }
 
 // reviewNativeConditions finds conditions that use variables: they compile with the variables, and do not without.

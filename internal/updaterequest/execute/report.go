@@ -23,7 +23,7 @@ var grave = map[policy.Status]int{
 // report reports the result of a rule for one trigger: of its evaluation, or why its work failed. Reports hold one result of a rule for an
 // object, so the results of several targets become one.
 func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err error) {
-	if w.Reports == nil || err != nil && onlyConflicts(err) {
+	if w.Reports == nil || req.GVK.Empty() || err != nil && onlyConflicts(err) {
 		return
 	}
 	result := policy.Result{Program: t.program, Rule: t.rule}

@@ -119,6 +119,8 @@ func decode(raw runtime.RawExtension) map[string]any {
 func (w *Worker) request(ctx context.Context, t *task) (*policy.Request, error) {
 	stored := t.stored()
 	switch {
+	case stored == nil && t.Trigger == (kyvernov2.ResourceSpec{}) && t.rule.WithoutTrigger:
+		return &policy.Request{Origin: policy.FromScan, Operation: policy.Update, Conf: w.Conf()}, nil
 	case stored == nil:
 		object, err := t.reads.live(ctx, t.Trigger)
 		if err != nil {

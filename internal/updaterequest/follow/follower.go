@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	kyvernov2 "github.com/ephor-dev/ephor/api/kyverno/v2"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/event"
@@ -114,9 +115,12 @@ func (f *Follower) policy(ctx context.Context, p *policy.Program) error {
 		b := &batches{f: f, program: p, rule: r, ctx: ctx, why: "existing"}
 		var err error
 		if r.OnPolicyChange || r.Generation != nil && r.Generation.Existing {
-			if execute.AsksRequester(r) {
+			switch {
+			case execute.AsksRequester(r):
 				f.leaveToRequests(p, r)
-			} else {
+			case r.WithoutTrigger:
+				err = b.add(kyvernov2.ResourceSpec{})
+			default:
 				err = f.existing(ctx, p, r, b)
 			}
 		}

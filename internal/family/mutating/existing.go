@@ -1,0 +1,250 @@
+package mutating
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/constraint"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// existing changes resources that exist, on behalf of a trigger, or of none when the policy itself is the reason.
+type existing struct {
+	*variant
+	// target evaluates the conditions and mutations of one target.
+	target celrule.Rule
+	// expression gives the targets; nil where they are all resources that the constraints select.
+	expression  *celenv.Expression
+	constraints *constraint.Constraints
+	work        policy.Work
+}
+
+// existing adds the rule that changes existing resources.
+func (b *builder) existing() {
+	v, c := b.compile(b.spec, "spec")
+	x := &existing{variant: v, work: policy.Work{Kind: policy.WorkMutateExisting, SkipBackground: skipsBackground(b.spec)}}
+	conditions := c.Conditions(b.spec.TargetMatchConditions, "spec.targetMatchConditions")
+	t, own := b.spec.TargetMatchConstraints, false
+	if t != nil && t.Expression != "" {
+		x.expression = c.Expression(t.Expression, "spec.targetMatchConstraints.expression", celenv.Any)
+	}
+	if t != nil && (x.expression != nil || len(t.ResourceRules) > 0) {
+		constraints, diags := constraint.Compile(&t.MatchResources, "spec.targetMatchConstraints", constraint.Options{})
+		x.constraints = constraints
+		b.diags.Add(diags...)
+	} else {
+		// The mistakes in matchConstraints are known. What is no target of a request is none otherwise.
+		x.constraints, _ = constraint.Compile(b.spec.MatchConstraints, "spec.matchConstraints", constraint.Options{})
+		own = true
+	}
+	if !targeted(b.spec) { // the rules for requests have the other mistakes
+		c.Diags = slices.DeleteFunc(c.Diags, func(d diag.Diagnostic) bool { return !strings.HasPrefix(d.Path, "spec.targetMatch") })
+	}
+	b.diags.Add(c.Diags...)
+	r := v.subject.NewRule(c)
+	r.Kind, r.OnError, r.Object, r.Stage = RuleKind, policy.ErrorByOwn, nil, policy.StageMutateExisting
+	r.OnPolicyChange, r.WithoutTrigger, r.OnBackground = true, x.expression == nil, !x.work.SkipBackground
+	r.Match, r.Eval, r.Grants = x.match(r.Match), x.eval, x.grants(b.program)
+	x.target = v.subject.Rule
+	x.target.Conditions = conditions
+	if own {
+		x.target.Conditions = append(x.target.Conditions[:len(x.target.Conditions):len(x.target.Conditions)], v.subject.Rule.Conditions...)
+	}
+	b.program.Rules = append(b.program.Rules, r)
+}
+
+func skipsBackground(spec *policiesv1beta1.MutatingPolicySpec) bool {
+	e := spec.Evaluation
+	return e == nil || e.SkipBackgroundRequests == nil || *e.SkipBackgroundRequests
+}
+
+// match has an object that exists, as a trigger, count as one that is updated. A change of the policy needs no trigger.
+func (x *existing) match(next func(context.Context, *policy.Request) (bool, error)) func(context.Context, *policy.Request) (bool, error) {
+	return func(ctx context.Context, r *policy.Request) (bool, error) {
+		if isBare(r) {
+			return true, nil
+		}
+		return next(ctx, triggerOf(r))
+	}
+}
+
+// isBare reports whether the work is for no trigger.
+func isBare(r *policy.Request) bool {
+	return r.Origin == policy.FromScan && r.Object == nil && r.OldObject == nil
+}
+
+// triggerOf is the request of the trigger: that of an object that exists is an update.
+func triggerOf(r *policy.Request) *policy.Request {
+	if r.Origin != policy.FromScan {
+		return r
+	}
+	out := r.WithObject(r.Object)
+	out.Operation, out.OldObject = policy.Update, r.Object
+	return out
+}
+
+// eval asks for work where the conditions hold for the trigger, and plans it where that is wanted.
+func (x *existing) eval(c *policy.Call) policy.Yield {
+	bare := isBare(c.Request)
+	trigger := *c
+	trigger.Request = triggerOf(c.Request)
+	var allowed celenv.Exceptions
+	if !bare {
+		exemption, err := celpolicy.Exempt(&trigger)
+		switch {
+		case err != nil:
+			return failed(err)
+		case exemption.Full.Status != policy.StatusNone:
+			return exemption.Full
+		}
+		allowed = exemption.Allowed
+		in, err := input(&trigger)
+		if err != nil {
+			return failed(err)
+		}
+		in.Exceptions = allowed
+		if ok, err := x.subject.Rule.Begin(c.Context(), c.Meter, in).Applies(); err != nil {
+			return failed(err)
+		} else if !ok {
+			return policy.Yield{}
+		}
+	}
+	switch {
+	case c.Request.DryRun:
+		return policy.Yield{}
+	case !c.Plan:
+		return policy.Yield{Work: []policy.Work{x.work}}
+	}
+	work := x.work
+	work.Planned = true
+	y := policy.Yield{Status: policy.StatusPass, Message: textMutated}
+	found, err := x.find(&trigger, allowed, bare)
+	if err != nil {
+		y = failed(err)
+		work.Err = errors.New(y.Message)
+	}
+	for _, t := range found {
+		m := x.change(&trigger, t, allowed, bare)
+		work.Targets = append(work.Targets, m)
+		if m.Status == policy.StatusError && y.Status != policy.StatusError {
+			y = policy.Yield{Status: policy.StatusError, Message: m.Message, Part: celpolicy.PartEvaluation}
+		}
+	}
+	if y.Status == policy.StatusPass && len(work.Targets) == 0 {
+		y = policy.Yield{}
+	}
+	y.Work = []policy.Work{work}
+	return y
+}
+
+// input is what expressions see of the trigger. Of an object that is deleted they see what it was.
+func input(c *policy.Call) (*celenv.Input, error) {
+	in, err := celrule.Policies.Input(c)
+	if err == nil && c.Request.Operation == policy.Delete {
+		in.Object = in.OldObject
+	}
+	return in, err
+}
+
+// change plans what the mutations make of one target. The object is the target, the request that of the trigger.
+func (x *existing) change(c *policy.Call, t found, allowed celenv.Exceptions, bare bool) policy.Mutated {
+	out := policy.Mutated{Before: t.object, Subresource: t.request.Subresource, Status: policy.StatusSkip}
+	fail := func(err error) policy.Mutated {
+		y := failed(err)
+		out.Status, out.Message = y.Status, y.Message
+		return out
+	}
+	on := *c
+	if bare {
+		on.Request = t.request
+	}
+	in, err := celrule.Policies.Input(&on)
+	if err != nil {
+		return fail(err)
+	}
+	in.Object, in.Exceptions, in.Source = t.object, allowed, withoutNamespace{in.Source}
+	run := x.target.Begin(c.Context(), c.Meter, in)
+	if ok, err := run.Applies(); err != nil {
+		return fail(err)
+	} else if !ok {
+		return out
+	}
+	for _, m := range x.mutations {
+		if err := run.Mutate(m, x.merging); err != nil {
+			return fail(err)
+		}
+	}
+	equal, err := c.Meter.Equal(t.object, run.Object())
+	if err != nil {
+		return fail(err)
+	}
+	out.Status, out.Message = policy.StatusPass, textMutated
+	if after, ok := run.Object().(map[string]any); ok && !equal {
+		out.After = after
+	}
+	return out
+}
+
+// withoutNamespace makes namespaceObject null, as in Kyverno: expressions could not tell whether it is that of the trigger or of the target.
+type withoutNamespace struct{ celenv.Source }
+
+func (withoutNamespace) Namespace() (any, error) { return nil, nil }
+
+// unknown stands in a grant for what only an evaluation finds out.
+const unknown = "{{ evaluated }}"
+
+// grants are the rights that the author of a namespaced policy needs on the targets: on every resource where an expression gives them.
+func (x *existing) grants(p *policy.Program) (out []policy.Grant) {
+	if p.Namespace == "" {
+		return nil
+	}
+	grant := policy.Grant{Namespace: p.Namespace, Verbs: []string{"get", "list", "update"}, Path: "spec.targetMatchConstraints"}
+	if x.expression != nil {
+		grant.APIVersion, grant.Kind = unknown, unknown
+		return []policy.Grant{grant}
+	}
+	for _, t := range x.constraints.Targets() {
+		grant.APIVersion, grant.Kind, grant.ByResource = t.Version, t.Resource, true
+		if t.Group != "" {
+			grant.APIVersion = t.Group + "/" + t.Version
+		}
+		if t.Subresource != "" {
+			grant.Kind += "/" + t.Subresource
+		}
+		if strings.Contains(grant.APIVersion+grant.Kind, "*") {
+			grant.APIVersion, grant.Kind, grant.ByResource = unknown, unknown, false
+		}
+		out = append(out, grant)
+	}
+	return out
+}
+
+// found is a target: an object that was read from the API server, and the request that would update it.
+type found struct {
+	object  map[string]any
+	request *policy.Request
+}
+
+func requestFor(c *policy.Call, operation policy.Operation, object map[string]any) *policy.Request {
+	metadata, _ := object["metadata"].(map[string]any)
+	text := func(field string) string { s, _ := metadata[field].(string); return s }
+	r := &policy.Request{
+		Origin: policy.FromScan, Operation: operation, Namespace: text("namespace"), Name: text("name"), Object: value.Of(object), OldObject: value.Of(object),
+		Conf: c.Request.Conf,
+	}
+	r.ResolveNamespace = func(ctx context.Context) (map[string]string, error) {
+		if r.Namespace == "" || c.World.Namespaces == nil {
+			return nil, nil
+		}
+		return c.World.Namespaces.Labels(ctx, r.Namespace)
+	}
+	return r
+}

@@ -1,0 +1,153 @@
+package mutating_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// stored is a cluster with ConfigMaps.
+type stored []map[string]any
+
+func (s stored) Get(_ context.Context, _, kind, namespace, name string) (map[string]any, error) {
+	for _, o := range s {
+		if m := o["metadata"].(map[string]any); kind == "ConfigMap" && m["namespace"] == namespace && m["name"] == name {
+			return o, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, name)
+}
+
+func (s stored) List(_ context.Context, q world.Query) (out []map[string]any, err error) {
+	for _, o := range s {
+		if q.Namespace == "" || o["metadata"].(map[string]any)["namespace"] == q.Namespace {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+func (stored) Namespaced(context.Context, string, string) (bool, error) { return true, nil }
+
+func (stored) Resource(_ context.Context, _, kind string) (string, error) {
+	if kind != "ConfigMap" {
+		return "", errors.New("no such kind: " + kind)
+	}
+	return "configmaps", nil
+}
+
+func (stored) Served(_ context.Context, _, _, plural string) ([]world.Resource, error) {
+	if plural != "configmaps" {
+		return nil, nil
+	}
+	return []world.Resource{{Kind: world.Kind{APIVersion: "v1", Kind: "ConfigMap"}, Plural: plural}}, nil
+}
+
+func (stored) Labels(_ context.Context, namespace string) (map[string]string, error) {
+	return map[string]string{"kubernetes.io/metadata.name": namespace}, nil
+}
+
+func stores(namespace, name, value string, labels map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": name, "labels": labels}, "data": map[string]any{"k": value},
+	}
+}
+
+// The targets of a policy are what its constraints select or its expression names, as the cluster has them; a namespaced policy has
+// none elsewhere, and what cannot be found out is an error.
+func TestExisting(t *testing.T) {
+	cluster := stored{
+		stores("a", "one", "v", map[string]any{"listed": "yes"}), stores("a", "two", "off", map[string]any{"listed": "yes"}),
+		stores("a", "other", "v", nil), stores("b", "one", "v", map[string]any{"listed": "yes"}),
+	}
+	const rules = "resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [%s]}]"
+	for name, c := range map[string]struct {
+		kind, targets, conditions string
+		bare, blind               bool
+		want                      string // the changed objects, or the error
+	}{
+		"listed":            {targets: fmt.Sprintf("{objectSelector: {matchLabels: {listed: 'yes'}}, "+rules+"}", "configmaps"), conditions: "object.data.k != 'off'", want: "a/one=CREATE b/one=CREATE"},
+		"by namespace":      {targets: fmt.Sprintf("{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: b}}, "+rules+"}", "configmaps"), want: "b/one=CREATE"},
+		"of a namespace":    {kind: "Namespaced", targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=CREATE"},
+		"for the policy":    {bare: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=UPDATE b/one=UPDATE"},
+		"not served":        {targets: fmt.Sprintf("{"+rules+"}", "widgets"), want: ""},
+		"not readable":      {blind: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), want: "failed to evaluate policy: failed to fetch targets: lists of resources are not available"},
+		"named":             {targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'a', 'name': string(object.data.k)}), 'data': dyn({'k': 'off'})}"}`, conditions: "object.data.k == 'v'", want: "a/other=CREATE"},
+		"named, items":      {targets: `{expression: "{'items': ['one', 'none'].map(n, {'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'b', 'name': n})})}"}`, want: "b/one=CREATE"},
+		"named elsewhere":   {kind: "Namespaced", targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'b', 'name': 'one'})}"}`, want: ""},
+		"null":              {targets: `{expression: "null"}`, want: ""},
+		"no resource":       {targets: `{expression: "'one'"}`, want: "failed to evaluate policy: failed to fetch targets: the expression gives a string; want a resource, or an object with items"},
+		"an unknown kind":   {targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('Widget'), 'metadata': dyn({'name': 'x'})}"}`, want: "failed to evaluate policy: failed to fetch targets: no such kind: Widget"},
+		"condition in vain": {targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.nothing == 'x'", want: "no such key: nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conditions := ""
+			if c.conditions != "" {
+				conditions = "\n  targetMatchConditions: [{name: c, expression: \"" + c.conditions + "\"}]"
+			}
+			var tree map[string]any
+			if err := yaml.Unmarshal([]byte(`
+apiVersion: policies.kyverno.io/v1
+kind: `+c.kind+`MutatingPolicy
+metadata: {name: p, namespace: a}
+spec:
+  evaluation: {mutateExisting: {enabled: true}}
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}
+  targetMatchConstraints: `+c.targets+conditions+`
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/data/by', value: string(request.operation)}]"}
+`), &tree); err != nil {
+				t.Fatal(err)
+			}
+			program, diags := compile.One(compile.Object{Value: tree})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			req := requestFor(stores("a", "t", "other", nil))
+			if c.bare {
+				req = &policy.Request{Origin: policy.FromScan, Operation: policy.Update}
+			}
+			out := engine.Eval(t.Context(), engine.Input{
+				Selections: []policy.Selection{{Program: program, Rules: program.Rules}}, Request: req, Stages: policy.StageMutateExisting, Plan: true,
+				Root: world.RootFunc(func(world.Reach) world.World {
+					if c.blind {
+						return world.World{}
+					}
+					return world.World{Objects: cluster, Lists: cluster, Kinds: cluster, Namespaces: cluster}
+				}),
+			})
+			var got []string
+			for _, w := range out.Work {
+				for _, m := range w.Targets {
+					meta := m.Before["metadata"].(map[string]any)
+					switch {
+					case m.After != nil:
+						got = append(got, fmt.Sprintf("%s/%s=%s", meta["namespace"], meta["name"], m.After["data"].(map[string]any)["by"]))
+					case m.Status == policy.StatusError:
+						got = append(got, m.Message)
+					}
+				}
+				if w.Err != nil {
+					got = append(got, w.Err.Error())
+				}
+			}
+			slices.Sort(got)
+			if all := strings.Join(got, " "); c.want == "" && all != "" || !strings.Contains(all, c.want) {
+				t.Errorf("got %q, want %q; results %v", all, c.want, out.Results)
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package mutating
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// maxTargets is how many resources one evaluation changes.
+const maxTargets = 10_000
+
+// find reads the targets. They come from the API server, whatever an expression gives: that only says which they are.
+func (x *existing) find(c *policy.Call, allowed celenv.Exceptions, bare bool) (out []found, err error) {
+	operation := c.Request.Operation
+	if bare {
+		operation = policy.Update
+	}
+	if x.expression == nil {
+		out, err = x.list(c, operation)
+	} else {
+		out, err = x.evaluated(c, operation, allowed)
+	}
+	if err != nil {
+		err = fmt.Errorf("failed to fetch targets: %s", celpolicy.Text(err))
+	}
+	return out, err
+}
+
+// list lists the resources that the constraints select.
+func (x *existing) list(c *policy.Call, operation policy.Operation) (out []found, err error) {
+	served, ok := c.World.Kinds.(world.ResourceKinds)
+	if !ok || c.World.Lists == nil {
+		return nil, fmt.Errorf("lists of resources are %w", world.ErrUnavailable)
+	}
+	seen := map[string]bool{}
+	for _, t := range x.constraints.Targets() {
+		resources, err := served.Served(c.Context(), t.Group, t.Version, t.Resource)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range resources {
+			q := world.Query{APIVersion: r.APIVersion, Kind: r.Kind.Kind, Namespace: c.Program.Namespace}
+			if len(t.Names) == 1 {
+				q.Name = t.Names[0]
+			}
+			objects, err := c.World.Lists.List(c.Context(), q)
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if err := c.Meter.Step(len(objects)); err != nil {
+				return nil, err
+			}
+			for _, object := range objects {
+				f, ok, err := x.selected(c, operation, object, r, []string{t.Subresource})
+				if err != nil {
+					return nil, err
+				}
+				key := r.APIVersion + "/" + r.Kind.Kind + "/" + f.key()
+				if !ok || seen[key] {
+					continue
+				}
+				if seen[key] = true; len(out) == maxTargets {
+					return nil, fmt.Errorf("the constraints select more than %d resources", maxTargets)
+				}
+				out = append(out, f)
+			}
+		}
+	}
+	return out, nil
+}
+
+// key is what tells the targets of a kind apart.
+func (f *found) key() string {
+	if f.request == nil {
+		return ""
+	}
+	return f.request.Namespace + "/" + f.request.Name + "/" + f.request.Subresource
+}
+
+// selected reports whether the constraints select an object, as itself or as one of its subresources.
+func (x *existing) selected(c *policy.Call, operation policy.Operation, object map[string]any, r world.Resource, subresources []string) (f found, ok bool, err error) {
+	if metadata, _ := object["metadata"].(map[string]any); c.Program.Namespace != "" && metadata["namespace"] != c.Program.Namespace {
+		return f, false, nil
+	}
+	for _, sub := range subresources {
+		request := requestFor(c, operation, object)
+		request.GVK = schema.FromAPIVersionAndKind(r.APIVersion, r.Kind.Kind)
+		request.RequestGVK, request.Subresource = request.GVK, sub
+		request.GVR = request.GVK.GroupVersion().WithResource(r.Plural)
+		if ok, err = x.constraints.Match(c.Context(), request); ok || err != nil {
+			return found{object, request}, ok, err
+		}
+	}
+	return f, false, nil
+}
+
+// evaluated reads the resources that the expression gives: one, or the items of a list.
+func (x *existing) evaluated(c *policy.Call, operation policy.Operation, allowed celenv.Exceptions) (out []found, err error) {
+	in, err := input(c)
+	if err != nil {
+		return nil, err
+	}
+	in.Exceptions = allowed
+	v, err := x.subject.Rule.Begin(c.Context(), c.Meter, in).Evaluate(x.expression)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := celenv.Plain(v)
+	if err != nil {
+		return nil, err
+	}
+	given, err := objectsOf(plain)
+	if err != nil {
+		return nil, err
+	}
+	if len(given) > maxTargets {
+		return nil, fmt.Errorf("the expression gives %d resources, more than %d", len(given), maxTargets)
+	}
+	finder, ok := c.World.Kinds.(world.ResourceFinder)
+	if !ok || c.World.Objects == nil {
+		return nil, fmt.Errorf("reading resources is %w", world.ErrUnavailable)
+	}
+	var subresources []string
+	for _, t := range x.constraints.Targets() {
+		if t.Subresource == "*" {
+			t.Subresource = ""
+		}
+		subresources = append(subresources, t.Subresource)
+	}
+	for _, object := range given {
+		metadata, _ := object["metadata"].(map[string]any)
+		text := func(m map[string]any, field string) string { s, _ := m[field].(string); return s }
+		r := world.Resource{Kind: world.Kind{APIVersion: text(object, "apiVersion"), Kind: text(object, "kind")}}
+		if r.Plural, err = finder.Resource(c.Context(), r.APIVersion, r.Kind.Kind); err != nil {
+			return nil, err
+		}
+		live, err := c.World.Objects.Get(c.Context(), r.APIVersion, r.Kind.Kind, text(metadata, "namespace"), text(metadata, "name"))
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Meter.Text(live); err != nil {
+			return nil, err
+		}
+		f, ok, err := x.selected(c, operation, live, r, subresources)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// objectsOf are the objects of a value: itself, its items, or none.
+func objectsOf(v any) ([]map[string]any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the expression gives a %T; want a resource, or an object with items", v)
+	}
+	items, isList := object["items"].([]any)
+	if !isList {
+		return []map[string]any{object}, nil
+	}
+	var out []map[string]any
+	for _, i := range items {
+		item, ok := i.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the items of the expression hold a %T; want resources", i)
+		}
+		out = append(out, item)
+	}
+	return out, nil
+}
