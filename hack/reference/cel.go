@@ -13,6 +13,7 @@ var celKinds = []struct {
 }{
 	{"Validating", celenv.Validating}, {"Mutating", celenv.Mutating}, {"Generating", celenv.Generating},
 	{"Deleting", celenv.Deleting}, {"ImageValidating", celenv.ImageValidating}, {"matchImageReferences", celenv.ImageReferences},
+	{"mode HTTP", celenv.HTTPChecks}, {"mode Envoy", celenv.EnvoyChecks},
 	{"native", celenv.Native},
 }
 

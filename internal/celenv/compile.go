@@ -15,7 +15,7 @@ import (
 type Result uint8
 
 // The types of results. Dyn is that of what depends on the object alone, such as one of its fields; Any allows all. Object and
-// JSONPatches are those of mutations, Strings and Dyns lists.
+// JSONPatches are those of mutations, Strings and Dyns lists, HTTPResponse and EnvoyResponse those of answers to check requests.
 const (
 	Bool Result = iota
 	String
@@ -26,11 +26,14 @@ const (
 	JSONPatches
 	Strings
 	Dyns
+	HTTPResponse
+	EnvoyResponse
 )
 
 var resultTypes = [...]*cel.Type{
 	Bool: cel.BoolType, String: cel.StringType, Null: cel.NullType, Dyn: cel.DynType, Any: cel.AnyType,
 	Object: objectType, JSONPatches: jsonPatchList, Strings: cel.ListType(cel.StringType), Dyns: cel.ListType(cel.DynType),
+	HTTPResponse: httpResponse, EnvoyResponse: envoyResponse,
 }
 
 // Expression is a compiled expression. It is immutable and safe for all goroutines.
@@ -186,6 +189,9 @@ func (k Kind) words() typeWords {
 		return serverWords
 	}
 	return func(wanted []*cel.Type, _ *cel.Type) error {
+		if response := wanted[0]; response == httpResponse || response == envoyResponse { // or null
+			return fmt.Errorf("rule response output is expected to be of type %s", response.TypeName())
+		}
 		if len(wanted) == 1 {
 			return fmt.Errorf("output is expected to be of type %s", wanted[0].TypeName())
 		}

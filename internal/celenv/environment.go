@@ -62,6 +62,10 @@ func (d Declarations) variables(object *cel.Type) ([]*apiservercel.DeclType, []c
 	if d.Kind == ImageReferences {
 		return nil, []cel.EnvOption{cel.Variable(varReference, cel.StringType)}
 	}
+	if s := requestOf(d.Kind); s != nil {
+		object := s.declared()
+		return []*apiservercel.DeclType{object}, []cel.EnvOption{cel.Variable(plugincel.ObjectVarName, object.CelType())}
+	}
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	types := []*apiservercel.DeclType{request, namespace}
 	options := []cel.EnvOption{cel.Variable(plugincel.ObjectVarName, object)}

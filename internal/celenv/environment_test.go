@@ -30,7 +30,7 @@ func TestBase(t *testing.T) {
 
 // Every environment can be made, and has the libraries of its kind.
 func TestEnvironments(t *testing.T) {
-	for kind := Native; kind <= Exempting; kind++ {
+	for kind := Native; kind <= EnvoyChecks; kind++ {
 		for _, d := range []Declarations{{Kind: kind}, {Kind: kind, Namespaced: true}, {Kind: kind, Mode: JSON}} {
 			env := d.env()
 			for _, l := range Libraries {

@@ -37,6 +37,9 @@ func testWorld() world.World {
 			if strings.Contains(r.URL, "blocked") || r.VariableHost {
 				return nil, errors.New("it is blocked")
 			}
+			if strings.Contains(r.URL, "jwks") {
+				return map[string]any{"keys": []any{}, "statusCode": int64(200)}, nil
+			}
 			return map[string]any{"method": r.Method, "sent": r.Body, "headers": int64(len(r.Headers)), "statusCode": int64(200)}, nil
 		}),
 		Globals: world.GlobalsFunc(func(_ context.Context, name string) (any, error) {
@@ -109,6 +112,20 @@ func (testVerifier) Payload(context.Context, string, string) (any, error) {
 	return map[string]any{"bomFormat": "CycloneDX"}, nil
 }
 
+// testRequests are what the expressions of policies for check requests are about.
+var testRequests = map[Kind]map[string]any{
+	HTTPChecks: {"attributes": map[string]any{
+		"method": "GET", "path": "/a", "contentLength": 3.0, "header": map[string]any{"Accept": []any{"text/plain"}, "X": []any{"1", "2"}, "x": []any{"3"}}, "query": map[string]any{"q": []any{"v"}},
+	}},
+	EnvoyChecks: {"attributes": map[string]any{
+		"source": map[string]any{"address": map[string]any{"socketAddress": map[string]any{"address": "10.0.0.1", "port_value": 80.0, "protocol": "UDP"}}},
+		"request": map[string]any{
+			"time": "2026-11-22T10:00:00Z", "http": map[string]any{"method": "GET", "path": "/a", "headers": map[string]any{"accept": "text/plain"}, "rawBody": "YQ=="},
+		},
+		"metadata_context": map[string]any{"filter_metadata": map[string]any{"x": map[string]any{"y": 1.0}}},
+	}},
+}
+
 const testCertificate = "../certificate/testdata/rsa.pem"
 
 // evaluated is the value of an expression as JSON, or its error.
@@ -133,6 +150,13 @@ func evaluated(t testing.TB, d Declarations, expression string, budget int64) st
 			}
 			return nil
 		},
+	}
+	if requestOf(d.Kind) != nil {
+		request, err := CheckRequest(d.Kind, testRequests[d.Kind])
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Object = request
 	}
 	v, err := c.Variables().Evaluate(context.Background(), in, budget).Value(x)
 	if err != nil {
@@ -164,10 +188,8 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%s: incomplete documentation", f.Names[0])
 			}
 			kind := Validating
-			for _, other := range []Kind{Generating, ImageValidating} {
-				if !l.In(kind) {
-					kind = other
-				}
+			for !l.In(kind) {
+				kind++
 			}
 			for _, name := range f.Names {
 				expression := f.Example
@@ -199,7 +221,7 @@ func TestCalls(t *testing.T) {
 			declared = map[string]Declarations{
 				"@cluster": {Kind: Validating}, "@namespaced": {Kind: Validating, Namespaced: true}, "@generating": {Kind: Generating},
 				"@namespaced generating": {Kind: Generating, Namespaced: true}, "@deleting": {Kind: Deleting}, "@images": {Kind: ImageValidating},
-				"@references": {Kind: ImageReferences}, "@mutating": {Kind: Mutating},
+				"@references": {Kind: ImageReferences}, "@mutating": {Kind: Mutating}, "@http": {Kind: HTTPChecks}, "@envoy": {Kind: EnvoyChecks},
 			}[line]
 			continue
 		}

@@ -44,7 +44,7 @@ func fuzzLibrary(f *testing.F, l *Library, seeds []string, templates ...string) 
 
 // fuzzedIn are the environments in which a library is fuzzed: those of a policy of the cluster and of a namespaced one.
 func fuzzedIn(l *Library) (out []Declarations) {
-	for _, k := range []Kind{Validating, Mutating, Generating, Deleting, ImageValidating} {
+	for _, k := range []Kind{Validating, Mutating, Generating, Deleting, ImageValidating, HTTPChecks, EnvoyChecks} {
 		if l.In(k) {
 			return []Declarations{{Kind: k}, {Kind: k, Namespaced: true}}
 		}
@@ -205,6 +205,25 @@ func FuzzLibraryGetImageData(f *testing.F) {
 func FuzzLibraryImageVerify(f *testing.F) {
 	fuzzLibrary(f, libImageVerify, []string{"ghcr.io/team/app:1", "team", "sbom"}, "verifyImageSignatures($A, [attestors.team, attestors[$B], dyn($N)])",
 		"verifyAttestationSignatures($A, attestations[$B], [attestors.stranger, attestors.team])", "extractPayload($A, $B)[$B]")
+}
+
+func FuzzLibraryCheck(f *testing.F) {
+	fuzzLibrary(f, libCheck, []string{`{"a": [1]}`, "[[[["}, "http.Denied($A).Response() == http.Denied($B).Response()", "$A == $B ? null : http.Denied($A).Response()")
+}
+
+func FuzzLibraryHTTPCheck(f *testing.F) {
+	fuzzLibrary(f, libCheckHTTP, []string{"x", "X"}, "object.attributes.Header($A)", "object.attributes.QueryParam($A)", "object.attributes.header[?$A].orValue([$B])", "[object, http.Denied($A)] == [object, http.Denied($B)]")
+}
+
+func FuzzLibraryEnvoy(f *testing.F) {
+	fuzzLibrary(f, libCheckEnvoy, nil, "envoy.Denied($N).WithHeader($A, $B).WithHeader(envoy.Header($B, $A).KeepEmptyValue()).WithBody($A).Response().WithMessage($B)",
+		"envoy.Allowed().WithQueryParam($A, $B).WithoutHeader($A).WithResponseHeader($B, $A).Response().WithMetadata({$A: $N, $B: [$X]})", "envoy.Denied($N) == envoy.Denied(403)",
+		"object.attributes.request.http.headers[?$A].orValue($B)")
+}
+
+func FuzzLibraryJWT(f *testing.F) {
+	fuzzLibrary(f, libJWT, []string{exampleToken, "eyJhbGciOiJub25lIn0.e30.", "..", "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----"}, "jwt.Decode($A, $B)", "jwt.Decode($A, jwks.Fetch('https://service.example/jwks')).Claims",
+		"has(jwt.Decode($A, 'secret').Claims)")
 }
 
 // Every library has a fuzz target.

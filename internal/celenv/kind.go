@@ -4,7 +4,8 @@ package celenv
 type Kind uint8
 
 // The kinds. Native is the environment of the API server's own admission policies; ImageReferences is that of the expressions that
-// select images, and Exempting that of the conditions of exceptions in a cluster, which have none of the libraries of policies.
+// select images, Exempting that of the conditions of exceptions in a cluster, which have none of the libraries of policies, and HTTPChecks and
+// EnvoyChecks are those of policies for check requests of proxies.
 const (
 	Native Kind = iota
 	Validating
@@ -14,10 +15,12 @@ const (
 	ImageValidating
 	ImageReferences
 	Exempting
+	HTTPChecks
+	EnvoyChecks
 )
 
 // Kinds is a set of Kinds.
-type Kinds uint8
+type Kinds uint16
 
 func kindsOf(list ...Kind) Kinds {
 	var out Kinds
@@ -35,7 +38,8 @@ var (
 	everyPolicy = kindsOf(Validating, Mutating, Generating, Deleting, ImageValidating)
 	withUser    = kindsOf(Validating, Mutating, ImageValidating)
 	withX509    = kindsOf(Validating, Mutating, Generating, Deleting)
-	withImages  = everyPolicy | kindsOf(ImageReferences)
+	withImages  = everyPolicy | checks | kindsOf(ImageReferences)
+	checks      = kindsOf(HTTPChecks, EnvoyChecks)
 )
 
 // Mode says what expressions are evaluated on.

@@ -21,7 +21,7 @@ var libHTTP = &Library{
 	Name: "http",
 	Doc: "Requests to HTTP services. The answer is the JSON object that the service sends, with statusCode added; any other JSON is in body. " +
 		"A status other than 2xx is no error. Namespaced policies may ask where --allowHTTPInNamespacedPolicies is on.",
-	Kinds: everyPolicy,
+	Kinds: everyPolicy | checks,
 	Asks:  true,
 	Functions: []Function{
 		httpFunction([]string{"http.get", "http.Get"}, "http.get('https://service.example/x')", world.GET),

@@ -28,18 +28,8 @@ var libJSON = &Library{
 			Doc:       "The value that a JSON text writes.",
 			Example:   `json.unmarshal('{"a": [1, 2]}').a`,
 			Result:    `[1,2]`,
-			cost:      func(args []ref.Val) int { return 1 + len(text(args[0]))/4 },
-			call: func(e *Evaluation, args []ref.Val) ref.Val {
-				s := text(args[0])
-				if len(s) > maxDocument {
-					return failed("json.unmarshal: the text has %d bytes; %d are allowed", len(s), maxDocument)
-				}
-				v, err := value.DecodeJSONFloat([]byte(s))
-				if err != nil {
-					return types.WrapErr(err)
-				}
-				return e.native(v)
-			},
+			cost:      unmarshalCost,
+			call:      unmarshal("json.unmarshal"),
 		},
 		{
 			Names:     []string{"json.marshal"},

@@ -35,7 +35,7 @@ var libResource = &Library{
 	Name: "resource",
 	Doc: "Objects of the cluster, read with the rights of the process. A resource is written as its plural, with a subresource behind a slash if need be. " +
 		"Namespaced policies have the same functions without the argument for the namespace, and see their own namespace only.",
-	Kinds: everyPolicy,
+	Kinds: everyPolicy | checks,
 	Asks:  true,
 	Functions: []Function{
 		{

@@ -35,6 +35,7 @@ var Libraries = []*Library{
 	libAuthorizer, libExtensions, libHash, libLists, libMath, libMutations, libOptional, libRegex, libSets, libStrings,
 	libJSON, libYAML, libGzip, libTime, libRandom, libTransform, libUser, libX509, libImage,
 	libImageData, libPolicyImageData, libImageVerify, libResource, libHTTP, libGlobalContext, libGenerator,
+	libCheck, libCheckHTTP, libCheckEnvoy, libJWT,
 }
 
 // prices are those of all libraries, by the names of the functions. A name that two libraries have has the same price.

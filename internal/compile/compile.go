@@ -55,7 +55,7 @@ func (r *Registry) With(o Object, companions []any, options family.Options) (*po
 // Written compiles a policy that is written, as One does. Its diagnostics also say what a policy may not be when it is written, though
 // one that is stored is evaluated (family.Family.Review).
 func (r *Registry) Written(o Object, permitted family.Permissions) (*policy.Program, diag.List) {
-	program, diags := r.One(o)
+	program, diags := r.With(o, nil, family.Options{CommandLine: permitted.Documents})
 	f := r.FamilyOf(typeOf(o))
 	if f == nil || f.Review == nil || isLarge(o) {
 		return program, diags

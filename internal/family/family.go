@@ -54,7 +54,7 @@ type Reviewed struct {
 type Permissions struct {
 	// ServicesInNamespaces: expressions of namespaced policies may ask HTTP services.
 	ServicesInNamespaces bool
-	// Documents: policies for documents need no constraints, as they are not for a cluster.
+	// Documents: policies are for the command line, where those for documents are what they say, and need no constraints.
 	Documents bool
 }
 

@@ -106,7 +106,7 @@ func wanted(e entry, r *policy.Request, q Query) bool {
 		q.FailurePolicy == OnlyFail && p.Settings.FailurePolicy != policy.Fail,
 		q.FailurePolicy == OnlyIgnore && p.Settings.FailurePolicy != policy.Ignore,
 		q.SharedOnly && p.OwnWebhook(q.FixedWebhooks),
-		r.Payload && !e.rule.Payloads,
+		!e.rule.IsFor(r.Payload),
 		confinedTo(p) != "" && r.IsNamespace(): // a Namespace lies in no namespace
 		return false
 	}

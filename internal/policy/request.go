@@ -62,8 +62,8 @@ type Request struct {
 	// Asked is the original request, where it differs: the API server converts objects before it sends them.
 	Asked           Asked
 	Namespace, Name string
-	// Payload: the object is any JSON document, and no object of a cluster. Only the command line has them.
-	Payload bool
+	// Payload says what the object is, when it is no object of a cluster. Only the command line has such requests.
+	Payload Payload
 	// Object is nil on DELETE; OldObject is nil on CREATE.
 	Object, OldObject *value.Doc
 	// User is nil without a requester (a scan).
@@ -350,4 +350,32 @@ func stringList(in []string) []any {
 		out[i] = s
 	}
 	return out
+}
+
+// Payload is a sort of documents that are no objects of a cluster.
+type Payload uint8
+
+// The sorts: any JSON document, an HTTP request, and a check request of Envoy.
+const (
+	NoPayload Payload = iota
+	JSONPayload
+	HTTPPayload
+	EnvoyPayload
+)
+
+// Fits reports whether a rule that is for the sort is about a request with another one: a rule for JSON documents is about objects of a
+// cluster, too.
+func (p Payload) Fits(request Payload) bool {
+	return p == request || p == JSONPayload && request == NoPayload
+}
+
+// String names such documents, and One a single one.
+func (p Payload) String() string { return payloadWords[p][0] }
+
+// One is described with String.
+func (p Payload) One() string { return payloadWords[p][1] }
+
+var payloadWords = [...][2]string{
+	NoPayload: {"objects of a cluster", "an object of a cluster"}, JSONPayload: {"JSON documents (evaluation.mode JSON)", "a JSON document"},
+	HTTPPayload: {"HTTP requests (evaluation.mode HTTP)", "an HTTP request"}, EnvoyPayload: {"check requests of Envoy (evaluation.mode Envoy)", "a check request of Envoy"},
 }

@@ -87,8 +87,8 @@ type Rule struct {
 	// Labels is a label selector of the API server that each object fulfils that Match accepts without an old object; empty
 	// for all. Objects that exist are listed with it.
 	Labels string
-	// Payloads: the rule also evaluates documents that are no objects of a cluster (Request.Payload).
-	Payloads bool
+	// Payload is the sort of documents that the rule evaluates (Request.Payload); NoPayload for objects of a cluster only.
+	Payload Payload
 	// Header holds the literals of match and exclude; nil when nothing is known.
 	Header *Header
 	// Outputs are the kinds of the objects that a generate rule makes, as far as the policy names them.
@@ -191,4 +191,9 @@ func ObjectReads(fields *value.Fields) *value.Fields {
 		out.Merge(fields)
 	}
 	return out
+}
+
+// IsFor reports whether the rule is for requests about documents of the sort. Rules that delete look at JSON documents, too.
+func (r *Rule) IsFor(p Payload) bool {
+	return r.Payload.Fits(p) || p == JSONPayload && r.Stage.Has(StageDelete)
 }

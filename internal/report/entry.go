@@ -12,8 +12,16 @@ type Resource struct {
 	APIVersion, Kind, Namespace, Name, UID string
 }
 
+// payload names documents that are no objects of a cluster, in Kyverno's words.
+const payload = "JSON payload"
+
 // String is namespace/Kind/name; the namespace is empty for cluster-scoped objects.
-func (r Resource) String() string { return r.Namespace + "/" + r.Kind + "/" + r.Name }
+func (r Resource) String() string {
+	if r.Kind == "" && r.Name == "" {
+		return payload
+	}
+	return r.Namespace + "/" + r.Kind + "/" + r.Name
+}
 
 // Entry is one result of a report: the verdict of one rule on one object.
 type Entry struct {

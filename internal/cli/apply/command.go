@@ -52,7 +52,7 @@ type options struct {
 	git         source.Git
 	values      load.ValueFlags
 	contextFile string
-	payloads    []string
+	payloads    load.PayloadFlags
 }
 
 // New makes `ephor apply` for policies of some families; nil for those of Ephor.
@@ -108,9 +108,8 @@ func New(families *compile.Registry) *cobra.Command {
 	f.Var(crds, "crd-paths", "CustomResourceDefinitions, which say what lives outside namespaces: .yaml and .yml files")
 	f.Var(crds, "crd-path", "the same as --crd-paths")
 	f.StringVar(&o.contextFile, "context-file", "", "file of kind Context: objects and image data that the functions of CEL policies find")
-	f.Var(terminal.Paths(&o.payloads), "json", "JSON or YAML documents for CEL policies with evaluation.mode JSON, one object in each file")
+	o.payloads.AddFlags(f)
 	addGitFlags(f, &o.git)
-	addUnsupported(f)
 	return cmd
 }
 
@@ -119,17 +118,14 @@ func (o *options) check(cmd *cobra.Command) error {
 	if err := o.values.Check(cmd.Flags()); err != nil {
 		return err
 	}
-	if err := refuseUnsupported(cmd.Flags()); err != nil {
-		return err
-	}
 	switch {
 	case len(o.policies) == 0:
 		return errors.New("require policy")
 	case slices.Contains(o.policies, "-") && slices.Contains(o.resources, "-"):
 		return errors.New("a stdin pipe can be used for either policies or resources, not both")
-	case len(o.resources) > 0 && len(o.payloads) > 0:
+	case len(o.resources) > 0 && o.payloads.JSON():
 		return errors.New("both resource and json files can not be used together, use one or the other")
-	case len(o.resources)+len(o.payloads) == 0 && !o.cluster.use:
+	case len(o.resources) == 0 && !o.payloads.Any() && !o.cluster.use:
 		return errors.New("resource file(s) or cluster required")
 	}
 	return o.cluster.check(cmd.Flags())
@@ -152,7 +148,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	set := load.PoliciesFrom(o.families, o.policies, source.Options{Stdin: stdin, Git: &o.git, Context: cmd.Context()})
 	trace.Done("read %d policies with %d rules, refused %d", len(set.Programs), set.Rules(), len(set.Refused))
 
-	payloads, err := load.Payloads(o.payloads)
+	payloads, err := o.payloads.Read()
 	if err != nil {
 		return err
 	}
@@ -181,6 +177,11 @@ func (o *options) run(cmd *cobra.Command) error {
 	defined, wrong := load.Definitions(o.crds)
 	mistakes = slices.Concat(mistakes, more, less, wrong)
 	set.Programs = exceptions.Join(set.Programs)
+	given := load.Given(payloads)
+	if len(o.resources) > 0 || cluster != nil {
+		given = append(given, policy.NoPayload)
+	}
+	mistakes.Add(load.PassedOver(set.Programs, given, nil)...)
 	result := evaluateAll(cmd.Context(), evaluation{
 		programs:    set.Programs,
 		inputs:      inputs,

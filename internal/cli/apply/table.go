@@ -39,6 +39,9 @@ func (o *options) printTable(w io.Writer, entries []report.Entry, colored bool) 
 		if e.Resource.Namespace != "" {
 			resource = e.Resource.Namespace + "/" + resource
 		}
+		if e.Resource.Kind == "" {
+			resource = e.Resource.String()
+		}
 		cell := statusCells[e.Status]
 		rule := e.Rule.Name
 		if e.Rule.Offline.Whole {

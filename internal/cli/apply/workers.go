@@ -83,7 +83,7 @@ func (j *workers) object(by *offline.Evaluator, o source.Object) evaluated {
 
 // payload evaluates the policies for documents on one.
 func (j *workers) payload(p load.Payload) evaluated {
-	by := j.evaluator.OfDocuments()
+	by := j.evaluator.OfDocuments(p.Sort)
 	answers, err := by.All(j.ctx, p.Value)
 	return j.gather(by, source.Object{Value: p.Value, Pos: func(string) diag.Position { return diag.Position{File: p.Path} }}, answers, err)
 }

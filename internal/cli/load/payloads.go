@@ -4,18 +4,54 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 )
 
 // Payload is a document that need not be an object of a cluster.
 type Payload struct {
 	Path  string
+	Sort  policy.Payload
 	Value map[string]any
 }
 
-// Payloads reads files of one object each.
-func Payloads(paths []string) ([]Payload, error) {
+// PayloadFlags are the flags for documents of each sort.
+type PayloadFlags struct{ json, http, envoy []string }
+
+// AddFlags adds --json, --http-payload and --envoy-payload.
+func (p *PayloadFlags) AddFlags(f *pflag.FlagSet) {
+	f.Var(terminal.Paths(&p.json), "json", "JSON or YAML documents for CEL policies with evaluation.mode JSON, one object in each file")
+	f.Var(terminal.Paths(&p.http), "http-payload", "HTTP requests for ValidatingPolicies with evaluation.mode HTTP, one object in each JSON or YAML file")
+	f.Var(terminal.Paths(&p.envoy), "envoy-payload", "check requests of Envoy for ValidatingPolicies with evaluation.mode Envoy, one object in each JSON or YAML file")
+}
+
+// Any reports whether some document was given, and JSON whether some JSON document was.
+func (p *PayloadFlags) Any() bool { return len(p.json)+len(p.http)+len(p.envoy) > 0 }
+
+// JSON is described with Any.
+func (p *PayloadFlags) JSON() bool { return len(p.json) > 0 }
+
+// Read reads the documents: JSON, HTTP, then Envoy.
+func (p *PayloadFlags) Read() ([]Payload, error) {
+	var out []Payload
+	for _, s := range []struct {
+		paths []string
+		sort  policy.Payload
+	}{{p.json, policy.JSONPayload}, {p.http, policy.HTTPPayload}, {p.envoy, policy.EnvoyPayload}} {
+		read, err := Payloads(s.paths, s.sort)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, read...)
+	}
+	return out, nil
+}
+
+// Payloads reads files of one object each, which are documents of a sort.
+func Payloads(paths []string, sort policy.Payload) ([]Payload, error) {
 	var out []Payload
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -34,7 +70,7 @@ func Payloads(paths []string) ([]Payload, error) {
 		if !ok {
 			return nil, fmt.Errorf("failed to load the payload: the top level of %s is not an object", path)
 		}
-		out = append(out, Payload{path, object})
+		out = append(out, Payload{path, sort, object})
 	}
 	return out, nil
 }

@@ -10,6 +10,9 @@ import (
 // Deletions asks the policies that delete resources about o. Whether a policy gives a result for a resource that it is not for, and
 // whether an error ends the run, are for its rules to say (policy.Offline).
 func (e *Evaluator) Deletions(ctx context.Context, o map[string]any) ([]policy.Outcome, error) {
+	if e.payload != policy.NoPayload && e.payload != policy.JSONPayload {
+		return nil, nil // check requests are not deleted
+	}
 	var out []policy.Outcome
 	for i := range e.Policies {
 		p := &e.Policies[i]

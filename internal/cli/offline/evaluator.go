@@ -35,8 +35,8 @@ type Evaluator struct {
 	Cluster  *remote.Cluster    // that the objects are from; nil for files
 	kind     discovery.Resource // of the objects, from a cluster
 	Names    discovery.Offline  // of the resources of kinds that definitions are given of
-	// documents: the objects are documents that need not be objects of a cluster.
-	documents bool
+	// payload is what the objects are, when they are documents and no objects of a cluster.
+	payload policy.Payload
 }
 
 // About is e for objects of the kind, from a cluster.
@@ -218,8 +218,8 @@ func (e *Evaluator) Request(p *policy.Program, o map[string]any, operation polic
 
 // requestFor is requestFor for an object of this run.
 func (e *Evaluator) requestFor(o map[string]any) *policy.Request {
-	if e.documents {
-		return documentRequest(o)
+	if e.payload != policy.NoPayload {
+		return documentRequest(o, e.payload)
 	}
 	req := requestFor(o, e.given)
 	if e.Cluster == nil {
@@ -291,14 +291,14 @@ func requestFor(o map[string]any, set *clivalues.Set) *policy.Request {
 	return req
 }
 
-// OfDocuments is e for documents that need not be objects of a cluster.
-func (e *Evaluator) OfDocuments() *Evaluator {
+// OfDocuments is e for documents of a sort, which need not be objects of a cluster.
+func (e *Evaluator) OfDocuments(p policy.Payload) *Evaluator {
 	out := *e
-	out.documents = true
+	out.payload = p
 	return &out
 }
 
 // documentRequest is the request by which a document is evaluated.
-func documentRequest(o map[string]any) *policy.Request {
-	return &policy.Request{Origin: policy.FromCLI, Operation: policy.Create, Payload: true, Object: value.Of(o)}
+func documentRequest(o map[string]any, p policy.Payload) *policy.Request {
+	return &policy.Request{Origin: policy.FromCLI, Operation: policy.Create, Payload: p, Object: value.Of(o)}
 }

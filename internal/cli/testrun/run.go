@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
@@ -49,7 +50,7 @@ type testRun struct {
 // testObject is one resource of a Test.
 type testObject struct {
 	value                             map[string]any
-	document                          bool // it need not be an object of a cluster
+	payload                           policy.Payload // what it is, when it is no object of a cluster
 	apiVersion, kind, namespace, name string
 }
 
@@ -123,8 +124,8 @@ func (r *testRun) evaluate(ctx context.Context, op policy.Operation) error {
 	all := make([][]offline.Answer, r.evaluated)
 	for i, o := range r.resources[:r.evaluated] {
 		by := r.evaluator
-		if o.document {
-			by = by.OfDocuments()
+		if o.payload != policy.NoPayload {
+			by = by.OfDocuments(o.payload)
 		}
 		answers, err := by.Each(ctx, o.value, op)
 		if err != nil {
@@ -160,9 +161,6 @@ func (r *testRun) load() error {
 	if err := r.loadResources(); err != nil {
 		return err
 	}
-	if len(r.HTTPPayloads)+len(r.EnvoyPayloads) > 0 {
-		return errors.New("check requests (httpPayloads, envoyPayloads) are not supported by this version")
-	}
 	made, err := r.loadWorld(set)
 	if err != nil {
 		return err
@@ -180,6 +178,7 @@ func (r *testRun) load() error {
 		}
 	}
 	programs := exceptions.Join(r.policies.Programs)
+	r.diags.Add(load.PassedOver(programs, r.sorts(), testFields)...)
 	r.diags.Add(exceptions.Diags.Warnings()...)
 	r.evaluator = offline.New(programs, made.root(""), set)
 	r.evaluator.Names = r.names
@@ -193,18 +192,38 @@ func (r *testRun) load() error {
 	return nil
 }
 
-// loadPayloads reads the documents for policies with evaluation.mode JSON. Their names are those of their files.
+// testFields are the fields of a Test for documents of each sort.
+var testFields = map[policy.Payload]string{
+	policy.NoPayload: "resources", policy.JSONPayload: "jsonPayloads", policy.HTTPPayload: "httpPayloads", policy.EnvoyPayload: "envoyPayloads",
+}
+
+// sorts are the sorts of what is evaluated.
+func (r *testRun) sorts() (out []policy.Payload) {
+	for _, o := range r.resources[:r.evaluated] {
+		if !slices.Contains(out, o.payload) {
+			out = append(out, o.payload)
+		}
+	}
+	return out
+}
+
+// loadPayloads reads the documents for policies with another evaluation.mode than Kubernetes. Their names are those of their files.
 func (r *testRun) loadPayloads() error {
 	paths := r.JSONPayloads
 	if r.JSONPayload != "" {
 		paths = append([]string{r.JSONPayload}, paths...)
 	}
-	for _, path := range paths {
-		read, err := load.Payloads(r.within(path))
-		if err != nil {
-			return err
+	for _, given := range []struct {
+		paths []string
+		sort  policy.Payload
+	}{{paths, policy.JSONPayload}, {r.HTTPPayloads, policy.HTTPPayload}, {r.EnvoyPayloads, policy.EnvoyPayload}} {
+		for _, path := range given.paths {
+			read, err := load.Payloads(r.within(path), given.sort)
+			if err != nil {
+				return err
+			}
+			r.resources = append(r.resources, &testObject{value: read[0].Value, payload: given.sort, name: path})
 		}
-		r.resources = append(r.resources, &testObject{value: read[0].Value, document: true, name: path})
 	}
 	return nil
 }

@@ -20,7 +20,10 @@ type Input struct {
 	// Kind and Mode are the environment of its expressions.
 	Kind celenv.Kind
 	Mode celenv.Mode
-	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Mode) has no use for
+	// Payload is the sort of documents that the policy is about on the command line; NoPayload for objects of a cluster. A policy in
+	// Mode JSON is about JSONPayload.
+	Payload policy.Payload
+	// Constraints are spec.matchConstraints. Without constraints a policy matches nothing. A policy for documents (Payload) has no use for
 	// them: it matches whatever the command line gives it, and nothing in a cluster.
 	Constraints *admissionregistrationv1.MatchResources
 	// AnyOperation: objects are selected and not requests.
@@ -43,8 +46,8 @@ type Subject struct {
 	// Rule holds the conditions and variables, and what the family adds to them.
 	Rule celrule.Rule
 
-	constraints *constraint.Constraints // nil selects nothing, or everything when every is set
-	every       bool                    // the policy is for documents, on the command line
+	constraints *constraint.Constraints // nil selects nothing, or everything when payload is set
+	payload     policy.Payload          // the policy is for all documents of this sort, on the command line
 	mistakes    diag.List               // in the constraints: nothing is known of any request
 	namespace   string                  // of a namespaced policy
 }
@@ -52,8 +55,14 @@ type Subject struct {
 // Compile compiles constraints, conditions and variables. The family compiles its own expressions with the Compiler, whose
 // diagnostics hold all mistakes.
 func Compile(p *policy.Program, in Input) (*Subject, *celrule.Compiler) {
-	documents := in.Mode == celenv.JSON
-	s := &Subject{namespace: p.Namespace, every: documents && p.Unconfined}
+	if in.Mode == celenv.JSON {
+		in.Payload = policy.JSONPayload
+	}
+	documents := in.Payload != policy.NoPayload
+	s := &Subject{namespace: p.Namespace}
+	if p.Unconfined {
+		s.payload = in.Payload
+	}
 	if p.Unconfined {
 		s.namespace = ""
 	}
@@ -88,9 +97,9 @@ func (s *Subject) NewRule(c *celrule.Compiler) *policy.Rule {
 	if s.constraints != nil {
 		r.Needs.Merge(s.constraints.Needs())
 		r.Targets, r.Excludes, r.Labels = s.constraints.Targets(), s.constraints.Excludes(), s.constraints.Labels()
-	} else if s.every {
+	} else if s.payload != policy.NoPayload {
 		r.Targets = []policy.Target{{Group: "*", Version: "*", Resource: "*", Subresource: "*"}}
-		r.Payloads = true
+		r.Payload = s.payload
 	}
 	return r
 }
@@ -115,7 +124,7 @@ func (s *Subject) match(ctx context.Context, r *policy.Request) (bool, error) {
 	case len(s.mistakes) > 0:
 		return false, s.mistakes
 	case s.constraints == nil:
-		return s.every, nil
+		return s.payload != policy.NoPayload, nil
 	}
 	return s.constraints.Match(ctx, r)
 }

@@ -20,11 +20,14 @@ func Compile(p *policiesv1beta1.ValidatingPolicy, in family.Source) *policy.Prog
 	out := celpolicy.Outline(p.TypeMeta, p.ObjectMeta, common(&p.Spec))
 	out.Unconfined = in.CommandLine
 	allowance := &celenv.Allowance{}
+	if m := checkModeOf(&p.Spec); m != nil && in.CommandLine {
+		rule, diags := compileCheck(out, &p.Spec, m, allowance)
+		out.Diags.Add(diags...)
+		out.Rules = append(out.Rules, rule)
+		return out
+	}
 	rule, diags := compileSpec(out, &p.Spec, "spec", allowance)
 	out.Diags.Add(diags...)
-	if in.CommandLine && forCheckRequests(&p.Spec) {
-		return out // it is not about objects
-	}
 	out.Rules = append(out.Rules, rule)
 	asks := celpolicy.WebhookInput{At: endpoints, Constraints: p.Spec.MatchConstraints, Conditions: p.Spec.MatchConditions, Configs: configs(&p.Spec)}
 	rewritten := map[string][]admissionregistrationv1.MatchCondition{}
@@ -56,13 +59,6 @@ func common(spec *policiesv1beta1.ValidatingPolicySpec) celpolicy.Common {
 		c.Admission, c.Background = e.Admission, e.Background
 	}
 	return c
-}
-
-// forCheckRequests reports whether the policy is for the requests that proxies check. The controllers evaluate one as a policy for
-// objects of the cluster, as Kyverno's do.
-func forCheckRequests(spec *policiesv1beta1.ValidatingPolicySpec) bool {
-	e := spec.Evaluation
-	return e != nil && (e.Mode == policiesv1beta1.EvaluationModeHTTP || e.Mode == policiesv1beta1.EvaluationModeEnvoy)
 }
 
 func mode(spec *policiesv1beta1.ValidatingPolicySpec) celenv.Mode {

@@ -29,7 +29,7 @@ var Family = &family.Family{
 	Review: func(in family.Reviewed) diag.List {
 		p, _ := Decode(in.Object)
 		diags := celpolicy.ReviewCalls(in)
-		if !in.Documents || mode(&p.Spec) != celenv.JSON && !forCheckRequests(&p.Spec) {
+		if !in.Documents || mode(&p.Spec) != celenv.JSON && checkModeOf(&p.Spec) == nil {
 			diags = append(celpolicy.ReviewConstraints(p.Spec.MatchConstraints), diags...)
 		}
 		return diags

@@ -1,0 +1,186 @@
+package celenv
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+func encoded(raw []byte) string { return base64.RawURLEncoding.EncodeToString(raw) }
+
+// token makes a token; sign signs its first two parts.
+func token(t *testing.T, header, claims map[string]any, sign func(signed []byte) []byte) string {
+	t.Helper()
+	signed := encoded([]byte(value.JSON(header))) + "." + encoded([]byte(value.JSON(claims)))
+	return signed + "." + encoded(sign([]byte(signed)))
+}
+
+func sum(b []byte) []byte {
+	h := sha256.Sum256(b)
+	return h[:]
+}
+
+// Tokens are valid with the key that made their signature, under the algorithm that belongs to the type of the key, and in their time.
+func TestTokens(t *testing.T) {
+	now := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ecKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edPublic, edKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaPEM := string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	point, err := ecKey.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(more map[string]any) []verificationKey {
+		keys, err := keysOf(map[string]any{"statusCode": int64(200), "keys": []any{
+			map[string]any{"kty": "RSA", "kid": "r", "n": encoded(rsaKey.N.Bytes()), "e": encoded(big.NewInt(int64(rsaKey.E)).Bytes())},
+			map[string]any{"kty": "EC", "kid": "e", "crv": "P-256", "x": encoded(point[1:33]), "y": encoded(point[33:])},
+			map[string]any{"kty": "OKP", "kid": "o", "crv": "Ed25519", "x": encoded(edPublic)},
+			map[string]any{"kty": "oct", "kid": "s", "k": encoded([]byte("secret"))},
+			map[string]any{"kty": "RSA", "kid": "x", "use": "enc"},
+			more,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys.list
+	}
+	all := set(map[string]any{"kty": "other"})
+	text := func(s string) []verificationKey {
+		k, err := keyOf(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []verificationKey{k}
+	}
+	rs := func(b []byte) []byte {
+		s, err := rsa.SignPKCS1v15(rand.Reader, rsaKey, crypto.SHA256, sum(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	ps := func(b []byte) []byte {
+		s, err := rsa.SignPSS(rand.Reader, rsaKey, crypto.SHA256, sum(b), &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	es := func(b []byte) []byte {
+		r, s, err := ecdsa.Sign(rand.Reader, ecKey, sum(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	}
+	hs := func(key string) func([]byte) []byte {
+		return func(b []byte) []byte {
+			mac := hmac.New(sha256.New, []byte(key))
+			mac.Write(b)
+			return mac.Sum(nil)
+		}
+	}
+	none := func([]byte) []byte { return nil }
+	claims := map[string]any{"role": "admin"}
+	at := func(name string, d time.Duration) map[string]any { return map[string]any{name: now.Add(d).Unix()} }
+	h := func(alg string, more ...any) map[string]any {
+		out := map[string]any{"alg": alg}
+		for i := 0; i < len(more); i += 2 {
+			out[more[i].(string)] = more[i+1]
+		}
+		return out
+	}
+	for _, c := range []struct {
+		name, token string
+		keys        []verificationKey
+		valid       bool
+	}{
+		{"a secret", token(t, h("HS256"), claims, hs("secret")), text("secret"), true},
+		{"another secret", token(t, h("HS256"), claims, hs("other")), text("secret"), false},
+		{"RSA", token(t, h("RS256", "kid", "r"), claims, rs), all, true},
+		{"RSA in PEM", token(t, h("RS256", "kid", "any"), claims, rs), text(rsaPEM), true},
+		{"RSA, probabilistic", token(t, h("PS256"), claims, ps), all, true},
+		{"RSA under the name of another key", token(t, h("RS256", "kid", "e"), claims, rs), all, false},
+		{"a curve", token(t, h("ES256", "kid", "e"), claims, es), all, true},
+		{"Ed25519", token(t, h("EdDSA", "kid", "o"), claims, func(b []byte) []byte { return ed25519.Sign(edKey, b) }), all, true},
+		{"another algorithm of the type", token(t, h("RS256"), claims, ps), all, false},
+		{"no algorithm", token(t, h("none"), claims, none), all, false},
+		{"no algorithm, no keys", token(t, h("none"), claims, none), nil, false},
+		{"an algorithm in other letters", token(t, h("hs256"), claims, hs("secret")), text("secret"), false},
+		{"a public key as the secret", token(t, h("HS256"), claims, hs(rsaPEM)), text(rsaPEM), false},
+		{"a published secret", token(t, h("HS256", "kid", "s"), claims, hs("secret")), all, false},
+		{"a key for another algorithm", token(t, h("RS256"), claims, rs), set(map[string]any{"kty": "other"})[1:], false},
+		{"critical extensions", token(t, h("HS256", "crit", []any{"b64"}), claims, hs("secret")), text("secret"), false},
+		{"not expired", token(t, h("HS256"), at("exp", time.Second), hs("secret")), text("secret"), true},
+		{"expired", token(t, h("HS256"), at("exp", 0), hs("secret")), text("secret"), false},
+		{"not yet", token(t, h("HS256"), at("nbf", time.Second), hs("secret")), text("secret"), false},
+		{"since now", token(t, h("HS256"), at("nbf", 0), hs("secret")), text("secret"), true},
+		{"a time that is a text", token(t, h("HS256"), map[string]any{"exp": "2099"}, hs("secret")), text("secret"), false},
+		{"four parts", token(t, h("HS256"), claims, hs("secret")) + ".x", text("secret"), false},
+		{"another part behind the signature", token(t, h("HS256"), claims, hs("secret")) + "=", text("secret"), false},
+	} {
+		got, err := verified(c.token, c.keys, now)
+		if (err == nil) != c.valid {
+			t.Errorf("%s: %v, want valid: %v", c.name, err, c.valid)
+		}
+		if c.valid && got == nil {
+			t.Errorf("%s: no claims", c.name)
+		}
+	}
+}
+
+// A key or a set of keys that cannot be read is an error, and never a set without keys.
+func TestKeysOf(t *testing.T) {
+	key := func(k map[string]any) map[string]any {
+		return map[string]any{"statusCode": int64(200), "keys": []any{k}}
+	}
+	for _, c := range []struct {
+		answer any
+		error  string
+	}{
+		{nil, "the server answers with status <nil>"},
+		{map[string]any{"statusCode": int64(404), "keys": []any{}}, "the server answers with status 404"},
+		{map[string]any{"statusCode": int64(200)}, "the answer has no list of keys"},
+		{map[string]any{"statusCode": int64(200), "keys": make([]any, maxKeys+1)}, "there are 101 keys; 100 are allowed"},
+		{map[string]any{"statusCode": int64(200), "keys": []any{"a"}}, "keys[0]: it is no object"},
+		{key(map[string]any{"kty": "RSA", "e": "AQAB"}), "n is no number in base64url"},
+		{key(map[string]any{"kty": "RSA", "n": "AQAB", "e": "AQAB"}), "an RSA key has 17 bits; 1024 to 8192 are allowed"},
+		{key(map[string]any{"kty": "RSA", "n": encoded(make([]byte, 300)), "e": "AQ"}), "e is out of range"},
+		{key(map[string]any{"kty": "EC", "crv": "P-999"}), `unknown curve "P-999"`},
+		{key(map[string]any{"kty": "EC", "crv": "P-256", "x": "AQ", "y": "AQ"}), "x and y have to be 32 bytes"},
+		{key(map[string]any{"kty": "EC", "crv": "P-256", "x": encoded(make([]byte, 32)), "y": encoded(make([]byte, 32))}), "keys[0]:"},
+		{key(map[string]any{"kty": "OKP", "crv": "Ed25519", "x": "AQ"}), "x is no Ed25519 key"},
+	} {
+		if _, err := keysOf(c.answer); err == nil || !strings.Contains(err.Error(), c.error) {
+			t.Errorf("%v: %v, want %q", c.answer, err, c.error)
+		}
+	}
+}

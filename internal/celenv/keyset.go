@@ -1,0 +1,40 @@
+package celenv
+
+import (
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// keySet is a set of keys that verify tokens.
+type keySet struct{ list []verificationKey }
+
+// ConvertToNative implements the library's interface.
+func (s keySet) ConvertToNative(t reflect.Type) (any, error) {
+	return opaque{keySetType}.ConvertToNative(t)
+}
+
+// ConvertToType implements the library's interface.
+func (s keySet) ConvertToType(t ref.Type) ref.Val { return opaque{keySetType}.convert(s, t) }
+
+// Equal implements the library's interface.
+func (s keySet) Equal(other ref.Val) ref.Val {
+	o, ok := other.(keySet)
+	return types.Bool(ok && reflect.DeepEqual(o.list, s.list))
+}
+
+// Type implements the library's interface.
+func (s keySet) Type() ref.Type { return keySetType }
+
+// Value implements the library's interface.
+func (s keySet) Value() any { return s.document() }
+
+// document names the keys; their contents are not shown.
+func (s keySet) document() any {
+	ids := []any{}
+	for _, k := range s.list {
+		ids = append(ids, k.id)
+	}
+	return map[string]any{"keys": ids}
+}

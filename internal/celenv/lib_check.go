@@ -1,0 +1,223 @@
+package celenv
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var textsType = cel.ListType(cel.StringType)
+
+// libCheck has what policies for check requests of both modes have.
+var libCheck = &Library{
+	Name:  "check",
+	Doc:   "Answers to check requests, in policies with evaluation.mode HTTP or Envoy. A validation gives an answer, or null to leave it to the next one.",
+	Kinds: checks,
+	Functions: []Function{
+		{
+			Names: []string{"Response"}, Member: true,
+			Overloads: []Overload{
+				{Args: []*cel.Type{httpAllowed}, Result: httpResponse}, {Args: []*cel.Type{httpDenied}, Result: httpResponse},
+				{Args: []*cel.Type{envoyAllowed}, Result: envoyResponse}, {Args: []*cel.Type{envoyDenied}, Result: envoyResponse},
+			},
+			Doc: "The answer that was put together.", Example: "http.Allowed().Response()", Result: `{"allowed":true}`,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				out := *args[0].(*reply)
+				if out.kind = envoyResponse; args[0].Type() == httpAllowed || args[0].Type() == httpDenied {
+					out.kind = httpResponse
+				}
+				return &out
+			},
+		},
+		{
+			Names:     []string{"json.Unmarshal"},
+			Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: cel.DynType}},
+			Doc:       "The value that a JSON text writes. Numbers are doubles.", Example: `json.Unmarshal('{"a": [1, 2]}').a`, Result: `[1,2]`,
+			cost: unmarshalCost, call: unmarshal("json.Unmarshal"),
+		},
+	},
+}
+
+// libCheckHTTP has what policies for HTTP requests have.
+var libCheckHTTP = &Library{
+	Name:  "httpCheck",
+	Doc:   "The parts of HTTP requests, and answers to them, in policies with evaluation.mode HTTP. object.attributes has the fields method, header, host, protocol, contentLength, body, scheme, path, query and fragment.",
+	Kinds: kindsOf(HTTPChecks),
+	Functions: []Function{
+		{
+			Names: []string{"http.Allowed"}, Overloads: []Overload{{Result: httpAllowed}},
+			Doc: "Allows the request.", Example: "http.Allowed().Response()", Result: `{"allowed":true}`,
+			call: func(*Evaluation, []ref.Val) ref.Val {
+				return &reply{kind: httpAllowed, Response: Response{Allowed: true}}
+			},
+		},
+		{
+			Names: []string{"http.Denied"}, Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: httpDenied}},
+			Doc: "Denies the request, with a reason.", Example: "http.Denied('no').Response()", Result: `{"allowed":false,"reason":"no"}`,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				return &reply{kind: httpDenied, Response: Response{Reason: text(args[0])}}
+			},
+		},
+		partOfHTTP("Header", "header", "The values of a header, in whatever case its name is written.", `["text/plain"]`, strings.EqualFold),
+		partOfHTTP("QueryParam", "query", "The values of a parameter of the query.", `[]`, func(a, b string) bool { return a == b }),
+	},
+}
+
+func partOfHTTP(name, field, doc, result string, same func(a, b string) bool) Function {
+	return Function{
+		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{httpAttributes.message.kind, cel.StringType}, Result: textsType}},
+		Doc: doc, Example: "object.attributes." + name + "('accept')", Result: result,
+		cost: func(args []ref.Val) int {
+			return 1 + int(args[0].(message).Get(types.String(field)).(traits.Sizer).Size().(types.Int))
+		},
+		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			all := args[0].(message).Get(types.String(field)).(traits.Mapper)
+			var names []string
+			for it := all.Iterator(); it.HasNext() == types.True; {
+				if key := text(it.Next()); same(key, text(args[1])) {
+					names = append(names, key)
+				}
+			}
+			slices.Sort(names)
+			var out []ref.Val
+			for _, n := range names {
+				for it := all.Get(types.String(n)).(traits.Lister).Iterator(); it.HasNext() == types.True; {
+					out = append(out, it.Next())
+				}
+			}
+			return types.NewRefValList(types.DefaultTypeAdapter, out)
+		},
+	}
+}
+
+// libCheckEnvoy has what policies for check requests of Envoy have.
+var libCheckEnvoy = &Library{
+	Name:  "envoy",
+	Doc:   "Answers to Envoy's check requests, in policies with evaluation.mode Envoy. object is Envoy's CheckRequest (version 3 of the API).",
+	Kinds: kindsOf(EnvoyChecks),
+	Functions: []Function{
+		{
+			Names: []string{"envoy.Allowed"}, Overloads: []Overload{{Result: envoyAllowed}},
+			Doc: "Allows the request.", Example: "envoy.Allowed().Response()", Result: `{"allowed":true}`,
+			call: func(*Evaluation, []ref.Val) ref.Val {
+				return &reply{kind: envoyAllowed, Response: Response{Allowed: true}}
+			},
+		},
+		{
+			Names: []string{"envoy.Denied"}, Overloads: []Overload{{Args: []*cel.Type{cel.IntType}, Result: envoyDenied}},
+			Doc: "Denies the request with an HTTP status.", Example: "envoy.Denied(403).Response()", Result: `{"allowed":false,"status":403}`,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				code := int64(args[0].(types.Int))
+				if code < 200 || code > 599 {
+					return failed("envoy.Denied: %d is no HTTP status", code)
+				}
+				return &reply{kind: envoyDenied, Response: Response{Status: code}}
+			},
+		},
+		{
+			Names: []string{"envoy.Header"}, Overloads: []Overload{{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: envoyHeader}},
+			Doc: "A header, for WithHeader and WithResponseHeader.", Example: "envoy.Header('x', 'y')", Result: `{"key":"x","value":"y"}`,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				return &reply{kind: envoyHeader, more: map[string]any{"key": text(args[0]), "value": text(args[1])}}
+			},
+		},
+		{
+			Names: []string{"KeepEmptyValue"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyHeader}, Result: envoyHeader}},
+			Doc: "The header is sent even if its value is empty.", Example: "envoy.Header('x', '').KeepEmptyValue()", Result: `{"keepEmptyValue":true,"key":"x","value":""}`,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				return args[0].(*reply).with("keepEmptyValue", func(any) any { return true })
+			},
+		},
+		withHeader("WithHeader", "headers", "Adds a header: to the request that is allowed, or to the answer to the one that is denied.", envoyAllowed, envoyDenied),
+		withHeader("WithResponseHeader", "responseHeadersToAdd", "Adds a header to the answer to a request that is allowed.", envoyAllowed),
+		adding("WithoutHeader", "headersToRemove", "Removes a header from the request that is allowed."),
+		adding("WithoutQueryParam", "queryParametersToRemove", "Removes a parameter from the query of the request that is allowed."),
+		{
+			Names: []string{"WithQueryParam"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType, cel.StringType}, Result: envoyAllowed}},
+			Doc: "Sets a parameter in the query of the request that is allowed.", Example: "envoy.Allowed().WithQueryParam('x', 'y').Response()",
+			Result: `{"allowed":true,"queryParametersToSet":[{"key":"x","value":"y"}]}`,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				return args[0].(*reply).appended("queryParametersToSet", map[string]any{"key": text(args[1]), "value": text(args[2])})
+			},
+		},
+		{
+			Names: []string{"WithBody"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyDenied, cel.StringType}, Result: envoyDenied}},
+			Doc: "Sets the body of the answer to a request that is denied.", Example: "envoy.Denied(401).WithBody('who?').Response()",
+			Result: `{"allowed":false,"body":"who?","status":401}`, call: setting("body"),
+		},
+		{
+			Names: []string{"WithMessage"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.StringType}, Result: envoyResponse}},
+			Doc: "Sets the message of the answer's status.", Example: "envoy.Denied(401).Response().WithMessage('no')",
+			Result: `{"allowed":false,"message":"no","status":401}`, call: setting("message"),
+		},
+		{
+			Names: []string{"WithMetadata"}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyResponse, cel.MapType(cel.StringType, cel.DynType)}, Result: envoyResponse}},
+			Doc: "Sets the metadata for the filters of Envoy that follow.", Example: "envoy.Allowed().Response().WithMetadata({'x': 1})",
+			Result: `{"allowed":true,"dynamicMetadata":{"x":1}}`, cost: costOfValue,
+			call: func(_ *Evaluation, args []ref.Val) ref.Val {
+				v, err := decoded(args[1], maxNestingOfValues)
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				return args[0].(*reply).with("dynamicMetadata", func(any) any { return v })
+			},
+		},
+	},
+}
+
+// setting sets a field to the text that is the second argument.
+func setting(field string) func(*Evaluation, []ref.Val) ref.Val {
+	return func(_ *Evaluation, args []ref.Val) ref.Val {
+		return args[0].(*reply).with(field, func(any) any { return text(args[1]) })
+	}
+}
+
+// adding adds a text to a list of what is allowed.
+func adding(name, field, doc string) Function {
+	return Function{
+		Names: []string{name}, Member: true, Overloads: []Overload{{Args: []*cel.Type{envoyAllowed, cel.StringType}, Result: envoyAllowed}},
+		Doc: doc, Example: "envoy.Allowed()." + name + "('x').Response()", Result: `{"allowed":true,"` + field + `":["x"]}`,
+		call: func(_ *Evaluation, args []ref.Val) ref.Val { return args[0].(*reply).appended(field, text(args[1])) },
+	}
+}
+
+// withHeader adds a header to a list: a name and a value, or what envoy.Header gives.
+func withHeader(name, field, doc string, to ...*cel.Type) Function {
+	f := Function{
+		Names: []string{name}, Member: true, Doc: doc, Example: "envoy.Allowed()." + name + "('x', 'y').Response()",
+		Result: `{"allowed":true,"` + field + `":[{"key":"x","value":"y"}]}`,
+		call: func(_ *Evaluation, args []ref.Val) ref.Val {
+			if h, ok := args[1].(*reply); ok {
+				return args[0].(*reply).appended(field, h.document())
+			}
+			return args[0].(*reply).appended(field, map[string]any{"key": text(args[1]), "value": text(args[2])})
+		},
+	}
+	for _, t := range to {
+		f.Overloads = append(f.Overloads, Overload{Args: []*cel.Type{t, cel.StringType, cel.StringType}, Result: t}, Overload{Args: []*cel.Type{t, envoyHeader}, Result: t})
+	}
+	return f
+}
+
+func unmarshalCost(args []ref.Val) int { return 1 + len(text(args[0]))/4 }
+
+// unmarshal reads a JSON text.
+func unmarshal(name string) func(*Evaluation, []ref.Val) ref.Val {
+	return func(e *Evaluation, args []ref.Val) ref.Val {
+		s := text(args[0])
+		if len(s) > maxDocument {
+			return failed("%s: the text has %d bytes; %d are allowed", name, len(s), maxDocument)
+		}
+		v, err := value.DecodeJSONFloat([]byte(s))
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		return e.native(v)
+	}
+}

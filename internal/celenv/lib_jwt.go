@@ -1,0 +1,118 @@
+package celenv
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+var (
+	keySetType = cel.OpaqueType("jwks.KeySet")
+	tokenShape = messageOf("jwt.Token", map[string]*shape{"Claims": anyMap, "Valid": aBool})
+)
+
+// maxToken bounds the tokens that are decoded.
+const maxToken = 64 << 10
+
+// exampleToken has the claim role=admin, and is signed with the text secret.
+const exampleToken = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJyb2xlIjoiYWRtaW4ifQ.m0CF2My0uwEjcJXQzHibukFCbYzPHv-dvwuU2BUTwkc"
+
+// libJWT asks world.HTTP for key sets, and the clock whether a token has expired.
+var libJWT = &Library{
+	Name: "jwt",
+	Doc: "JSON Web Tokens, in policies with evaluation.mode HTTP or Envoy. Claims are the claims of the token, also when it is not valid. Valid says that the signature fits the key and " +
+		"that the token is neither expired nor from the future; a text that is no token is not valid, and neither is a token without a signature.",
+	Kinds: checks,
+	Asks:  true,
+	Functions: []Function{
+		{
+			Names: []string{"jwt.Decode"},
+			Overloads: []Overload{
+				{Args: []*cel.Type{cel.StringType, cel.StringType}, Result: tokenShape.message.kind},
+				{Args: []*cel.Type{cel.StringType, keySetType}, Result: tokenShape.message.kind},
+			},
+			Doc: "Decodes a token and verifies it: with a shared secret (HS256, HS384, HS512), with a public key or certificate in PEM, or with a set of keys (RS, PS and ES with " +
+				"SHA-256, SHA-384 or SHA-512, and EdDSA).",
+			Example: "jwt.Decode('" + exampleToken + "', 'secret').Claims", Result: `{"role":"admin"}`,
+			cost: func(args []ref.Val) int { return 1000 + len(text(args[0]))/4 },
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				token := text(args[0])
+				if len(token) > maxToken {
+					return failed("jwt.Decode: the token has %d bytes; %d are allowed", len(token), maxToken)
+				}
+				keys, ok := args[1].(keySet)
+				if !ok {
+					key, err := keyOf(text(args[1]))
+					if err != nil {
+						return failed("jwt.Decode: %v", err)
+					}
+					keys.list = []verificationKey{key}
+				}
+				clock := e.world().Clock
+				if clock == nil {
+					return e.unknown(fmt.Errorf("jwt.Decode: the time is %w", world.ErrUnavailable))
+				}
+				claims, err := verified(token, keys.list, clock.Now())
+				if claims == nil {
+					claims = map[string]any{}
+				}
+				made, _ := tokenShape.read(map[string]any{"Claims": claims, "Valid": err == nil}, "token") // its shape is the one that is needed
+				return made
+			},
+		},
+		{
+			Names: []string{"jwks.Fetch"}, Overloads: []Overload{{Args: []*cel.Type{cel.StringType}, Result: keySetType}},
+			Doc:     "The set of keys (RFC 7517) that a URL serves. Keys of other types, and those that do not serve to verify signatures, are left out.",
+			Example: "jwt.Decode('" + exampleToken + "', jwks.Fetch('https://service.example/jwks')).Valid", Result: "false",
+			cost: asking,
+			call: func(e *Evaluation, args []ref.Val) ref.Val {
+				answer := e.exchange(world.GET, "", args)
+				if types.IsUnknownOrError(answer) {
+					return answer
+				}
+				v, err := decoded(answer, maxNestingOfValues)
+				if err != nil {
+					return types.WrapErr(err)
+				}
+				keys, err := keysOf(v)
+				if err != nil {
+					return failed("jwks.Fetch: %v", err)
+				}
+				return keys
+			},
+		},
+	},
+	types: func() []*apiservercel.DeclType { return []*apiservercel.DeclType{tokenShape.declared()} },
+}
+
+// keysOf reads the answer of a server of keys.
+func keysOf(answer any) (keySet, error) {
+	m, _ := answer.(map[string]any)
+	if code, _ := m["statusCode"].(int64); code != 200 {
+		return keySet{}, fmt.Errorf("the server answers with status %v", m["statusCode"])
+	}
+	list, ok := m["keys"].([]any)
+	if !ok {
+		return keySet{}, errors.New("the answer has no list of keys")
+	}
+	if len(list) > maxKeys {
+		return keySet{}, fmt.Errorf("there are %d keys; %d are allowed", len(list), maxKeys)
+	}
+	var out keySet
+	for i, k := range list {
+		key, usable, err := webKey(k)
+		if err != nil {
+			return keySet{}, fmt.Errorf("keys[%d]: %w", i, err)
+		}
+		if usable {
+			out.list = append(out.list, key)
+		}
+	}
+	return out, nil
+}

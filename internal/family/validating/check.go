@@ -1,0 +1,129 @@
+package validating
+
+import (
+	"fmt"
+
+	policiesv1beta1 "github.com/ephor-dev/ephor/api/policies/v1beta1"
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/celrule"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// These texts are Kyverno's, verbatim.
+const (
+	textAllowed      = "request allowed"
+	textDeniedHTTP   = "request denied, reason: "
+	textDeniedEnvoy  = "request denied with status code "
+	textUndecided    = "request does not match"
+	pathOfExpression = "spec.validations[%d].expression"
+)
+
+// checkMode is an evaluation mode for check requests.
+type checkMode struct {
+	kind     celenv.Kind
+	payload  policy.Payload
+	response celenv.Result
+	denied   func(celenv.Response) string
+}
+
+var checkModes = map[policiesv1beta1.EvaluationMode]*checkMode{
+	policiesv1beta1.EvaluationModeHTTP: {
+		celenv.HTTPChecks, policy.HTTPPayload, celenv.HTTPResponse,
+		func(r celenv.Response) string { return textDeniedHTTP + r.Reason },
+	},
+	policiesv1beta1.EvaluationModeEnvoy: {
+		celenv.EnvoyChecks, policy.EnvoyPayload, celenv.EnvoyResponse,
+		func(r celenv.Response) string { return textDeniedEnvoy + fmt.Sprint(r.Status) },
+	},
+}
+
+// checkModeOf is the mode of a policy for the requests that proxies check; nil for other policies. The controllers evaluate one as a
+// policy for objects of the cluster, as Kyverno's do.
+func checkModeOf(spec *policiesv1beta1.ValidatingPolicySpec) *checkMode {
+	if spec.Evaluation == nil {
+		return nil
+	}
+	return checkModes[spec.Evaluation.Mode]
+}
+
+// compileCheck makes the rule of a policy for check requests. It has no use for constraints, messages, actions and audit annotations.
+func compileCheck(p *policy.Program, spec *policiesv1beta1.ValidatingPolicySpec, m *checkMode, a *celenv.Allowance) (*policy.Rule, diag.List) {
+	subject, c := celpolicy.Compile(p, celpolicy.Input{
+		Kind: m.kind, Payload: m.payload, Conditions: spec.MatchConditions, Variables: spec.Variables, Allowance: a,
+	})
+	r := &checker{mode: m, rule: &subject.Rule, failure: p.Settings.FailurePolicy}
+	for i := range spec.Validations {
+		r.responses = append(r.responses, c.Expression(spec.Validations[i].Expression, fmt.Sprintf(pathOfExpression, i), m.response, celenv.Null))
+	}
+	rule := subject.NewRule(c)
+	rule.Kind, rule.Stage, rule.OnError = RuleKind, policy.StageValidate, policy.ErrorByAction
+	rule.Action.Default = policy.Deny
+	rule.Name, rule.Offline.Whole = p.Name, true // there is one result, under the name of the policy
+	rule.Eval = r.evaluate
+	if c.Diags.HasErrors() {
+		rule.Eval = celpolicy.Broken(c.Diags)
+	}
+	return rule, c.Diags
+}
+
+// checker answers check requests.
+type checker struct {
+	mode      *checkMode
+	rule      *celrule.Rule
+	responses []*celenv.Expression
+	failure   policy.FailurePolicy
+}
+
+func (r *checker) evaluate(c *policy.Call) policy.Yield {
+	in, err := celrule.Policies.Input(c)
+	if err != nil {
+		return r.failed(err)
+	}
+	request, err := c.Request.Object.Map()
+	if err != nil {
+		return r.failed(err)
+	}
+	in.OldObject, in.Source = nil, nil
+	if in.Object, err = celenv.CheckRequest(r.mode.kind, request); err != nil {
+		return mistaken(err) // by the request, whatever the policy says about errors
+	}
+	exemption, err := celpolicy.Exempt(c)
+	if err != nil {
+		return r.failed(err)
+	}
+	if exemption.Full.Status != policy.StatusNone {
+		return undecided()
+	}
+	switch applies, err := r.rule.Applies(c.Context(), c.Meter, in); {
+	case err != nil:
+		return r.failed(err)
+	case !applies:
+		return undecided()
+	}
+	response, ok, err := r.rule.Respond(c.Context(), c.Meter, in, r.responses)
+	switch {
+	case err != nil:
+		return r.failed(err)
+	case !ok:
+		return undecided()
+	case response.Allowed:
+		return policy.Yield{Status: policy.StatusPass, Message: textAllowed}
+	}
+	return policy.Yield{Status: policy.StatusFail, Message: r.mode.denied(response)}
+}
+
+func undecided() policy.Yield { return policy.Yield{Status: policy.StatusSkip, Message: textUndecided} }
+
+// failed is the result where an expression has no value. With failurePolicy Ignore the policy does not decide.
+func (r *checker) failed(err error) policy.Yield {
+	if r.failure == policy.Ignore {
+		return undecided()
+	}
+	return mistaken(err)
+}
+
+func mistaken(err error) policy.Yield {
+	return policy.Yield{Status: policy.StatusError, Message: celpolicy.Text(err)}
+}
