@@ -23,8 +23,12 @@ func (x *explanation) advise(rule *policy.Rule) {
 		x.Decided = []string{"the rule has nothing to say: there is no element to look at, or it does not evaluate this operation"}
 	case "skip":
 		x.skipped(rule)
-	case "fail":
-		x.failed(rule)
+	case "fail", "pass":
+		if rule.Payload == policy.HTTPPayload || rule.Payload == policy.EnvoyPayload {
+			x.answered()
+		} else if x.Verdict == "fail" {
+			x.failed(rule)
+		}
 	case "error":
 		x.broken()
 	}

@@ -22,6 +22,18 @@ func (x *explanation) failedCEL() {
 	}
 }
 
+// answered says which expression answered a check request, and how.
+func (x *explanation) answered() {
+	v := x.lastCEL(func(v notes.Variable) bool {
+		answer, _ := v.Value.(map[string]any)
+		_, ok := answer["allowed"]
+		return ok
+	})
+	if v != nil {
+		x.Decided = append(x.Decided, "the answer is "+oneLine(v.Value)+": "+strings.TrimSpace(v.Name))
+	}
+}
+
 // skippedCEL says which condition in CEL leaves the resource out.
 func (x *explanation) skippedCEL() {
 	if v := x.lastCEL(func(v notes.Variable) bool { return v.Value == false }); v != nil {

@@ -11,8 +11,10 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -27,6 +29,8 @@ type options struct {
 	resources  []string
 	exceptions []string
 	values     load.ValueFlags
+	payloads   load.PayloadFlags
+	context    string
 	rule       string
 	operation  string
 	format     string
@@ -58,6 +62,8 @@ func New(families *compile.Registry) *cobra.Command {
 	f.StringVarP(&o.format, "output", "o", "", "json for the facts instead of text")
 	terminal.Choices(cmd, "operation", "CREATE", "UPDATE", "DELETE", "CONNECT")
 	terminal.Choices(cmd, "output", "json")
+	f.StringVar(&o.context, "context-file", "", "file of kind Context: objects and image data that the functions of CEL policies find")
+	o.payloads.AddFlags(f)
 	o.values.AddFlags(f)
 	return cmd
 }
@@ -66,8 +72,10 @@ func (o *options) run(cmd *cobra.Command) error {
 	switch {
 	case len(o.policies) == 0:
 		return errors.New("require policy: name files or directories before the flags, or with --policy")
-	case len(o.resources) == 0:
+	case len(o.resources) == 0 && !o.payloads.Any():
 		return errors.New("require resource: give it with --resource")
+	case len(o.resources) > 0 && o.payloads.Any():
+		return errors.New("resources and documents (--json, --http-payload, --envoy-payload) can not be used together, use one or the other")
 	}
 	if err := o.values.Check(cmd.Flags()); err != nil {
 		return err
@@ -85,7 +93,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		return err
 	}
 	stdin := terminal.Stdin(cmd.InOrStdin())
-	located, diags := loadLocated(o.families, o.policies, stdin)
+	located, diags := loadLocated(o.families, o.policies, stdin, o.payloads.Any())
 	programs := make([]*policy.Program, len(located))
 	for i := range located {
 		programs[i] = located[i].program
@@ -94,6 +102,16 @@ func (o *options) run(cmd *cobra.Command) error {
 	programs = exceptions.Join(programs)
 	diags.Add(o.values.Warnings...)
 	diags.Add(exceptions.Diags...)
+	payloads, err := o.payloads.Read()
+	if err != nil {
+		return err
+	}
+	known := &clivalues.Context{}
+	if o.context != "" {
+		if known, err = load.Context(o.context); err != nil {
+			return err
+		}
+	}
 	resources, more := source.Load(o.resources, source.Options{Stdin: stdin, Numbers: source.Floats})
 	diags.Add(more...)
 
@@ -104,11 +122,12 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	e := offline.New(programs, fixed.New(fixed.Values{
 		Now: offline.Now, NamespaceLabels: set.Namespaces(), Objects: func() ([]map[string]any, error) { return objects, nil },
+		Images: known.Images, ContextResources: func() ([]map[string]any, error) { return known.Resources, nil },
 	}), set)
 	var all []explanation
-	for _, r := range resources {
+	on := func(e *offline.Evaluator, object map[string]any) error {
 		for i, p := range programs {
-			found, err := explain(cmd.Context(), e, located[i], p, r.Value, policy.Operation(o.operation))
+			found, err := explain(cmd.Context(), e, located[i], p, object, policy.Operation(o.operation))
 			if err != nil {
 				return err
 			}
@@ -117,6 +136,21 @@ func (o *options) run(cmd *cobra.Command) error {
 					all = append(all, x)
 				}
 			}
+		}
+		return nil
+	}
+	for _, r := range resources {
+		if err := on(e, r.Value); err != nil {
+			return err
+		}
+	}
+	for _, d := range payloads {
+		before := len(all)
+		if err := on(e.OfDocuments(d.Sort), d.Value); err != nil {
+			return err
+		}
+		for i := range all[before:] {
+			all[before+i].Resource = d.Path
 		}
 	}
 	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
@@ -178,8 +212,8 @@ type located struct {
 }
 
 // loadLocated reads and compiles everything in the paths that is a policy, those with mistakes too: their rules explain
-// themselves as errors.
-func loadLocated(families *compile.Registry, paths []string, stdin io.Reader) ([]located, diag.List) {
+// themselves as errors. Policies are for their own namespace, except where documents are explained, which have none.
+func loadLocated(families *compile.Registry, paths []string, stdin io.Reader, documents bool) ([]located, diag.List) {
 	objects, diags := source.Load(paths, source.Options{Stdin: stdin, Recursive: true, Numbers: source.Exact})
 	var out []located
 	for _, o := range objects {
@@ -188,7 +222,9 @@ func loadLocated(families *compile.Registry, paths []string, stdin io.Reader) ([
 			diags.Add(load.Foreign(families, o, apiVersion, o.Kind()))
 			continue
 		}
-		program, found := families.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		metadata, _ := o.Value["metadata"].(map[string]any)
+		namespace, _ := metadata["namespace"].(string)
+		program, found := families.With(compile.Object{Value: o.Value, Pos: o.Pos}, nil, family.Options{CommandLine: documents || namespace == ""})
 		diags.Add(found...)
 		out = append(out, located{program, o})
 	}

@@ -13,7 +13,7 @@ import (
 // An explanation says of every rule what an ordinary evaluation says: it is one, with notes taken.
 func TestExplainAgreesWithApply(t *testing.T) {
 	examples := filepath.Join("..", "..", "..", "examples")
-	policies, diags := loadLocated(nil, []string{filepath.Join(examples, "pod-security")}, nil)
+	policies, diags := loadLocated(nil, []string{filepath.Join(examples, "pod-security")}, nil, false)
 	resources, more := source.Load([]string{filepath.Join(examples, "pod-security-tests")}, source.Options{Recursive: true, Numbers: source.Floats})
 	diags.Add(more...)
 	if diags.HasErrors() || len(policies) == 0 || len(resources) == 0 {

@@ -19,6 +19,7 @@ const (
 	verdictNoResult = "no result"     // the rule is for the resource, but has nothing to say
 	verdictNotRun   = "not evaluated" // an earlier rule was enough (applyRules: One), or the stage was not reached
 	verdictElse     = "other policy"  // the policy is not for the resource's namespace
+	verdictInput    = "other input"   // the policy's evaluation.mode is for another sort of input
 )
 
 // explanation is why one rule evaluates one resource as it does.
@@ -73,7 +74,7 @@ func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.
 	evaluated := map[*policy.Rule]*notes.Rule{}
 	for _, stage := range append(slices.Clip(offline.StageGroups), policy.StageDelete) {
 		for _, rule := range p.Rules {
-			if !stage.Has(rule.Stage) || offline.Unsuccessful(results[rule]) {
+			if !stage.Has(rule.Stage) || !rule.IsFor(req.Payload) || offline.Unsuccessful(results[rule]) {
 				continue // a rule of two stages that failed in the first has said why
 			}
 			if log.Rules = nil; p.Settings.ApplyOne && decided(results) {
@@ -103,6 +104,8 @@ func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.
 			Position: from.object.Pos(rule.Path).String(), Verdict: verdictNotRun, autogen: rule.Origin.IsAutogen() || rule.Origin.Controllers != "", controllers: rule.Origin.Controllers,
 		}
 		switch taken := evaluated[rule]; {
+		case !rule.IsFor(req.Payload):
+			x.Verdict, x.Decided = verdictInput, []string{"the policy is for " + rule.Payload.String() + ", and this is " + req.Payload.One()}
 		case taken != nil:
 			x.Notes = *taken
 			x.evaluate(rule, results[rule])

@@ -26,7 +26,7 @@ func (x *explanation) print(w io.Writer) {
 	}
 	sentences(w, "decided by", x.Decided)
 	sentences(w, "to pass", x.ToPass)
-	if x.Verdict == verdictNotRun || x.Verdict == verdictElse || x.Verdict == verdictNoMatch && x.autogen {
+	if x.Verdict == verdictNotRun || x.Verdict == verdictElse || x.Verdict == verdictInput || x.Verdict == verdictNoMatch && x.autogen {
 		return // what decided says it all
 	}
 	for _, f := range x.Filters {
@@ -84,9 +84,9 @@ func variables(w io.Writer, title string, list []notes.Variable) {
 	fmt.Fprintf(w, "  %s\n", title)
 	for _, v := range list {
 		if v.Error != "" {
-			fmt.Fprintf(w, "    %s has no value: %s\n", v.Name, v.Error)
+			fmt.Fprintf(w, "    %s has no value: %s\n", strings.TrimSpace(v.Name), v.Error)
 		} else {
-			fmt.Fprintf(w, "    %s = %s\n", v.Name, oneLine(v.Value))
+			fmt.Fprintf(w, "    %s = %s\n", strings.TrimSpace(v.Name), oneLine(v.Value))
 		}
 		for _, p := range v.Parts {
 			indent := strings.Repeat("  ", min(p.Depth, maxIndent))
