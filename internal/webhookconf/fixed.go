@@ -106,10 +106,7 @@ func rule(group string, versions []string, operations []admissionv1.OperationTyp
 	}
 }
 
-var (
-	writes = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
-	celAll = []string{"v1alpha1", "v1beta1", "v1"}
-)
+var writes = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 
 // policyRules select the policies that a webhook for policies asks about, in every version that was ever served: kinds of a family with
 // the same versions in one rule.
