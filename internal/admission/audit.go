@@ -97,7 +97,7 @@ func (a *auditor) evaluate(job audit) {
 		Pace: a.server.paceLater, // the audits of others wait for this worker
 	})
 	a.server.Observer.Evaluated(&out)
-	a.server.tell(job.req, append(job.results, out.Results...), false)
+	a.server.report(job.req, append(job.results, out.Results...), false)
 	if job.req.DryRun {
 		return // counted, but there is nothing to log
 	}

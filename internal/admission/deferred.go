@@ -42,7 +42,7 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 				errs = append(errs, *r)
 			}
 		}
-		s.tell(req, errs, false)
+		s.report(req, errs, false)
 		work = out.Work
 	}
 	if background {

@@ -193,7 +193,7 @@ spec:
 `)
 	k := &kept{}
 	var reported []policy.Result
-	srv.Deferred, srv.Tell = k, func(_ *policy.Request, results []policy.Result, refused bool) {
+	srv.Deferred, srv.Report = k, func(_ *policy.Request, results []policy.Result, refused bool) {
 		if !refused {
 			reported = append(reported, results...)
 		}

@@ -32,7 +32,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 			logResult(ctx, s.Log, req, r)
 		}
 	}
-	s.tell(req, changed.Results, !decision.Allowed)
+	s.report(req, changed.Results, !decision.Allowed)
 	var annotations engine.Annotations
 	annotations.Add(&changed)
 	if !decision.Allowed {
@@ -51,7 +51,7 @@ func (s *Server) mutateResource(ctx context.Context, req *policy.Request, row pl
 		verified := s.eval(ctx, engine.Input{Selections: selections, Request: on, Stages: stage, Root: s.root, Spent: spent})
 		s.Observer.Evaluated(&verified)
 		decision = engine.Decide(&verified, engine.ValidateWording)
-		s.tell(on, verified.Results, !decision.Allowed)
+		s.report(on, verified.Results, !decision.Allowed)
 		if !decision.Allowed {
 			return response{message: decision.Message}, nil
 		}

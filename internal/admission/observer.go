@@ -82,9 +82,9 @@ func newBudget() *budget.Request {
 	return b
 }
 
-// tell passes results on.
-func (s *Server) tell(req *policy.Request, results []policy.Result, refused bool) {
-	if s.Tell != nil && !req.DryRun && len(results) > 0 {
-		s.Tell(req, results, refused)
+// report passes results on.
+func (s *Server) report(req *policy.Request, results []policy.Result, refused bool) {
+	if s.Report != nil && !req.DryRun && len(results) > 0 {
+		s.Report(req, results, refused)
 	}
 }

@@ -28,7 +28,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 		annotations.Add(&out)
 	}
 	if !decision.Allowed {
-		s.tell(req, results, true)
+		s.report(req, results, true)
 		if !row.words.WithRefusal {
 			return response{message: decision.Message, annotations: annotations.Texts()}, nil
 		}
@@ -47,7 +47,7 @@ func (s *Server) reviewResource(ctx context.Context, req *policy.Request, row pl
 	if plan.audit {
 		s.audits.add(audit{ctx: s.Observer.Later(ctx), req: req, selections: selections, stages: evaluating, selects: plan.rest(), results: results})
 	} else {
-		s.tell(req, results, false)
+		s.report(req, results, false)
 	}
 	if row.Stages.Has(deferredStages) {
 		res.warnings = append(res.warnings, s.deferWork(ctx, req, selections, row, spent)...)

@@ -75,9 +75,9 @@ type Options struct {
 	Deferred Deferred
 	// Observer receives what the server does; nil for none.
 	Observer Observer
-	// Tell receives the results of each evaluated request, except dry runs: of a denied request those before the answer, of others all,
+	// Report receives the results of each evaluated request, except dry runs: of a denied request those before the answer, of others all,
 	// after the auditing rules. It must be quick; nil for none.
-	Tell func(req *policy.Request, results []policy.Result, refused bool)
+	Report func(req *policy.Request, results []policy.Result, refused bool)
 	// Exceeded is called for policies that exceeded a budget, dry runs included. It must be quick; nil for none.
 	Exceeded func([]policy.Exceeded)
 	// Eval evaluates; nil for engine.Eval.

@@ -33,7 +33,7 @@ func TestT11OldObjectWithAnError(t *testing.T) {
 		srv, _ := setup(t, fakeCluster{}, nil, fmt.Sprintf(limitPolicy, failurePolicy))
 		var reported []policy.Result
 		var refused bool
-		srv.Tell = func(_ *policy.Request, results []policy.Result, no bool) { reported, refused = results, no }
+		srv.Report = func(_ *policy.Request, results []policy.Result, no bool) { reported, refused = results, no }
 		for _, c := range []struct {
 			name, old string
 			allowed   bool

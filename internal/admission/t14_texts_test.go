@@ -46,7 +46,7 @@ spec:
 func TestT14TextsAreCut(t *testing.T) {
 	srv, log := setup(t, fakeCluster{}, nil, textsPolicy)
 	reported := make(chan policy.Result, 10)
-	srv.Tell = func(_ *policy.Request, results []policy.Result, _ bool) {
+	srv.Report = func(_ *policy.Request, results []policy.Result, _ bool) {
 		for _, r := range results {
 			reported <- r
 		}

@@ -154,7 +154,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 		Observer: observing.Server(), Eval: observing.Tracer.Eval(engine.Eval), Exceeded: p.exceeded.Note,
 		Paths: p.paths.Answered(), Failed: p.paths.Failed,
 		Clients: clients, ProtectManaged: f.serving.protectManaged, DumpPayload: f.serving.dumpPayload, Deferred: p.work, FixedWebhooks: !f.webhooks.follow,
-		Tell: p.sending.AfterReporting(results.RecordRequests(p.events)),
+		Report: p.sending.AfterReporting(results.RecordRequests(p.events)),
 		Review: policyreview.Options{
 			Exceptions: policyreview.Exceptions{Enabled: f.exceptions.enabled, Namespace: f.exceptions.namespace},
 			Accounts:   policyreview.Accounts{Background: f.serving.backgroundAccount, Reports: f.reportsAccount},

@@ -24,8 +24,8 @@ type Doubts struct {
 	unnamed int // since the last line
 }
 
-// Tell reports a report that is not believed because of why.
-func (d *Doubts) Tell(o client.Object, why error) {
+// Report reports a report that is not believed because of why.
+func (d *Doubts) Report(o client.Object, why error) {
 	if d.Count != nil {
 		d.Count(why.Error())
 	}

@@ -188,7 +188,7 @@ func TestT10NothingOfOthersIsSealed(t *testing.T) {
 		t.Errorf("%d lines in a minute:\n%s", lines, b.log.String())
 	}
 	b.now = b.now.Add(doubtEvery)
-	b.doubts.Tell(o, ErrForged)
+	b.doubts.Report(o, ErrForged)
 	if !strings.Contains(b.log.String(), "others=1") {
 		t.Errorf("the next line does not tell of the one before:\n%s", b.log.String())
 	}

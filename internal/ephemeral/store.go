@@ -69,7 +69,7 @@ func (o *Objects) Write(ctx context.Context, r *Report) (full bool, err error) {
 			doubt, why := Check(ctx, o.keys, object)
 			switch {
 			case doubt: // what it says is not ours, and would be with our seal
-				o.doubts.Tell(object, why)
+				o.doubts.Report(object, why)
 				*spec = reportsv1.EphemeralReportSpec{}
 				object.SetLabels(nil)
 				object.SetAnnotations(nil)

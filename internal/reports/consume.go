@@ -288,7 +288,7 @@ func (c *Consumer) takeOne(ctx context.Context, objects map[string]client.Object
 		ctx = held
 	}
 	for name, why := range p.doubts {
-		c.o.Doubts.Tell(objects[name], why)
+		c.o.Doubts.Report(objects[name], why)
 	}
 	if len(p.doubts) == len(objects) {
 		return true, c.delete(ctx, objects)

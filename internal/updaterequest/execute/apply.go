@@ -84,7 +84,7 @@ func (w *Worker) create(ctx context.Context, t *task, planned *unstructured.Unst
 	switch {
 	case err == nil:
 		w.note(t, created, g)
-		w.tellGenerated(t, planned)
+		w.reportGenerated(t, planned)
 		return false, nil
 	case ending(err):
 		w.Log.Debug("nothing is generated in a namespace that is being deleted", "object", ObjectText(planned))
@@ -117,7 +117,7 @@ func (w *Worker) update(ctx context.Context, t *task, live, planned *unstructure
 		return wrap(err, "update "+ObjectText(planned))
 	}
 	w.note(t, written, g)
-	w.tellGenerated(t, next)
+	w.reportGenerated(t, next)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (w *Worker) applyOnServer(ctx context.Context, t *task, planned *unstructur
 	}
 	w.note(t, planned, g)
 	if planned.GetResourceVersion() != live.GetResourceVersion() {
-		w.tellGenerated(t, planned)
+		w.reportGenerated(t, planned)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (w *Worker) markSource(ctx context.Context, t *task, g *policy.Generated, p
 		t.reads.mark(g.Source.UID)
 		return nil
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		w.tellFailure(event.GenerateController, t, event.Reference{
+		w.reportFailure(event.GenerateController, t, event.Reference{
 			APIVersion: g.Source.APIVersion, Kind: g.Source.Kind, Namespace: g.Source.Namespace, Name: g.Source.Name, UID: g.Source.UID,
 		}, fmt.Errorf("changes of the source will not be noticed: %w", err))
 		return nil // the copy is good for now

@@ -108,7 +108,7 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 			errs = append(errs, errors.New(r.Message))
 		}
 	}
-	w.tellSkips(req, out.Results)
+	w.reportSkips(req, out.Results)
 	if t.only != nil && len(errs) == 0 && !confine(&out, t.only) {
 		w.ReportUnproved(t.program, t.rule, t.only)
 		return nil, nil
@@ -140,7 +140,7 @@ func (w *Worker) generateOnce(ctx context.Context, t *task, req *policy.Request)
 	err = errors.Join(errs...)
 	w.report(t, req, &out, err)
 	if err != nil {
-		w.tellFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
+		w.reportFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
 	}
 	return copied, err
 }
@@ -217,7 +217,7 @@ func (w *Worker) doDelete(ctx context.Context, t *task) error {
 		deleted = false
 	}
 	if err := w.removeFor(ctx, t, ceased{deleted: deleted, before: t.before()}); err != nil {
-		w.tellFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
+		w.reportFailure(event.GenerateController, t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	return nil
@@ -253,7 +253,7 @@ func (w *Worker) doSource(ctx context.Context, t *task) error {
 		}
 		err := w.Remove(ctx, t.program, copies.Proved)
 		if err != nil {
-			w.tellFailure(event.GenerateController, t, updaterequest.Reference(source), err)
+			w.reportFailure(event.GenerateController, t, updaterequest.Reference(source), err)
 		}
 		return err
 	}
@@ -308,8 +308,8 @@ func (w *Worker) again(ctx context.Context, t *task, trigger kyvernov2.ResourceS
 	})
 }
 
-// tellGenerated records the events of one created or changed object.
-func (w *Worker) tellGenerated(t *task, u *unstructured.Unstructured) {
+// reportGenerated records the events of one created or changed object.
+func (w *Worker) reportGenerated(t *task, u *unstructured.Unstructured) {
 	about := event.Reference{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())}
 	w.Events.Record(event.Event{
 		Regarding: event.PolicyReference(t.program), Related: about, Reason: event.PolicyApplied, Action: event.ResourceGenerated,
@@ -321,8 +321,8 @@ func (w *Worker) tellGenerated(t *task, u *unstructured.Unstructured) {
 	})
 }
 
-// tellFailure records the event of failed work; work that only has to wait has none.
-func (w *Worker) tellFailure(controller string, t *task, about event.Reference, err error) {
+// reportFailure records the event of failed work; work that only has to wait has none.
+func (w *Worker) reportFailure(controller string, t *task, about event.Reference, err error) {
 	if onlyConflicts(err) {
 		return
 	}
@@ -332,8 +332,8 @@ func (w *Worker) tellFailure(controller string, t *task, about event.Reference, 
 	})
 }
 
-// tellSkips records the events of exceptions.
-func (w *Worker) tellSkips(req *policy.Request, results []policy.Result) {
+// reportSkips records the events of exceptions.
+func (w *Worker) reportSkips(req *policy.Request, results []policy.Result) {
 	for i := range results {
 		if len(results[i].Exceptions) == 0 || results[i].Status != policy.StatusSkip {
 			continue

@@ -49,7 +49,7 @@ func (w *Worker) doMutateExisting(ctx context.Context, t *task) error {
 	err = errors.Join(errs...)
 	w.report(t, req, &out, err)
 	if err != nil {
-		w.tellFailure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
+		w.reportFailure(event.MutateController, t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	return nil

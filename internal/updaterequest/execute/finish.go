@@ -60,7 +60,7 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	}
 	if next.Status.State == kyvernov2.Failed {
 		w.forget(u.Name)
-		w.thin(ctx, u.Name)
+		w.dropOldFailures(ctx, u.Name)
 		w.Observer.Dropped(WorkerName)
 		w.Log.Error("work failed for good", "name", u.Name, "policy", u.Spec.Policy, "error", why)
 		return 0
@@ -70,8 +70,8 @@ func (w *Worker) failed(ctx context.Context, u *kyvernov2.UpdateRequest, why err
 	return min(firstRetry<<min(retries, 10), longestRetry)
 }
 
-// thin remembers an UpdateRequest whose retries are used up, and removes the oldest of them beyond maxFailed.
-func (w *Worker) thin(ctx context.Context, name string) {
+// dropOldFailures remembers an UpdateRequest whose retries are used up, and removes the oldest of them beyond maxFailed.
+func (w *Worker) dropOldFailures(ctx context.Context, name string) {
 	w.mu.Lock()
 	w.lost = append(slices.DeleteFunc(w.lost, func(n string) bool { return n == name }), name)
 	var oldest []string
@@ -118,7 +118,7 @@ func (w *Worker) sweep(ctx context.Context) error {
 	defer func() {
 		slices.SortFunc(failed, func(a, b *kyvernov2.UpdateRequest) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 		for _, u := range failed {
-			w.thin(ctx, u.Name)
+			w.dropOldFailures(ctx, u.Name)
 		}
 	}()
 	for {

@@ -32,7 +32,7 @@ func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstr
 			kept = append(kept, o)
 			continue
 		}
-		w.tellFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger),
+		w.reportFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger),
 			fmt.Errorf("the owner %s %s (%s) of %s is left out: it is not in the same namespace", o.Kind, o.Name, o.UID, ObjectText(planned)))
 	}
 	if len(kept) < len(owners) {

@@ -15,8 +15,8 @@ type Reporter interface {
 	Put(req *policy.Request, results []policy.Result)
 }
 
-// grave orders statuses: of the results of several targets the worst is reported.
-var grave = map[policy.Status]int{
+// severity orders statuses: of the results of several targets the worst is reported.
+var severity = map[policy.Status]int{
 	policy.StatusSkip: 1, policy.StatusPass: 2, policy.StatusWarn: 3, policy.StatusFail: 4, policy.StatusError: 5,
 }
 
@@ -28,7 +28,7 @@ func (w *Worker) report(t *task, req *policy.Request, out *policy.Outcome, err e
 	}
 	result := policy.Result{Program: t.program, Rule: t.rule}
 	for i := range out.Results {
-		if r := &out.Results[i]; grave[r.Status] > grave[result.Status] {
+		if r := &out.Results[i]; severity[r.Status] > severity[result.Status] {
 			result = *r
 		}
 	}

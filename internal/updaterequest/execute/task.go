@@ -68,7 +68,7 @@ func (w *Worker) do(ctx context.Context, t *task, execute func(context.Context, 
 	}
 	if t.hops > policy.MaxHops {
 		err := hopError{t.u.Spec.Policy, t.Rule}
-		w.tellFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
+		w.reportFailure(updaterequest.Controller(t.rule), t, updaterequest.Reference(t.Trigger), err)
 		return err
 	}
 	err := w.entitled(ctx, t, execute)

@@ -16,8 +16,8 @@ import (
 	"github.com/ephor-dev/ephor/internal/updaterequest"
 )
 
-// lookForRoom is the pause between two counts while the threshold is reached.
-const lookForRoom = time.Second
+// recountPause is the pause between two counts while the threshold is reached.
+const recountPause = time.Second
 
 // batches collects triggers into UpdateRequests.
 type batches struct {
@@ -102,7 +102,7 @@ func (b *batches) room() error {
 		select {
 		case <-b.ctx.Done():
 			return b.ctx.Err()
-		case <-time.After(lookForRoom):
+		case <-time.After(recountPause):
 		}
 		if b.f.Worker.Snapshot().Get(catalog.IDOf(b.program)) != b.program {
 			return errSuperseded

@@ -46,7 +46,7 @@ func (f *Follower) undoAgain(ctx context.Context) (next time.Duration, err error
 		}
 		if !isBack(f.Worker.Snapshot(), x.entry) {
 			if err := f.undo(ctx, &x.undo); err != nil {
-				next = lookForRoom
+				next = recountPause
 				errs = append(errs, fmt.Errorf("what rule %s of policy %s made: %w", x.Rule, x.Policy, err))
 				break
 			}
