@@ -121,7 +121,6 @@ func TestConformanceSuiteNotices(t *testing.T) {
 		{"a registry", withRegistry + "results:\n" + expect("registry", "image", "good", "pass"), 0, 1, false, ""},
 		{"signatures", withRegistry + "results:\n- {policy: signed, isImageValidatingPolicy: true, resources: [good], kind: Pod, result: pass}\n", 0, 1, false, ""},
 		{"a registry and a failure", withRegistry + "results:\n" + expect("registry", "image", "good", "pass") + expect("need-label", "check", "good", "fail"), 3, 0, false, "Want fail, got pass"},
-		{"check requests", "httpPayloads: [x.json]\nresults:\n" + expect("need-label", "check", "good", "fail"), 0, 1, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if strings.HasPrefix(c.text, withRegistry) {

@@ -35,11 +35,8 @@ func (r row) String() string { return r.Policy + " | " + r.Rule + " | " + r.Reso
 // meantToFail are folders whose tests the reference fails too: they say what `test` does with mistakes in a Test.
 var meantToFail = []string{filepath.Join("test-fail", "missing-policy")}
 
-// Features that tests wait for, beside those that Compile names.
-const (
-	featureCEL     = "the CEL kinds"
-	featureNetwork = "the network"
-)
+// featureNetwork is what tests wait for, beside the features that Compile names.
+const featureNetwork = "the network"
 
 // runSuite runs the kyverno-test.yaml of one folder through `ephor test`, and once more with an expectation turned round.
 func runSuite(dir string) verdict {
@@ -129,16 +126,6 @@ func (s suite) inspect(v *verdict) {
 	names, missing := inspect(s.paths("policies"))
 	v.policies += len(names)
 	v.missing = append(v.missing, missing.features()...)
-	for _, field := range []string{"httpPayloads", "envoyPayloads"} {
-		if s.value[field] != nil {
-			v.missing = append(v.missing, featureCEL) // only those kinds read them
-		}
-	}
-	for i, m := range v.missing {
-		if strings.HasPrefix(m, "policies of kind ") {
-			v.missing[i] = featureCEL
-		}
-	}
 }
 
 // askRegistries returns the rules, as policy and rule, that ask a registry for data or signatures of images.

@@ -83,5 +83,5 @@ func TestCELGenerate(t *testing.T) {
 
 	must(t, strings.Replace(fmt.Sprintf(celGeneratePolicy, "native", "Enforce"), "generate: true", "generate: false", 1), "apply", "-f", "-")
 	is("the policy", "", vap, "cpol-native", "--ignore-not-found", "-o", "name")
-	status("false ")
+	status("false skip generating ValidatingAdmissionPolicy: validate.cel.generate is not set to true.")
 }

@@ -93,7 +93,7 @@ chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
 # These measure time and memory, which the race detector multiplies.
 bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/ &&
   CGO_ENABLED=0 go test -count=1 -run TestAllocations ./internal/seal/ ./internal/secretpath/; }
-conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
+conformance() { go test -count=1 -timeout 10m -v -run 'TestConformance|TestCEL$' ./conformance/ | { grep -vE '^\s*(=== |--- PASS)' || true; }; return "${PIPESTATUS[0]}"; }
 e2e() {
   local packages
   if [ -n "${EPHOR_E2E:-}" ]; then

@@ -36,7 +36,7 @@ func Compile(p *policiesv1beta1.MutatingPolicy, o family.Options) *policy.Progra
 	if o.Existing {
 		b.report()
 	} else {
-		b.requests()
+		b.requests(o.CommandLine)
 	}
 	for i, r := range b.program.Rules {
 		r.Index = i
@@ -69,18 +69,22 @@ type builder struct {
 }
 
 // requests adds the rules that change the objects of requests, and the one that changes existing resources. A policy with targets changes
-// no request.
-func (b *builder) requests() {
+// no request. The command line changes the given objects only, as Kyverno's does.
+func (b *builder) requests(commandLine bool) {
 	changes := changesExisting(b.spec)
 	if targeted(b.spec) {
-		if !changes {
+		switch {
+		case commandLine:
+			b.diags.Warnf("spec.targetMatchConstraints", "existing resources are changed in a cluster only")
+			b.diags.Hint("the policy changes nothing here")
+		case !changes:
 			b.diags.Warnf("spec.targetMatchConstraints", "existing resources are changed only with evaluation.mutateExisting.enabled")
 			b.diags.Hint("the policy changes nothing, and does not become ready")
 		}
 	} else {
 		b.inRequests()
 	}
-	if changes {
+	if changes && !commandLine {
 		b.existing()
 	}
 }
