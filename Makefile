@@ -47,6 +47,10 @@ chart: ## the chart: lint, schema, what each switch changes, flags
 image: ## build/image, an OCI image layout for amd64 and arm64, without a Docker daemon
 	hack/image.sh
 
+.PHONY: release
+release: ## build/release, everything that a release has: VERSION=1.2.3, KEY=FILE signs it, PUSH=HOST/PATH pushes image and chart
+	VERSION=$(if $(filter command environment,$(word 1,$(origin VERSION))),$(VERSION)) hack/release.sh
+
 .PHONY: conformance
 conformance: build ## the public suite on a real API server: DIRS="a b" a part of it, SHARDS=n control planes at once, EXTRA=1 all
 	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)

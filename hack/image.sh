@@ -7,17 +7,9 @@
 # The same commit gives the same bytes.
 set -eu
 cd "$(dirname "$0")/.."
+hack/programs.sh build/programs linux/amd64 linux/arm64
+. build/programs/build.env
 export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:--buildvcs=false}"
-version=${VERSION:-$(sed -n 's/^appVersion: *//p' charts/ephor/Chart.yaml)}
-revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
-# The commit's time, in UTC wherever it was made.
-time=$(TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo 1970-01-01T00:00:00Z)
-# The tag as in the Makefile: without it the linker keeps every method there is.
-cli=github.com/ephor-dev/ephor/internal/cli
-for arch in amd64 arm64; do
-	echo "Building the program for linux/$arch ..."
-	GOOS=linux GOARCH=$arch go build -tags grpcnotrace -trimpath -ldflags "-s -w -X $cli.version=$version -X $cli.commit=$revision -X $cli.buildTime=$time" \
-		-o "build/linux-$arch/ephor" ./cmd/ephor
-done
+# shellcheck disable=SC2154 # build.env sets them
 go run ./hack/image -version "$version" -revision "$revision" -time "$time" ${PUSH:+-push "$PUSH"} build/image \
-	linux/amd64=build/linux-amd64/ephor linux/arm64=build/linux-arm64/ephor
+	linux/amd64=build/programs/linux-amd64/ephor linux/arm64=build/programs/linux-arm64/ephor

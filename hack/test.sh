@@ -90,6 +90,8 @@ unit() {
   CGO_ENABLED=$([ ${#race[@]} -gt 0 ] && echo 1 || echo 0) go test ${race[@]+"${race[@]}"} -timeout 15m $packages
 }
 chart() { hack/helm.sh && go test -count=1 -timeout 20m ./charts/; }
+# The files of a release, from a small program: what make release does takes many minutes.
+release() { go test -C hack/tools/release -count=1 -timeout 10m .; }
 # These measure time and memory, which the race detector multiplies.
 bombs() { go test -count=1 -timeout 15m ./robustness/ && go test -count=1 -timeout 5m -run TestBombs ./internal/celenv/ &&
   CGO_ENABLED=0 go test -count=1 -run TestAllocations ./internal/seal/ ./internal/secretpath/; }
@@ -112,6 +114,7 @@ part "generated files are up to date" hack/verify-generated.sh
 part "floors: imports against the architecture" go test -count=1 .
 part "unit tests${race:+ (with -race)}" unit
 part "the chart: lint, schema, what each switch changes" chart
+part "the files of a release" release
 part "limits on any input" bombs
 if [ "$EPHOR_CONFORMANCE" != none ]; then
   part "conformance data" conformance
