@@ -84,6 +84,9 @@ func (r Reach) confineImage(req ImageRequest) (ImageRequest, error) {
 		}
 		secrets[i] = namespace + "/" + name
 	}
+	if o := req.Object; o.Namespace != "" && !r.Allows(o.Namespace) {
+		return req, &PathError{Path: "the pull secrets of an object in " + o.Namespace, Namespace: r.namespace}
+	}
 	req.Secrets, req.Confined = secrets, true
 	return req, nil
 }
@@ -94,6 +97,21 @@ type ImageRequest struct {
 	Insecure  bool     // registries without TLS, or with a certificate that is not trusted
 	Providers []string // default, google, azure, amazon, github
 	Secrets   []string // pull secrets, in the engine's namespace unless written namespace/name
+	// Object says what the evaluated object logs in with; the zero value for nothing.
+	Object ObjectSecrets
+	// Platform is the os/architecture[/variant] of the nodes that the image is for, as far as the object says; it chooses the image of an index.
+	// Empty for linux/amd64.
+	Platform string
 	// Confined: a namespaced policy asks. ConfineImages sets it.
 	Confined bool
+}
+
+// ObjectSecrets are the pull secrets of an object, all in its namespace. Secrets that are missing, or that may not be read, are left out.
+type ObjectSecrets struct {
+	// Namespace is that of the object; empty for no object.
+	Namespace string
+	// Names are the imagePullSecrets of the Pod, or of the template of Pods.
+	Names []string
+	// ServiceAccount is the one that the Pods run as, whose imagePullSecrets count too; empty for default.
+	ServiceAccount string
 }

@@ -45,6 +45,8 @@ type Trust struct {
 	TrustedRoot string // in JSON; it replaces updates
 	// Mirror is the address of a repository of updates, RootPath and RootData are its first root.
 	Mirror, RootPath, RootData string
+	// Confined: a namespaced policy names it. ConfineSignatures sets it.
+	Confined bool
 }
 
 // KeyAttestor is a public key: exactly one of the fields is set, apart from the two of a Secret.
@@ -130,10 +132,16 @@ func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest,
 	if req.Registry, err = c.reach.confineImage(req.Registry); err != nil {
 		return req, err
 	}
-	if req.Attestor == nil || req.Attestor.Key == nil || req.Attestor.Key.SecretName == "" {
+	if req.Attestor == nil {
 		return req, nil
 	}
-	attestor, key := *req.Attestor, *req.Attestor.Key // they belong to the policy
+	attestor := *req.Attestor // it belongs to the policy
+	attestor.Trust.Confined = true
+	req.Attestor = &attestor
+	if attestor.Key == nil || attestor.Key.SecretName == "" {
+		return req, nil
+	}
+	key := *attestor.Key
 	if key.SecretNamespace == "" {
 		key.SecretNamespace = c.reach.namespace
 	}
@@ -141,7 +149,6 @@ func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest,
 		return req, &PathError{Path: "the secret " + key.SecretNamespace + "/" + key.SecretName + " of a key", Namespace: c.reach.namespace}
 	}
 	attestor.Key = &key
-	req.Attestor = &attestor
 	return req, nil
 }
 

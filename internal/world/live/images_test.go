@@ -124,3 +124,43 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 		t.Error("there are signatures where none can be verified")
 	}
 }
+
+// A namespaced policy logs in with the pull secrets of objects in its own namespace only, and what it names as trust is marked as its own.
+func TestS5ObjectsAndTrustAreConfined(t *testing.T) {
+	used := ""
+	root := &Root{Images: digests{used: &used}}
+	for namespace, allowed := range map[string]bool{"": true, "team": true, "other": false} {
+		d, ok := root.For(world.InNamespace("team")).Images.(world.Digests)
+		if !ok {
+			t.Fatal("digests cannot be asked for")
+		}
+		used = ""
+		_, err := d.Digest(t.Context(), world.ImageRequest{Object: world.ObjectSecrets{Namespace: namespace, Names: []string{"a"}}})
+		var far *world.PathError
+		if errors.As(err, &far) == allowed || (used != "") != allowed {
+			t.Errorf("an object in %q: used %q, %v", namespace, used, err)
+		}
+	}
+	for _, c := range []struct {
+		reach world.Reach
+		want  bool
+	}{{world.Cluster(), false}, {world.InNamespace("team"), true}} {
+		asked := &trusts{}
+		policy := &world.Attestor{Keyless: &world.KeylessAttestor{}, Trust: world.Trust{Mirror: "https://tuf.example"}}
+		_, err := (&Root{Signatures: asked}).For(c.reach).Signatures.Verify(t.Context(), world.SignatureRequest{Attestor: policy})
+		if err != nil || asked.trust.Confined != c.want || asked.trust.Mirror != "https://tuf.example" || policy.Trust.Confined {
+			t.Errorf("%+v: %+v, %v, the policy has %+v", c.reach, asked.trust, err, policy.Trust)
+		}
+	}
+}
+
+// trusts notes which trust it is asked with.
+type trusts struct {
+	world.Signatures
+	trust world.Trust
+}
+
+func (s *trusts) Verify(_ context.Context, r world.SignatureRequest) (string, error) {
+	s.trust = r.Attestor.Trust
+	return "", nil
+}
