@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -50,7 +51,15 @@ const (
 )
 
 // Client asks registries. It is safe for all goroutines.
-type Client struct{ options Options }
+type Client struct {
+	options Options
+	// secure and insecure keep connections, since most images are asked about more than once. What may be trusted differs from
+	// policy to policy: a connection without a trusted certificate serves only those that allow it.
+	secure, insecure *http.Transport
+	schemes          sync.Map // of hosts that need no TLS, once they were asked
+}
+
+const userAgent = "ephor"
 
 // New checks the options.
 func New(o Options) (*Client, error) {
@@ -68,7 +77,9 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	return &Client{o}, nil
+	c := &Client{options: o}
+	c.secure, c.insecure = c.transport(false), c.transport(true)
+	return c, nil
 }
 
 // Ask is what is asked of registries together: about one image.
@@ -78,14 +89,21 @@ type Ask struct {
 	Repositories []string
 	// Requests is how many requests all of it may take; 0 for those that the image itself takes.
 	Requests int
+	// MaxBytes is the longest answer that is read, where that is more than the Client reads.
+	MaxBytes int64
 }
 
-// Session asks registries about one image. One goroutine uses it, until Close.
+// Session asks registries about one image, until Close; what it was opened for counts its requests.
 type Session struct {
 	// Image is the parsed reference.
 	Image name.Reference
 	// Repositories are those of the Ask, parsed.
 	Repositories []name.Repository
+
+	client    *Client
+	keys      authn.Keychain
+	transport http.RoundTripper // without login
+	doors
 
 	options []remote.Option
 	close   func()
@@ -94,7 +112,7 @@ type Session struct {
 // Options are what requests of go-containerregistry's package remote take: login, limits, and the transport.
 func (s *Session) Options() []remote.Option { return s.options }
 
-// Close ends the session.
+// Close ends the session: its Options are of no use any more. Fetch goes on.
 func (s *Session) Close() { s.close() }
 
 // Open begins to ask about an image: it finds the credentials and bounds everything that is asked, in time too. It sends no
@@ -105,7 +123,7 @@ func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 	if insecure {
 		options = append(options, name.Insecure)
 	}
-	s := &Session{}
+	s := &Session{client: c}
 	var err error
 	if s.Image, err = name.ParseReference(ask.Image.Reference, options...); err != nil {
 		return nil, err
@@ -118,22 +136,22 @@ func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 		s.Repositories = append(s.Repositories, repository)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	keys, err := c.keychain(ctx, ask.Image)
-	if err != nil {
+	if s.keys, err = c.keychain(ctx, ask.Image); err != nil {
 		cancel()
 		return nil, err
 	}
-	transport := c.transport(insecure)
-	s.close = func() {
-		transport.CloseIdleConnections()
-		cancel()
+	shared := c.secure
+	if insecure {
+		shared = c.insecure
+	}
+	s.close = cancel
+	s.transport = &limited{
+		next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), shared),
+		max:  max(c.options.MaxBytes, ask.MaxBytes), requests: int64(cmp.Or(ask.Requests, maxRequests)),
 	}
 	s.options = []remote.Option{
-		remote.WithContext(ctx), remote.WithAuthFromKeychain(keys), remote.WithUserAgent("ephor"), remote.WithJobs(1),
-		remote.WithTransport(&limited{
-			next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), transport),
-			max:  c.options.MaxBytes, requests: cmp.Or(ask.Requests, maxRequests),
-		}),
+		remote.WithContext(ctx), remote.WithAuthFromKeychain(s.keys), remote.WithUserAgent(userAgent), remote.WithJobs(1),
+		remote.WithTransport(s.transport),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}), remote.WithRetryStatusCodes(),
 	}
 	return s, nil
@@ -151,7 +169,7 @@ func (c *Client) permitted(req world.ImageRequest, repositories []name.Repositor
 	return &bounded{next: next, permit: c.options.Permit, paths: paths}
 }
 
-// transport makes the connections for one image. They are not shared: what may be trusted differs from policy to policy.
+// transport makes connections.
 func (c *Client) transport(insecure bool) *http.Transport {
 	return &http.Transport{
 		Proxy:                  c.proxy(),
@@ -160,6 +178,9 @@ func (c *Client) transport(insecure bool) *http.Transport {
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  c.options.Timeout,
 		MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConnsPerHost:    8,
+		MaxIdleConns:           64,
+		IdleConnTimeout:        30 * time.Second,
 		ForceAttemptHTTP2:      true,
 	}
 }

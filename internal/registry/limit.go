@@ -5,14 +5,15 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 )
 
 // limited bounds what one image may take: the number of requests, and the length of each answer.
 type limited struct {
 	next     http.RoundTripper
 	max      int64 // bytes of an answer
-	requests int   // that it may take
-	sent     int   // one goroutine asks
+	requests int64 // that it may take
+	sent     atomic.Int64
 }
 
 // LimitError says that a registry gave more than is read.
@@ -22,7 +23,7 @@ func (e *LimitError) Error() string { return "the registry " + e.What }
 
 // RoundTrip implements http.RoundTripper.
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if l.sent++; l.sent > l.requests {
+	if l.sent.Add(1) > l.requests {
 		return nil, &LimitError{fmt.Sprintf("asks for more than %d requests", l.requests)}
 	}
 	answer, err := l.next.RoundTrip(r)

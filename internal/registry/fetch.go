@@ -1,0 +1,278 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// Fetch is one request for a part of a repository.
+type Fetch struct {
+	Repository name.Repository
+	// Path is what follows the repository, such as manifests/latest, with its query.
+	Path   string
+	Accept []string // media types
+	Head   bool     // the headers are enough
+	Max    int64    // the longest answer that is read; 0 for the limit of the Client
+}
+
+// Answer is what a registry gave.
+type Answer struct {
+	Header http.Header
+	Body   []byte
+}
+
+// Limits of one Fetch: how often a request is sent again, the longest wait before that, and how long a host that may lack TLS is
+// tried with TLS when it is asked for the first time.
+const (
+	maxRetries   = 2
+	maxRedirects = 5
+	maxWait      = 20 * time.Second
+	firstWait    = 200 * time.Millisecond
+	probeTimeout = 3 * time.Second
+)
+
+// Fetch reads a part of a repository. It sends no request besides, unless the registry demands a login: that is made once in a
+// Session for each repository. A registry that is busy or broken for a moment is asked again, as late as it says. A status
+// other than 200 is a *transport.Error. Several goroutines may call it.
+func (s *Session) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.client.options.Timeout)
+	defer cancel()
+	for n := 0; ; n++ {
+		answer, wait, err := s.fetch(ctx, f)
+		if err == nil || wait < 0 || n == maxRetries {
+			return answer, Bare(err)
+		}
+		if wait == 0 {
+			wait = firstWait << (2 * n)
+		}
+		deadline, _ := ctx.Deadline()
+		if wait > maxWait || time.Until(deadline) < wait {
+			return nil, Bare(err) // the answer would come too late
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, Bare(err)
+		case <-timer.C:
+		}
+	}
+}
+
+// never is a wait that says not to ask again.
+const never = time.Duration(-1)
+
+// fetch sends the request once, with a login if need be. The wait says when to ask again: 0 leaves that to the caller.
+func (s *Session) fetch(ctx context.Context, f Fetch) (*Answer, time.Duration, error) {
+	next, scheme, err := s.door(ctx, f.Repository)
+	if err != nil {
+		return nil, never, err
+	}
+	answer, err := s.send(ctx, f, next, scheme)
+	if err != nil {
+		return nil, never, err
+	}
+	if answer.StatusCode == http.StatusUnauthorized && next == s.transport {
+		challenge := challengeOf(answer, scheme)
+		answer.Body.Close()
+		if next, err = s.login(ctx, f.Repository, challenge, answer); err != nil {
+			return nil, never, err
+		}
+		if answer, err = s.send(ctx, f, next, scheme); err != nil {
+			return nil, never, err
+		}
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusTooManyRequests:
+		return nil, retryAfter(answer.Header), transport.CheckError(answer, http.StatusOK)
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return nil, retryAfter(answer.Header), transport.CheckError(answer, http.StatusOK)
+	default:
+		return nil, never, transport.CheckError(answer, http.StatusOK)
+	}
+	body, err := io.ReadAll(&limitedBody{ReadCloser: answer.Body, max: cmp.Or(f.Max, s.client.options.MaxBytes)})
+	if err != nil {
+		return nil, never, err
+	}
+	return &Answer{answer.Header, body}, 0, nil
+}
+
+// send sends the request over a transport and follows redirects. A login is sent to the registry only.
+func (s *Session) send(ctx context.Context, f Fetch, next http.RoundTripper, scheme string) (*http.Response, error) {
+	method := http.MethodGet
+	if f.Head {
+		method = http.MethodHead
+	}
+	url := scheme + "://" + f.Repository.RegistryStr() + "/v2/" + f.Repository.RepositoryStr() + "/" + f.Path
+	r, err := http.NewRequestWithContext(ctx, method, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", userAgent)
+	for _, a := range f.Accept {
+		r.Header.Add("Accept", a)
+	}
+	client := http.Client{Transport: next, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return &LimitError{fmt.Sprintf("redirects more than %d times", maxRedirects)}
+		}
+		return nil
+	}}
+	return client.Do(r)
+}
+
+// door is the way to a repository: with a login when there is one already, and over TLS unless the host is known to have none.
+func (s *Session) door(ctx context.Context, repository name.Repository) (http.RoundTripper, string, error) {
+	scheme, err := s.scheme(ctx, repository.Registry)
+	if err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if next := s.logins[repository.Name()]; next != nil {
+		return next, scheme, nil
+	}
+	return s.transport, scheme, nil
+}
+
+// scheme is https for all registries, except for those that need no TLS (the ones of this machine and network, or by the
+// policy) and speak none.
+func (s *Session) scheme(ctx context.Context, host name.Registry) (string, error) {
+	if host.Scheme() == "https" {
+		return "https", nil
+	}
+	known := &s.client.schemes
+	if scheme, ok := known.Load(host.RegistryStr()); ok {
+		return scheme.(string), nil
+	}
+	probe, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(probe, http.MethodGet, "https://"+host.RegistryStr()+"/v2/", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := s.transport.RoundTrip(r)
+	if err == nil {
+		answer.Body.Close()
+		known.Store(host.RegistryStr(), "https")
+		return "https", nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	// It speaks, but no TLS: that stays so. Anything else may change.
+	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) || errors.Is(err, http.ErrSchemeMismatch) {
+		known.Store(host.RegistryStr(), "http")
+	}
+	return "http", nil
+}
+
+// login obtains what the registry demands, with the credentials for the repository.
+func (s *Session) login(ctx context.Context, repository name.Repository, challenge *transport.Challenge, answer *http.Response) (http.RoundTripper, error) {
+	key, err := s.keys.Resolve(repository)
+	if err != nil {
+		return nil, err
+	}
+	var token *transport.Token
+	switch strings.ToLower(challenge.Scheme) {
+	case "basic":
+	case "bearer":
+		scope := repository.Scope(transport.PullScope)
+		if token, err = transport.Exchange(ctx, repository.Registry, key, s.transport, []string{scope}, challenge); err != nil {
+			return nil, err
+		}
+		if token.Token == "" {
+			token.Token = token.AccessToken
+		}
+	default:
+		return nil, transport.CheckError(answer, http.StatusOK)
+	}
+	next, err := transport.FromToken(repository.Registry, key, s.transport, challenge, token)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.logins == nil {
+		s.logins = map[string]http.RoundTripper{}
+	}
+	s.logins[repository.Name()] = next
+	return next, nil
+}
+
+// challengeOf reads how a registry wants to be asked: the first challenge that is Bearer or Basic.
+func challengeOf(answer *http.Response, scheme string) *transport.Challenge {
+	c := &transport.Challenge{Insecure: scheme == "http", Parameters: map[string]string{}}
+	for _, line := range answer.Header.Values("WWW-Authenticate") {
+		kind, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if k := strings.ToLower(kind); k != "bearer" && k != "basic" {
+			continue
+		}
+		c.Scheme = kind
+		for rest != "" {
+			var key, value string
+			key, rest, _ = strings.Cut(strings.TrimLeft(rest, ", "), "=")
+			if quoted, ok := strings.CutPrefix(rest, `"`); ok {
+				value, rest, _ = strings.Cut(quoted, `"`)
+			} else {
+				value, rest, _ = strings.Cut(rest, ",")
+			}
+			c.Parameters[strings.ToLower(strings.TrimSpace(key))] = value
+		}
+		return c
+	}
+	return c
+}
+
+// retryAfter is the wait that a registry asks for; 0 when it asks for none.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
+		return min(time.Duration(seconds), 3600) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// NotFound reports whether the registry answered that it does not have what it was asked for.
+func NotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+// Unsupported reports whether the registry answered that it does not know such requests.
+func Unsupported(err error) bool {
+	return hasStatus(err, http.StatusNotFound, http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusNotImplemented)
+}
+
+func hasStatus(err error, statuses ...int) bool {
+	var answer *transport.Error
+	if !errors.As(err, &answer) {
+		return false
+	}
+	for _, s := range statuses {
+		if answer.StatusCode == s {
+			return true
+		}
+	}
+	return false
+}
+
+// doors are the logins of a Session.
+type doors struct {
+	mu     sync.Mutex
+	logins map[string]http.RoundTripper // by repository
+}

@@ -1,0 +1,135 @@
+package sigverify
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"github.com/sigstore/sigstore-go/pkg/bundle"
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/tlog"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+	"github.com/sigstore/sigstore/pkg/signature"
+)
+
+// artefact is one signature in the form that all formats become.
+type artefact struct {
+	place  string // tag or digest, and layer
+	bundle bool   // of Sigstore's format; else layers of cosign
+	broken error  // why it cannot be verified at all
+
+	// Exactly one of the three says what is signed: the text of a claim, an envelope with a statement, or the digest of the image's manifest.
+	payload  func(context.Context) ([]byte, error)
+	envelope *dsse.Envelope
+	message  *bundle.MessageSignature
+
+	signature []byte
+	cert      *x509.Certificate   // of who signed; nil for a bare key
+	chain     []*x509.Certificate // above it, not trusted by themselves
+	entries   []*tlog.Entry
+	old       *oldEntry // of the kind intoto 0.0.1
+	stamps    [][]byte  // by timestamp authorities
+	stamped   []byte    // what they are over
+	statement *statement
+}
+
+// entity is an artefact for sigstore-go's verification of log entries.
+type entity struct {
+	verify.BaseSignedEntity
+	content verify.SignatureContent
+	signer  *signer
+	entries []*tlog.Entry
+}
+
+// SignatureContent implements verify.SignatureProvider.
+func (e *entity) SignatureContent() (verify.SignatureContent, error) { return e.content, nil }
+
+// VerificationContent implements verify.VerificationProvider.
+func (e *entity) VerificationContent() (verify.VerificationContent, error) { return e.signer, nil }
+
+// TlogEntries implements verify.TlogEntryProvider.
+func (e *entity) TlogEntries() ([]*tlog.Entry, error) { return e.entries, nil }
+
+// signer is who signed an artefact: a key, which a certificate may hold.
+type signer struct {
+	cert *x509.Certificate
+	key  crypto.PublicKey
+}
+
+// CompareKey reports whether a log entry names this signer.
+func (s *signer) CompareKey(logged any, _ root.TrustedMaterial) bool {
+	if cert, ok := logged.(*x509.Certificate); ok {
+		return s.cert != nil && s.cert.Equal(cert)
+	}
+	return s.cert == nil && sameKey(s.key, logged)
+}
+
+// ValidAtTime leaves validity to checks with better texts.
+func (s *signer) ValidAtTime(time.Time, root.TrustedMaterial) bool { return true }
+
+// Certificate is the signer's certificate, or nil.
+func (s *signer) Certificate() *x509.Certificate { return s.cert }
+
+// Intermediates are given elsewhere.
+func (s *signer) Intermediates() []*x509.Certificate { return nil }
+
+// PublicKey is nil for a signer with a certificate.
+func (s *signer) PublicKey() verify.PublicKeyProvider {
+	if s.cert != nil {
+		return nil
+	}
+	return s
+}
+
+// Hint implements verify.PublicKeyProvider.
+func (s *signer) Hint() string { return "" }
+
+// sameKey compares public keys.
+func sameKey(a crypto.PublicKey, b any) bool {
+	k, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && k.Equal(b)
+}
+
+// logMaterial is the part of trusted material that the verification of log entries reads.
+type logMaterial struct {
+	root.BaseTrustedMaterial
+	logs map[string]*root.TransparencyLog
+	key  crypto.PublicKey
+}
+
+// RekorLogs implements root.TrustedMaterial.
+func (m *logMaterial) RekorLogs() map[string]*root.TransparencyLog { return m.logs }
+
+// PublicKeyVerifier implements root.TrustedMaterial.
+func (m *logMaterial) PublicKeyVerifier(string) (root.TimeConstrainedVerifier, error) {
+	v, err := signature.LoadVerifier(m.key, crypto.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	return root.NewExpiringKey(v, time.Time{}, time.Time{}), nil
+}
+
+// ctMaterial is the part of trusted material that the verification of certificate timestamps reads.
+type ctMaterial struct {
+	root.BaseTrustedMaterial
+	logs map[string]*root.TransparencyLog
+}
+
+// CTLogs implements root.TrustedMaterial.
+func (m *ctMaterial) CTLogs() map[string]*root.TransparencyLog { return m.logs }
+
+// single reads the only signature of an envelope, and the payload.
+func single(e *dsse.Envelope) (payload, sig []byte, err error) {
+	if len(e.Signatures) != 1 {
+		return nil, nil, errors.New("exactly one signature is required")
+	}
+	if payload, err = e.DecodeB64Payload(); err != nil {
+		return nil, nil, err
+	}
+	sig, err = base64.StdEncoding.DecodeString(e.Signatures[0].Sig)
+	return payload, sig, err
+}

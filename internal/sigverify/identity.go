@@ -1,0 +1,201 @@
+package sigverify
+
+import (
+	"crypto/x509"
+	"encoding/asn1"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sigstore/sigstore/pkg/cryptoutils"
+
+	"github.com/ephor-dev/ephor/internal/wildcard"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// identity is who may sign. An empty text demands nothing.
+type identity struct {
+	subject, issuer   string // wildcards
+	subjects, issuers *regexp.Regexp
+}
+
+// detail is an extension that the certificate has to have.
+type detail struct {
+	name  string
+	oid   asn1.ObjectIdentifier
+	value string // a wildcard
+}
+
+// arc is Fulcio's: below it are the extensions of its certificates.
+var arc = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1}
+
+const (
+	arcIssuerText = 1 // in raw text
+	arcOtherName  = 7 // no extension but a kind of subject
+	arcIssuer     = 8 // from here on in DER
+	arcLast       = 22
+)
+
+// detailNames are the extensions that have a name.
+var detailNames = map[string]int{
+	"oidcIssuer": arcIssuerText, "githubWorkflowTrigger": 2, "githubWorkflowSha": 3, "githubWorkflowName": 4, "githubWorkflowRepository": 5, "githubWorkflowRef": 6,
+}
+
+func identities(in *world.KeylessAttestor) (who []identity, details []detail, err error) {
+	given := append([]world.Identity{{Issuer: in.Issuer, IssuerRegExp: in.IssuerRegExp, Subject: in.Subject, SubjectRegExp: in.SubjectRegExp}}, in.Others...)
+	for _, g := range given {
+		i := identity{subject: g.Subject, issuer: g.Issuer}
+		if i.subjects, err = expression("subject", g.SubjectRegExp); err != nil {
+			return nil, nil, err
+		}
+		if i.issuers, err = expression("issuer", g.IssuerRegExp); err != nil {
+			return nil, nil, err
+		}
+		who = append(who, i)
+	}
+	for name, value := range in.Extensions {
+		oid, ok := detailID(name)
+		if !ok {
+			return nil, nil, fmt.Errorf("invalid certificate extension %s", name)
+		}
+		details = append(details, detail{name, oid, value})
+	}
+	slices.SortFunc(details, func(a, b detail) int { return strings.Compare(a.name, b.name) })
+	return who, details, nil
+}
+
+func expression(what, text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	r, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("invalid regexp for %s: %s : %w", what, text, err)
+	}
+	return r, nil
+}
+
+// detailID finds an extension by its name or number.
+func detailID(name string) (asn1.ObjectIdentifier, bool) {
+	n, ok := detailNames[name]
+	if !ok {
+		last, found := strings.CutPrefix(name, arc.String()+".")
+		var err error
+		if n, err = strconv.Atoi(last); !found || err != nil || n < 1 || n > arcLast || n == arcOtherName {
+			return nil, false
+		}
+	}
+	return append(slices.Clone(arc), n), true
+}
+
+// identify checks that a certificate names one of the signers, and has the extensions. The certificate was verified.
+func (a *attestor) identify(cert *x509.Certificate) error {
+	if a.Keyless == nil {
+		return nil
+	}
+	var first error
+	for n := range a.who {
+		err := a.who[n].matches(cert)
+		if err == nil {
+			first = nil
+			break
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if first != nil {
+		return first
+	}
+	for _, d := range a.details {
+		value, _, err := extension(cert, d.oid)
+		if err != nil {
+			return err
+		}
+		if !wildcard.Match(d.value, value) {
+			return fmt.Errorf("extension mismatch: expected %s for key %s, received %s", d.value, d.name, value)
+		}
+	}
+	return nil
+}
+
+func (i *identity) matches(cert *x509.Certificate) error {
+	if i.subject != "" || i.subjects != nil {
+		names := subjects(cert)
+		if !slices.ContainsFunc(names, func(s string) bool {
+			return i.subject != "" && wildcard.Match(i.subject, s) || i.subjects != nil && i.subjects.MatchString(s)
+		}) {
+			expected := i.subject
+			if expected == "" {
+				expected = i.subjects.String()
+			}
+			return fmt.Errorf("subject mismatch: expected %s, received %s", expected, strings.Join(names, ", "))
+		}
+	}
+	if i.issuer == "" && i.issuers == nil {
+		return nil
+	}
+	issuer, err := issuerOf(cert)
+	switch {
+	case err != nil:
+		return err
+	case i.issuer != "" && !wildcard.Match(i.issuer, issuer):
+		return fmt.Errorf("issuer mismatch: expected %s, received %s", i.issuer, issuer)
+	case i.issuers != nil && !i.issuers.MatchString(issuer):
+		return fmt.Errorf("issuer mismatch: expected %s, received %s", i.issuers, issuer)
+	}
+	return nil
+}
+
+// subjects are the names of who signed.
+func subjects(cert *x509.Certificate) []string {
+	out := slices.Concat(cert.EmailAddresses, cert.DNSNames)
+	for _, u := range cert.URIs {
+		out = append(out, u.String())
+	}
+	for _, ip := range cert.IPAddresses {
+		out = append(out, ip.String())
+	}
+	if other, err := cryptoutils.UnmarshalOtherNameSAN(cert.Extensions); err == nil && other != "" {
+		out = append(out, other)
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+}
+
+// issuerOf is who vouched for the signer's identity. Newer authorities write it in another extension than older ones, many in both.
+func issuerOf(cert *x509.Certificate) (string, error) {
+	text, hasText, err := extension(cert, append(slices.Clone(arc), arcIssuerText))
+	if err != nil {
+		return "", err
+	}
+	issuer, has, err := extension(cert, append(slices.Clone(arc), arcIssuer))
+	switch {
+	case err != nil:
+		return "", err
+	case has && hasText && issuer != text:
+		return "", fmt.Errorf("issuer mismatch: the certificate names both %s and %s", text, issuer)
+	case has:
+		return issuer, nil
+	}
+	return text, nil
+}
+
+// extension reads one of Fulcio's extensions.
+func extension(cert *x509.Certificate, oid asn1.ObjectIdentifier) (value string, has bool, err error) {
+	for _, e := range cert.Extensions {
+		if !e.Id.Equal(oid) {
+			continue
+		}
+		if oid[len(oid)-1] < arcIssuer {
+			return string(e.Value), true, nil
+		}
+		rest, err := asn1.UnmarshalWithParams(e.Value, &value, "utf8")
+		if err != nil || len(rest) > 0 {
+			return "", true, fmt.Errorf("the certificate's extension %s cannot be read", oid)
+		}
+		return value, true, nil
+	}
+	return "", false, nil
+}

@@ -1,0 +1,386 @@
+package sigverify
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// image is one digest with all that a registry holds about it. Everything is read when it is first needed, and once.
+type image struct {
+	session    *registry.Session
+	repository name.Repository // of the image
+	signatures name.Repository // of its signatures; often the same
+	digest     v1.Hash
+	prefix     string // of the tags of signatures
+	verifier   *Verifier
+
+	described memo[v1.Descriptor]
+	signed    memo[[]*artefact] // below the tag .sig
+	attested  memo[[]*artefact] // below the tag .att
+	referring memo[[]referrer]
+	artefacts group[[]*artefact] // by the digest of what refers to the image
+	blobs     group[[]byte]
+	verdicts  group[verdict]
+	count     atomic.Int64 // signatures
+	bytes     atomic.Int64
+}
+
+// place is where the signatures of an image are looked for, and with which rights.
+type place struct {
+	Registry           world.ImageRequest
+	Repository, Prefix string
+}
+
+// open finds the digest of an image, and what is known about it.
+func (v *Verifier) open(ctx context.Context, r world.SignatureRequest) (*image, error) {
+	reference, err := name.ParseReference(r.Image)
+	if err != nil {
+		return nil, fmt.Errorf("failed to parse image reference: %s: %w", r.Image, err)
+	}
+	at := place{r.Registry, r.Repository, r.TagPrefix}
+	at.Registry.Reference, at.Registry.Platform = reference.Context().Name(), ""
+	text, err := json.Marshal(at)
+	if err != nil {
+		return nil, err
+	}
+	key := string(text)
+	if d, ok := reference.(name.Digest); ok {
+		hash, err := v1.NewHash(d.DigestStr())
+		if err != nil {
+			return nil, err
+		}
+		if i := v.images.get(key+hash.String(), v.options.Now()); i != nil {
+			return i, nil
+		}
+		session, err := v.session(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return v.image(key, session, hash, r), nil
+	}
+	session, err := v.session(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := v.digests.get(ctx, key+reference.Identifier(), func(ctx context.Context) (v1.Hash, error) {
+		return resolve(ctx, session)
+	})
+	if err != nil {
+		if registry.NotFound(err) {
+			return nil, unverified("%s", err)
+		}
+		return nil, err
+	}
+	return v.image(key, session, hash, r), nil
+}
+
+// session begins to ask about an image.
+func (v *Verifier) session(ctx context.Context, r world.SignatureRequest) (*registry.Session, error) {
+	ask := registry.Ask{Image: r.Registry, Requests: maxRequests, MaxBytes: maxStatement}
+	ask.Image.Reference = r.Image
+	if r.Repository != "" {
+		ask.Repositories = []string{r.Repository}
+	}
+	s, err := v.options.Registry.Open(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	s.Close() // Fetch has a time of its own
+	return s, nil
+}
+
+// image returns what is known about a digest.
+func (v *Verifier) image(key string, s *registry.Session, digest v1.Hash, r world.SignatureRequest) *image {
+	i := &image{session: s, repository: s.Image.Context(), signatures: s.Image.Context(), digest: digest, prefix: r.TagPrefix, verifier: v}
+	i.artefacts.keep, i.verdicts.keep, i.blobs.keep = true, true, true
+	if len(s.Repositories) > 0 {
+		i.signatures = s.Repositories[0]
+	}
+	return v.images.add(key+digest.String(), i, v.options.Now())
+}
+
+// manifests are the media types of what a tag may name.
+var manifests = []string{
+	string(types.OCIManifestSchema1), string(types.DockerManifestSchema2), string(types.OCIImageIndex), string(types.DockerManifestList),
+}
+
+// resolve asks which content a tag names.
+func resolve(ctx context.Context, s *registry.Session) (v1.Hash, error) {
+	f := registry.Fetch{Repository: s.Image.Context(), Path: "manifests/" + s.Image.Identifier(), Accept: manifests, Head: true, Max: maxIndex}
+	answer, err := s.Fetch(ctx, f)
+	if err == nil {
+		if hash, err := v1.NewHash(answer.Header.Get("Docker-Content-Digest")); err == nil {
+			return hash, nil
+		}
+	} else if !registry.Unsupported(err) {
+		return v1.Hash{}, err
+	}
+	// A registry may answer such a request without the digest, or not at all.
+	f.Head = false
+	if answer, err = s.Fetch(ctx, f); err != nil {
+		return v1.Hash{}, err
+	}
+	sum := sha256.Sum256(answer.Body)
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}, nil
+}
+
+// descriptor describes the image's manifest.
+func (i *image) descriptor(ctx context.Context) (v1.Descriptor, error) {
+	return i.described.get(ctx, func(ctx context.Context) (v1.Descriptor, error) {
+		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: i.repository, Path: "manifests/" + i.digest.String(), Accept: manifests, Max: maxIndex})
+		if registry.NotFound(err) {
+			return v1.Descriptor{}, unverified("%s", err)
+		}
+		if err != nil {
+			return v1.Descriptor{}, err
+		}
+		if err := same(i.digest, answer.Body); err != nil {
+			return v1.Descriptor{}, err
+		}
+		return v1.Descriptor{MediaType: types.MediaType(answer.Header.Get("Content-Type")), Digest: i.digest, Size: int64(len(answer.Body))}, nil
+	})
+}
+
+// content reads the image's manifest.
+func (i *image) content(ctx context.Context) ([]byte, error) {
+	return i.fetch(ctx, i.repository, "manifests/"+i.digest.String(), i.digest, maxIndex, manifests...)
+}
+
+// manifest reads the manifest of an artefact by its tag or digest. A registry that has none gives nil.
+func (i *image) manifest(ctx context.Context, identifier string) (*v1.Manifest, error) {
+	f := registry.Fetch{Repository: i.signatures, Path: "manifests/" + identifier, Accept: manifests[:2], Max: maxManifest}
+	answer, err := i.session.Fetch(ctx, f)
+	if registry.NotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if hash, err := v1.NewHash(identifier); err == nil {
+		if err := same(hash, answer.Body); err != nil {
+			return nil, err
+		}
+	}
+	i.bytes.Add(int64(len(answer.Body)))
+	var m v1.Manifest
+	if err := json.Unmarshal(answer.Body, &m); err != nil {
+		return nil, unverified("the manifest %s cannot be read: %s", identifier, err)
+	}
+	return &m, nil
+}
+
+// blob reads a layer.
+func (i *image) blob(ctx context.Context, layer v1.Descriptor, max int64) ([]byte, error) {
+	if layer.Size > max {
+		return nil, unverified("layer size %d exceeds %d", layer.Size, max)
+	}
+	return i.fetch(ctx, i.signatures, "blobs/"+layer.Digest.String(), layer.Digest, max)
+}
+
+// fetch reads content by its digest, once.
+func (i *image) fetch(ctx context.Context, from name.Repository, path string, digest v1.Hash, max int64, accept ...string) ([]byte, error) {
+	return i.blobs.get(ctx, path, func(ctx context.Context) ([]byte, error) {
+		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: from, Path: path, Accept: accept, Max: max})
+		if limit := (*registry.LimitError)(nil); errors.As(err, &limit) && answer == nil {
+			return nil, unverified("%s", limit)
+		}
+		if err != nil {
+			return nil, err
+		}
+		i.bytes.Add(int64(len(answer.Body)))
+		return answer.Body, same(digest, answer.Body)
+	})
+}
+
+// same checks that content is what its digest says. Only sha256 is known.
+func same(digest v1.Hash, content []byte) error {
+	if digest.Algorithm != "sha256" {
+		return unverified("digests of the kind %s are not supported", digest.Algorithm)
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != digest.Hex {
+		return fmt.Errorf("the registry's content is not that of the digest %s", digest)
+	}
+	return nil
+}
+
+// add counts signatures that are to be read, of all kinds together.
+func (i *image) add(n int) error {
+	if total := i.count.Add(int64(n)); total > maxSignatures {
+		return unverified("the image has %d signatures, of which at most %d are read", total, maxSignatures)
+	}
+	return nil
+}
+
+// referrer is what says that it refers to the image.
+type referrer struct {
+	v1.Descriptor
+	kind string // its artifact type
+}
+
+// referrers reads what refers to a digest. A registry without that list has a tag for it.
+func (i *image) referrers(ctx context.Context) ([]referrer, error) {
+	return i.referring.get(ctx, func(ctx context.Context) ([]referrer, error) { return i.referrersOf(ctx, i.digest) })
+}
+
+func (i *image) referrersOf(ctx context.Context, digest v1.Hash) ([]referrer, error) {
+	host := "\n" + i.signatures.RegistryStr()
+	v, now := i.verifier, i.verifier.options.Now()
+	if v.habits.get(host, now) != withoutReferrers {
+		out, err := i.referrersBy(ctx, "referrers/"+digest.String())
+		if !registry.Unsupported(err) {
+			return out, err
+		}
+	}
+	out, err := i.referrersBy(ctx, "manifests/"+digest.Algorithm+"-"+digest.Hex)
+	if registry.NotFound(err) {
+		err = nil
+	}
+	if err == nil {
+		v.habits.set(host, withoutReferrers, now)
+	}
+	return out, err
+}
+
+// referrersBy reads a list of referrers, page by page.
+func (i *image) referrersBy(ctx context.Context, path string) (out []referrer, err error) {
+	for path != "" {
+		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: i.signatures, Path: path, Accept: []string{string(types.OCIImageIndex)}, Max: maxIndex})
+		if err != nil {
+			return nil, err
+		}
+		i.bytes.Add(int64(len(answer.Body)))
+		var index struct {
+			Manifests []struct {
+				v1.Descriptor
+				ArtifactType string `json:"artifactType"`
+			} `json:"manifests"`
+		}
+		if err := json.Unmarshal(answer.Body, &index); err != nil {
+			return nil, fmt.Errorf("the list of referrers cannot be read: %w", err)
+		}
+		for _, m := range index.Manifests {
+			out = append(out, referrer{m.Descriptor, m.ArtifactType})
+		}
+		if len(out) > maxReferrers {
+			return nil, fmt.Errorf("too many referrers found, max limit is %d", maxReferrers)
+		}
+		path = next(answer.Header.Get("Link"), i.signatures)
+	}
+	return out, nil
+}
+
+// next is the path of the next page, which has to be in the same repository.
+func next(link string, repository name.Repository) string {
+	target, attributes, _ := strings.Cut(link, ";")
+	if !strings.Contains(attributes, "next") {
+		return ""
+	}
+	target = strings.Trim(strings.TrimSpace(target), "<>")
+	_, path, found := strings.Cut(target, "/v2/"+repository.RepositoryStr()+"/")
+	if !found || !strings.HasPrefix(path, "referrers/") {
+		return ""
+	}
+	return path
+}
+
+// images keeps images for a moment.
+type images struct {
+	mu    sync.Mutex
+	known map[string]*kept
+}
+
+type kept struct {
+	*image
+	until time.Time
+}
+
+func (c *images) get(key string, now time.Time) *image {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[key]; k != nil && now.Before(k.until) {
+		return k.image
+	}
+	return nil
+}
+
+// add keeps an image, unless there is one already; what is old goes, and the oldest when there is too much.
+func (c *images) add(key string, i *image, now time.Time) *image {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[key]; k != nil && now.Before(k.until) {
+		return k.image
+	}
+	if c.known == nil {
+		c.known = map[string]*kept{}
+	}
+	c.known[key] = &kept{i, now.Add(keepImages)}
+	for {
+		var bytes int64
+		var oldest string
+		for name, k := range c.known {
+			if !now.Before(k.until) {
+				delete(c.known, name)
+				continue
+			}
+			bytes += k.bytes.Load()
+			if name != key && (oldest == "" || k.until.Before(c.known[oldest].until)) {
+				oldest = name
+			}
+		}
+		if oldest == "" || len(c.known) <= maxImages && bytes <= maxImageBytes {
+			return i
+		}
+		delete(c.known, oldest)
+	}
+}
+
+// habits remember for some time where the signatures of a repository were found, and which hosts have no list of referrers.
+type habits struct {
+	mu    sync.Mutex
+	known map[string]habit
+}
+
+type habit struct {
+	what  int
+	until time.Time
+}
+
+const (
+	unknown = iota
+	inTags
+	inReferrers
+	withoutReferrers
+)
+
+func (h *habits) get(key string, now time.Time) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.known[key]; now.Before(k.until) {
+		return k.what
+	}
+	return unknown
+}
+
+func (h *habits) set(key string, what int, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.known == nil || len(h.known) >= maxHabits {
+		h.known = map[string]habit{}
+	}
+	h.known[key] = habit{what, now.Add(keepHabits)}
+}

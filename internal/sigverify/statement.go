@@ -1,0 +1,85 @@
+package sigverify
+
+import (
+	"encoding/json"
+	"fmt"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// statement is an in-toto statement.
+type statement struct {
+	Subject []struct {
+		Digest      map[string]string `json:"digest"`
+		Annotations map[string]any    `json:"annotations"`
+	} `json:"subject"`
+	PredicateType string `json:"predicateType"`
+
+	payload []byte
+}
+
+// Bounds of statements, as of Sigstore's libraries.
+const (
+	maxSubjects       = 1024
+	maxSubjectDigests = 32
+
+	typeInToto      = "application/vnd.in-toto+json"
+	predicateCustom = "https://cosign.sigstore.dev/attestation/v1"
+	predicateBare   = "cosign.sigstore.dev/attestation/v1"
+)
+
+func parseStatement(mediaType string, payload []byte) (*statement, error) {
+	if mediaType != typeInToto {
+		return nil, fmt.Errorf("the payload is no statement but %q", mediaType)
+	}
+	s := &statement{payload: payload}
+	if err := json.Unmarshal(payload, s); err != nil {
+		return nil, fmt.Errorf("the statement cannot be read: %w", err)
+	}
+	if len(s.Subject) > maxSubjects {
+		return nil, fmt.Errorf("the statement has more than %d subjects", maxSubjects)
+	}
+	for _, subject := range s.Subject {
+		if len(subject.Digest) > maxSubjectDigests {
+			return nil, fmt.Errorf("a subject of the statement has more than %d digests", maxSubjectDigests)
+		}
+	}
+	return s, nil
+}
+
+// about returns the annotations of the subjects that are the image; none when the statement is not about it.
+func (s *statement) about(digest v1.Hash) (annotations []map[string]any) {
+	for _, subject := range s.Subject {
+		if found := subject.Digest[digest.Algorithm]; found != "" && found == digest.Hex {
+			annotations = append(annotations, subject.Annotations)
+		}
+	}
+	return annotations
+}
+
+// decoded is the statement as policies see it.
+func (s *statement) decoded() (world.Statement, error) {
+	document, err := value.DecodeJSON(s.payload)
+	if err != nil {
+		return world.Statement{}, fmt.Errorf("the statement cannot be read: %w", err)
+	}
+	fields, ok := document.(map[string]any)
+	if !ok {
+		return world.Statement{}, fmt.Errorf("the statement is no object")
+	}
+	out := world.Statement{Type: s.PredicateType, Predicate: fields["predicate"], Document: document}
+	// A predicate of no type of its own is a text; many hold JSON.
+	if s.PredicateType == predicateCustom || s.PredicateType == predicateBare {
+		if predicate, ok := out.Predicate.(map[string]any); ok {
+			if text, ok := predicate["Data"].(string); ok {
+				if data, err := value.DecodeJSON([]byte(text)); err == nil {
+					predicate["Data"] = data // it was decoded above and belongs to no one else
+				}
+			}
+		}
+	}
+	return out, nil
+}

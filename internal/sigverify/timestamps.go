@@ -1,0 +1,97 @@
+package sigverify
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+)
+
+// timestampAuthorities reads the chain of a timestamp authority, in any order.
+func timestampAuthorities(text string) ([]root.TimestampingAuthority, error) {
+	if n := strings.Count(text, "-----BEGIN"); n > maxTSAChain {
+		return nil, fmt.Errorf("TSA certificate chain contains too many certificates (%d), maximum allowed is %d", n, maxTSAChain)
+	}
+	certs, err := certificates(text, maxTSAChain)
+	if err != nil {
+		return nil, fmt.Errorf("error splitting tsa certificates: %w", err)
+	}
+	var leaves, between, roots []*x509.Certificate
+	for _, c := range certs {
+		switch {
+		case !c.IsCA:
+			leaves = append(leaves, c)
+		case bytes.Equal(c.RawSubject, c.RawIssuer):
+			roots = append(roots, c)
+		default:
+			between = append(between, c)
+		}
+	}
+	switch {
+	case len(leaves) > 1:
+		return nil, errors.New("certificate chain must contain at most one TSA certificate")
+	case len(between) > maxTSABetween:
+		return nil, fmt.Errorf("TSA certificate chain contains too many intermediate certificates (%d), maximum allowed is %d", len(between), maxTSABetween)
+	case len(roots) == 0:
+		return nil, errors.New("error splitting tsa certificates: there is no root certificate")
+	}
+	var leaf *x509.Certificate // nil: the timestamp brings it along
+	if len(leaves) == 1 {
+		leaf = leaves[0]
+	}
+	out := make([]root.TimestampingAuthority, len(roots))
+	for n := range roots {
+		out[n] = &root.SigstoreTimestampingAuthority{Root: roots[n], Intermediates: between, Leaf: leaf}
+	}
+	return out, nil
+}
+
+// maxStamps bounds the timestamps of one signature.
+const maxStamps = 32
+
+// stampTimes are the times that timestamp authorities prove. With authorities of its own, the attestor accepts no timestamp that they did not make.
+// Else those of the trust count; they are asked for only when the certificate needs a time, or are known already.
+func (a *attestor) stampTimes(ctx context.Context, f *artefact, needed bool) (times []time.Time, err error) {
+	if len(f.stamps) > maxStamps {
+		return nil, refuse("the signature has more than %d timestamps", maxStamps)
+	}
+	authorities := a.stamps
+	switch {
+	case len(f.stamps) == 0:
+		return nil, nil
+	case authorities == nil && (!f.bundle || !needed && a.material == nil):
+		return nil, nil
+	case authorities == nil:
+		m, err := a.trust(ctx)
+		if err != nil {
+			return nil, err
+		}
+		authorities = m.TimestampingAuthorities()
+	}
+	for _, stamp := range f.stamps {
+		at, err := stampTime(authorities, stamp, f.stamped)
+		switch {
+		case err == nil:
+			times = append(times, at)
+		case a.stamps != nil:
+			return nil, refuse("unable to verify RFC3161 timestamp bundle: %s", err)
+		}
+	}
+	return times, nil
+}
+
+func stampTime(authorities []root.TimestampingAuthority, stamp, over []byte) (time.Time, error) {
+	err := errors.New("no timestamp authority is known")
+	for _, authority := range authorities {
+		var at *root.Timestamp
+		if at, err = authority.Verify(stamp, over); err == nil {
+			return at.Time, nil
+		}
+	}
+	return time.Time{}, err
+}
