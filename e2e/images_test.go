@@ -50,7 +50,7 @@ func TestImages(t *testing.T) {
 		"registry.example.com/a" + digest: " ",
 		"elsewhere.example.com/a":         " ",
 		"signed.example.com/skipped" + digest: `{"signed.example.com/skipped` + digest + `":"skip"} ` +
-			`{"policies":{"/images-e2e":{"signed":{"signed.example.com/skipped` + digest + `":"skip"}}},"version":1}`,
+			`{"version":1,"policies":{"/images-e2e":{"signed":{"signed.example.com/skipped` + digest + `":"skip"}}}}`,
 	} {
 		if got := must(t, pod(image), "create", "--dry-run=server", "-f", "-", "-o", "jsonpath="+records); strings.TrimSpace(got) != strings.TrimSpace(want) {
 			t.Errorf("%s: %s, want %s", image, got, want)

@@ -143,6 +143,7 @@ func (p *process) server(ctx context.Context, b *base) (*admission.Server, error
 	}
 	root, globals, err := lookups{
 		namespace: e.namespace, calls: &f.calls, registry: &f.registry, globals: f.globals, rights: m.GetClient(), cluster: p.cluster, events: p.events, log: p.log,
+		seals: imageSeals(m, e.namespace),
 	}.open(ctx, b, m)
 	if err != nil {
 		return nil, err

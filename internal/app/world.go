@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -10,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
+	"github.com/ephor-dev/ephor/internal/keystore"
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/live"
@@ -21,10 +23,17 @@ type lookups struct {
 	calls     *callFlags
 	registry  *registryFlags // nil: registries are not asked
 	globals   globalFlags
+	seals     world.Seals   // of records of verified images; nil where none are made
 	rights    client.Writer // asks for the rights of users; nil: they are not known
 	cluster   *cluster
 	events    event.Recorder
 	log       *slog.Logger
+}
+
+// imageSeals prove the records of verified images.
+func imageSeals(m manager.Manager, namespace string) world.Seals {
+	store := &keystore.Store{Client: m.GetClient(), Reader: m.GetAPIReader(), Namespace: namespace, Name: keystore.Images}
+	return keystore.Seals{Keys: &keystore.Cached{Load: store.Load, Now: time.Now}}
 }
 
 // open makes the world of a process. Global context is refreshed until ctx is done.
@@ -33,6 +42,7 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 	o := live.Options{
 		Config: b.policyConfig, Reader: m.GetAPIReader(), Creator: l.rights, Labels: l.cluster.NamespaceLabels, Kinds: discovery.Kinds{Resources: l.cluster},
 		Calls: l.calls.limits(), Services: l.calls.services(), NamespacedHTTP: l.calls.namespaced,
+		Seals: l.seals,
 		Globals: func(r *live.Root) (_ world.Globals, err error) {
 			if entries, err = newGlobals(ctx, b.policyConfig, l.globals, r.API, r.Services, l.events, l.log); err != nil {
 				return nil, err

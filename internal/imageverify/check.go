@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -17,56 +16,108 @@ var (
 // textPlan begins the message of an entry whose signers are not known, since their variables cannot be resolved.
 const textPlan = "variable substitution failed: "
 
+// textCached is the message where all answers came from memory.
+const textCached = "verified from cache"
+
 // check verifies one image by one entry.
 type check struct {
 	call     *policy.Call
-	image    *imageref.Image
+	image    *target
 	language Session
 	plan     *Plan
 	secrets  []string // beside those of the plan
-	digest   string   // once it is known, everything else is asked about this digest and not about the tag
+	keep     string   // on whose behalf answers may be remembered; empty for none
+	asked    int      // how many answers there were, and
+	recalled int      // how many of them came from memory
 }
 
-// signed verifies signatures, then attestations, and returns one result for both with the digest of what was verified.
-func (c *check) signed() (policy.Yield, string) {
+// signed verifies signatures, then attestations, and returns one result for both. A part that does not satisfy counts more than one without
+// an answer, so that an outage does not hide that an image is unsigned.
+func (c *check) signed() policy.Yield {
 	var err error
 	if c.plan, err = c.language.Plan(); err != nil {
-		return failed(textPlan, err), ""
+		return failed(textPlan, err)
 	}
-	c.digest = c.image.Digest
+	text := c.image.Pinned()
+	prefix := "failed to verify image " + text + ": "
+	if err := c.resolve(); err != nil {
+		return unverified(prefix, err)
+	}
+	unknown := policy.Yield{}
 	for i := range c.plan.Attestors {
-		r := c.plan.Attestors[i].Satisfy(c.signature)
-		if !r.OK() {
-			return r.Yield("failed to verify image " + c.image.String() + ": "), ""
+		if r := c.plan.Attestors[i].Satisfy(c.signature); !r.OK() {
+			if unknown = worse(unknown, r.Yield(prefix)); unknown.Status == policy.StatusFail {
+				return unknown
+			}
 		}
 	}
-	out := policy.Yield{Status: policy.StatusPass, Message: "verified image signatures for " + c.image.String()}
 	for i := range c.plan.Attestations {
-		if y := c.attested(i); y.Status != policy.StatusNone {
-			return y, ""
+		if unknown = worse(unknown, c.attested(i)); unknown.Status == policy.StatusFail {
+			return unknown
 		}
-		out.Message = "verified image attestations for " + c.image.String()
 	}
-	return out, c.digest
+	out := policy.Yield{Status: policy.StatusPass, Message: "verified image signatures for " + text}
+	switch {
+	case unknown.Status != policy.StatusNone:
+		return unknown
+	case c.asked > 0 && c.recalled == c.asked:
+		out.Message = textCached
+	case len(c.plan.Attestations) > 0:
+		out.Message = "verified image attestations for " + text
+	}
+	return out
+}
+
+// worse is the one of two results that decides: a failure, else the first error.
+func worse(a, b policy.Yield) policy.Yield {
+	if a.Status == policy.StatusNone || b.Status == policy.StatusFail {
+		return b
+	}
+	return a
+}
+
+// unverified is the result where the registry was asked for the image: fail when it has none, error when it did not answer.
+func unverified(prefix string, err error) policy.Yield {
+	y := failed(prefix, err)
+	if missing := (*world.NoImageError)(nil); errors.As(err, &missing) {
+		y.Status = policy.StatusFail
+	}
+	return y
+}
+
+// resolve finds the digest that the tag stands for, once for the whole review. Everything else is asked about this digest. Where registries
+// cannot be asked, the verifier says which digest it verified.
+func (c *check) resolve() (err error) {
+	if c.image.known == "" && c.call.World.Images != nil {
+		c.image.known, err = Resolve(c.call, &c.image.Image, c.plan.Registry(c.secrets))
+	}
+	return err
 }
 
 // request is the request about one attestor.
-func (c *check) request(e *Signer, kind string) world.SignatureRequest {
-	r := c.plan.Request
-	r.Image = c.image.String()
-	if c.digest != "" {
-		pinned := c.image.Reference
-		pinned.Digest = c.digest
-		r.Image = pinned.String()
+func (c *check) request(e *Signer, kind string) (world.SignatureRequest, *bool) {
+	r, recalled := c.plan.Request, new(bool)
+	named := c.image.Reference
+	if c.image.known != "" {
+		named.Digest = c.image.known
+		r.For, r.Remembered = c.keep, recalled
 	}
-	r.Type, r.Registry = kind, c.plan.Registry(c.secrets)
+	r.Image, r.Type, r.Registry = named.String(), kind, c.plan.Registry(c.secrets)
 	if e != nil {
 		r.Attestor = e.Attestor
 		if e.Repository != "" {
 			r.Repository = e.Repository
 		}
 	}
-	return r
+	return r, recalled
+}
+
+// answered counts an answer.
+func (c *check) answered(recalled *bool) {
+	c.asked++
+	if *recalled {
+		c.recalled++
+	}
 }
 
 // signature verifies the signature of one attestor.
@@ -75,8 +126,9 @@ func (c *check) signature(e *Signer) error {
 	if err != nil {
 		return err
 	}
-	digest, err := signatures.Verify(c.call.Context(), c.request(e, ""))
-	if err != nil {
+	request, recalled := c.request(e, "")
+	digest, err := signatures.Verify(c.call.Context(), request)
+	if c.answered(recalled); err != nil {
 		return err
 	}
 	return c.same(digest)
@@ -92,15 +144,15 @@ func (c *check) signatures(e *Signer) (world.Signatures, error) {
 	return nil, errVerification
 }
 
-// same keeps the digest that was verified; two attestors have to speak of the same image.
+// same compares the digest that was verified with the one that is known: all attestors have to speak of the same image.
 func (c *check) same(digest string) error {
 	switch {
 	case digest == "":
 		return errors.New("the verification gave no digest")
-	case c.digest != "" && c.digest != digest:
-		return &world.UnverifiedError{Reason: "digest mismatch: expected " + c.digest + ", received " + digest}
+	case c.image.known != "" && c.image.known != digest:
+		return &world.UnverifiedError{Reason: "digest mismatch: expected " + c.image.known + ", received " + digest}
 	}
-	c.digest = digest
+	c.image.known = digest
 	return nil
 }
 
@@ -112,21 +164,16 @@ func (c *check) attested(i int) policy.Yield {
 	}
 	statement := func(e *Signer) error { return c.statement(i, e) }
 	if len(a.Attestors) == 0 {
-		// No signature of the statements is required.
 		r := Result{Required: 1}
-		if err := statement(nil); err != nil {
-			r.Errors = append(r.Errors, err)
-		} else {
-			r.Verified = 1
-		}
+		r.add(statement(a.Otherwise))
 		return r.attestation()
 	}
+	out := policy.Yield{}
 	for j := range a.Attestors {
-		if y := a.Attestors[j].Satisfy(statement).attestation(); y.Status != policy.StatusNone {
-			return y
-		}
+		r := a.Attestors[j].Satisfy(statement)
+		out = worse(out, r.attestation())
 	}
-	return policy.Yield{}
+	return out
 }
 
 // statement evaluates the statements that one attestor signed: there has to be one, and all have to satisfy the conditions.
@@ -136,8 +183,9 @@ func (c *check) statement(i int, e *Signer) error {
 		return err
 	}
 	kind := c.plan.Attestations[i].Type
-	digest, statements, err := signatures.Statements(c.call.Context(), c.request(e, kind))
-	if err != nil {
+	request, recalled := c.request(e, kind)
+	digest, statements, err := signatures.Statements(c.call.Context(), request)
+	if c.answered(recalled); err != nil {
 		return err
 	}
 	var found []world.Statement

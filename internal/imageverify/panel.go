@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
+	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -12,6 +13,9 @@ import (
 // one evaluation, and asks each question once. A question without an answer is an error, and never "not signed".
 type Panel struct {
 	World world.World
+	// Tags are those of the review; For says on whose behalf answers may be remembered, empty for none.
+	Tags *policy.Tags
+	For  string
 	// Images says what a reference without a registry means.
 	Images imageref.Defaults
 	// Registry says how to log in.
@@ -116,7 +120,7 @@ func (p *Panel) count(image string, what Testimony, by []Authority, verify func(
 
 // signature verifies the signature of one authority.
 func (p *Panel) signature(ctx context.Context, image string, a *Authority) error {
-	return p.anyForm(image, a, func(verifier world.Signatures, r world.SignatureRequest) error {
+	return p.anyForm(ctx, image, a, func(verifier world.Signatures, r world.SignatureRequest) error {
 		digest, err := verifier.Verify(ctx, r)
 		if err != nil {
 			return err
@@ -129,7 +133,7 @@ func (p *Panel) signature(ctx context.Context, image string, a *Authority) error
 // verifying them.
 func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *Authority) error {
 	at := question{image: image, statement: what}
-	return p.anyForm(image, a, func(verifier world.Signatures, r world.SignatureRequest) error {
+	return p.anyForm(ctx, image, a, func(verifier world.Signatures, r world.SignatureRequest) error {
 		r.Type = what.Type
 		digest, found, err := verifier.Statements(ctx, r)
 		if err != nil {
@@ -152,7 +156,7 @@ func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *
 }
 
 // anyForm asks about the forms of an authority until one satisfies.
-func (p *Panel) anyForm(image string, a *Authority, ask func(world.Signatures, world.SignatureRequest) error) error {
+func (p *Panel) anyForm(ctx context.Context, image string, a *Authority, ask func(world.Signatures, world.SignatureRequest) error) error {
 	if p.World.Signatures == nil {
 		return errVerification
 	}
@@ -160,14 +164,19 @@ func (p *Panel) anyForm(image string, a *Authority, ask func(world.Signatures, w
 	if err != nil {
 		return err
 	}
-	if digest := p.digests[image]; digest != "" {
-		parsed.Digest = digest
+	digest, err := p.digest(ctx, image, parsed)
+	if err != nil {
+		return err
+	}
+	remember := ""
+	if digest != "" {
+		parsed.Digest, remember = digest, p.For
 	}
 	plan := Plan{Request: world.SignatureRequest{Registry: p.Registry}}
 	err = &world.UnverifiedError{Reason: "attestor " + a.Name + " has no key, certificate or identity"}
 	for _, form := range a.Forms {
 		failed := ask(p.World.Signatures, world.SignatureRequest{
-			Image: parsed.String(), Format: a.Format, Attestor: form, Repository: a.Repository, TagPrefix: a.TagPrefix, Registry: plan.Registry(a.Secrets),
+			Image: parsed.String(), Format: a.Format, Attestor: form, Repository: a.Repository, TagPrefix: a.TagPrefix, Registry: plan.Registry(a.Secrets), For: remember,
 		})
 		if failed == nil {
 			return nil
@@ -177,6 +186,21 @@ func (p *Panel) anyForm(image string, a *Authority, ask func(world.Signatures, w
 		}
 	}
 	return err
+}
+
+// digest is the content that all questions about the image are about. Where registries cannot be asked, the first verification says which.
+func (p *Panel) digest(ctx context.Context, image string, parsed imageref.Reference) (string, error) {
+	switch known := p.digests[image]; {
+	case known != "":
+		return known, nil
+	case parsed.Digest != "" || p.World.Images == nil || p.Tags == nil:
+		return parsed.Digest, nil
+	}
+	digest, err := Digest(ctx, p.Tags, p.World, parsed.String(), p.Registry)
+	if missing := (*world.NoImageError)(nil); errors.As(err, &missing) {
+		return "", &world.UnverifiedError{Reason: err.Error()}
+	}
+	return digest, err
 }
 
 // same keeps the digest that was verified: all questions about an image are about one content.

@@ -12,13 +12,26 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// Resolve asks the registry for the digest of an image; credentials say how to log in.
+// Resolve finds the digest that the tag of an image stands for, once in each review; credentials say how to log in.
 func Resolve(c *policy.Call, image *imageref.Image, credentials world.ImageRequest) (string, error) {
-	return Digest(c.Context(), c.World, image.String(), credentials)
+	return Digest(c.Context(), c.Request.Tags(), c.World, image.String(), credentials)
 }
 
-// Digest asks the registry for the digest that a reference stands for.
-func Digest(ctx context.Context, w world.World, image string, credentials world.ImageRequest) (string, error) {
+// Digest asks the registry for the digest that a reference stands for, unless the review asked before. What a registry said without TLS, or
+// a namespaced policy found, does not count for others.
+func Digest(ctx context.Context, tags *policy.Tags, w world.World, image string, credentials world.ImageRequest) (string, error) {
+	key := image
+	if credentials.Insecure {
+		key += " insecure"
+	}
+	if credentials.Confined {
+		key += " confined"
+	}
+	return tags.Digest(key, func() (string, error) { return askDigest(ctx, w, image, credentials) })
+}
+
+// askDigest asks the registry.
+func askDigest(ctx context.Context, w world.World, image string, credentials world.ImageRequest) (string, error) {
 	images := w.Images
 	if images == nil {
 		return "", errRegistries

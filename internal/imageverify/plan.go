@@ -21,8 +21,9 @@ type Plan struct {
 type Attestation struct {
 	Path string // of the policy's field, such as .attestations[0]
 	Type string
-	// Attestors have to sign it; none: signatures are not required.
+	// Attestors have to sign it; where there are none, Otherwise says whose signature counts, and nil that none is required.
 	Attestors []Set
+	Otherwise *Signer
 }
 
 // Set is a set of attestors that is satisfied by as many of its entries as it requires.
@@ -50,32 +51,54 @@ func (p *Plan) Registry(secrets []string) world.ImageRequest {
 // Result is how far the entries of a set were satisfied.
 type Result struct {
 	Verified, Required int
+	Unknown            int // entries without an answer, which might be satisfied
 	Errors             []error
 }
 
 // OK reports whether the set is satisfied.
 func (r *Result) OK() bool { return r.Required > 0 && r.Verified >= r.Required }
 
+// refuted reports whether the set would not be satisfied whatever the missing answers are.
+func (r *Result) refuted() bool { return r.Verified+r.Unknown < r.Required }
+
+// add counts the check of one entry.
+func (r *Result) add(err error) {
+	if err == nil {
+		r.Verified++
+		return
+	}
+	if unverified := (*world.UnverifiedError)(nil); !errors.As(err, &unverified) {
+		r.Unknown++
+	}
+	r.Errors = append(r.Errors, err)
+}
+
 // Satisfy evaluates a set: as many entries as it requires have to pass the check. Once they have, no other is asked,
 // and what failed before does not count.
 func (set *Set) Satisfy(check func(*Signer) error) Result {
 	r := Result{Required: set.Required}
 	if len(set.Entries) == 0 {
-		r.Required, r.Errors = 1, []error{fmt.Errorf("%s: %w", set.Path, errNoEntries)}
+		r.Required, r.Unknown, r.Errors = 1, 1, []error{fmt.Errorf("%s: %w", set.Path, errNoEntries)}
 		return r
 	}
 	for i := range set.Entries {
 		e := &set.Entries[i]
 		if e.Set != nil {
-			if inner := e.Set.Satisfy(check); !inner.OK() {
+			switch inner := e.Set.Satisfy(check); {
+			case inner.OK():
+				r.Verified++
+			default:
+				if !inner.refuted() {
+					r.Unknown++
+				}
 				r.Errors = append(r.Errors, inner.Errors...) // their paths are complete
-				continue
 			}
 		} else if err := check(e); err != nil {
-			r.Errors = append(r.Errors, fmt.Errorf("%s: %w", e.Path, err))
-			continue
+			r.add(fmt.Errorf("%s: %w", e.Path, err))
+		} else {
+			r.Verified++
 		}
-		if r.Verified++; r.Verified >= r.Required {
+		if r.OK() {
 			return r
 		}
 	}
@@ -88,16 +111,15 @@ func (set *Set) Satisfy(check func(*Signer) error) Result {
 //lint:ignore ST1005 the reference's words
 var errNoEntries = errors.New("An entry is required")
 
-// Yield is the result of a set that is not satisfied: fail when the signatures do not satisfy it, error when that could not
-// be found out.
+// Yield is the result of a set that is not satisfied: fail when the signatures that were read do not satisfy it, error when that
+// depends on what could not be read.
 func (r *Result) Yield(prefix string) policy.Yield {
-	y := policy.Yield{Status: policy.StatusFail}
+	y := policy.Yield{Status: policy.StatusError}
+	if r.refuted() {
+		y.Status = policy.StatusFail
+	}
 	texts := make([]string, len(r.Errors))
 	for i, err := range r.Errors {
-		var unverified *world.UnverifiedError
-		if !errors.As(err, &unverified) {
-			y.Status = policy.StatusError
-		}
 		texts[i] = err.Error()
 	}
 	y.Message = prefix + strings.Join(texts, "; ")

@@ -8,11 +8,16 @@ import (
 )
 
 // The annotations in which a resource carries what was verified. The first is for readers; the second is kept by
-// policy and rule, so that no policy can be satisfied with the record of another.
+// policy and rule, so that no policy can be satisfied with the record of another. The third proves the second: the others can be written by
+// everyone who may write the resource.
 const (
 	annotationVerified = "kyverno.io/verify-images"
 	annotationScoped   = "kyverno.io/verify-images-scoped"
+	annotationSeal     = "ephor.dev/verified-images"
 )
+
+// sealDomain is the domain of the seals of records.
+const sealDomain = "verified-images"
 
 // What is recorded of an image.
 const (
@@ -24,31 +29,17 @@ const (
 // recordVersion is the version of the scoped record.
 const recordVersion = 1
 
-// verdicts are the records of images, by their full references.
-type verdicts map[string]string
+// records are what a resource carries: policy → rule → image → verdict, and the digests of images that are recorded by their tags.
+type records struct{ policies, digests map[string]any }
 
-// add records one more verdict on an image: a failure stays, and a verification says more than a skip.
-func (v verdicts) add(image, verdict string) {
-	switch old := v[image]; {
-	case old == recordFail, old == recordPass && verdict == recordSkip:
-	default:
-		v[image] = verdict
-	}
-}
-
-// recordKey is how a policy is named in the scoped record: namespace/name, or /name.
+// recordKey is how a policy is named in the records: namespace/name, or /name.
 func recordKey(p *policy.Program) string { return p.Namespace + "/" + p.Name }
 
-// recordsOf are the scoped records of a rule on the object. What cannot be read is no record.
-func recordsOf(object map[string]any, policyKey, rule string) verdicts {
-	scoped := annotationJSON(object, annotationScoped)
-	if version, ok := value.Float(scoped["version"]); !ok || version != recordVersion {
-		return nil
-	}
-	policies, _ := scoped["policies"].(map[string]any)
-	rules, _ := policies[policyKey].(map[string]any)
+// of are the verdicts of a rule, by images.
+func (r *records) of(policyKey, rule string) map[string]string {
+	rules, _ := r.policies[policyKey].(map[string]any)
 	images, _ := rules[rule].(map[string]any)
-	out := make(verdicts, len(images))
+	out := make(map[string]string, len(images))
 	for image, verdict := range images {
 		if text, ok := verdict.(string); ok {
 			out[image] = text
@@ -57,29 +48,125 @@ func recordsOf(object map[string]any, policyKey, rule string) verdicts {
 	return out
 }
 
-// withRecords is the object with the records of a rule. Those of other policies stay; those that the rule had are replaced,
-// so that none outlives its image and no forged one counts.
-func withRecords(object map[string]any, policyKey, rule string, records verdicts) map[string]any {
-	verified := maps.Clone(annotationJSON(object, annotationVerified))
-	if verified == nil {
-		verified = map[string]any{}
+// all are the verdicts of all rules together.
+func (r *records) all() map[string]any {
+	out := map[string]any{}
+	for _, rules := range r.policies {
+		rules, _ := rules.(map[string]any)
+		for _, images := range rules {
+			images, _ := images.(map[string]any)
+			for image, verdict := range images {
+				if text, ok := verdict.(string); ok {
+					old, _ := out[image].(string)
+					out[image] = stronger(old, text)
+				}
+			}
+		}
 	}
-	own := make(map[string]any, len(records))
-	for image, verdict := range records {
-		verified[image] = verdict
-		own[image] = verdict
-	}
+	return out
+}
+
+// text is the scoped record, as Kyverno writes it.
+func (r *records) text() string { return `{"version":1,"policies":` + value.JSON(r.policies) + `}` }
+
+// recordsOf reads the records of an object. What cannot be read, or is not proved to be written by this installation for this object, is no
+// record. Where there are no seals, as on the command line, records prove themselves. The error says that the proof cannot be checked.
+func recordsOf(c *policy.Call, object map[string]any) (records, error) {
 	scoped := annotationJSON(object, annotationScoped)
-	policies, _ := scoped["policies"].(map[string]any)
-	rules, _ := policies[policyKey].(map[string]any)
-	rules = cloneWith(rules, rule, own)
-	policies = cloneWith(policies, policyKey, rules)
+	if version, ok := value.Float(scoped["version"]); !ok || version != recordVersion {
+		return records{}, nil
+	}
+	var r records
+	r.policies, _ = scoped["policies"].(map[string]any)
+	if c.World.Seals == nil {
+		return r, nil
+	}
+	own := annotationJSON(object, annotationSeal)
+	seal, _ := own["seal"].(string)
+	r.digests, _ = own["digests"].(map[string]any)
+	sealed, err := c.World.Seals.Sealed(c.Context(), seal, sealDomain, r.claim(c.Request, object)...)
+	if err != nil || !sealed {
+		return records{}, err
+	}
+	return r, nil
+}
+
+// claim is what a seal proves: whose records they are, and what they say. An object has no UID when it is created, and a Pod of a controller no
+// name: then the prefix of its name and its owner stand for it. The text is made anew, so that its form does not matter.
+func (r *records) claim(req *policy.Request, object map[string]any) []string {
+	metadata, _ := object["metadata"].(map[string]any)
+	name := "name"
+	text, _ := metadata["generateName"].(string)
+	if text != "" {
+		name = "generateName"
+	} else {
+		text, _ = metadata["name"].(string)
+	}
+	owner := ""
+	references, _ := metadata["ownerReferences"].([]any)
+	for _, reference := range references {
+		reference, _ := reference.(map[string]any)
+		if reference["controller"] == true {
+			owner, _ = reference["uid"].(string)
+		}
+	}
+	digests := ""
+	if len(r.digests) > 0 {
+		digests = value.JSON(r.digests)
+	}
+	return []string{req.GVK.Kind, req.Namespace, name, text, owner, r.text(), digests}
+}
+
+// withRecords is the object with the records of the rule; nil when there is nothing to record. Proved records of other policies and rules stay.
+// Those of the rule are replaced, and all others are dropped, so that none outlives its image and no forged one counts.
+func (v *verification) withRecords(object map[string]any) (map[string]any, error) {
+	own, digests := map[string]any{}, map[string]any{}
+	for i := range v.images {
+		t := &v.images[i]
+		if t.verdict == "" {
+			continue
+		}
+		image := t.Pinned()
+		old, _ := own[image].(string)
+		own[image] = stronger(old, t.verdict)
+		if t.Digest == "" && t.known != "" {
+			digests[image] = t.known
+		}
+	}
+	if len(own) == 0 {
+		return nil, nil
+	}
+	before, err := recordsOf(v.call, object)
+	if err != nil {
+		return nil, err
+	}
+	policyKey := recordKey(v.call.Program)
+	rules, _ := before.policies[policyKey].(map[string]any)
+	r := records{policies: cloneWith(before.policies, policyKey, cloneWith(rules, v.call.Rule.Name, own)), digests: digests}
+	all := r.all()
+	for image, digest := range before.digests {
+		if _, now := digests[image]; !now && all[image] != nil {
+			digests[image] = digest
+		}
+	}
 
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	annotations = cloneWith(annotations, annotationVerified, value.JSON(verified))
-	annotations[annotationScoped] = value.JSON(map[string]any{"version": int64(recordVersion), "policies": policies})
-	return cloneWith(object, "metadata", cloneWith(metadata, "annotations", annotations))
+	annotations = cloneWith(annotations, annotationVerified, value.JSON(all))
+	annotations[annotationScoped] = r.text()
+	delete(annotations, annotationSeal)
+	if seals := v.call.World.Seals; seals != nil {
+		seal, err := seals.Seal(v.call.Context(), sealDomain, r.claim(v.call.Request, object)...)
+		if err != nil {
+			return nil, err
+		}
+		proof := map[string]any{"seal": seal}
+		if len(r.digests) > 0 {
+			proof["digests"] = r.digests
+		}
+		annotations[annotationSeal] = value.JSON(proof)
+	}
+	return cloneWith(object, "metadata", cloneWith(metadata, "annotations", annotations)), nil
 }
 
 // cloneWith is a copy of m with one entry more; m may be nil.

@@ -39,14 +39,15 @@ func (r *References) About(image *imageref.Image) bool {
 	return false
 }
 
-// Skips reports whether an image that the patterns name is left out. Here only the full reference counts.
+// Skips reports whether an image that the patterns name is left out. Of an image with a digest only the repository and the digest count: a tag
+// that is skipped may not be written before the digest of another image.
 func (r *References) Skips(image *imageref.Image) bool {
 	if len(r.skip) == 0 {
 		return false
 	}
-	full := image.String()
+	text := image.Pinned()
 	for i := range r.skip {
-		if r.skip[i].Match(full) {
+		if r.skip[i].Match(text) {
 			return true
 		}
 	}

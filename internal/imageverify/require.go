@@ -19,8 +19,7 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 			return failed("", err)
 		}
 	}
-	var records verdicts // read when an entry asks for them
-	read := false
+	var recorded map[string]string // read when an entry asks for them
 	checked := false
 	var skipped []string
 	for _, e := range r.Entries {
@@ -36,27 +35,31 @@ func (r *Rule) require(c *policy.Call, images []imageref.Image, object map[strin
 				continue
 			}
 			if e.Skips(image) {
-				skipped = append(skipped, image.String())
+				skipped = append(skipped, image.Pinned())
 				continue
 			}
 			checked = true
 			if e.VerifyDigest && image.Digest == "" {
-				return policy.Yield{Status: policy.StatusFail, Message: "missing digest for " + image.String()}
+				return policy.Yield{Status: policy.StatusFail, Message: "missing digest for " + image.Pinned()}
 			}
 			if !e.Required {
 				continue
 			}
-			if !read {
-				read, records = true, recordsOf(object, recordKey(c.Program), c.Rule.Name)
+			if recorded == nil {
+				all, err := recordsOf(c, object)
+				if err != nil {
+					return failed("failed to check the records of verified images: ", err)
+				}
+				recorded = all.of(recordKey(c.Program), c.Rule.Name)
 			}
-			if records[image.String()] != recordPass {
-				return policy.Yield{Status: policy.StatusFail, Message: "unverified image " + image.String()}
+			if recorded[image.Pinned()] != recordPass {
+				return policy.Yield{Status: policy.StatusFail, Message: "unverified image " + image.Pinned()}
 			}
 		}
 	}
 	suffix := ""
 	if len(skipped) > 0 {
-		suffix = ", skipped images: " + strings.Join(skipped, ", ")
+		suffix = ", skipped images: " + strings.Join(skipped, " ")
 	}
 	switch {
 	case checked:

@@ -25,8 +25,7 @@ type Entry struct {
 	MutateDigest, VerifyDigest, Required bool
 	Verifies                             bool // there is a required signer, or a statement that has to be there
 	Validates                            bool // Session.Validate is asked about each image
-	UseCache                             bool // a verification may be remembered
-	Varies                               bool // who has to sign depends on variables: the plan may be another one each time
+	UseCache                             bool // answers about signatures may be remembered
 }
 
 // Language is how a rule is written. The variables are those that Evaluate was called with.
@@ -58,11 +57,15 @@ func (r *Rule) Evaluate(c *policy.Call, variables policy.Variables, images []ima
 	var yields []policy.Yield
 	var object map[string]any
 	if stages.Has(policy.StageVerifyImages) && r.acts() {
-		run := &verification{Rule: r, call: c, variables: variables, images: append([]imageref.Image(nil), images...)}
+		run := &verification{Rule: r, call: c, variables: variables, images: targets(images)}
 		if err := run.verify(); err != nil {
 			return failed("", err)
 		}
-		yields, object, images = run.yields, run.object, run.images
+		yields, object = run.yields, run.object
+		images = make([]imageref.Image, len(run.images))
+		for i := range run.images {
+			images[i] = run.images[i].Image
+		}
 	}
 	if stages.Has(policy.StageValidate) && !unsuccessful(yields) {
 		if y := r.require(c, images, object); y.Status != policy.StatusNone {

@@ -13,7 +13,7 @@ type verification struct {
 	*Rule
 	call      *policy.Call
 	variables policy.Variables
-	images    []imageref.Image // with the digests that were found
+	images    []target
 	yields    []policy.Yield
 	object    map[string]any // the changed object; nil when nothing was changed
 	pinned    bool           // a digest was written
@@ -35,7 +35,6 @@ func (v *verification) verify() error {
 		v.secrets = append(v.secrets, v.call.Request.Namespace+"/"+name)
 	}
 	scan := v.call.Request.Origin == policy.FromScan
-	records := verdicts{}
 	current := object
 	for n, e := range v.Entries {
 		if !e.acts() || scan && !e.Verifies {
@@ -47,31 +46,36 @@ func (v *verification) verify() error {
 				return err
 			}
 			switch {
-			case !e.About(image):
+			case !e.About(&image.Image):
 				continue
-			case e.Skips(image):
+			case e.Skips(&image.Image):
 				v.yields = append(v.yields, v.skipped(image))
-				records.add(image.String(), recordSkip)
-				continue
-			case kept[image.String()] && !(e.MutateDigest && image.Digest == ""):
 				if e.Verifies {
-					records.add(image.String(), recordPass)
+					image.record(recordSkip)
+				}
+				continue
+			case kept[image.Pinned()] && !(e.MutateDigest && image.Digest == ""):
+				if e.Verifies {
+					image.record(recordPass)
 				}
 				continue
 			}
-			if current, err = v.evaluate(n, image, records, current, scan); err != nil {
+			if current, err = v.evaluate(n, image, current, scan); err != nil {
 				return err
 			}
 		}
 	}
-	switch {
-	case scan, hasError(v.yields): // nothing is to be recorded, or not all is known
-	case len(records) > 0:
-		v.object = withRecords(current, recordKey(v.call.Program), v.call.Rule.Name, records)
-	case v.pinned:
+	if scan || hasError(v.yields) { // nothing is to be recorded, or not all is known
+		return nil
+	}
+	if v.pinned {
 		v.object = current
 	}
-	return nil
+	changed, err := v.withRecords(current)
+	if changed != nil {
+		v.object = changed
+	}
+	return err
 }
 
 func hasError(yields []policy.Yield) bool {
@@ -79,15 +83,15 @@ func hasError(yields []policy.Yield) bool {
 }
 
 // evaluate verifies one image by one entry and returns the object with its digest.
-func (v *verification) evaluate(n int, image *imageref.Image, records verdicts, object map[string]any, scan bool) (map[string]any, error) {
-	e, session := v.Entries[n], v.Language.Begin(v.variables, n, image)
-	digest, verified := "", policy.Yield{}
+func (v *verification) evaluate(n int, image *target, object map[string]any, scan bool) (map[string]any, error) {
+	e, session := v.Entries[n], v.Language.Begin(v.variables, n, &image.Image)
+	verified := policy.Yield{}
 	if e.Verifies {
-		verified, digest = v.signed(n, image, session)
+		verified = v.signed(n, image, session)
 	}
 	good := verified.Status == policy.StatusNone || verified.Status == policy.StatusPass
 	if good && e.MutateDigest && image.Digest == "" && !scan {
-		changed, err := v.pin(session, image, digest, object)
+		changed, err := v.pin(session, image, object)
 		switch {
 		case err != nil:
 			verified, good = failed("failed to update digest: ", err), false
@@ -108,66 +112,57 @@ func (v *verification) evaluate(n int, image *imageref.Image, records verdicts, 
 	}
 	if e.Verifies || e.Validates && !good {
 		if good {
-			records.add(image.String(), recordPass)
+			image.record(recordPass)
 		} else {
-			records.add(image.String(), recordFail)
+			image.record(recordFail)
 		}
 	}
 	return object, nil
 }
 
-// signed verifies the image, or remembers that it was verified. What is remembered is about a digest: it counts for an image
-// that names its digest, or that gets the remembered one, since a tag may point to another image by now. It has no statements
-// that a validate block could read, and does not know that variables of the attestors changed.
-func (v *verification) signed(n int, image *imageref.Image, session Session) (policy.Yield, string) {
-	e, memory := v.Entries[n], v.call.World.Verified
-	pinned := image.Digest != "" || e.MutateDigest && v.call.Request.Origin != policy.FromScan
-	if !e.UseCache || e.Validates || e.Varies || !pinned {
-		memory = nil
+// signed verifies the image. Answers about signatures may come from memory, for the same entry of the same version of the policy: they are
+// about a digest. Conditions and validate blocks are always evaluated.
+func (v *verification) signed(n int, image *target, session Session) policy.Yield {
+	c := check{call: v.call, image: image, language: session, secrets: v.secrets}
+	if v.Entries[n].UseCache {
+		c.keep = Asker(v.call.Program, v.Name) + "\n" + strconv.Itoa(n)
 	}
-	var key string
-	if memory != nil {
-		p := v.call.Program
-		key = strings.Join([]string{p.Kind, p.Key(), p.UID, strconv.FormatInt(p.Generation, 10), v.Name, strconv.Itoa(n), image.String()}, "\n")
-		if digest, ok := memory.Digest(key); ok {
-			return policy.Yield{Status: policy.StatusPass, Message: "verified from cache"}, digest
-		}
-	}
-	asked := check{call: v.call, image: image, language: session, secrets: v.secrets}
-	verified, digest := asked.signed()
-	if memory != nil && verified.Status == policy.StatusPass {
-		memory.Remember(key, digest)
-	}
-	return verified, digest
+	return c.signed()
 }
 
-// pin writes the digest behind the tag.
-func (v *verification) pin(session Session, image *imageref.Image, digest string, object map[string]any) (map[string]any, error) {
+// Asker names the part of a policy, in its version, on whose behalf answers are remembered.
+func Asker(p *policy.Program, part string) string {
+	return strings.Join([]string{p.Kind, p.Key(), p.UID, strconv.FormatInt(p.Generation, 10), part}, "\n")
+}
+
+// pin writes the digest behind the tag: the one that was verified, where the entry verifies.
+func (v *verification) pin(session Session, image *target, object map[string]any) (map[string]any, error) {
 	if image.Converted {
 		return nil, errConverted
 	}
-	if digest == "" {
+	if image.known == "" {
 		plan, err := session.Plan()
 		if err != nil {
 			return nil, err
 		}
-		if digest, err = Resolve(v.call, image, plan.Registry(v.secrets)); err != nil {
+		if image.known, err = Resolve(v.call, &image.Image, plan.Registry(v.secrets)); err != nil {
 			return nil, err
 		}
 	}
-	out, err := Pin(v.call, object, image, digest)
+	out, err := Pin(v.call, object, &image.Image, image.known)
 	v.pinned = v.pinned || err == nil
 	return out, err
 }
 
 // skipped is the result for an image that skipImageReferences leave out. The requester sees it.
-func (v *verification) skipped(image *imageref.Image) policy.Yield {
+func (v *verification) skipped(image *target) policy.Yield {
 	return policy.Yield{Status: policy.StatusSkip, Warn: true,
-		Message: "skipping image reference image " + image.String() + ", policy " + v.call.Program.Name + " ruleName " + v.Name}
+		Message: "skipping image reference image " + image.Pinned() + ", policy " + v.call.Program.Name + " ruleName " + v.Name}
 }
 
 // verifiedBefore are the images of the old object of an update that were verified for this rule then, and that the update
-// may keep: replicas change and roll-outs are undone without asking registries again.
+// may keep: replicas change and roll-outs are undone without asking registries again. Records that prove nothing, such as those of another
+// installation or of lost keys, are left aside, and the images are verified again.
 func (v *verification) verifiedBefore() (map[string]bool, error) {
 	req := v.call.Request
 	if req.Operation != policy.Update || req.OldObject == nil || req.Origin == policy.FromScan {
@@ -177,7 +172,11 @@ func (v *verification) verifiedBefore() (map[string]bool, error) {
 	if err != nil || old == nil {
 		return nil, err
 	}
-	recorded := recordsOf(old, recordKey(v.call.Program), v.call.Rule.Name)
+	known, err := recordsOf(v.call, old)
+	if err != nil {
+		return nil, err
+	}
+	recorded := known.of(recordKey(v.call.Program), v.call.Rule.Name)
 	if len(recorded) == 0 {
 		return nil, nil
 	}
@@ -187,7 +186,7 @@ func (v *verification) verifiedBefore() (map[string]bool, error) {
 	}
 	out := map[string]bool{}
 	for i := range images {
-		if name := images[i].String(); recorded[name] == recordPass {
+		if name := images[i].Pinned(); recorded[name] == recordPass {
 			out[name] = true
 		}
 	}

@@ -24,6 +24,8 @@ const (
 	Marks = "ephor-generated-marks"
 	// Reports holds the keys of intermediate reports.
 	Reports = "ephor-report-seals"
+	// Images holds the keys of records of verified images.
+	Images = "ephor-image-seals"
 )
 
 // managedLabel marks Secrets of the installation, as those of the certificates.
@@ -41,7 +43,7 @@ type Store struct {
 	Client client.Writer
 	// Reader reads the Secret past any cache.
 	Reader client.Reader
-	// Namespace is the installation's, Name is Routes, Marks or Reports.
+	// Namespace is the installation's, Name is one of the constants above.
 	Namespace, Name string
 }
 

@@ -86,6 +86,7 @@ type Request struct {
 	Trace *trace.Log
 
 	unforeseen atomic.Bool
+	tags       atomic.Pointer[Tags]
 
 	roles     onceResult[Roles]
 	namespace onceResult[map[string]string]
@@ -171,13 +172,15 @@ func (r *Request) CreationOfOld() *Request {
 
 // WithObject returns the same request with another object, the result of a mutation. It keeps resolved roles and labels.
 func (r *Request) WithObject(object *value.Doc) *Request {
-	return &Request{
+	out := &Request{
 		Origin: r.Origin, UID: r.UID, Operation: r.Operation,
 		GVK: r.GVK, RequestGVK: r.RequestGVK, GVR: r.GVR, Subresource: r.Subresource, Asked: r.Asked,
 		Namespace: r.Namespace, Name: r.Name, Payload: r.Payload,
 		Object: object, OldObject: r.OldObject, User: r.User, DryRun: r.DryRun, Options: r.Options, Conf: r.Conf, Given: r.Given,
 		ResolveRoles: r.Roles, ResolveNamespace: r.NamespaceLabels, Trace: r.Trace,
 	}
+	out.tags.Store(r.Tags())
+	return out
 }
 
 // Unforeseen reports whether a rule met a query that arrived inside of a value: a template in a context variable of the

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"github.com/ephor-dev/ephor/internal/value"
 	"github.com/ephor-dev/ephor/internal/world"
@@ -46,9 +48,17 @@ func (c *Client) Digest(ctx context.Context, req world.ImageRequest) (string, er
 	}
 	d, err := remote.Get(s.Image, s.Options()...)
 	if err != nil {
-		return "", Bare(err)
+		return "", missing(Bare(err))
 	}
 	return d.Digest.String(), nil
+}
+
+// missing names the error of a registry that has no such manifest. Any other error leaves open whether there is one.
+func missing(err error) error {
+	if answer := (*transport.Error)(nil); errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+		return &world.NoImageError{Reason: err.Error()}
+	}
+	return err
 }
 
 // Bare takes the address of each request out of an error: it may hold a token.

@@ -177,8 +177,9 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s, %v after %v, want %s", got, err, asked, want)
 		}
 	}
-	if _, err := client.Digest(t.Context(), world.ImageRequest{Reference: host + "/team/nothing:1"}); err == nil {
-		t.Error("a tag that is not there has a digest")
+	_, err := client.Digest(t.Context(), world.ImageRequest{Reference: host + "/team/nothing:1"})
+	if none := (*world.NoImageError)(nil); !errors.As(err, &none) {
+		t.Errorf("a tag that is not there: %v", err)
 	}
 }
 

@@ -50,7 +50,6 @@ func (c *compiler) imageEntry(e *kyvernov1.ImageVerification, path string) *imag
 		out.deny = c.imageDeny(v, path+".validate")
 	}
 	out.compileSigners(c, e, path)
-	out.Varies = out.plan == nil
 	return out
 }
 

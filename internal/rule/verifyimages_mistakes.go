@@ -41,6 +41,10 @@ func (c *compiler) imageMistakes(e *kyvernov1.ImageVerification, path string) {
 		if a.Type == "" && a.PredicateType == "" {
 			c.diags.Errorf(at+".type", "a type is required")
 		}
+		if notary && len(a.Attestors) == 0 {
+			c.diags.Errorf(at, "certificates are required")
+			c.diags.Hint("name the certificates that sign the attestation in its attestors")
+		}
 		c.attestorMistakes(a.Attestors, at, notary)
 	}
 }

@@ -10,16 +10,19 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
+const defaultAlgorithm = "sha256"
+
 func index(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
 
 func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 	p := &imageverify.Plan{
-		Request:   world.SignatureRequest{Format: string(e.Type), Repository: e.Repository, Referrers: e.CosignOCI11, Registry: credentials(e)},
-		Attestors: attestorSets(e.Attestors, ""),
+		Request: world.SignatureRequest{Format: string(e.Type), Repository: e.Repository, Referrers: e.CosignOCI11, Registry: credentials(e)},
 	}
 	if p.Request.Format == "" {
-		p.Request.Format = "Cosign"
+		p.Request.Format = imageverify.FormatCosign
 	}
+	notary := p.Request.Format == imageverify.FormatNotary
+	p.Attestors = attestorSets(e.Attestors, "", notary)
 	for i := range e.Attestations {
 		a := &e.Attestations[i]
 		kind := a.Type
@@ -27,9 +30,19 @@ func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 			kind = a.PredicateType
 		}
 		path := index(".attestations", i)
-		p.Attestations = append(p.Attestations, imageverify.Attestation{Path: path, Type: kind, Attestors: attestorSets(a.Attestors, path)})
+		p.Attestations = append(p.Attestations, imageverify.Attestation{
+			Path: path, Type: kind, Attestors: attestorSets(a.Attestors, path, notary), Otherwise: anyIdentity(notary),
+		})
 	}
 	return p
+}
+
+// anyIdentity signs attestations that name no attestor: whoever a trusted authority gave a certificate to. There is no such signer for Notary.
+func anyIdentity(notary bool) *imageverify.Signer {
+	if notary {
+		return &imageverify.Signer{}
+	}
+	return &imageverify.Signer{Attestor: &world.Attestor{Keyless: &world.KeylessAttestor{}, Algorithm: defaultAlgorithm}}
 }
 
 func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {
@@ -43,20 +56,20 @@ func credentials(e *kyvernov1.ImageVerification) world.ImageRequest {
 	return out
 }
 
-func attestorSets(in []kyvernov1.AttestorSet, path string) []imageverify.Set {
+func attestorSets(in []kyvernov1.AttestorSet, path string, notary bool) []imageverify.Set {
 	out := make([]imageverify.Set, len(in))
 	for i := range in {
-		out[i] = attestorSetOf(&in[i], path+index(".attestors", i))
+		out[i] = attestorSetOf(&in[i], path+index(".attestors", i), notary)
 	}
 	return out
 }
 
-func attestorSetOf(in *kyvernov1.AttestorSet, path string) imageverify.Set {
+func attestorSetOf(in *kyvernov1.AttestorSet, path string, notary bool) imageverify.Set {
 	out := imageverify.Set{Path: path}
 	for i := range in.Entries {
 		e := &in.Entries[i]
 		if e.Keys == nil {
-			out.Entries = append(out.Entries, attestorEntryOf(e, path+index(".entries", len(out.Entries))))
+			out.Entries = append(out.Entries, attestorEntryOf(e, path+index(".entries", len(out.Entries)), notary))
 			continue
 		}
 		for _, key := range publicKeys(e.Keys.PublicKeys) { // several keys are several entries
@@ -64,7 +77,7 @@ func attestorSetOf(in *kyvernov1.AttestorSet, path string) imageverify.Set {
 			keys := *e.Keys
 			keys.PublicKeys = key
 			one.Keys = &keys
-			out.Entries = append(out.Entries, attestorEntryOf(&one, path+index(".entries", len(out.Entries))))
+			out.Entries = append(out.Entries, attestorEntryOf(&one, path+index(".entries", len(out.Entries)), notary))
 		}
 	}
 	out.Required = len(out.Entries)
@@ -74,7 +87,7 @@ func attestorSetOf(in *kyvernov1.AttestorSet, path string) imageverify.Set {
 	return out
 }
 
-func attestorEntryOf(e *kyvernov1.Attestor, path string) imageverify.Signer {
+func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverify.Signer {
 	out := imageverify.Signer{Path: path, Repository: e.Repository}
 	a := &world.Attestor{Annotations: e.Annotations, Algorithm: e.SignatureAlgorithm}
 	switch {
@@ -108,14 +121,17 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string) imageverify.Signer {
 		}
 		a.Rekor, a.CTLog = rekor(k.Rekor), ctlog(k.CTLog)
 	case e.Attestor != nil:
-		set := attestorSetOf(e.Attestor, path+".attestor")
+		set := attestorSetOf(e.Attestor, path+".attestor", notary)
 		out.Set = &set
 		return out
 	default:
 		return out
 	}
+	if notary {
+		out.Path = path // as Kyverno writes it
+	}
 	if a.Algorithm == "" {
-		a.Algorithm = "sha256"
+		a.Algorithm = defaultAlgorithm
 	}
 	out.Attestor = a
 	return out

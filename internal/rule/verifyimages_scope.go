@@ -52,7 +52,7 @@ func (i *imageSession) Examine(attestation int, statements []world.Statement) (u
 			return nil, fmt.Errorf("failed to check attestations: %w", err)
 		}
 		if !verdict.OK {
-			return nil, &world.UnverifiedError{Reason: "attestation checks failed for " + i.image.String() + " and predicate " + st.Type + ": " + verdict.Message()}
+			return nil, &world.UnverifiedError{Reason: "attestation checks failed for " + i.image.Pinned() + " and predicate " + st.Type + ": " + verdict.Message()}
 		}
 	}
 	return func() { i.scope = last }, nil

@@ -2,6 +2,7 @@ package rule_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -72,6 +73,21 @@ func signer(a *world.Attestor) string {
 	return a.Keyless.Subject
 }
 
+// sealer seals with a sum that has no key.
+type sealer struct{ down bool }
+
+func (s sealer) Seal(_ context.Context, domain string, parts ...string) (string, error) {
+	if s.down {
+		return "", errors.New("no keys")
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %q", domain, parts))), nil
+}
+
+func (s sealer) Sealed(ctx context.Context, text, domain string, parts ...string) (bool, error) {
+	want, err := s.Seal(ctx, domain, parts...)
+	return text == want, err
+}
+
 // key is an entry of a set of attestors.
 func key(name string) string { return "{keys: {publicKeys: " + name + "}}" }
 
@@ -81,7 +97,7 @@ func verifyRule(fields string) string {
 
 func verifyScope(t *testing.T, r *policy.Rule, n *notary, req *policy.Request, stages policy.Stage) *policy.Call {
 	s := call(req, r)
-	s.Env.World = world.World{Signatures: n, Images: n}
+	s.Env.World = world.World{Signatures: n, Images: n, Seals: sealer{}}
 	s.Stages = stages
 	return s
 }
@@ -157,8 +173,8 @@ func TestAttestorSets(t *testing.T) {
 			if got := texts(y); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			if len(n.asked) != c.asked {
-				t.Errorf("asked %v, want %d", n.asked, c.asked)
+			if len(n.asked) != c.asked+1 { // the tag is looked up once
+				t.Errorf("asked %v, want %d", n.asked, c.asked+1)
 			}
 		})
 	}
@@ -183,8 +199,8 @@ func TestVerifyThenRequire(t *testing.T) {
 		{"unsigned", "  attestors: [{entries: [" + key("bad") + "]}]\n", []string{"ghcr.io/x@" + digestA},
 			"fail: failed to verify image ghcr.io/x@" + digestA + ": .attestors[0].entries[0].keys: no matching signatures found", nil, "fail: unverified image ghcr.io/x@" + digestA},
 		{"another digest than the signed one", "  attestors: [{entries: [" + key("a") + "]}]\n", []string{"ghcr.io/x:1@" + digestB},
-			"fail: failed to verify image ghcr.io/x:1@" + digestB + ": .attestors[0].entries[0].keys: digest mismatch: expected " + digestB + ", received " + digestA,
-			nil, "fail: unverified image ghcr.io/x:1@" + digestB},
+			"fail: failed to verify image ghcr.io/x@" + digestB + ": .attestors[0].entries[0].keys: digest mismatch: expected " + digestB + ", received " + digestA,
+			nil, "fail: unverified image ghcr.io/x@" + digestB},
 		{"tags stay", "  mutateDigest: false\n  verifyDigest: false\n  attestors: [{entries: [" + key("a") + "]}]\n", []string{"ghcr.io/x:1"},
 			"pass: verified image signatures for ghcr.io/x:1", nil, "pass: image verified"},
 		{"tags stay but are not allowed", "  mutateDigest: false\n  attestors: [{entries: [" + key("a") + "]}]\n", []string{"ghcr.io/x:1"},
@@ -203,7 +219,7 @@ func TestVerifyThenRequire(t *testing.T) {
 			[]string{"ghcr.io/bad:1", "ghcr.io/good:1"},
 			"pass: verified image signatures for ghcr.io/bad:1 | fail: validation in verifyImages failed: denied | pass: verified image signatures for ghcr.io/good:1 | " +
 				"pass: verifyImages validation is passed in r rule",
-			[]string{"ghcr.io/bad:1@" + digestA, "ghcr.io/good:1@" + digestA}, "fail: unverified image ghcr.io/bad:1@" + digestA},
+			[]string{"ghcr.io/bad:1@" + digestA, "ghcr.io/good:1@" + digestA}, "fail: unverified image ghcr.io/bad@" + digestA},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := &notary{}
@@ -301,70 +317,171 @@ func TestAttestations(t *testing.T) {
 	}
 }
 
-// TestRecords: records of other policies and rules stay, those of the rule are replaced, and nothing that a user writes
+// recorded evaluates both halves of a rule on an object, and returns it with its records.
+func recorded(t *testing.T, r *policy.Rule, object map[string]any) map[string]any {
+	t.Helper()
+	y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": object}), policy.StageVerifyImages))
+	out, err := y.Object.Map()
+	if err != nil || out == nil {
+		t.Fatal(texts(y), err)
+	}
+	return out
+}
+
+func annotationsOf(object map[string]any) map[string]any {
+	annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+	return annotations
+}
+
+// The annotations of records.
+const plain, scoped, proof = "kyverno.io/verify-images", "kyverno.io/verify-images-scoped", "ephor.dev/verified-images"
+
+const tagsStay = "  mutateDigest: false\n  verifyDigest: false\n  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n"
+
+// TestRecords: proved records of other policies and rules stay, those of the rule are replaced, and nothing that a user writes
 // stands for a verification.
 func TestRecords(t *testing.T) {
-	r := compileRule(t, []byte(verifyRule("  mutateDigest: false\n  verifyDigest: false\n  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
+	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
 	made := func(annotations map[string]any, image string) map[string]any {
-		req := request(map[string]any{"object": pod(annotations, image)})
-		y := r.Eval(verifyScope(t, r, &notary{}, req, policy.StageVerifyImages))
-		out, err := y.Object.Map()
-		if err != nil || out == nil {
-			t.Fatal(texts(y), err)
-		}
-		return out["metadata"].(map[string]any)["annotations"].(map[string]any)
+		return annotationsOf(recorded(t, r, pod(annotations, image)))
 	}
-	const plain, scoped = "kyverno.io/verify-images", "kyverno.io/verify-images-scoped"
 	fresh := made(nil, "ghcr.io/x:1")
-	if fresh[plain] != `{"ghcr.io/x:1":"pass"}` || fresh[scoped] != `{"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"}}},"version":1}` {
+	if fresh[plain] != `{"ghcr.io/x:1":"pass"}` || fresh[scoped] != `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"}}}}` ||
+		!strings.Contains(fresh[proof].(string), `"digests":{"ghcr.io/x:1":"`+digestA) {
 		t.Errorf("fresh records: %v", fresh)
 	}
-	merged := made(map[string]any{
-		"team": "a", plain: `{"ghcr.io/old":true,"ghcr.io/x:1":"fail"}`,
-		scoped: `{"version":1,"policies":{"d/other":{"s":{"i":"pass"}},"/p":{"r":{"forged":"pass"},"s":{"i":"fail"}}}}`,
-	}, "ghcr.io/x:1")
-	if merged["team"] != "a" || merged[plain] != `{"ghcr.io/old":true,"ghcr.io/x:1":"pass"}` ||
-		merged[scoped] != `{"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"},"s":{"i":"fail"}},"d/other":{"s":{"i":"pass"}}},"version":1}` {
-		t.Errorf("merged records: %v", merged)
-	}
-	broken := made(map[string]any{plain: "{", scoped: "[]"}, "ghcr.io/x:1")
-	if broken[plain] != fresh[plain] || broken[scoped] != fresh[scoped] {
-		t.Errorf("after malformed records: %v", broken)
+	if pinned := made(nil, "ghcr.io/x:1@"+digestA); pinned[plain] != `{"ghcr.io/x@`+digestA+`":"pass"}` || strings.Contains(pinned[proof].(string), "digests") {
+		t.Errorf("records of a digest: %v", pinned)
 	}
 
-	for name, c := range map[string]struct {
-		record, want string
-	}{
-		"own":             {fresh[scoped].(string), "pass: image verified"},
-		"another policy":  {`{"version":1,"policies":{"/q":{"r":{"ghcr.io/x:1":"pass"}}}}`, "fail: unverified image ghcr.io/x:1"},
-		"another rule":    {`{"version":1,"policies":{"/p":{"q":{"ghcr.io/x:1":"pass"}}}}`, "fail: unverified image ghcr.io/x:1"},
-		"a failure":       {`{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"fail"}}}}`, "fail: unverified image ghcr.io/x:1"},
-		"another version": {`{"version":2,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"}}}}`, "fail: unverified image ghcr.io/x:1"},
-		"malformed":       {`{`, "fail: unverified image ghcr.io/x:1"},
+	// What is not proved is dropped, also what is proved for another object.
+	const others = `{"version":1,"policies":{"d/other":{"s":{"i":"pass"}},"/p":{"r":{"forged":"pass"},"s":{"i":"fail"}}}}`
+	for name, annotations := range map[string]map[string]any{
+		"no proof":         {"team": "a", plain: `{"ghcr.io/old":true,"ghcr.io/x:1":"fail"}`, scoped: others},
+		"malformed":        {"team": "a", plain: "{", scoped: "[]", proof: "{"},
+		"of other records": {"team": "a", scoped: others, proof: fresh[proof]},
 	} {
-		req := request(map[string]any{"object": pod(map[string]any{scoped: c.record, plain: `{"ghcr.io/x:1":"pass"}`}, "ghcr.io/x:1")})
+		got := made(annotations, "ghcr.io/x:1")
+		if got["team"] != "a" || got[plain] != fresh[plain] || got[scoped] != fresh[scoped] || got[proof] != fresh[proof] {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+
+	// What is proved for the object stays.
+	second := compileRule(t, []byte(strings.Replace(verifyRule(tagsStay), "name: r", "name: s", 1)), nil)
+	both := annotationsOf(recorded(t, second, recorded(t, r, pod(nil, "ghcr.io/x:1"))))
+	if both[scoped] != `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"},"s":{"ghcr.io/x:1":"pass"}}}}` || both[plain] != fresh[plain] {
+		t.Errorf("two rules: %v", both)
+	}
+}
+
+// Row S17 of docs/threat-model.md: only records that the installation wrote for this object count, in a review that requires them and in an
+// update that keeps images.
+func TestS17RecordsCannotBeForged(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
+	const record = `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass"}}}}`
+	const unverified = "fail: unverified image ghcr.io/x:1"
+	edit := func(change func(metadata map[string]any)) map[string]any {
+		out := recorded(t, r, pod(nil, "ghcr.io/x:1"))
+		change(out["metadata"].(map[string]any))
+		return out
+	}
+	generated := pod(nil, "ghcr.io/x:1")
+	generated["metadata"] = map[string]any{"namespace": "d", "generateName": "web-7f-", "ownerReferences": []any{
+		map[string]any{"controller": true, "kind": "ReplicaSet", "name": "web-7f", "uid": "u"},
+	}}
+	generated = recorded(t, r, generated)
+	generated["metadata"].(map[string]any)["name"] = "web-7f-x2kq9" // as the API server does after mutation
+	moved := recorded(t, r, pod(nil, "ghcr.io/x:1"))
+	for name, c := range map[string]struct {
+		object map[string]any
+		want   string
+	}{
+		"own":               {edit(func(map[string]any) {}), "pass: image verified"},
+		"other annotations": {edit(func(m map[string]any) { m["annotations"].(map[string]any)["team"] = "a" }), "pass: image verified"},
+		"a generated name":  {generated, "pass: image verified"},
+		"another name":      {edit(func(m map[string]any) { m["name"] = "other" }), unverified},
+		"another owner": {edit(func(m map[string]any) {
+			m["ownerReferences"] = []any{map[string]any{"controller": true, "uid": "other"}}
+		}), unverified},
+		"another image": {edit(func(m map[string]any) {
+			m["annotations"].(map[string]any)[scoped] = strings.ReplaceAll(record, "x:1", "forged:1")
+		}), unverified},
+		"another digest": {edit(func(m map[string]any) {
+			a := m["annotations"].(map[string]any)
+			a[proof] = strings.ReplaceAll(a[proof].(string), digestA, digestB)
+		}), unverified},
+		"without proof":   {pod(map[string]any{scoped: record, plain: `{"ghcr.io/x:1":"pass"}`}, "ghcr.io/x:1"), unverified},
+		"another policy":  {pod(map[string]any{scoped: strings.Replace(record, "/p", "/q", 1)}, "ghcr.io/x:1"), unverified},
+		"malformed":       {pod(map[string]any{scoped: "{", proof: "{"}, "ghcr.io/x:1"), unverified},
+		"another version": {pod(map[string]any{scoped: strings.Replace(record, "1", "2", 1)}, "ghcr.io/x:1"), unverified},
+	} {
+		req := request(map[string]any{"object": c.object})
 		if got := texts(r.Eval(verifyScope(t, r, nil, req, policy.StageValidate))); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
+		// An update keeps the image only where the old object proves it.
+		n := &notary{}
+		req = request(map[string]any{"operation": "UPDATE", "object": c.object, "oldObject": c.object})
+		y := r.Eval(verifyScope(t, r, n, req, policy.StageVerifyImages))
+		if kept := len(n.asked) == 0; kept != (c.want != unverified) {
+			t.Errorf("%s: the image was kept: %v, %s", name, kept, texts(y))
+		}
+	}
+
+	elsewhere := request(map[string]any{"object": moved})
+	elsewhere.Namespace = "e"
+	if got := texts(r.Eval(verifyScope(t, r, nil, elsewhere, policy.StageValidate))); got != unverified {
+		t.Errorf("another namespace: %s", got)
+	}
+	for _, stage := range []policy.Stage{policy.StageVerifyImages, policy.StageValidate} { // without keys nothing is known
+		s := verifyScope(t, r, &notary{}, request(map[string]any{"object": moved}), stage)
+		s.Env.World.Seals = sealer{down: true}
+		if y := r.Eval(s); y.Status != policy.StatusError || !strings.Contains(y.Message, "no keys") {
+			t.Errorf("without keys: %s", texts(y))
+		}
+	}
+	offline := verifyScope(t, r, nil, request(map[string]any{"object": pod(map[string]any{scoped: record}, "ghcr.io/x:1")}), policy.StageValidate)
+	offline.Env.World.Seals = nil
+	if got := texts(r.Eval(offline)); got != "pass: image verified" {
+		t.Errorf("on the command line: %s", got)
+	}
+}
+
+// An entry that fails is recorded as failed, although another one writes a digest behind the tag afterwards.
+func TestRecordsOfSeveralEntries(t *testing.T) {
+	r := compileRule(t, []byte("name: r\nmatch: {any: [{resources: {kinds: [Pod]}}]}\nverifyImages:\n"+
+		"- {imageReferences: ['ghcr.io/*'], failureAction: Enforce, mutateDigest: false, verifyDigest: false, attestors: [{entries: ["+key("bad")+"]}]}\n"+
+		"- {imageReferences: ['ghcr.io/*'], failureAction: Enforce, attestors: [{entries: ["+key("a")+"]}]}\n"), nil)
+	n := &notary{}
+	y := r.Eval(verifyScope(t, r, n, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages))
+	made, err := y.Object.Map()
+	if err != nil || imagesOf(made)[0] != "ghcr.io/x:1@"+digestA {
+		t.Fatal(texts(y), made, err)
+	}
+	if got := annotationsOf(made)[plain]; got != `{"ghcr.io/x@`+digestA+`":"fail"}` {
+		t.Errorf("recorded %v", got)
+	}
+	if !slices.Equal(n.asked, []string{"digest of ghcr.io/x:1", "bad@ghcr.io/x:1@" + digestA, "a@ghcr.io/x:1@" + digestA}) {
+		t.Errorf("asked %q", n.asked)
 	}
 }
 
 // TestUnchangedImages: an update keeps what was verified before, and verifies what is new.
 func TestUnchangedImages(t *testing.T) {
-	const scoped = "kyverno.io/verify-images-scoped"
-	record := map[string]any{scoped: `{"version":1,"policies":{"/p":{"r":{"ghcr.io/x:1":"pass","ghcr.io/forged:1":"pass"}}}}`}
-	r := compileRule(t, []byte(verifyRule("  mutateDigest: false\n  verifyDigest: false\n  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
+	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
+	record := annotationsOf(recorded(t, r, pod(nil, "ghcr.io/x:1", "ghcr.io/gone:1")))
 	for _, c := range []struct {
 		name      string
 		operation policy.Operation
 		old       map[string]any
 		images    []string
-		asked     int
+		verified  int
 	}{
 		{"unchanged", policy.Update, pod(record, "ghcr.io/x:1"), []string{"ghcr.io/x:1"}, 0},
 		{"unchanged in another container", policy.Update, pod(record, "docker.io/y", "ghcr.io/x:1"), []string{"ghcr.io/x:1"}, 0},
 		{"one is new", policy.Update, pod(record, "ghcr.io/x:1"), []string{"ghcr.io/x:1", "ghcr.io/y:1"}, 1},
-		{"recorded but not in the old object", policy.Update, pod(record, "ghcr.io/x:1"), []string{"ghcr.io/forged:1"}, 1},
+		{"recorded but not in the old object", policy.Update, pod(record, "ghcr.io/x:1"), []string{"ghcr.io/gone:1"}, 1},
 		{"unchanged but not recorded", policy.Update, pod(nil, "ghcr.io/x:1"), []string{"ghcr.io/x:1"}, 1},
 		{"created", policy.Create, nil, []string{"ghcr.io/x:1"}, 1},
 	} {
@@ -375,8 +492,8 @@ func TestUnchangedImages(t *testing.T) {
 		n := &notary{}
 		req := request(in)
 		y := r.Eval(verifyScope(t, r, n, req, policy.StageVerifyImages))
-		if len(n.asked) != c.asked {
-			t.Errorf("%s: asked %v, want %d; %s", c.name, n.asked, c.asked, texts(y))
+		if len(n.asked) != 2*c.verified { // the digest and the signature
+			t.Errorf("%s: asked %v, want %d images; %s", c.name, n.asked, c.verified, texts(y))
 		}
 		if y.Object != nil {
 			req = req.WithObject(y.Object)
@@ -437,86 +554,145 @@ func TestPullSecrets(t *testing.T) {
 	}
 }
 
-// memory remembers verifications for ever.
-type memory map[string]string
+// recaller answers from memory what it was asked on behalf of the same part of a policy, about the same digest.
+type recaller struct {
+	notary
+	memory map[string]bool
+}
 
-func (m memory) Digest(key string) (string, bool) { d, ok := m[key]; return d, ok }
-func (m memory) Remember(key, digest string)      { m[key] = digest }
+func (n *recaller) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
+	if at := r.For + signer(r.Attestor) + r.Image; r.For != "" {
+		if n.memory[at] {
+			*r.Remembered = true
+			return digestA, nil
+		}
+		n.memory[at] = true
+	}
+	return n.notary.Verify(ctx, r)
+}
 
-// TestCache: a verified image is not verified again, for the same rule of the same policy; a failure is not remembered.
-func TestCache(t *testing.T) {
-	m := memory{}
+// Row S15 of docs/threat-model.md: answers are remembered for the same entry of the same version of a policy, and for a digest. The message
+// says so, and validate blocks are evaluated all the same.
+func TestS15VerificationsBelongToADigest(t *testing.T) {
+	n := &recaller{memory: map[string]bool{}}
 	const signed = "  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n"
 	const fresh, cached = "pass: verified image signatures for ghcr.io/x:1", "pass: verified from cache"
+	const denied = " | fail: validation in verifyImages failed: m"
 	for _, c := range []struct {
-		fields, image string
-		generation    int64
-		want          string
-		asked         int
+		fields, want string
+		generation   int64
 	}{
-		{signed, "ghcr.io/x:1", 1, fresh, 1},
-		{signed, "ghcr.io/x:1", 1, cached, 0},
-		{signed, "ghcr.io/x:1", 2, fresh, 1},
-		{signed, "ghcr.io/y:1", 1, "pass: verified image signatures for ghcr.io/y:1", 1},
-		{signed + "  useCache: false\n", "ghcr.io/x:1", 1, fresh, 1},
-		{signed + "  validate: {message: m, deny: {conditions: {all: [{key: a, operator: Equals, value: b}]}}}\n", "ghcr.io/x:1", 1,
-			fresh + " | pass: verifyImages validation is passed in r rule", 1},
-		{"  attestors: [{entries: [{keys: {publicKeys: '{{ request.object.metadata.name }}'}}]}]\n", "ghcr.io/x:1", 1, fresh, 1},
-		{"  attestors: [{entries: [{keys: {publicKeys: bad}}]}]\n", "ghcr.io/z:1", 1,
-			"fail: failed to verify image ghcr.io/z:1: .attestors[0].entries[0].keys: no matching signatures found", 1},
-		{"  attestors: [{entries: [{keys: {publicKeys: bad}}]}]\n", "ghcr.io/z:1", 1,
-			"fail: failed to verify image ghcr.io/z:1: .attestors[0].entries[0].keys: no matching signatures found", 1},
+		{signed, fresh, 1},
+		{signed, cached, 1},
+		{signed, fresh, 2},
+		{signed + "  useCache: false\n", fresh, 1},
+		{"  attestors: [{entries: [{keys: {publicKeys: a}}, {keys: {publicKeys: b}}]}]\n", fresh, 1}, // the second is asked for the first time
+		{signed + "  validate: {message: m, deny: {conditions: {all: [{key: a, operator: Equals, value: a}]}}}\n", cached + denied, 1},
 	} {
-		n := &notary{}
 		r := compileRule(t, []byte(verifyRule(c.fields)), nil)
-		s := verifyScope(t, r, n, request(map[string]any{"object": pod(nil, c.image)}), policy.StageVerifyImages)
-		s.Env.World.Verified, s.Program.Generation = m, c.generation
-		y := r.Eval(s)
-		if got := texts(y); got != c.want || len(n.asked) != c.asked {
-			t.Errorf("%s %s: got %s, asked %v; want %s, %d", c.fields, c.image, got, n.asked, c.want, c.asked)
+		s := verifyScope(t, r, nil, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages)
+		s.Env.World.Signatures, s.Env.World.Images, s.Program.Generation = n, &n.notary, c.generation
+		if got := texts(r.Eval(s)); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.fields, got, c.want)
 		}
-		if y.Status == policy.StatusPass {
-			made, err := y.Object.Map()
-			if err != nil || imagesOf(made)[0] != c.image+"@"+digestA {
-				t.Errorf("%s: %v, %v", c.image, made, err)
-			}
+	}
+	for at := range n.memory {
+		if !strings.HasSuffix(at, "@"+digestA) {
+			t.Errorf("%q is remembered of a tag", at)
 		}
 	}
 }
 
-// Row S15 of docs/threat-model.md: what is remembered of a verification is about a digest. It counts for no tag that
-// stays a tag, since the tag may point to another image by now, and for no other policy.
-func TestS15VerificationsBelongToADigest(t *testing.T) {
-	const signed, tags = "  attestors: [{entries: [{keys: {publicKeys: a}}]}]\n", "  mutateDigest: false\n  verifyDigest: false\n"
-	for _, c := range []struct {
-		name, fields, image, policy string
-		scan                        bool
-		asked                       int // the second time
-	}{
-		{"a tag that is replaced by the digest", signed, "ghcr.io/x:1", "p", false, 0},
-		{"a digest", tags + signed, "ghcr.io/x@" + digestA, "p", false, 0},
-		{"a tag that stays", tags + signed, "ghcr.io/x:1", "p", false, 1},
-		{"a tag in a scan", signed, "ghcr.io/x:1", "p", true, 1},
-		{"another policy", signed, "ghcr.io/x:1", "other", false, 1},
+// TestMissingImage: an image that a registry does not have is unverified, and one that cannot be asked about is an error.
+func TestMissingImage(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule("  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
+	for err, want := range map[error]string{
+		&world.NoImageError{Reason: "no such tag"}: "fail: failed to verify image ghcr.io/x:1: no such tag",
+		errors.New("connection refused"):           "error: failed to verify image ghcr.io/x:1: connection refused",
 	} {
-		m, n := memory{}, &notary{}
-		for i, name := range []string{"p", c.policy} {
-			n.asked = nil
-			r := compileRule(t, []byte(verifyRule(c.fields)), nil)
-			req := request(map[string]any{"object": pod(nil, c.image)})
-			if c.scan {
-				req.Origin = policy.FromScan
-			}
-			s := verifyScope(t, r, n, req, policy.StageVerifyImages)
-			program := *s.Program
-			program.Name = name
-			s.Env.World.Verified, s.Program = m, &program
-			if y := r.Eval(s); y.Status != policy.StatusPass {
-				t.Errorf("%s: %s", c.name, texts(y))
-			}
-			if i == 1 && len(n.asked) != c.asked {
-				t.Errorf("%s: asked %q after a verification, want %d", c.name, n.asked, c.asked)
-			}
+		s := verifyScope(t, r, &notary{}, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages)
+		s.Env.World.Images = world.ImagesFunc(func(context.Context, world.ImageRequest) (map[string]any, error) { return nil, err })
+		if got := texts(r.Eval(s)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// An outage does not hide what was read and does not satisfy.
+func TestOutageAndForgery(t *testing.T) {
+	const where = "failed to verify image ghcr.io/x:1: "
+	down, bad := func(set, i int) string {
+		return fmt.Sprintf(".attestors[%d].entries[%d].keys: connection refused", set, i)
+	},
+		func(set, i int) string {
+			return fmt.Sprintf(".attestors[%d].entries[%d].keys: no matching signatures found", set, i)
+		}
+	for attestors, want := range map[string]string{
+		"[{entries: [" + key("down") + ", " + key("bad") + "]}]":                                     "fail: " + where + down(0, 0) + "; " + bad(0, 1),
+		"[{count: 1, entries: [" + key("down") + ", " + key("bad") + "]}]":                           "error: " + where + down(0, 0) + "; " + bad(0, 1),
+		"[{entries: [" + key("down") + "]}, {entries: [" + key("bad") + "]}]":                        "fail: " + where + bad(1, 0),
+		"[{entries: [" + key("down") + "]}, {entries: [" + key("a") + "]}]":                          "error: " + where + down(0, 0),
+		"[{entries: [{attestor: {count: 1, entries: [" + key("down") + "]}}, " + key("bad") + "]}]":  "fail: " + where + ".attestors[0].entries[0].attestor.entries[0].keys: connection refused; " + bad(0, 1),
+		"[{entries: [{attestor: {count: 1, entries: [" + key("down") + "]}}, " + key("good") + "]}]": "error: " + where + ".attestors[0].entries[0].attestor.entries[0].keys: connection refused",
+	} {
+		r := compileRule(t, []byte(verifyRule("  attestors: "+attestors+"\n")), nil)
+		y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages))
+		if got := texts(y); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", attestors, got, want)
+		}
+	}
+}
+
+// Row S14 of docs/threat-model.md: a tag that moves during a review changes nothing, since it is looked up once. The verified digest is written.
+func TestS14TagsAreLookedUpOnce(t *testing.T) {
+	moving := &movingTag{}
+	first := compileRule(t, []byte(verifyRule(tagsStay)), nil)
+	second := compileRule(t, []byte(verifyRule("  attestors: [{entries: ["+key("b")+"]}]\n")), nil)
+	req := request(map[string]any{"object": pod(nil, "ghcr.io/x:1", "ghcr.io/x:1")})
+	for _, r := range []*policy.Rule{first, second} {
+		s := verifyScope(t, r, &moving.notary, req, policy.StageVerifyImages)
+		s.Env.World.Images = moving
+		y := r.Eval(s)
+		if y.Status != policy.StatusPass || y.Object == nil {
+			t.Fatal(texts(y))
+		}
+		req = req.WithObject(y.Object)
+	}
+	made, err := req.Object.Map()
+	if err != nil || !slices.Equal(imagesOf(made), []string{"ghcr.io/x:1@" + digestA, "ghcr.io/x:1@" + digestA}) || moving.lookups != 1 {
+		t.Errorf("%v, %d lookups, %v", imagesOf(made), moving.lookups, err)
+	}
+}
+
+// movingTag is a registry whose tags name another image at each lookup.
+type movingTag struct {
+	notary
+	lookups int
+}
+
+func (m *movingTag) Image(_ context.Context, r world.ImageRequest) (map[string]any, error) {
+	m.lookups++
+	return map[string]any{"resolvedImage": "x@" + []string{digestA, digestB}[(m.lookups-1)%2]}, nil
+}
+
+// TestNotaryPaths: messages name entries of Notary without the kind of their attestor, as Kyverno's.
+func TestNotaryPaths(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule("  type: Notary\n  attestors: [{entries: [{certificates: {cert: bad}}]}]\n")), nil)
+	y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": pod(nil, "ghcr.io/x:1")}), policy.StageVerifyImages))
+	if got := texts(y); got != "fail: failed to verify image ghcr.io/x:1: .attestors[0].entries[0]: no matching signatures found" {
+		t.Error(got)
+	}
+}
+
+// TestSkippedTags: a tag that is skipped cannot be written before the digest of another image.
+func TestSkippedTags(t *testing.T) {
+	r := compileRule(t, []byte(verifyRule("  skipImageReferences: ['ghcr.io/x:debug*', 'ghcr.io/y@*']\n  attestors: [{entries: ["+key("bad")+"]}]\n")), nil)
+	for image, want := range map[string]policy.Status{
+		"ghcr.io/x:debug": policy.StatusSkip, "ghcr.io/x:debug@" + digestB: policy.StatusFail, "ghcr.io/y:1@" + digestB: policy.StatusSkip, "ghcr.io/y:1": policy.StatusFail,
+	} {
+		y := r.Eval(verifyScope(t, r, &notary{}, request(map[string]any{"object": pod(nil, image)}), policy.StageVerifyImages))
+		if y.Status != want {
+			t.Errorf("%s: %s", image, texts(y))
 		}
 	}
 }

@@ -18,6 +18,11 @@ type Digests interface {
 	Digest(ctx context.Context, r ImageRequest) (string, error)
 }
 
+// NoImageError says that a registry answered and has no such image.
+type NoImageError struct{ Reason string }
+
+func (e *NoImageError) Error() string { return e.Reason }
+
 // ImagesFunc adapts a function to Images.
 type ImagesFunc func(context.Context, ImageRequest) (map[string]any, error)
 

@@ -23,6 +23,10 @@ type SignatureRequest struct {
 	Repository string
 	TagPrefix  string // of the tags of signatures; empty for none
 	Referrers  bool   // signatures are looked up as OCI 1.1 referrers
+	// For names on whose behalf the answer may be remembered: a policy, its version, and the part of it that asks. Empty: nothing is
+	// remembered. Remembered is set where the answer came from memory; nil where that makes no difference.
+	For        string
+	Remembered *bool
 	// Registry says how to log in; its Reference is empty. Where it is confined, so is all else that the verification asks:
 	// the repository of the signatures, transparency logs and key services.
 	Registry ImageRequest
@@ -150,12 +154,4 @@ func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest,
 	}
 	attestor.Key = &key
 	return req, nil
-}
-
-// Verified remembers which images were verified, for some time, so that registries are not asked again for each Pod.
-type Verified interface {
-	// Digest is the digest of an image that was verified under the key, when it still counts.
-	Digest(key string) (digest string, ok bool)
-	// Remember keeps that the image was verified.
-	Remember(key, digest string)
 }

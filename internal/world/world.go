@@ -23,7 +23,7 @@ type World struct {
 	Globals    Globals
 	Images     Images
 	Signatures Signatures
-	Verified   Verified
+	Seals      Seals
 	Access     Access
 	Kinds      Kinds
 	Names      Names

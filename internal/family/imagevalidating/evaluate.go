@@ -60,7 +60,9 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 		in.OldObject, in.Source = nil, nil
 	}
 	in.Registry, in.Attestors, in.Attestations = r.registry, r.attestorNames, r.attestationNames
-	s := &subject{in: in, panel: &imageverify.Panel{World: c.World, Images: c.Images, Registry: r.registry}}
+	s := &subject{in: in, panel: &imageverify.Panel{
+		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: r.registry,
+	}}
 	in.Verifier = &verifier{evaluator: r, meter: c.Meter, panel: s.panel}
 	s.run = r.rule.Begin(c.Context(), c.Meter, in)
 	switch applies, err := s.run.Applies(); {

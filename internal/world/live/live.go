@@ -34,11 +34,11 @@ type Root struct {
 	NamespacedHTTP bool
 	// Globals holds the data of GlobalContextEntries, for cluster-scoped policies only; nil when there are none.
 	Globals world.Globals
-	// Images asks registries, and Signatures verifies what they say about signers; nil if not allowed. Verified remembers what
-	// was verified; nil remembers nothing.
+	// Images asks registries, and Signatures verifies what they say about signers; nil if not allowed.
 	Images     world.Images
 	Signatures world.Signatures
-	Verified   world.Verified
+	// Seals prove the records of verified images; nil: records prove themselves.
+	Seals world.Seals
 	// Access answers what users may do, and Kinds which kinds lie in namespaces; nil when that is not known.
 	Access world.Access
 	Kinds  world.Kinds
@@ -49,7 +49,7 @@ func (r *Root) For(reach world.Reach) world.World {
 	w := world.World{
 		Objects: objects{r.Reader, reach}, Lists: lists{r.Reader, reach, r.Kinds}, Namespaces: namespaces{r.Labels, r.Reader, reach},
 		API: world.Confine(reach, r.API), Images: world.ConfineImages(reach, r.Images), Kinds: r.Kinds,
-		Signatures: world.ConfineSignatures(reach, r.Signatures), Verified: r.Verified,
+		Signatures: world.ConfineSignatures(reach, r.Signatures), Seals: r.Seals,
 		Names: names{}, Clock: clock{}, Rand: random{},
 	}
 	if r.Access != nil && !reach.IsCluster() {

@@ -27,6 +27,8 @@ type Options struct {
 	NamespacedHTTP bool
 	// Registries says how registries are asked, given the client for services; nil: they are not asked.
 	Registries func(*apicall.Services) registry.Options
+	// Seals prove the records of verified images; nil where no records are made.
+	Seals world.Seals
 	// Globals makes the data of GlobalContextEntries out of the rest; nil: there are none.
 	Globals func(*Root) (world.Globals, error)
 }
@@ -41,7 +43,7 @@ func Open(o Options) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services, HTTP: services, NamespacedHTTP: o.NamespacedHTTP}
+	r := &Root{Reader: o.Reader, Labels: o.Labels, Kinds: o.Kinds, API: api, Services: services, HTTP: services, NamespacedHTTP: o.NamespacedHTTP, Seals: o.Seals}
 	if o.Creator != nil {
 		r.Access = Access{Creator: o.Creator}
 	}

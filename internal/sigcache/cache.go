@@ -1,0 +1,263 @@
+package sigcache
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Defaults of Options.
+const (
+	DefaultSize = 1000
+	DefaultTTL  = time.Hour
+)
+
+const (
+	// shortest and longest are how long it is remembered that an image is not signed.
+	shortest, longest = 30 * time.Second, time.Minute
+	// maxBytes bounds the statements of all answers, and maxAnswer those of one that is remembered, in the length of their JSON.
+	maxBytes, maxAnswer = 16 << 20, 4 << 20
+)
+
+// Options say how long answers are remembered.
+type Options struct {
+	// Size is the number of answers, TTL how long one counts; 0 for the defaults. Answers of the same age end at different times, up to a
+	// tenth of the TTL earlier, so that they are not all asked for again at once.
+	Size int
+	TTL  time.Duration
+	// Now is the clock, and Random gives a number in [0, n); nil for a random one.
+	Now    func() time.Time
+	Random func(n int64) int64
+	// Observe is called for each question that may be remembered, with whether the answer was; nil for nothing.
+	Observe func(remembered bool)
+}
+
+// Cache is a verifier that remembers. It is safe for all goroutines.
+type Cache struct {
+	next    world.Signatures
+	options Options
+
+	mu      sync.Mutex
+	answers map[key]*list.Element // of *answer
+	used    list.List             // the last used one first
+	bytes   int
+	flights map[key]*flight
+}
+
+var _ world.Signatures = (*Cache)(nil)
+
+// New returns a Cache in front of a verifier.
+func New(next world.Signatures, o Options) *Cache {
+	if o.Size <= 0 {
+		o.Size = DefaultSize
+	}
+	if o.TTL <= 0 {
+		o.TTL = DefaultTTL
+	}
+	if o.Random == nil {
+		o.Random = rand.Int64N
+	}
+	if o.Observe == nil {
+		o.Observe = func(bool) {}
+	}
+	return &Cache{next: next, options: o, answers: map[key]*list.Element{}, flights: map[key]*flight{}}
+}
+
+// key identifies a question.
+type key [sha256.Size]byte
+
+// answer is what a verifier said.
+type answer struct {
+	key        key
+	digest     string
+	statements []world.Statement
+	err        error
+	until      time.Time
+	bytes      int
+}
+
+// flight is a question that the verifier is asked at the moment.
+type flight struct {
+	done    chan struct{}
+	answer  *answer // when done
+	waiting int
+	cancel  context.CancelFunc
+}
+
+// Verify implements world.Signatures.
+func (c *Cache) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
+	a := c.ask(ctx, r, "verify", func(ctx context.Context, r world.SignatureRequest) (out answer) {
+		out.digest, out.err = c.next.Verify(ctx, r)
+		return out
+	})
+	return a.digest, a.err
+}
+
+// Statements implements world.Signatures. The statements are shared: do not change them.
+func (c *Cache) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
+	a := c.ask(ctx, r, "statements", func(ctx context.Context, r world.SignatureRequest) (out answer) {
+		out.digest, out.statements, out.err = c.next.Statements(ctx, r)
+		return out
+	})
+	return a.digest, a.statements, a.err
+}
+
+type verifier func(context.Context, world.SignatureRequest) answer
+
+// ask gives the remembered answer, or that of the verifier.
+func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string, verify verifier) *answer {
+	remembered := r.Remembered
+	r.Remembered = nil
+	k, ok := keyOf(r, method)
+	if !ok {
+		a := verify(ctx, r)
+		return &a
+	}
+	c.mu.Lock()
+	if a := c.recall(k); a != nil {
+		c.mu.Unlock()
+		if remembered != nil {
+			*remembered = true
+		}
+		c.options.Observe(true)
+		return a
+	}
+	f := c.flights[k]
+	if f == nil {
+		f = c.start(k, r, verify)
+	}
+	f.waiting++
+	c.mu.Unlock()
+	c.options.Observe(false)
+	select {
+	case <-f.done:
+		return f.answer
+	case <-ctx.Done():
+		c.leave(k, f)
+		return &answer{err: fmt.Errorf("the verification of %s: %w", r.Image, ctx.Err())}
+	}
+}
+
+// keyOf is the key of a question. What names no digest, or is asked on nobody's behalf, has none.
+func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
+	name, digest, named := strings.Cut(r.Image, "@")
+	if r.For == "" || !named {
+		return k, false
+	}
+	if tag := strings.LastIndexByte(name, ':'); tag > strings.LastIndexByte(name, '/') {
+		name = name[:tag] // the answer is about the digest, whatever the tag
+	}
+	r.Image = name + "@" + digest
+	text, err := json.Marshal(r)
+	if err != nil {
+		return k, false
+	}
+	return sha256.Sum256(append(text, method...)), true
+}
+
+// recall returns an answer that still counts; nil for none.
+func (c *Cache) recall(k key) *answer {
+	e := c.answers[k]
+	if e == nil {
+		return nil
+	}
+	a := e.Value.(*answer)
+	if !c.options.Now().Before(a.until) {
+		c.forget(e)
+		return nil
+	}
+	c.used.MoveToFront(e)
+	return a
+}
+
+// start asks the verifier. The question belongs to all who wait for the answer, and ends when none of them waits any more.
+func (c *Cache) start(k key, r world.SignatureRequest, verify verifier) *flight {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flight{done: make(chan struct{}), cancel: cancel}
+	c.flights[k] = f
+	go func() {
+		defer cancel()
+		a := safely(ctx, r, verify)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if a.key = k; c.flights[k] == f {
+			delete(c.flights, k)
+			c.remember(&a)
+		}
+		f.answer = &a
+		close(f.done)
+	}()
+	return f
+}
+
+// safely makes an error of a panic: artefacts of registries are untrusted, and a goroutine that panics ends the process.
+func safely(ctx context.Context, r world.SignatureRequest, verify verifier) (a answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			a = answer{err: fmt.Errorf("the verification of %s panicked: %v", r.Image, v)}
+		}
+	}()
+	return verify(ctx, r)
+}
+
+// leave ends a question that no one waits for any more.
+func (c *Cache) leave(k key, f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		if c.flights[k] == f {
+			delete(c.flights, k)
+		}
+	}
+}
+
+// remember keeps an answer that was read: a signature, or that there is none.
+func (c *Cache) remember(a *answer) {
+	life := c.options.TTL - time.Duration(c.options.Random(int64(c.options.TTL)/10+1))
+	unverified := (*world.UnverifiedError)(nil)
+	switch {
+	case a.err != nil && !errors.As(a.err, &unverified):
+		return // it was not found out
+	case a.err != nil, a.digest == "", a.statements != nil && len(a.statements) == 0:
+		life = min(life, shortest+time.Duration(c.options.Random(int64(longest-shortest))))
+	}
+	for i := range a.statements {
+		a.bytes += value.Size(a.statements[i].Predicate, maxAnswer) + value.Size(a.statements[i].Document, maxAnswer)
+	}
+	if a.bytes > maxAnswer {
+		return
+	}
+	a.until = c.options.Now().Add(life)
+	if old := c.answers[a.key]; old != nil {
+		c.forget(old)
+	}
+	c.answers[a.key] = c.used.PushFront(a)
+	c.bytes += a.bytes
+	for c.used.Len() > c.options.Size || c.bytes > maxBytes {
+		c.forget(c.used.Back())
+	}
+}
+
+func (c *Cache) forget(e *list.Element) {
+	a := c.used.Remove(e).(*answer)
+	delete(c.answers, a.key)
+	c.bytes -= a.bytes
+}
+
+// Len is the number of remembered answers.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used.Len()
+}

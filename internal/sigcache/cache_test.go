@@ -1,0 +1,257 @@
+package sigcache
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+const image = "ghcr.io/team/app:1@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+// verifierFunc verifies by a function, and counts its calls.
+type verifierFunc struct {
+	calls atomic.Int32
+	f     func(context.Context, world.SignatureRequest) (string, []world.Statement, error)
+}
+
+func (v *verifierFunc) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
+	v.calls.Add(1)
+	digest, _, err := v.f(ctx, r)
+	return digest, err
+}
+
+func (v *verifierFunc) Statements(ctx context.Context, r world.SignatureRequest) (string, []world.Statement, error) {
+	v.calls.Add(1)
+	return v.f(ctx, r)
+}
+
+func signs(statements ...world.Statement) *verifierFunc {
+	return &verifierFunc{f: func(context.Context, world.SignatureRequest) (string, []world.Statement, error) {
+		return "sha256:a", statements, nil
+	}}
+}
+
+func fails(err error) *verifierFunc {
+	return &verifierFunc{f: func(context.Context, world.SignatureRequest) (string, []world.Statement, error) { return "", nil, err }}
+}
+
+// clock is a time that tests move.
+type clock struct{ now time.Time }
+
+func (c *clock) options() Options {
+	return Options{Now: func() time.Time { return c.now }, Random: func(n int64) int64 { return n / 2 }}
+}
+
+func request(change func(*world.SignatureRequest)) world.SignatureRequest {
+	r := world.SignatureRequest{Image: image, Format: "Cosign", For: "policy p", Attestor: &world.Attestor{Key: &world.KeyAttestor{PublicKey: "a"}}}
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+// Answers are remembered for the same question on behalf of the same asker, of a digest only.
+func TestQuestions(t *testing.T) {
+	for name, c := range map[string]struct {
+		change     func(*world.SignatureRequest)
+		remembered bool
+	}{
+		"the same":             {nil, true},
+		"another tag":          {func(r *world.SignatureRequest) { r.Image = strings.Replace(image, ":1@", ":2@", 1) }, true},
+		"no tag":               {func(r *world.SignatureRequest) { r.Image = strings.Replace(image, ":1@", "@", 1) }, true},
+		"another digest":       {func(r *world.SignatureRequest) { r.Image = strings.Replace(image, "aaaa", "bbbb", 1) }, false},
+		"another repository":   {func(r *world.SignatureRequest) { r.Image = strings.Replace(image, "app", "other", 1) }, false},
+		"of its signatures":    {func(r *world.SignatureRequest) { r.Repository = "x" }, false},
+		"another format":       {func(r *world.SignatureRequest) { r.Format = "Notary" }, false},
+		"another asker":        {func(r *world.SignatureRequest) { r.For = "policy q" }, false},
+		"another key":          {func(r *world.SignatureRequest) { r.Attestor = &world.Attestor{Key: &world.KeyAttestor{PublicKey: "b"}} }, false},
+		"another secret":       {func(r *world.SignatureRequest) { r.Registry.Secrets = []string{"s"} }, false},
+		"confined":             {func(r *world.SignatureRequest) { r.Registry.Confined = true }, false},
+		"other statements":     {func(r *world.SignatureRequest) { r.Type = "sbom" }, false},
+		"a tag alone":          {func(r *world.SignatureRequest) { r.Image, _, _ = strings.Cut(image, "@") }, false},
+		"on behalf of nothing": {func(r *world.SignatureRequest) { r.For = "" }, false},
+	} {
+		v := signs()
+		cache := New(v, (&clock{}).options())
+		if _, err := cache.Verify(t.Context(), request(nil)); err != nil {
+			t.Fatal(err)
+		}
+		var remembered bool
+		r := request(c.change)
+		r.Remembered = &remembered
+		digest, err := cache.Verify(t.Context(), r)
+		if digest != "sha256:a" || err != nil || remembered != c.remembered || (v.calls.Load() == 1) != c.remembered {
+			t.Errorf("%s: %s, %v, remembered %v after %d calls", name, digest, err, remembered, v.calls.Load())
+		}
+	}
+	v := signs()
+	cache := New(v, (&clock{}).options())
+	_, _ = cache.Verify(t.Context(), request(nil))
+	if _, _, err := cache.Statements(t.Context(), request(nil)); err != nil || v.calls.Load() != 2 {
+		t.Errorf("statements instead of a signature: %v after %d calls", err, v.calls.Load())
+	}
+}
+
+// A signature counts for an hour, that there is none for less than a minute, and what was not found out not at all.
+func TestLife(t *testing.T) {
+	unverified := &world.UnverifiedError{Reason: "no signatures found"}
+	for name, c := range map[string]struct {
+		v    *verifierFunc
+		life time.Duration // with the random half
+	}{
+		"signed":   {signs(world.Statement{Type: "t"}), DefaultTTL - DefaultTTL/20},
+		"unsigned": {fails(unverified), 45 * time.Second},
+		"no statement": {&verifierFunc{f: func(context.Context, world.SignatureRequest) (string, []world.Statement, error) {
+			return "sha256:a", []world.Statement{}, nil
+		}}, 45 * time.Second},
+		"not found out":        {fails(errors.New("connection refused")), 0},
+		"too large to keep":    {signs(world.Statement{Predicate: strings.Repeat("x", maxAnswer+1)}), 0},
+		"statements of a size": {signs(world.Statement{Predicate: map[string]any{"a": []any{"b", 1.0, nil, true}}}), DefaultTTL - DefaultTTL/20},
+	} {
+		at := &clock{now: time.Unix(1e9, 0)}
+		cache := New(c.v, at.options())
+		ask := func() int32 {
+			_, _, _ = cache.Statements(t.Context(), request(nil))
+			return c.v.calls.Load()
+		}
+		ask()
+		if c.life > 0 {
+			at.now = at.now.Add(c.life - time.Second)
+			if n := ask(); n != 1 {
+				t.Errorf("%s: asked again after %s", name, c.life-time.Second)
+			}
+		}
+		at.now = at.now.Add(2 * time.Second)
+		if n := ask(); n != 2 {
+			t.Errorf("%s: asked %d times after %s", name, n, c.life+time.Second)
+		}
+	}
+}
+
+// The number of answers is bounded; the one that was used last stays.
+func TestSize(t *testing.T) {
+	v := signs(world.Statement{Predicate: strings.Repeat("x", 4<<20-99)})
+	o := (&clock{}).options()
+	o.Size = 3
+	cache := New(v, o)
+	verify := func(who string) {
+		_, _ = cache.Verify(t.Context(), request(func(r *world.SignatureRequest) { r.For = who }))
+	}
+	for _, who := range []string{"a", "b", "c", "a", "d", "a", "c"} {
+		verify(who)
+	}
+	if v.calls.Load() != 4 || cache.Len() != 3 {
+		t.Errorf("asked %d times, %d answers", v.calls.Load(), cache.Len())
+	}
+	cache = New(v, (&clock{}).options())
+	for _, who := range []string{"a", "b", "c", "d", "e", "f"} {
+		_, _, _ = cache.Statements(t.Context(), request(func(r *world.SignatureRequest) { r.For = who }))
+	}
+	if cache.Len() != 4 {
+		t.Errorf("%d answers of 4 MiB are kept", cache.Len())
+	}
+}
+
+// Many who ask the same at once ask the verifier once. One who gives up does not end the question for the others; when all did, it ends, and
+// leaves nothing behind.
+func TestOneQuestion(t *testing.T) {
+	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	v := &verifierFunc{}
+	v.f = func(ctx context.Context, _ world.SignatureRequest) (string, []world.Statement, error) {
+		begun <- struct{}{}
+		select {
+		case <-release:
+			return "sha256:a", nil, nil
+		case <-ctx.Done():
+			ended <- ctx.Err()
+			return "", nil, ctx.Err()
+		}
+	}
+	cache := New(v, (&clock{}).options())
+	impatient, giveUp := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := cache.Verify(impatient, request(nil))
+		left <- err
+	}()
+	<-begun
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			if digest, err := cache.Verify(t.Context(), request(nil)); digest != "sha256:a" || err != nil {
+				t.Errorf("%s, %v", digest, err)
+			}
+		})
+	}
+	for cache.waiting() < 51 {
+		time.Sleep(time.Millisecond)
+	}
+	giveUp()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("one who gave up: %v", err)
+	}
+	close(release)
+	group.Wait()
+	if v.calls.Load() != 1 {
+		t.Errorf("asked %d times", v.calls.Load())
+	}
+
+	release = make(chan struct{})
+	cache = New(v, (&clock{}).options())
+	impatient, giveUp = context.WithCancel(t.Context())
+	go func() {
+		_, err := cache.Verify(impatient, request(nil))
+		left <- err
+	}()
+	<-begun
+	giveUp()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the only one who gave up: %v", err)
+	}
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a question that no one waits for: %v", err)
+	}
+	if cache.Len() != 0 || cache.waiting() != 0 {
+		t.Error("something is left behind")
+	}
+}
+
+// waiting is the number of those who wait.
+func (c *Cache) waiting() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.flights {
+		n += f.waiting
+	}
+	return n
+}
+
+// A panic of the verifier is an error, and is not remembered.
+func TestPanic(t *testing.T) {
+	v := &verifierFunc{f: func(context.Context, world.SignatureRequest) (string, []world.Statement, error) { panic("bad bundle") }}
+	cache := New(v, (&clock{}).options())
+	for range 2 {
+		if _, err := cache.Verify(t.Context(), request(nil)); err == nil || !strings.Contains(err.Error(), "bad bundle") {
+			t.Error(err)
+		}
+	}
+	if v.calls.Load() != 2 {
+		t.Errorf("asked %d times", v.calls.Load())
+	}
+}
+
+func BenchmarkRemembered(b *testing.B) {
+	cache := New(signs(), Options{Now: time.Now})
+	r := request(func(r *world.SignatureRequest) { r.Attestor.Key.PublicKey = strings.Repeat("k", 178) })
+	for b.Loop() {
+		if _, err := cache.Verify(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
