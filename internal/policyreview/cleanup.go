@@ -52,7 +52,8 @@ func (v *Reviewer) Cleanup(ctx context.Context, req *policy.Request) Answer {
 	return res
 }
 
-// checkDeletion finds the kinds that the cleanup controller, or the author of a namespaced policy, may not delete or list.
+// checkDeletion finds the kinds that the cleanup controller, or the author of a namespaced policy, may not delete or list. Without an
+// author it asks about the controller alone.
 func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	var diags diag.List
 	ask := v.newRights()
@@ -97,7 +98,7 @@ func (v *Reviewer) checkDeletion(ctx context.Context, p *policy.Program, author 
 			if v.Accounts.Cleanup != "" {
 				check("cleanup controller", serviceAccount(v.Accounts.Cleanup), t)
 			}
-			if p.Namespace != "" {
+			if p.Namespace != "" && author != nil {
 				check(fmt.Sprintf("the author of the policy '%s'", author.Username), author, t)
 			}
 		}

@@ -30,6 +30,7 @@ func (v *Value) schema() (map[string]any, error) {
 	description := v.Description
 	if v.Ignored {
 		description = "Accepted without effect. " + description
+		s["x-without-effect"] = true // charts.Values reads it
 	}
 	if description != "" {
 		s["description"] = description

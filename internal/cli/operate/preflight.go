@@ -1,0 +1,122 @@
+package operate
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/discovery"
+	"github.com/ephor-dev/ephor/internal/preflight"
+)
+
+func NewPreflight() *cobra.Command {
+	var kubeconfig, context, namespace, output string
+	var fix bool
+	cmd := &cobra.Command{
+		Use:   "preflight",
+		Short: "Find what would be lost or stop working when Ephor replaces Kyverno",
+		Long: "Preflight reads a cluster in which Kyverno runs and changes nothing. It finds what would be lost or stop working when Ephor replaces\n" +
+			"Kyverno, each with the command that corrects it: definitions that Helm would delete with their objects, values that the chart refuses,\n" +
+			"policies that would not be enforced, rights that are missing, webhooks that nobody answers, and more. With --fix it sets the annotations\n" +
+			"that keep the definitions, and changes nothing else. The exit code is 1 when something would be lost or stop working, or could not be\n" +
+			"read.",
+		Example: "  ephor preflight\n  ephor preflight --fix\n  ephor preflight -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return fmt.Errorf("invalid output format %q, expected json", output)
+			}
+			config, err := remote.Config(kubeconfig, context)
+			if err != nil {
+				return err
+			}
+			config.QPS, config.Burst, config.UserAgent = remote.QPS, remote.Burst, "ephor-cli"
+			c, err := client.New(config, client.Options{Scheme: preflight.Scheme()})
+			if err != nil {
+				return err
+			}
+			served, err := clientdiscovery.NewDiscoveryClientForConfig(config)
+			if err != nil {
+				return err
+			}
+			version, err := served.ServerVersion()
+			if err != nil {
+				return fmt.Errorf("ask the API server for its version: %w", err)
+			}
+			cluster := &preflight.Cluster{
+				Reader: c, Kinds: discovery.New(served, time.Now), Version: version.GitVersion, Namespace: namespace,
+				Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)), Now: time.Now,
+			}
+			report := preflight.Run(cmd.Context(), cluster)
+			var annotated []string
+			if fix {
+				annotated, err = preflight.Keep(cmd.Context(), c, report)
+				for _, name := range annotated {
+					fmt.Fprintf(cmd.ErrOrStderr(), "annotated the definition %s\n", name)
+				}
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "--fix annotated %s and changed nothing else\n", terminal.Counted(len(annotated), "definition", "definitions"))
+				report = preflight.Run(cmd.Context(), cluster)
+			}
+			if output == "json" {
+				err = terminal.WriteJSON(cmd.OutOrStdout(), preflightJSON{report.Findings, summary(report), annotated})
+			} else {
+				err = printPreflight(cmd.OutOrStdout(), report)
+			}
+			if err == nil && !report.Safe() {
+				return terminal.End(cmd, 1)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&fix, "fix", false, "set the annotations that keep the definitions, and nothing else")
+	f.StringVarP(&output, "output", "o", "", "json instead of text")
+	terminal.Choices(cmd, "output", "json")
+	f.StringVarP(&namespace, "namespace", "n", "kyverno", "namespace of the installation")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
+	f.StringVar(&context, "context", "", "context of the kubeconfig to use")
+	return cmd
+}
+
+// preflightJSON is the output of --output json.
+type preflightJSON struct {
+	Findings  []preflight.Finding `json:"findings"`
+	Summary   map[string]int      `json:"summary"`
+	Annotated []string            `json:"annotated,omitempty"`
+}
+
+func summary(r *preflight.Report) map[string]int {
+	out := map[string]int{}
+	for _, s := range []preflight.Severity{preflight.Lost, preflight.Stops, preflight.Unknown, preflight.Note} {
+		out[string(s)] = r.Count(s)
+	}
+	return out
+}
+
+// printPreflight prints the findings, each with its message and its commands below it.
+func printPreflight(to io.Writer, r *preflight.Report) error {
+	w := terminal.Buffered(to)
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%s %s [%s]\n  %s\n", strings.ToUpper(string(f.Severity)), terminal.Plain(f.Object.String()), f.Code, terminal.Plain(f.Message))
+		for _, c := range f.Commands {
+			fmt.Fprintf(w, "  $ %s\n", terminal.Plain(c))
+		}
+	}
+	if r.Safe() {
+		fmt.Fprintln(w, "nothing would be lost or stop working")
+	} else {
+		fmt.Fprintf(w, "%d would be lost, %d would stop working, %d could not be read\n", r.Count(preflight.Lost), r.Count(preflight.Stops), r.Count(preflight.Unknown))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,94 @@
+package operate
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/leftover"
+)
+
+func NewUninstall() *cobra.Command {
+	var kubeconfig, context string
+	var leave, yes, dry bool
+	installation := &leftover.Installation{Now: time.Now}
+	cmd := &cobra.Command{
+		Use:   "uninstall --leave-policies",
+		Short: "Remove what Ephor made itself, after going back to Kyverno",
+		Long: "Uninstall lists what Ephor made itself and Kyverno does not know (webhook configurations, Secrets with keys, records, Leases, notes\n" +
+			"on shared objects), asks, and removes it. Policies, exceptions, reports, UpdateRequests and definitions stay; so does everything that a\n" +
+			"Helm release or a manifest installed. It refuses while a controller of Ephor runs, since that would make everything again.",
+		Example: "  ephor uninstall --leave-policies\n  ephor uninstall --leave-policies --yes",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !leave {
+				return errors.New("say --leave-policies: policies and everything that belongs to them stay, and this is the only way to uninstall; `helm uninstall` removes a release")
+			}
+			config, err := remote.Config(kubeconfig, context)
+			if err != nil {
+				return err
+			}
+			if installation.Client, err = client.New(config, client.Options{}); err != nil {
+				return err
+			}
+			items, err := installation.List(cmd.Context())
+			if running := (*leftover.Running)(nil); errors.As(err, &running) && dry {
+				fmt.Fprintf(cmd.ErrOrStderr(), "Warning: %v\n", running)
+			} else if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if len(items) == 0 {
+				fmt.Fprintln(out, "nothing of Ephor is left")
+				return nil
+			}
+			for _, i := range items {
+				fmt.Fprintf(out, "%s (%s)\n", terminal.Plain(i.String()), i.Why)
+			}
+			if dry {
+				return nil
+			}
+			if !yes {
+				agreed, err := ask(cmd.InOrStdin(), cmd.ErrOrStderr(), "Remove "+terminal.Counted(len(items), "item", "items")+"?")
+				if err != nil || !agreed {
+					return errors.Join(err, errors.New("nothing was removed"))
+				}
+			}
+			removed, err := installation.Remove(cmd.Context(), items)
+			fmt.Fprintf(out, "removed %s\n", terminal.Counted(len(removed), "item", "items"))
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&leave, "leave-policies", false, "policies, exceptions, reports and definitions stay (required)")
+	f.BoolVarP(&yes, "yes", "y", false, "remove without asking")
+	f.BoolVar(&dry, "dry-run", false, "list only")
+	f.StringVarP(&installation.Namespace, "namespace", "n", "kyverno", "namespace of the installation")
+	f.StringVar(&installation.ConfigMap, "configmap", "kyverno", "main ConfigMap of the installation")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file")
+	f.StringVar(&context, "context", "", "context of the kubeconfig to use")
+	return cmd
+}
+
+// ask asks a question that is answered by yes or no; anything else is no. Without an answer, such as in a script, it is an error.
+func ask(in io.Reader, out io.Writer, question string) (bool, error) {
+	fmt.Fprintf(out, "%s [y/N] ", question)
+	answer, err := bufio.NewReader(io.LimitReader(in, 64)).ReadString('\n')
+	if err != nil && answer == "" {
+		fmt.Fprintln(out)
+		return false, errors.New("there is no answer on standard input: --yes removes without asking")
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}

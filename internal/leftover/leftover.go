@@ -1,0 +1,243 @@
+package leftover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/ephemeral"
+	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/ring"
+	"github.com/ephor-dev/ephor/internal/unlock"
+	"github.com/ephor-dev/ephor/internal/updaterequest/follow"
+	"github.com/ephor-dev/ephor/internal/updaterequest/ledger"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// Installation is what is looked at.
+type Installation struct {
+	Client client.Client
+	// Namespace and ConfigMap are those of the installation.
+	Namespace, ConfigMap string
+	Now                  func() time.Time
+}
+
+// Item is one thing that Ephor made: an object, or an annotation of an object that stays.
+type Item struct {
+	Kind, Namespace, Name string
+	// Annotation, when set, is all that is removed.
+	Annotation string
+	// Why says what it was for.
+	Why string
+
+	object client.Object
+}
+
+func (i Item) String() string {
+	out := strings.Join(slices.DeleteFunc([]string{i.Kind, i.Namespace, i.Name}, func(s string) bool { return s == "" }), "/")
+	if i.Annotation != "" {
+		return "annotation " + i.Annotation + " of " + out
+	}
+	return out
+}
+
+// secrets are those of our own, with what each is for.
+var secrets = []struct{ name, why string }{
+	{keystore.Routes, "keys of the secret segments in webhook paths"},
+	{keystore.CleanupRoutes, "keys of the secret segments in the cleanup controller's webhook paths"},
+	{keystore.Marks, "keys of the marks on generated objects; without them Ephor does not recognise its older objects"},
+	{keystore.Reports, "key of the seals of intermediate reports"},
+	{unlock.SecretName, "webhook configurations that were kept when the cluster was unlocked"},
+}
+
+// Running is the error for an installation whose controllers are at work: they would make everything again.
+type Running struct{ Pods []string }
+
+func (r *Running) Error() string {
+	return "Ephor still runs, and would make everything again: " + strings.Join(r.Pods, ", ")
+}
+
+// List finds everything. It is a *Running error when a replica of Ephor shares the work now.
+func (in *Installation) List(ctx context.Context) ([]Item, error) {
+	var items []Item
+	err := errors.Join(in.leases(ctx, &items), in.configurations(ctx, &items), in.secrets(ctx, &items), in.configMaps(ctx, &items), in.annotations(ctx, &items))
+	slices.SortFunc(items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.String(), b.String())) })
+	return items, err
+}
+
+func add(items *[]Item, kind string, o client.Object, why string) {
+	*items = append(*items, Item{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), Why: why, object: o})
+}
+
+// leases are those by which replicas share the work.
+func (in *Installation) leases(ctx context.Context, items *[]Item) error {
+	var list coordinationv1.LeaseList
+	if err := in.Client.List(ctx, &list, client.InNamespace(in.Namespace), client.HasLabels{ring.Label}); err != nil {
+		return fmt.Errorf("list Leases: %w", err)
+	}
+	running := &Running{}
+	for i := range list.Items {
+		l := &list.Items[i]
+		add(items, "Lease", l, "a replica's share of the work")
+		if s := l.Spec; s.RenewTime != nil && s.LeaseDurationSeconds != nil && in.Now().Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second)) {
+			running.Pods = append(running.Pods, l.Name)
+		}
+	}
+	if len(running.Pods) > 0 {
+		return running
+	}
+	return nil
+}
+
+// configurations are those that Kyverno does not have, and any other that nobody answers. Those that Kyverno has too, and answers, are
+// its own by now.
+func (in *Installation) configurations(ctx context.Context, items *[]Item) error {
+	managed := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := errors.Join(in.Client.List(ctx, &validating, managed), in.Client.List(ctx, &mutating, managed)); err != nil {
+		return fmt.Errorf("list webhook configurations: %w", err)
+	}
+	for i := range validating.Items {
+		o := &validating.Items[i]
+		var to []admissionv1.WebhookClientConfig
+		for _, w := range o.Webhooks {
+			to = append(to, w.ClientConfig)
+		}
+		if err := in.configuration(ctx, items, "ValidatingWebhookConfiguration", o, to); err != nil {
+			return err
+		}
+	}
+	for i := range mutating.Items {
+		o := &mutating.Items[i]
+		var to []admissionv1.WebhookClientConfig
+		for _, w := range o.Webhooks {
+			to = append(to, w.ClientConfig)
+		}
+		if err := in.configuration(ctx, items, "MutatingWebhookConfiguration", o, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *Installation) configuration(ctx context.Context, items *[]Item, kind string, o client.Object, to []admissionv1.WebhookClientConfig) error {
+	if strings.HasPrefix(o.GetName(), webhookconf.ExtraValidating) || strings.HasPrefix(o.GetName(), webhookconf.ExtraMutating) {
+		add(items, kind, o, "webhooks that only Ephor has")
+		return nil
+	}
+	for _, c := range to {
+		if c.Service == nil {
+			return nil // somewhere outside of the cluster, where it cannot be looked up
+		}
+		answered, err := in.answered(ctx, c.Service.Namespace, c.Service.Name)
+		if err != nil || answered {
+			return err
+		}
+	}
+	add(items, kind, o, "no Pod answers its webhooks")
+	return nil
+}
+
+// answered reports whether a Service has an endpoint that is ready.
+func (in *Installation) answered(ctx context.Context, namespace, service string) (bool, error) {
+	var list discoveryv1.EndpointSliceList
+	if err := in.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
+		return false, fmt.Errorf("list the endpoints of the Service %s/%s: %w", namespace, service, err)
+	}
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func (in *Installation) secrets(ctx context.Context, items *[]Item) error {
+	for _, s := range secrets {
+		o := &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		switch err := in.Client.Get(ctx, types.NamespacedName{Namespace: in.Namespace, Name: s.name}, o); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("read the Secret %s/%s: %w", in.Namespace, s.name, err)
+		default:
+			add(items, "Secret", o, s.why)
+		}
+	}
+	return nil
+}
+
+func (in *Installation) configMaps(ctx context.Context, items *[]Item) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	if err := in.Client.List(ctx, list, client.InNamespace(in.Namespace)); err != nil {
+		return fmt.Errorf("list ConfigMaps: %w", err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+		switch {
+		case o.Labels[ledger.Label] == ledger.LabelValue:
+			add(items, "ConfigMap", o, "record of generated objects")
+		case o.Name == follow.LedgerName:
+			add(items, "ConfigMap", o, "the generate rules that were last seen")
+		}
+	}
+	return nil
+}
+
+// noted are the annotations of ours on objects that Kyverno has, too.
+func (in *Installation) annotations(ctx context.Context, items *[]Item) error {
+	for _, n := range []struct {
+		o               client.Object
+		kind, name, key string
+	}{
+		{&corev1.ConfigMap{}, "ConfigMap", in.ConfigMap, unlock.Annotation},
+		{&coordinationv1.Lease{}, "Lease", "kyverno-reports-controller", ephemeral.ScannedAnnotation},
+	} {
+		switch err := in.Client.Get(ctx, types.NamespacedName{Namespace: in.Namespace, Name: n.name}, n.o); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return fmt.Errorf("read the %s %s/%s: %w", n.kind, in.Namespace, n.name, err)
+		case n.o.GetAnnotations()[n.key] != "":
+			*items = append(*items, Item{Kind: n.kind, Namespace: in.Namespace, Name: n.name, Annotation: n.key, Why: "a note of Ephor", object: n.o})
+		}
+	}
+	return nil
+}
+
+// Remove removes the items and returns those that were removed, also when there is an error.
+func (in *Installation) Remove(ctx context.Context, items []Item) ([]Item, error) {
+	var done []Item
+	for _, i := range items {
+		var err error
+		if i.Annotation != "" {
+			patch := []byte(`{"metadata":{"annotations":{"` + i.Annotation + `":null}}}`)
+			err = in.Client.Patch(ctx, i.object, client.RawPatch(types.MergePatchType, patch))
+		} else {
+			uid := i.object.GetUID()
+			err = in.Client.Delete(ctx, i.object, client.Preconditions{UID: &uid})
+		}
+		if err = client.IgnoreNotFound(err); err != nil {
+			return done, fmt.Errorf("remove %s: %w", i, err)
+		}
+		done = append(done, i)
+	}
+	return done, nil
+}

@@ -1,0 +1,63 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/certs"
+)
+
+// The endings of the Secrets of certificates; Ephor takes the Secrets over.
+const (
+	authoritySecret = ".kyverno-tls-ca"
+	servingSecret   = ".kyverno-tls-pair"
+)
+
+func (s *state) checkCertificates(ctx context.Context) {
+	var secrets corev1.SecretList
+	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace)); err != nil {
+		s.unread(Object{Kind: "Secret", Namespace: s.Namespace}, fmt.Errorf("the certificates are not known: %w", err))
+		return
+	}
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		if !strings.HasSuffix(secret.Name, authoritySecret) && !strings.HasSuffix(secret.Name, servingSecret) {
+			continue
+		}
+		why := s.unusable(secret)
+		if why == "" {
+			continue
+		}
+		f := Finding{
+			Code: "certificate-unusable", Severity: Note, Object: Object{Kind: "Secret", Namespace: secret.Namespace, Name: secret.Name},
+			Message: why + "; Ephor makes a new one",
+		}
+		if secret.Labels[certs.ManagedLabel] != certs.ManagedValue {
+			f.Severity = Stops
+			f.Message = why + "; it lacks the label " + certs.ManagedLabel + "=" + certs.ManagedValue + ", so that Ephor does not replace it, and admission does not become ready"
+			f.Commands = []string{fmt.Sprintf("kubectl label secret -n %s %s %s=%s   # or renew it where it is made", secret.Namespace, secret.Name, certs.ManagedLabel, certs.ManagedValue)}
+		}
+		s.add(f)
+	}
+}
+
+// unusable says what is wrong with the content of a Secret; empty for nothing.
+func (s *state) unusable(secret *corev1.Secret) string {
+	list, err := certs.ParseCertificates(certs.Bundle(secret))
+	if err == nil && strings.HasSuffix(secret.Name, servingSecret) {
+		_, err = certs.ParsePair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	}
+	if err != nil {
+		return "the certificate cannot be used: " + err.Error()
+	}
+	for _, c := range list {
+		if s.Now().Before(c.NotAfter) {
+			return ""
+		}
+	}
+	return "the certificate has expired"
+}

@@ -1,0 +1,198 @@
+package preflight
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/config/crds"
+)
+
+const definitionKind = "CustomResourceDefinition"
+
+// definition is one that the cluster has and Ephor knows.
+type definition struct {
+	name, group, kind string
+	storage           string // the version that objects are read in
+	objects           int
+	counted           error // why they could not be counted
+}
+
+func (d definition) gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: d.group, Version: d.storage, Kind: d.kind}
+}
+
+// ours are the definitions of Ephor, by name, with the versions that each has.
+var ours = sync.OnceValue(func() map[string][]string {
+	out := map[string][]string{}
+	for _, file := range crds.Names() {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(crds.File(file), &crd); err != nil {
+			panic("preflight: " + file + ": " + err.Error()) // it is generated, and a test reads it
+		}
+		for _, v := range crd.Spec.Versions {
+			out[crd.Name] = append(out[crd.Name], v.Name)
+		}
+	}
+	return out
+})
+
+// keeper is a tool that deletes definitions, and the annotation that stops it.
+type keeper struct {
+	tool       string
+	key, value string
+	owns       func(metav1.Object) bool
+	how        string // when it deletes
+}
+
+var keepers = []keeper{
+	{
+		tool: "Helm", key: "helm.sh/resource-policy", value: "keep", owns: ownedByHelm,
+		how: "Helm deletes it with an upgrade whose chart or values leave it out",
+	},
+	{
+		tool: "Argo CD", key: "argocd.argoproj.io/sync-options", value: "Prune=false", owns: func(o metav1.Object) bool {
+			return o.GetAnnotations()["argocd.argoproj.io/tracking-id"] != ""
+		},
+		how: "Argo CD prunes it with a sync whose manifests leave it out",
+	},
+	{
+		tool: "Flux", key: "kustomize.toolkit.fluxcd.io/prune", value: "disabled", owns: func(o metav1.Object) bool {
+			return o.GetLabels()["kustomize.toolkit.fluxcd.io/name"] != ""
+		},
+		how: "Flux prunes it when its Kustomization leaves it out",
+	},
+}
+
+// ownedByHelm reports whether the object bears marks of Helm. A plain manifest of the chart has the label too, so that the annotation
+// does no harm where it is not needed.
+func ownedByHelm(o metav1.Object) bool {
+	return o.GetAnnotations()["meta.helm.sh/release-name"] != "" || o.GetLabels()["app.kubernetes.io/managed-by"] == "Helm"
+}
+
+// kept reports whether the annotations stop the tool.
+func (k keeper) kept(o metav1.Object) bool {
+	return slices.Contains(strings.Split(o.GetAnnotations()[k.key], ","), k.value)
+}
+
+// annotation is the value that stops the tool: what is there already stays.
+func (k keeper) annotation(o metav1.Object) string {
+	if before := o.GetAnnotations()[k.key]; before != "" && k.tool == "Argo CD" {
+		return before + "," + k.value
+	}
+	return k.value
+}
+
+func (s *state) checkDefinitions(ctx context.Context) {
+	names := make([]string, 0, len(ours()))
+	for name := range ours() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		err := s.Reader.Get(ctx, types.NamespacedName{Name: name}, crd)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			s.unread(Object{Kind: definitionKind, Name: name}, err)
+		default:
+			s.definition(ctx, crd)
+		}
+	}
+}
+
+func (s *state) definition(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) {
+	d := definition{name: crd.Name, group: crd.Spec.Group, kind: crd.Spec.Names.Kind}
+	for _, v := range crd.Spec.Versions {
+		if v.Storage {
+			d.storage = v.Name
+		}
+	}
+	d.objects, d.counted = s.count(ctx, d.gvk())
+	s.definitions = append(s.definitions, d)
+	at := Object{Kind: definitionKind, Name: crd.Name}
+	if d.counted != nil {
+		s.unread(Object{Kind: d.kind}, d.counted)
+	}
+	var how, commands []string
+	keep, managed := map[string]string{}, false
+	for _, k := range keepers {
+		if !k.owns(crd) {
+			continue
+		}
+		managed = true
+		if !k.kept(crd) {
+			how = append(how, k.how)
+			keep[k.key] = k.annotation(crd)
+			commands = append(commands, fmt.Sprintf("kubectl annotate --overwrite crd %s %s=%s", crd.Name, k.key, keep[k.key]))
+		}
+	}
+	switch {
+	case len(how) > 0:
+		s.add(Finding{
+			Code: "definition-not-kept", Severity: Lost, Object: at, Commands: commands, keep: keep,
+			Message: strings.Join(how, ", and ") + ", and with it " + d.text(),
+		})
+	case !managed:
+		s.add(Finding{
+			Code: "definition-unmanaged", Severity: Note, Object: at,
+			Message: "no tool manages it, so that it stays; deleting the manifest that it came with (kubectl delete -f) deletes " + d.text(),
+		})
+	}
+	for _, stored := range crd.Status.StoredVersions {
+		if !slices.Contains(ours()[crd.Name], stored) {
+			s.add(Finding{
+				Code: "definition-stored-version", Severity: Stops, Object: at,
+				Message:  fmt.Sprintf("objects may be stored in the version %s, which Ephor's definition does not have: the API server refuses the definition", stored),
+				Commands: []string{"ephor migrate --resource " + crd.Name},
+			})
+		}
+	}
+}
+
+// text is the number of objects that a deletion takes along.
+func (d definition) text() string {
+	switch {
+	case d.counted != nil:
+		return "all its objects"
+	case d.objects == 0:
+		return "the kind; it has no objects now"
+	case d.objects == 1:
+		return "its only object"
+	}
+	return fmt.Sprintf("its %d objects", d.objects)
+}
+
+// Keep sets the annotations that keep the definitions of the report, and returns the names of those that it changed.
+func Keep(ctx context.Context, w client.Writer, r *Report) ([]string, error) {
+	var done []string
+	for _, f := range r.Findings {
+		if len(f.keep) == 0 {
+			continue
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": f.keep}})
+		if err != nil {
+			return done, err
+		}
+		crd := &metav1.PartialObjectMetadata{}
+		crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind(definitionKind))
+		crd.SetName(f.Object.Name)
+		if err := w.Patch(ctx, crd, client.RawPatch(types.MergePatchType, patch), client.FieldOwner("ephor-preflight")); err != nil {
+			return done, fmt.Errorf("annotate the definition %s: %w", f.Object.Name, err)
+		}
+		done = append(done, f.Object.Name)
+	}
+	return done, nil
+}

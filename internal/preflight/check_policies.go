@@ -1,0 +1,110 @@
+package preflight
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/globalentry"
+	"github.com/ephor-dev/ephor/internal/lint"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/policyreview"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// differences are the checks of lint that find what Ephor evaluates differently.
+var differences = []string{"data-expansion"}
+
+// checkPolicies compiles everything that policies are made of, as the controllers would.
+func (s *state) checkPolicies(ctx context.Context) {
+	access, err := s.futureRights(ctx)
+	s.unread(Object{Kind: "ClusterRole"}, err)
+	var reviewer *policyreview.Reviewer
+	if err == nil {
+		reviewer = &policyreview.Reviewer{
+			Options: policyreview.Options{Accounts: access.accounts}, Discovery: s.Kinds, Log: s.Log, Now: s.Now,
+			Root: world.RootFunc(func(world.Reach) world.World { return world.World{Access: access} }),
+		}
+	}
+	for _, d := range s.definitions {
+		err := s.each(ctx, d.gvk(), func(u *unstructured.Unstructured) {
+			apiVersion, kind := u.GetAPIVersion(), u.GetKind()
+			u.SetManagedFields(nil)
+			switch {
+			case compile.Owns(apiVersion, kind):
+				s.policy(ctx, u, reviewer)
+			case compile.OwnsException(apiVersion, kind):
+				_, diags := compile.OneException(compile.Object{Value: u.Object})
+				s.refused("exception-not-applied", Stops, u, "Ephor would not apply it: ", diags)
+			case globalentry.Owns(apiVersion, kind):
+				_, diags := globalentry.Compile(u.Object)
+				s.refused("entry-not-loaded", Stops, u, "policies that use its data would end in errors: ", diags)
+			}
+		})
+		s.unread(Object{Kind: d.kind}, err)
+	}
+}
+
+// refused reports the mistakes of an object, if there are any.
+func (s *state) refused(code string, severity Severity, u *unstructured.Unstructured, what string, diags diag.List) bool {
+	mistakes := diags.Errors()
+	if len(mistakes) == 0 {
+		return false
+	}
+	s.add(Finding{Code: code, Severity: severity, Object: objectOf(u), Message: what + join(mistakes)})
+	return true
+}
+
+func join(diags diag.List) string {
+	texts := make([]string, len(diags))
+	for i, d := range diags {
+		texts[i] = d.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (s *state) policy(ctx context.Context, u *unstructured.Unstructured, reviewer *policyreview.Reviewer) {
+	object := compile.Object{Value: u.Object}
+	gvk := u.GroupVersionKind()
+	if k := compile.Kinds.Of(gvk.Group, gvk.Kind); k != nil && k.Offline {
+		s.add(Finding{
+			Code: "policy-not-enforced", Severity: Lost, Object: objectOf(u),
+			Message: "the controllers of this version evaluate no policies of the kind " + gvk.Kind + ": nothing of it would be enforced",
+		})
+		return
+	}
+	program, diags := compile.With(object, nil, family.Options{})
+	if s.refused("policy-not-enforced", Lost, u, "its rules would end in errors, and nothing of it would be enforced: ", diags) {
+		return
+	}
+	for _, f := range lint.Policy(object, lint.Options{}) {
+		for _, name := range differences {
+			if f.Check.Name == name && !(s.settings != nil && u.GetNamespace() == "" && s.settings.ExpandData[u.GetName()]) {
+				s.add(Finding{Code: "policy-differs", Severity: Stops, Object: objectOf(u), Message: f.Diagnostic.String()})
+			}
+		}
+	}
+	if reviewer != nil {
+		s.rights(ctx, u, program, reviewer)
+	}
+}
+
+// rights finds what the work of a policy needs and the controllers would not have.
+func (s *state) rights(ctx context.Context, u *unstructured.Unstructured, program *policy.Program, reviewer *policyreview.Reviewer) {
+	missing := reviewer.Rights(ctx, program)
+	if len(missing) == 0 {
+		return
+	}
+	f := Finding{Code: "right-missing", Severity: Stops, Object: objectOf(u)}
+	texts := make([]string, len(missing))
+	for i, d := range missing {
+		texts[i] = strings.TrimSpace(d.Summary)
+	}
+	f.Message = "its work would fail without a word in the policy: " + strings.Join(texts, "; ")
+	f.Commands = []string{"grant them by a ClusterRole with the label " + reviewer.Aggregation(program)}
+	s.add(f)
+}

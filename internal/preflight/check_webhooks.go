@@ -1,0 +1,109 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/webhookconf"
+)
+
+// sorted are the keys of a map in their order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// configurations are the names of all webhook configurations that Ephor writes.
+func configurations() []string {
+	names := []string{
+		webhookconf.PolicyValidating, webhookconf.PolicyMutating, webhookconf.GlobalContextValidating, webhookconf.VerifyMutating,
+		webhookconf.CleanupValidating, webhookconf.TTLValidating,
+	}
+	for _, x := range compile.Product.Exceptions() {
+		names = append(names, x.Configuration)
+	}
+	return names
+}
+
+// configuration is what the checks need of either kind of webhook configuration.
+type configuration struct {
+	Object
+	services map[string]bool // of webhooks, and whether one of them fails closed
+}
+
+func (s *state) checkWebhooks(ctx context.Context) {
+	managed := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}
+	var all []configuration
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	s.unread(Object{Kind: "ValidatingWebhookConfiguration"}, s.Reader.List(ctx, &validating, managed))
+	for _, o := range validating.Items {
+		c := configuration{Object{Kind: "ValidatingWebhookConfiguration", Name: o.Name}, map[string]bool{}}
+		for _, w := range o.Webhooks {
+			c.add(w.ClientConfig, w.FailurePolicy)
+		}
+		all = append(all, c)
+	}
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	s.unread(Object{Kind: "MutatingWebhookConfiguration"}, s.Reader.List(ctx, &mutating, managed))
+	for _, o := range mutating.Items {
+		c := configuration{Object{Kind: "MutatingWebhookConfiguration", Name: o.Name}, map[string]bool{}}
+		for _, w := range o.Webhooks {
+			c.add(w.ClientConfig, w.FailurePolicy)
+		}
+		all = append(all, c)
+	}
+	known := configurations()
+	answered := map[string]bool{}
+	for _, c := range all {
+		remove := fmt.Sprintf("kubectl delete %s %s", strings.ToLower(c.Kind), c.Name)
+		if !webhookconf.IsResource(c.Name) && !slices.Contains(known, c.Name) {
+			s.add(Finding{
+				Code: "webhook-left-over", Severity: Stops, Object: c.Object, Commands: []string{remove + "   # once Kyverno is gone"},
+				Message: "Ephor has no such configuration and does not remove it: nobody answers its webhooks once Kyverno is gone",
+			})
+		}
+		for _, service := range sorted(c.services) {
+			if _, ok := answered[service]; !ok {
+				answered[service] = s.answers(ctx, service)
+			}
+			if c.services[service] && !answered[service] {
+				s.add(Finding{
+					Code: "webhook-unanswered", Severity: Stops, Object: c.Object,
+					Message:  fmt.Sprintf("the Service %s has no endpoint that is ready, and webhooks of the configuration fail closed: the API server refuses every request that they select, and with it the upgrade", service),
+					Commands: []string{remove},
+				})
+			}
+		}
+	}
+}
+
+func (c *configuration) add(to admissionv1.WebhookClientConfig, policy *admissionv1.FailurePolicyType) {
+	if to.Service == nil {
+		return
+	}
+	key := to.Service.Namespace + "/" + to.Service.Name
+	c.services[key] = c.services[key] || policy == nil || *policy == admissionv1.Fail
+}
+
+// answers reports whether a Service has an endpoint that is ready. What cannot be read counts as answered, and is a finding of its own.
+func (s *state) answers(ctx context.Context, service string) bool {
+	namespace, name, _ := strings.Cut(service, "/")
+	var list discoveryv1.EndpointSliceList
+	if err := s.Reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
+		s.unread(Object{Kind: "EndpointSlice", Namespace: namespace, Name: name}, err)
+		return true
+	}
+	for _, slice := range list.Items {
+		for _, e := range slice.Endpoints {
+			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				return true
+			}
+		}
+	}
+	return false
+}

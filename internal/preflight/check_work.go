@@ -1,0 +1,55 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// The definitions of work and of reports.
+const (
+	workDefinition = "updaterequests.kyverno.io"
+	reportsOf      = "policyreports.wgpolicyk8s.io"
+	wideReportsOf  = "clusterpolicyreports.wgpolicyk8s.io"
+)
+
+func (s *state) checkWork(ctx context.Context) {
+	for _, d := range s.definitions {
+		switch {
+		case d.objects == 0:
+		case d.name == workDefinition:
+			s.requests(ctx, d)
+		case d.name == reportsOf || d.name == wideReportsOf:
+			s.add(Finding{
+				Code: "reports-adopted", Severity: Note, Object: Object{Kind: d.kind},
+				Message: fmt.Sprintf("%d objects; Ephor goes on writing those that Kyverno manages, and leaves those of others alone", d.objects),
+			})
+		}
+	}
+}
+
+// requests counts UpdateRequests by their state.
+func (s *state) requests(ctx context.Context, d definition) {
+	states := map[string]int{}
+	err := s.each(ctx, d.gvk(), func(u *unstructured.Unstructured) {
+		state, _, _ := unstructured.NestedString(u.Object, "status", "state")
+		states[state]++
+	})
+	s.unread(Object{Kind: d.kind}, err)
+	for _, state := range sorted(states) {
+		f := Finding{Code: "request-unfinished", Severity: Note, Object: Object{Kind: d.kind, Namespace: s.Namespace}}
+		switch state {
+		case "Completed", "Skip":
+			continue
+		case "Failed":
+			f.Message = fmt.Sprintf("%d of them failed: they are tried again after the switch", states[state])
+		case "":
+			f.Message = fmt.Sprintf("%d of them have no state yet: whichever background controller leads carries them out", states[state])
+		default:
+			f.Message = fmt.Sprintf("%d of them are %s: whichever background controller leads carries them out", states[state], state)
+		}
+		f.Commands = []string{"kubectl get updaterequests -n " + s.Namespace}
+		s.add(f)
+	}
+}

@@ -1,0 +1,101 @@
+package preflight
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Severity says what a finding means for the cluster.
+type Severity string
+
+// The severities, the most urgent first.
+const (
+	Lost    Severity = "lost"    // objects, or the enforcement of a policy, would be lost
+	Stops   Severity = "stops"   // something would stop working, or the switch itself would fail
+	Unknown Severity = "unknown" // a part of the cluster could not be read
+	Note    Severity = "note"    // nothing is lost; it is good to know before the switch
+)
+
+var urgency = []Severity{Lost, Stops, Unknown, Note}
+
+// Object names an object of the cluster; a kind alone stands for all of its objects.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+}
+
+func (o Object) String() string {
+	return strings.Join(slices.DeleteFunc([]string{o.Kind, o.Namespace, o.Name}, func(s string) bool { return s == "" }), "/")
+}
+
+// Finding is one thing that the switch would break, or that its operator should know.
+type Finding struct {
+	Code     string   `json:"code"`
+	Severity Severity `json:"severity"`
+	Object   Object   `json:"object"`
+	// Message says what happens.
+	Message string `json:"message"`
+	// Commands correct it, in their order; empty where nothing has to be done.
+	Commands []string `json:"commands,omitempty"`
+
+	// keep are the annotations that correct it (Keep); empty for other findings.
+	keep map[string]string
+}
+
+// Report is what Run found, the most urgent first.
+type Report struct {
+	Findings []Finding `json:"findings"`
+}
+
+// Count is the number of findings of a severity.
+func (r *Report) Count(s Severity) (n int) {
+	for _, f := range r.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Safe reports whether nothing would be lost or stop, as far as everything could be read.
+func (r *Report) Safe() bool { return r.Count(Note) == len(r.Findings) }
+
+func (r *Report) sort() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		return cmp.Or(slices.Index(urgency, a.Severity)-slices.Index(urgency, b.Severity), strings.Compare(a.Code, b.Code), strings.Compare(a.Object.String(), b.Object.String()))
+	})
+}
+
+// Kind is a kind of findings, for the documentation.
+type Kind struct{ Code, Doc string }
+
+// Kinds lists all kinds of findings.
+func Kinds() []Kind { return slices.Clone(findingKinds) }
+
+var findingKinds = []Kind{
+	{"definition-not-kept", "a CustomResourceDefinition that its tool may delete, and with it all its objects"},
+	{"definition-unmanaged", "a CustomResourceDefinition without marks of Helm, Argo CD or Flux: no tool deletes it, a person may"},
+	{"definition-stored-version", "objects are stored in a version that Ephor's definition no longer has"},
+	{"helm-release", "the Helm release that owns the installation"},
+	{"helm-release-pending", "the Helm release is in the middle of an operation, so that Helm refuses the next one"},
+	{"values-refused", "values of the release that the chart of Ephor refuses"},
+	{"values-without-effect", "values of the release that the chart of Ephor accepts without effect"},
+	{"field-manager", "fields of the installation's objects that someone else than its tool wrote: a server-side apply conflicts"},
+	{"init-container", "an init container of Kyverno that a plain apply would leave in Ephor's Pods"},
+	{"webhook-unanswered", "webhooks that fail closed and that nobody answers: the API server refuses every request that they select"},
+	{"webhook-left-over", "a webhook configuration that Ephor does not have: nobody answers it once Kyverno is gone"},
+	{"lease-held", "a controller of Kyverno that leads: the same controller of Ephor waits until it is gone"},
+	{"request-unfinished", "UpdateRequests that are not carried out yet"},
+	{"right-missing", "rights that a policy's work needs and that the controllers of Ephor would not have"},
+	{"policy-not-enforced", "a policy that Ephor would not enforce"},
+	{"policy-differs", "a policy that Ephor evaluates differently"},
+	{"exception-not-applied", "a PolicyException that Ephor would not apply"},
+	{"entry-not-loaded", "a GlobalContextEntry that Ephor would not load"},
+	{"setting-unread", "a key of the ConfigMap that Ephor does not read"},
+	{"certificate-unusable", "a certificate that Ephor could not serve with"},
+	{"reports-adopted", "policy reports that Ephor goes on writing"},
+	{"kubernetes-version", "the API server is older than Ephor supports"},
+	{"not-checked", "a part of the cluster that could not be read"},
+}
