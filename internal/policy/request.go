@@ -123,11 +123,18 @@ type Conf struct {
 	Images imageref.Defaults
 	// Expand names the cluster policies for which variables inside of data are evaluated. It is read-only.
 	Expand map[string]bool
+
+	settings *settings.Settings // of Filtered; nil without a cluster
+}
+
+// Filtered reports whether the resourceFilters exclude a resource from every policy. sub is the subresource or empty.
+func (c *Conf) Filtered(gvk schema.GroupVersionKind, sub, namespace, name string) bool {
+	return c.settings != nil && c.settings.Filtered(gvk, sub, namespace, name)
 }
 
 // ConfOf returns the part of the settings that rules see.
 func ConfOf(s *settings.Settings) Conf {
-	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData}
+	c := Conf{MaxContextSize: int(s.MaxContextSize), Images: imageref.Defaults{Registry: s.DefaultRegistry, Bare: !s.MutateRegistry}, Expand: s.ExpandData, settings: s}
 	if c.MaxContextSize <= 0 {
 		c.MaxContextSize = -1
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/engine"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -76,12 +77,15 @@ func TestExisting(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind, targets, conditions string
 		bare, blind               bool
+		filters                   string // resourceFilters
 		want                      string // the changed objects, or the error
 	}{
 		"listed":            {targets: fmt.Sprintf("{objectSelector: {matchLabels: {listed: 'yes'}}, "+rules+"}", "configmaps"), conditions: "object.data.k != 'off'", want: "a/one=CREATE b/one=CREATE"},
 		"by namespace":      {targets: fmt.Sprintf("{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: b}}, "+rules+"}", "configmaps"), want: "b/one=CREATE"},
 		"of a namespace":    {kind: "Namespaced", targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=CREATE"},
 		"for the policy":    {bare: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=UPDATE b/one=UPDATE"},
+		"filtered":          {filters: "[ConfigMap,b,*]", targets: fmt.Sprintf("{"+rules+"}", "configmaps"), conditions: "object.metadata.name == 'one'", want: "a/one=CREATE"},
+		"named, filtered":   {filters: "[*,b,one]", targets: `{expression: "{'items': ['a', 'b'].map(n, {'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': n, 'name': 'one'})})}"}`, want: "a/one=CREATE"},
 		"not served":        {targets: fmt.Sprintf("{"+rules+"}", "widgets"), want: ""},
 		"not readable":      {blind: true, targets: fmt.Sprintf("{"+rules+"}", "configmaps"), want: "failed to evaluate policy: failed to fetch targets: lists of resources are not available"},
 		"named":             {targets: `{expression: "{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), 'metadata': dyn({'namespace': 'a', 'name': string(object.data.k)}), 'data': dyn({'k': 'off'})}"}`, conditions: "object.data.k == 'v'", want: "a/other=CREATE"},
@@ -120,6 +124,11 @@ spec:
 			if c.bare {
 				req = &policy.Request{Origin: policy.FromScan, Operation: policy.Update}
 			}
+			conf, diags := settings.Parse(map[string]string{"resourceFilters": c.filters})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			req.Conf = policy.ConfOf(conf)
 			out := engine.Eval(t.Context(), engine.Input{
 				Selections: []policy.Selection{{Program: program, Rules: program.Rules}}, Request: req, Stages: policy.StageMutateExisting, Plan: true,
 				Root: world.RootFunc(func(world.Reach) world.World {
@@ -145,7 +154,7 @@ spec:
 				}
 			}
 			slices.Sort(got)
-			if all := strings.Join(got, " "); c.want == "" && all != "" || !strings.Contains(all, c.want) {
+			if all := strings.Join(got, " "); (c.want == "" || c.filters != "") && all != c.want || !strings.Contains(all, c.want) {
 				t.Errorf("got %q, want %q; results %v", all, c.want, out.Results)
 			}
 		})

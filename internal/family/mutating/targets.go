@@ -86,7 +86,8 @@ func (f *found) key() string {
 	return f.request.Namespace + "/" + f.request.Name + "/" + f.request.Subresource
 }
 
-// selected reports whether the constraints select an object, as itself or as one of its subresources.
+// selected reports whether the constraints select an object, as itself or as one of its subresources. What the resourceFilters exclude is no
+// target.
 func (x *existing) selected(c *policy.Call, operation policy.Operation, object map[string]any, r world.Resource, subresources []string) (f found, ok bool, err error) {
 	if metadata, _ := object["metadata"].(map[string]any); c.Program.Namespace != "" && metadata["namespace"] != c.Program.Namespace {
 		return f, false, nil
@@ -96,6 +97,9 @@ func (x *existing) selected(c *policy.Call, operation policy.Operation, object m
 		request.GVK = schema.FromAPIVersionAndKind(r.APIVersion, r.Kind.Kind)
 		request.RequestGVK, request.Subresource = request.GVK, sub
 		request.GVR = request.GVK.GroupVersion().WithResource(r.Plural)
+		if request.Conf.Filtered(request.GVK, sub, request.Namespace, request.Name) {
+			continue
+		}
 		if ok, err = x.constraints.Match(c.Context(), request); ok || err != nil {
 			return found{object, request}, ok, err
 		}
