@@ -25,7 +25,7 @@ type Deferred interface {
 const deferredStages = policy.StageGenerate | policy.StageMutateExisting
 
 // deferWork evaluates the rules that ask for work, and hands the work to Deferred. A rule that cannot be evaluated asks for none: it would
-// fail again in the background controller.
+// fail again in the background controller. Its error is reported here, as are exemptions.
 func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections []policy.Selection, row place, spent *budget.Request) (warnings []string) {
 	if s.Deferred == nil || req.DryRun {
 		return nil
@@ -35,14 +35,17 @@ func (s *Server) deferWork(ctx context.Context, req *policy.Request, selections 
 	if uses(selections, deferredStages) {
 		out := s.eval(ctx, engine.Input{Selections: selections, Request: req, Stages: deferredStages, Root: s.root, Spent: spent})
 		s.Observer.Evaluated(&out)
-		var errs []policy.Result // the background controller reports what passed
+		var ended []policy.Result // those without work: the background controller reports the others
 		for i := range out.Results {
-			if r := &out.Results[i]; r.Status == policy.StatusError {
+			switch r := &out.Results[i]; {
+			case r.Status == policy.StatusError:
 				logResult(ctx, s.Log, req, r)
-				errs = append(errs, *r)
+				ended = append(ended, *r)
+			case len(r.Exceptions) > 0 && r.Rule.Generation != nil && r.Rule.Generation.ReportsExempt:
+				ended = append(ended, *r)
 			}
 		}
-		s.report(req, errs, false)
+		s.report(req, ended, false)
 		work = out.Work
 	}
 	if background {

@@ -204,6 +204,38 @@ spec:
 	}
 }
 
+// An exemption from a policy that reports them leads to no work, and is reported as the exception says.
+func TestDeferredWorkExempt(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, `
+apiVersion: policies.kyverno.io/v1
+kind: GeneratingPolicy
+metadata: {name: work}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  generate: [{expression: "generator.apply('shop', [object])"}]
+`, `
+apiVersion: policies.kyverno.io/v1
+kind: PolicyException
+metadata: {name: exempt, namespace: shop}
+spec:
+  policyRefs: [{kind: GeneratingPolicy, name: work}]
+  matchConditions: [{name: exempt, expression: "has(object.metadata.labels) && 'exempt' in object.metadata.labels"}]
+`)
+	k := &kept{}
+	var reported []policy.Result
+	srv.Deferred, srv.Report = k, func(_ *policy.Request, results []policy.Result, _ bool) { reported = append(reported, results...) }
+	if code, res := ask(t, srv, "/gpol/work", configMap(`,"labels":{"exempt":"yes"}`)); code != 200 || !res.Allowed || k.take() != "" {
+		t.Errorf("%d %+v", code, res)
+	}
+	if len(reported) != 1 || reported[0].Status != policy.StatusSkip || reported[0].Message != "rule is skipped due to policy exception: shop/exempt" {
+		t.Errorf("reported %+v", reported)
+	}
+	reported = nil
+	if _, res := ask(t, srv, "/gpol/work", configMap("")); !res.Allowed || k.take() != "generate work/work" || len(reported) > 0 {
+		t.Errorf("%+v; reported %+v", res, reported)
+	}
+}
+
 func TestProtectManaged(t *testing.T) {
 	const managed = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","labels":{"app.kubernetes.io/managed-by":"kyverno"}}}`
 	const free = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`

@@ -101,6 +101,14 @@ func setup(t testing.TB, c fakeCluster, config map[string]string, policies ...st
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			t.Fatal(err)
 		}
+		if compile.OwnsException(object["apiVersion"].(string), object["kind"].(string)) {
+			e, diags := compile.OneException(compile.Object{Value: object})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			cat.SetException(e)
+			continue
+		}
 		p, diags := compile.One(compile.Object{Value: object})
 		if diags.HasErrors() {
 			t.Fatal(diags)

@@ -175,6 +175,8 @@ type Generation struct {
 	Watched bool
 	// KeepCopies: copies stay when the policy is deleted.
 	KeepCopies bool
+	// ReportsExempt: a request that exceptions exempt is in reports, though it leads to no work.
+	ReportsExempt bool
 }
 
 // ObjectReads says what is read of the object of a request by rules that read those fields of it (nil for none); nil when that may

@@ -59,7 +59,7 @@ func Compile(p *policiesv1beta1.GeneratingPolicy) *policy.Program {
 	rule.Generation = &policy.Generation{
 		Existing: on(e.GenerateExisting), Synchronize: on(e.Synchronize), Orphan: on(e.OrphanDownstreamOnPolicyDelete),
 		ServerSideApply: spec.UseServerSideApply != nil && *spec.UseServerSideApply,
-		Own:             true, Exact: true, Watched: true, KeepCopies: true,
+		Own:             true, Exact: true, Watched: true, KeepCopies: true, ReportsExempt: true,
 	}
 	rule.OnBackground = e.SkipBackgroundRequests != nil && !*e.SkipBackgroundRequests
 	g.work = policy.Work{Kind: policy.WorkGenerate, Synchronize: rule.Generation.Synchronize, SkipBackground: !rule.OnBackground}
