@@ -45,8 +45,9 @@ func newScanRights(account string, c client.Client, now func() time.Time) *scanR
 	return &scanRights{account: account, client: c, now: now, answers: map[scanRight]scanAnswer{}}
 }
 
-// missing are the rights to get, list and watch the resources of a policy that the reports controller lacks, in their order.
-func (r *scanRights) missing(ctx context.Context, p *policy.Program) (out []family.MissingRight, err error) {
+// missing are the rights to get, list and watch the resources of a policy that the reports controller lacks, in their order. With listable
+// it leaves out subresources, which no scan reads.
+func (r *scanRights) missing(ctx context.Context, p *policy.Program, listable bool) (out []family.MissingRight, err error) {
 	if r.account == "" || p == nil || !p.Settings.Background {
 		return nil, nil
 	}
@@ -54,7 +55,7 @@ func (r *scanRights) missing(ctx context.Context, p *policy.Program) (out []fami
 	generated := map[schema.GroupVersionResource]bool{}
 	for _, rule := range p.Rules {
 		for _, t := range rule.Targets {
-			if t.Resource == "" {
+			if t.Resource == "" || listable && t.Subresource != "" {
 				continue
 			}
 			at := schema.GroupVersionResource{Group: t.Group, Version: t.Version, Resource: t.Resource}

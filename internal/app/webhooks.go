@@ -177,7 +177,7 @@ func (f *webhookReconciler) write(ctx context.Context, path func(string) string)
 		}
 		state := family.State{Program: byID[id], NotReady: notReady, Now: time.Now()}
 		if of := status.Of(f.status.Families, object); of != nil && of.Rights {
-			if state.Missing, err = f.rights.missing(ctx, state.Program); err != nil {
+			if state.Missing, err = f.rights.missing(ctx, state.Program, of.Listable); err != nil {
 				failed = err
 				continue
 			}

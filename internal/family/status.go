@@ -16,8 +16,8 @@ type Status struct {
 	Conditions []string
 	// Extended reports that the status has the fields budget and backgroundScan, for what was left undone.
 	Extended bool
-	// Rights reports that Make asks for State.Missing.
-	Rights bool
+	// Rights reports that Make asks for State.Missing. Listable: only for rights on resources that can be listed, not on subresources.
+	Rights, Listable bool
 	// Make makes the status that a policy should have. What other controllers report is kept. The error means that the object cannot
 	// be read.
 	Make func(object map[string]any, s State) (map[string]any, error)

@@ -23,7 +23,7 @@ const (
 var Family = &family.Family{
 	Name: "imagevalidating", Doc: "ImageValidatingPolicy and NamespacedImageValidatingPolicy of policies.kyverno.io",
 	Kinds: familyKinds, Endpoints: slices.Concat(validates, mutates),
-	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Make: status},
+	Status: &family.Status{Conditions: celpolicy.ConditionsPath, Rights: true, Listable: true, Make: status},
 	Compile: func(in family.Source) *policy.Program {
 		p, diags := Decode(in.Object)
 		program := Compile(p, in)

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ephor-dev/ephor/internal/policy"
+)
+
+// refusing answers every SubjectAccessReview with no.
+type refusing struct{ client.Client }
+
+func (refusing) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	o.(*authorizationv1.SubjectAccessReview).Status = authorizationv1.SubjectAccessReviewStatus{}
+	return nil
+}
+
+// Rights are asked for on what the rules name; a family that asks for rights on what can be listed needs none on subresources.
+func TestScanRights(t *testing.T) {
+	r := newScanRights("system:serviceaccount:kyverno:reports", refusing{}, time.Now)
+	p := &policy.Program{Settings: policy.Settings{Background: true}, Rules: []*policy.Rule{{Targets: []policy.Target{
+		{Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "pods", Subresource: "ephemeralcontainers"},
+	}}}}
+	for listable, want := range map[bool]string{
+		true:  "get pods, list pods, watch pods",
+		false: "get pods, list pods, watch pods, get pods/ephemeralcontainers, list pods/ephemeralcontainers, watch pods/ephemeralcontainers",
+	} {
+		missing, err := r.missing(t.Context(), p, listable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range missing {
+			got = append(got, m.Verb+" "+m.Resource.Resource)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("listable %v: %q, want %q", listable, got, want)
+		}
+	}
+}
