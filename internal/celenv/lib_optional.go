@@ -28,7 +28,8 @@ const (
 	lenientOrValue = "policies_orValue_dyn_dyn"
 )
 
-// orElse is a call of orValue. The second argument is evaluated when it is needed.
+// orElse is a call of orValue. The second argument is evaluated when it is needed. As in Kyverno, its error is that of the call where the
+// value is not optional.
 type orElse struct {
 	interpreter.InterpretableCall
 	value, other interpreter.Interpretable
@@ -48,7 +49,12 @@ func (o *orElse) Eval(vars interpreter.Activation) ref.Val {
 	v := o.value.Eval(vars)
 	optional, ok := v.(*types.Optional)
 	switch {
+	case !ok && types.IsUnknownOrError(v):
+		return v
 	case !ok:
+		if other := o.other.Eval(vars); types.IsUnknownOrError(other) {
+			return other
+		}
 		return v
 	case optional.HasValue():
 		return optional.GetValue()

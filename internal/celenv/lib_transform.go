@@ -28,13 +28,10 @@ var libTransform = &Library{
 			}
 			out := map[ref.Val]ref.Val{}
 			for i, n := 0, size(keys); i < n; i++ {
-				key, ok := field(keys.Get(types.Int(i)), args[2])
-				if !ok {
-					return failed("listObjToMap: element %d of the first list has no field %q", i, text(args[2]))
-				}
+				key, _ := field(keys.Get(types.Int(i)), args[2])
 				name, ok := key.(types.String)
 				if !ok {
-					return failed("listObjToMap: field %q of element %d of the first list is no text", text(args[2]), i)
+					return failed("the passed key name cannot be handled as a string in the key object list") // Kyverno's text, verbatim
 				}
 				v, ok := field(values.Get(types.Int(i)), args[3])
 				if !ok {

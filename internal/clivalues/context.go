@@ -6,6 +6,7 @@ import (
 
 	"github.com/ephor-dev/ephor/api/cli/v1alpha1"
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/source"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -17,10 +18,10 @@ type Context struct {
 	Images world.Images
 }
 
-// ReadContext reads a file of kind Context.
+// ReadContext reads a file of kind Context. Its integers stay integers, as those that are read from a cluster.
 func ReadContext(path string) (*Context, diag.List) {
 	var c v1alpha1.Context
-	diags, err := file(path, "context", &c)
+	diags, err := fileOf(path, "context", source.Exact, &c)
 	if err != nil {
 		diags.Add(diag.Diagnostic{Pos: diag.Position{File: path}, Summary: "Object 'Kind' is missing",
 			Hint: "begin it with `apiVersion: cli.kyverno.io/v1alpha1` and `kind: Context`"})

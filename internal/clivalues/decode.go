@@ -20,7 +20,11 @@ var ErrDeprecated = errors.New("deprecated schema")
 // type does not have is an error with its line. A document without apiVersion or kind gives ErrDeprecated, and out holds
 // what could be read of it.
 func DecodeDocument(doc source.Document, out any) (diag.List, error) {
-	v, diags := doc.Value(source.Floats)
+	return decodeDocument(doc, source.Floats, out)
+}
+
+func decodeDocument(doc source.Document, numbers source.Numbers, out any) (diag.List, error) {
+	v, diags := doc.Value(numbers)
 	if diags.HasErrors() {
 		return diags, nil
 	}
@@ -46,6 +50,11 @@ func DecodeDocument(doc source.Document, out any) (diag.List, error) {
 
 // file reads the only document of a file into out.
 func file(path, what string, out any) (diag.List, error) {
+	return fileOf(path, what, source.Floats, out)
+}
+
+// fileOf is file with numbers as they are to be kept.
+func fileOf(path, what string, numbers source.Numbers, out any) (diag.List, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		var pe *fs.PathError
@@ -59,7 +68,7 @@ func file(path, what string, out any) (diag.List, error) {
 	if len(docs) != 1 {
 		return diag.List{{Pos: diag.Position{File: path}, Summary: fmt.Sprintf("a %s file holds one document, and this one %d", what, len(docs))}}, nil
 	}
-	return DecodeDocument(docs[0], out)
+	return decodeDocument(docs[0], numbers, out)
 }
 
 // ReadValues reads a file of kind Values.
