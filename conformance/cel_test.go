@@ -17,6 +17,7 @@ type knownDeviation struct {
 	aspect aspect // empty for every aspect
 	about  string // a part of the key of the result or object; empty for all
 	has    string // a part of the recorded or of the given answer; empty for all
+	varies bool   // the deviation is not in every run
 	reason string
 }
 
@@ -27,7 +28,7 @@ var knownDeviations = []knownDeviation{
 	{folder: "cel-expr-*", has: "interface conversion: *types.Err is not traits.Lister",
 		reason: "Kyverno's answer is a panic of its CEL library that was caught"},
 	{
-		folder: "*-mpol/*/*", aspect: aspectMessage, has: "to typed object: errors:",
+		folder: "*-mpol/*/*", aspect: aspectMessage, has: "to typed object: errors:", varies: true,
 		reason: "several mistakes against the schema of a kind: the library's list of them is not always the same",
 	},
 	{
@@ -37,6 +38,14 @@ var knownDeviations = []knownDeviation{
 	{
 		folder: "*-mpol/*/*", aspect: aspectObject, has: "got  {",
 		reason: "Kyverno's command line writes resources that no MutatingPolicy is for in some runs, and leaves them out in others; they are always written",
+	},
+	{
+		folder: "refused-*", aspect: aspectObject, has: "want no object",
+		reason: "Kyverno's command line writes resources that no MutatingPolicy is for in some runs, and leaves them out in others; they are always written",
+	},
+	{
+		folder: "cel-mexpr-*", aspect: aspectObject, has: `"1e+`,
+		reason: "a large number is written without a point (1e+10), which is a number in YAML 1.2 and for Kubernetes, and text for the reader of the recordings",
 	},
 }
 
@@ -52,7 +61,7 @@ var celParts = []struct {
 	unexplained int
 }{
 	{"cel-differential", 0},
-	{"cel-semantics", 12},
+	{"cel-semantics", 0},
 }
 
 // TestCEL compares with what Kyverno's command line says of the policies of policies.kyverno.io. A part is run by its folder:
@@ -69,7 +78,7 @@ func TestCEL(t *testing.T) {
 		fmt.Println("conformance of the CEL kinds: NOT RUN")
 		return
 	}
-	used := make([]bool, len(knownDeviations))
+	used, whole := make([]bool, len(knownDeviations)), 0
 	for _, part := range celParts {
 		t.Run(part.name, func(t *testing.T) {
 			root := filepath.Join(dir, part.name)
@@ -101,7 +110,15 @@ func TestCEL(t *testing.T) {
 			if total.unexplained > part.unexplained {
 				t.Errorf("%d unexplained deviations, at most %d are accepted: correct the behaviour, or explain it in knownDeviations", total.unexplained, part.unexplained)
 			}
+			if total.folders == len(cases) {
+				whole++
+			}
 		})
+	}
+	for i, k := range knownDeviations {
+		if whole == len(celParts) && !used[i] && !k.varies {
+			t.Errorf("no deviation needs this row of knownDeviations any more: folder %q, aspect %q, about %q, has %q: remove it", k.folder, k.aspect, k.about, k.has)
+		}
 	}
 }
 
