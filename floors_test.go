@@ -45,7 +45,7 @@ var floors = []struct {
 		"internal/compile", "internal/engine",
 	}},
 	{"4 effects", []string{
-		"internal/discovery", "internal/source", "internal/clivalues", "internal/apicall", "internal/registry", "internal/sigverify", "internal/sigcache", "internal/globalctx",
+		"internal/discovery", "internal/registry", "internal/policyartifact", "internal/source", "internal/clivalues", "internal/apicall", "internal/sigverify", "internal/sigcache", "internal/globalctx",
 		"internal/world/live", "internal/world/fixed", "internal/world/tape", "internal/schema", "internal/lint", "internal/ring", "internal/metawatch", "internal/keystore", "internal/secretpath", "internal/http1", "internal/lifecycle", "internal/share",
 	}},
 	{"5 state", []string{
@@ -60,7 +60,7 @@ var floors = []struct {
 	}},
 	{"8 products", []string{
 		"internal/dashboard", "internal/app/webhookserver", "internal/app/telemetry", "internal/app/results", "internal/app", "internal/cli/terminal", "internal/cli/remote", "internal/cli/load", "internal/cli/offline",
-		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/operate", "internal/cli/manifests", "internal/cli",
+		"internal/cli/apply", "internal/cli/testrun", "internal/cli/explain", "internal/cli/convert", "internal/cli/oci", "internal/cli/findings", "internal/cli/jp", "internal/cli/reports", "internal/cli/operate", "internal/cli/manifests", "internal/cli",
 	}},
 	{"beside: the program, and what tests and measures it", []string{
 		"cmd/ephor", "internal/devcluster", "hack/...", "bench/...", "conformance/...", "e2e/...", "examples/...", "robustness/...", "soak/...", "corpus/...",

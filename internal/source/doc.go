@@ -1,5 +1,5 @@
-// Package source reads policies and resources from files, directories, globs, standard input, URLs and git repositories,
-// with positions.
+// Package source reads policies and resources from files, directories, globs, standard input, URLs, git repositories and
+// registries, with positions.
 //
 //	objects, diags := source.Load([]string{"policies/", "extra.yaml", "-"}, source.Options{Stdin: os.Stdin})
 //	for _, o := range objects {
@@ -15,7 +15,7 @@
 // over with a warning. A password is for the host of the URL, and not for one that a redirect leads to.
 //
 // It does not know what a policy is and does not check fields. It talks to the network only where a path is a URL; git
-// repositories are read by the program git.
+// repositories are read by the program git, artifacts of registries (oci://…) by policyartifact.
 //
-// Floor 4: imports value, diag and budget only.
+// Floor 4: imports value, diag, budget, registry and policyartifact only.
 package source

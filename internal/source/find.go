@@ -109,6 +109,9 @@ func (f *finder) add(path string) {
 			f.inputs = append(f.inputs, Input{Name: "<stdin>", Named: true, stdin: &onceReader{from: f.options.Stdin}})
 		}
 		return
+	case IsArtifact(path):
+		f.artifact(path)
+		return
 	case IsURL(path):
 		f.url(path)
 		return

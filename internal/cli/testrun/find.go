@@ -129,7 +129,7 @@ func readTests(path string) ([]testCase, diag.List) {
 	return out, all
 }
 
-// within makes paths of the Test relative to the folder that it is in; each is listed once.
+// within makes paths of the Test relative to the folder that it is in; each is listed once. Artifacts in registries are no paths.
 func (c *testCase) within(paths ...string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -138,7 +138,7 @@ func (c *testCase) within(paths ...string) []string {
 			continue
 		}
 		seen[p] = true
-		if !filepath.IsAbs(p) {
+		if !filepath.IsAbs(p) && !source.IsArtifact(p) {
 			p = filepath.Join(c.dir, p)
 		}
 		out = append(out, p)

@@ -1,0 +1,156 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/cli/load"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/policyartifact"
+	"github.com/ephor-dev/ephor/internal/source"
+)
+
+// New makes the command.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "oci",
+		Short: "Store policies in registries, and read them from there",
+		Long: "Oci pushes policies to a registry as an OCI artifact, and pulls them from there. The artifacts are those of Kyverno's commands.\n" +
+			"Credentials are those of docker, and of the cloud that the registry belongs to.",
+		Example: "  ephor oci push policies/ -i ghcr.io/team/policies:1.0\n  ephor oci pull policies/ -i ghcr.io/team/policies:1.0",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPush(), newPull())
+	return cmd
+}
+
+func newPush() *cobra.Command {
+	var reference string
+	cmd := &cobra.Command{
+		Use:     "push PATH...",
+		Short:   "Push policies to a registry",
+		Long:    "Push checks the policies in files and directories, and stores them as one artifact. Nothing is pushed when a policy has a mistake.",
+		Example: "  ephor oci push policies/ -i ghcr.io/team/policies:1.0",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return push(cmd, args, reference) },
+	}
+	addReference(cmd, &reference)
+	return cmd
+}
+
+func newPull() *cobra.Command {
+	var reference string
+	cmd := &cobra.Command{
+		Use:     "pull DIRECTORY",
+		Short:   "Pull policies from a registry",
+		Long:    "Pull writes each policy of an artifact to a file of the directory, which it creates: ⟨policy⟩.yaml.",
+		Example: "  ephor oci pull policies/ -i ghcr.io/team/policies:1.0",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return pull(cmd, args[0], reference) },
+	}
+	addReference(cmd, &reference)
+	return cmd
+}
+
+func addReference(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVarP(to, "image", "i", "", "reference of the artifact: registry/repository:tag")
+	if err := cmd.MarkFlagRequired("image"); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+func push(cmd *cobra.Command, paths []string, reference string) error {
+	objects, diags := source.Load(paths, source.Options{Stdin: terminal.Stdin(cmd.InOrStdin()), Recursive: true, Numbers: source.Exact})
+	var files []policyartifact.File
+	for _, o := range objects {
+		apiVersion, _ := o.Value["apiVersion"].(string)
+		if !compile.Owns(apiVersion, o.Kind()) {
+			diags.Add(load.Foreign(nil, o, apiVersion, o.Kind()))
+			continue
+		}
+		_, found := compile.One(compile.Object{Value: o.Value, Pos: o.Pos})
+		diags.Add(found...)
+		content, err := yaml.Marshal(o.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.Pos(""), err)
+		}
+		files = append(files, policyartifact.File{APIVersion: apiVersion, Kind: o.Kind(), Name: o.Name(), Content: content})
+	}
+	terminal.PrintMistakes(cmd.ErrOrStderr(), diags)
+	switch {
+	case diags.HasErrors():
+		return terminal.End(cmd, 1)
+	case len(files) == 0:
+		return errors.New("there is no policy to push")
+	}
+	client, err := policyartifact.Machine()
+	if err != nil {
+		return err
+	}
+	out := terminal.LegibleWriter(cmd.ErrOrStderr())
+	for _, f := range files {
+		fmt.Fprintf(out, "Adding %s [%s]\n", spoken(f.Kind), f.Name)
+	}
+	fmt.Fprintf(out, "Uploading [%s]...\n", reference)
+	digest, err := policyartifact.Push(cmd.Context(), client, reference, files)
+	if err != nil {
+		return fmt.Errorf("failed to push %s: %w", reference, err)
+	}
+	fmt.Fprintln(out, "Done.")
+	fmt.Fprintln(cmd.OutOrStdout(), digest)
+	return nil
+}
+
+// spoken is a kind as Kyverno's command names it.
+func spoken(kind string) string {
+	switch kind {
+	case "ClusterPolicy":
+		return "cluster policy"
+	case "Policy":
+		return "policy"
+	}
+	return kind
+}
+
+func pull(cmd *cobra.Command, dir, reference string) error {
+	client, err := policyartifact.Machine()
+	if err != nil {
+		return err
+	}
+	out := terminal.LegibleWriter(cmd.ErrOrStderr())
+	fmt.Fprintf(out, "Downloading [%s]...\n", reference)
+	files, err := policyartifact.Pull(cmd.Context(), client, reference)
+	if err != nil {
+		return fmt.Errorf("failed to pull %s: %w", reference, err)
+	}
+	names := map[string]int{}
+	for i, f := range files {
+		// A name becomes the name of a file: what is no name of an object may lead out of the directory.
+		if mistakes := validation.IsDNS1123Subdomain(f.Name); len(mistakes) > 0 {
+			return fmt.Errorf("layer %d names its policy %q: %s", i, f.Name, mistakes[0])
+		}
+		if other, taken := names[f.Name]; taken {
+			return fmt.Errorf("layers %d and %d are both named %s: one file would replace the other", other, i, f.Name)
+		}
+		names[f.Name] = i
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name+".yaml")
+		fmt.Fprintf(out, "Writing %s [%s]\n", spoken(f.Kind), path)
+		if err := os.WriteFile(path, f.Content, 0o600); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out, "Done.")
+	return nil
+}

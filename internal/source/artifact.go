@@ -1,0 +1,38 @@
+package source
+
+import (
+	"context"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/policyartifact"
+)
+
+// IsArtifact reports whether the path names policies in a registry: oci://registry/repository:tag.
+func IsArtifact(path string) bool { return strings.HasPrefix(path, policyartifact.Scheme) }
+
+// artifact adds the policies of an artifact, each as a file of its own below the artifact's path.
+func (f *finder) artifact(path string) {
+	if f.seen[path] {
+		return
+	}
+	f.seen[path] = true
+	ctx := f.options.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	client, err := policyartifact.Machine()
+	if err != nil {
+		f.fail(path, "", "%v", err)
+		return
+	}
+	files, err := policyartifact.Pull(ctx, client, strings.TrimPrefix(path, policyartifact.Scheme))
+	if err != nil {
+		f.fail(path, "check the reference: oci://registry/repository:tag", "%v", err)
+		return
+	}
+	for _, file := range files {
+		f.inputs = append(f.inputs, Input{Name: path + "/" + file.Name + ".yaml", Named: true, text: string(file.Content), read: true})
+	}
+}
