@@ -79,7 +79,7 @@ func TestOCI(t *testing.T) {
 	reference := host + "/team/policies:1"
 
 	code, _, stderr := runCLI(t, "oci", "push", policies, "-i", reference)
-	if want := "Adding cluster policy [labels]\nAdding ValidatingPolicy [data]\nUploading [" + reference + "]...\nDone.\n"; code != 0 || stderr != want {
+	if want := "Adding cluster policy [labels]\nAdding validating policy [data]\nUploading [" + reference + "]...\nDone.\n"; code != 0 || stderr != want {
 		t.Fatalf("%d %s", code, stderr)
 	}
 	if code, _, stderr := runCLI(t, "oci", "push", broken, "-i", host+"/team/broken:1"); code != 1 || strings.Contains(stderr, "Uploading") {

@@ -37,6 +37,7 @@ type options struct {
 	warnNoPass       bool
 	warningsAsErrors bool
 	continueOnFail   bool
+	sarif            string // file
 
 	exceptions                []string
 	exceptionsWithinResources bool
@@ -82,6 +83,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.VarP(paths, "resource", "r", "resources: files, directories, globs, or - for standard input (repeat it, or separate by commas)")
 	f.Var(paths, "resources", "the same as --resource")
 	f.BoolVarP(&o.report, "policy-report", "p", false, "print a report instead of text")
+	f.StringVar(&o.sarif, "sarif", "", "also write what fails to this file, as SARIF: code hosts show it beside the lines of a change")
 	f.StringVar(&o.format, "output-format", "yaml", "format of the report: json or yaml")
 	terminal.Choices(cmd, "output-format", "json", "yaml")
 	f.BoolVarP(&o.table, "table", "t", false, "print a table of all results instead of text")
@@ -187,6 +189,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		inputs:      inputs,
 		keepAll:     o.report || o.table || o.detailed,
 		tellErrors:  !o.report && !o.detailed,
+		findings:    o.sarif != "",
 		keepChanges: o.output != "" || !(o.report || o.table || o.detailed || o.generateExceptions),
 		entries:     report.Options{AuditWarn: o.auditWarn},
 		progress:    terminal.NewProgress(cmd.ErrOrStderr(), "resources evaluated"),
@@ -217,6 +220,11 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	if o.output != "" {
 		if err := writeChanges(o.output, result.changes); err != nil {
+			return err
+		}
+	}
+	if o.sarif != "" {
+		if err := writeFindings(o.sarif, diags, result.findings); err != nil {
 			return err
 		}
 	}

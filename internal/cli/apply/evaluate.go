@@ -12,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/sarif"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/diag"
@@ -30,6 +31,8 @@ type evaluation struct {
 	keepAll bool
 	// tellErrors makes a diagnostic of every rule that ends in an error: output without messages only counts them.
 	tellErrors bool
+	// findings makes a finding of every result that the text output shows, and of every error.
+	findings bool
 	// keepChanges keeps what mutate rules made of the resources.
 	keepChanges bool
 	entries     report.Options
@@ -53,10 +56,11 @@ type evaluated struct {
 	entries   []report.Entry
 	changes   []change
 	// last are the entries of the policies that are asked after all others: those that delete.
-	last    []report.Entry
-	summary report.Summary
-	diags   diag.List
-	err     error // why the run is over
+	last     []report.Entry
+	findings []sarif.Result
+	summary  report.Summary
+	diags    diag.List
+	err      error // why the run is over
 	// names are those of the objects that were listed, where names were asked for.
 	names map[string]bool
 }
@@ -66,6 +70,7 @@ func (j *evaluated) add(o evaluated) {
 	j.entries = append(j.entries, o.entries...)
 	j.changes = append(j.changes, o.changes...)
 	j.last = append(j.last, o.last...)
+	j.findings = append(j.findings, o.findings...)
 	j.diags = append(j.diags, o.diags...)
 	j.summary.Pass += o.summary.Pass
 	j.summary.Fail += o.summary.Fail

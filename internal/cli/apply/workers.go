@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/ephor-dev/ephor/internal/cli/load"
@@ -127,6 +128,9 @@ func (j *workers) gather(by *offline.Evaluator, o source.Object, answers []offli
 		if j.tellErrors {
 			out.diags.Add(errorsOf(of, o.Pos)...)
 		}
+	}
+	if j.findings {
+		out.findings = findingsOf(slices.Concat(entries, last), o.Pos)
 	}
 	out.entries, out.last = j.count(&out.summary, entries), j.count(&out.summary, last)
 	return out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ type options struct {
 	crds     []string
 	format   string
 	strict   bool
+	sarif    string // file
 	version  string // of this program, for SARIF
 }
 
@@ -48,6 +50,7 @@ func New(version string) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Var(terminal.Paths(&o.crds), "crd-paths", "CustomResourceDefinitions, whose fields are known then: files or directories (repeat it, or separate by commas)")
+	f.StringVar(&o.sarif, "sarif", "", "also write the findings to this file, as SARIF: code hosts show them beside the lines of a change")
 	f.StringVarP(&o.format, "output", "o", "", "json or sarif instead of text")
 	terminal.Choices(cmd, "output", "json", "sarif")
 	f.BoolVar(&o.strict, "strict", false, "exit with 1 for warnings, too")
@@ -92,6 +95,11 @@ func (o *options) run(cmd *cobra.Command) error {
 	slices.SortStableFunc(all, func(a, b lint.Finding) int {
 		return cmp.Or(strings.Compare(a.Pos.File, b.Pos.File), cmp.Compare(a.Pos.Line, b.Pos.Line))
 	})
+	if o.sarif != "" {
+		if err := os.WriteFile(o.sarif, []byte(terminal.Indented(value.JSON(sarifLog(all, o.version)))+"\n"), 0o644); err != nil {
+			return err
+		}
+	}
 	errs, warnings := 0, 0
 	for _, f := range all {
 		if f.Severity == diag.Error {
@@ -141,7 +149,7 @@ func (o *options) print(out io.Writer, findings []lint.Finding, summary string) 
 		}
 		fmt.Fprintln(w, terminal.Indented(value.JSON(list)))
 	case "sarif":
-		fmt.Fprintln(w, terminal.Indented(value.JSON(sarif(findings, o.version))))
+		fmt.Fprintln(w, terminal.Indented(value.JSON(sarifLog(findings, o.version))))
 	default:
 		for _, f := range findings {
 			text := f.String()

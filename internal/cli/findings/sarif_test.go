@@ -16,7 +16,7 @@ func TestSARIF(t *testing.T) {
 	for _, c := range diag.Codes() {
 		findings = append(findings, lint.Found(diag.Diagnostic{Code: c.Code}))
 	}
-	run := sarif(findings, "v1").(map[string]any)["runs"].([]any)[0].(map[string]any)
+	run := sarifLog(findings, "v1")["runs"].([]any)[0].(map[string]any)
 	rules := run["tool"].(map[string]any)["driver"].(map[string]any)["rules"].([]any)
 	results := run["results"].([]any)
 	if len(results) != len(findings) || len(rules) != len(findings) {

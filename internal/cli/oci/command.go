@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -108,15 +110,16 @@ func push(cmd *cobra.Command, paths []string, reference string) error {
 	return nil
 }
 
-// spoken is a kind as Kyverno's command names it.
+// spoken is a kind in words: ClusterPolicy is "cluster policy".
 func spoken(kind string) string {
-	switch kind {
-	case "ClusterPolicy":
-		return "cluster policy"
-	case "Policy":
-		return "policy"
+	var b strings.Builder
+	for i, r := range kind {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(unicode.ToLower(r))
 	}
-	return kind
+	return b.String()
 }
 
 func pull(cmd *cobra.Command, dir, reference string) error {

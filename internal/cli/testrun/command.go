@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/sarif"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/source"
@@ -31,6 +32,7 @@ type options struct {
 	requireTests     bool
 	warningsAsErrors bool
 	strict           bool
+	sarif            string // file
 	watch            bool
 	registry         bool
 	images           world.Images // of registry
@@ -79,6 +81,7 @@ func New(families *compile.Registry) *cobra.Command {
 	f.StringVarP(&o.selector, "test-case-selector", "t", "policy=*,rule=*,resource=*", "which results to check; wildcards are allowed")
 	f.StringVarP(&o.format, "output-format", "o", "", "format of the results instead of a table: json, yaml, markdown or junit")
 	terminal.Choices(cmd, "output-format", "json", "yaml", "markdown", "junit")
+	f.StringVar(&o.sarif, "sarif", "", "also write what fails to this file, as SARIF: code hosts show it beside the lines of a change")
 	f.BoolVar(&o.failOnly, "fail-only", false, "show only what fails, in one table at the end")
 	f.BoolVar(&o.detailed, "detailed-results", false, "show the messages in the table")
 	f.BoolVar(&o.removeColor, "remove-color", false, "print without colours")
@@ -150,6 +153,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	printer := testPrinter{o.format, o.detailed, o.removeColor || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
 	var failed []testRow
+	var findings []sarif.Result
 	passes, warnings, broke := 0, 0, 0
 	progress := terminal.NewProgress(cmd.ErrOrStderr(), "tests run")
 	err = o.each(cmd.Context(), cases, filter, progress, func(f finished) error {
@@ -175,6 +179,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		for _, r := range f.rows {
 			if r.Result == rowFail {
 				failed = append(failed, r)
+				findings = append(findings, findingOf(f.testCase, r))
 			} else {
 				passes++
 			}
@@ -192,6 +197,16 @@ func (o *options) run(cmd *cobra.Command) error {
 	progress.End()
 	if err != nil {
 		return err
+	}
+	if o.sarif != "" {
+		for _, m := range broken {
+			for _, d := range m.diags {
+				findings = append(findings, sarif.Finding("test", d))
+			}
+		}
+		if err := sarif.WriteFile(o.sarif, "", nil, findings); err != nil {
+			return err
+		}
 	}
 	if err := o.summary(out, printer, passes, failed); err != nil {
 		return err

@@ -1,0 +1,69 @@
+package apply
+
+import (
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/cli/sarif"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/report"
+)
+
+// findingsOf makes findings of the results that fail, warn or err, each at the field of the resource that it is about.
+func findingsOf(entries []report.Entry, pos func(path string) diag.Position) (out []sarif.Result) {
+	for i := range entries {
+		e := &entries[i]
+		if !shown(e.Status) && e.Status != policy.StatusError {
+			continue
+		}
+		level := "error"
+		if e.Status == policy.StatusWarn {
+			level = "warning"
+		}
+		rule := e.Program.Key()
+		if name := e.RuleName(); name != "" {
+			rule += "/" + name
+		}
+		message := e.Message
+		if message == "" {
+			message = "validation failed"
+		}
+		out = append(out, sarif.Result{Rule: rule, Level: level, Text: e.Resource.String() + ": " + message, Pos: pos(fieldPath(e.Path))})
+	}
+	return out
+}
+
+// fieldPath is the path of a result, /spec/containers/0/image/, in the form of positions, spec.containers[0].image.
+func fieldPath(path string) string {
+	var b strings.Builder
+	for _, part := range strings.Split(strings.Trim(path, "/"), "/") {
+		switch {
+		case part == "":
+		case strings.Trim(part, "0123456789") == "":
+			b.WriteString("[" + part + "]")
+		default:
+			if b.Len() > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(part)
+		}
+	}
+	return b.String()
+}
+
+// writeFindings writes the findings, and the mistakes in policies and resources, to a file.
+func writeFindings(path string, diags diag.List, findings []sarif.Result) error {
+	var all []sarif.Result
+	for _, d := range diags {
+		all = append(all, sarif.Finding(code(d), d))
+	}
+	return sarif.WriteFile(path, "", nil, append(all, findings...))
+}
+
+// code is the code of a mistake; those that have none are of one kind.
+func code(d diag.Diagnostic) string {
+	if d.Code == "" {
+		return "mistake"
+	}
+	return string(d.Code)
+}

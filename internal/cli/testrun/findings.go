@@ -1,0 +1,16 @@
+package testrun
+
+import "github.com/ephor-dev/ephor/internal/cli/sarif"
+
+// findingOf is a failed row as a finding in the file of its test.
+func findingOf(c *testCase, r testRow) sarif.Result {
+	rule := r.Policy
+	if r.Rule != "" {
+		rule += "/" + r.Rule
+	}
+	text := r.Resource + ": " + r.Reason
+	if r.Message != "" {
+		text += ": " + r.Message
+	}
+	return sarif.Result{Rule: rule, Level: "error", Text: text, Pos: c.pos("results")}
+}
