@@ -54,6 +54,7 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 		o.Registries = func(services *apicall.Services) registry.Options {
 			return l.registry.options(l.namespace, m.GetAPIReader(), services)
 		}
+		o.Signatures = l.signatures
 	}
 	root, err := live.Open(o)
 	if err != nil {

@@ -19,7 +19,7 @@ type attestor struct {
 	confined bool
 
 	hash    crypto.Hash                 // of signatures; 0 for that of the key
-	key     crypto.PublicKey            // that has to have signed; nil for any that a certificate vouches for
+	keys    []crypto.PublicKey          // one of which has to have signed; none for any that a certificate vouches for
 	cert    *x509.Certificate           // of the key, with the authorities that have to vouch for it
 	roots   []root.CertificateAuthority // nil for those of the trust
 	rekor   map[string]*root.TransparencyLog
@@ -54,7 +54,7 @@ func (v *Verifier) prepare(ctx context.Context, in *world.Attestor, confined boo
 	}
 	switch {
 	case in.Key != nil:
-		if a.key, err = v.options.Keys.Key(ctx, in.Key, confined); err != nil {
+		if a.keys, err = v.keys(ctx, in.Key, confined); err != nil {
 			return nil, err
 		}
 	case in.Certificate != nil:
@@ -86,6 +86,20 @@ func (v *Verifier) prepare(ctx context.Context, in *world.Attestor, confined boo
 	return a, nil
 }
 
+// AllKeys is what Keys may be too: some keys have several versions, of which each may have signed.
+type AllKeys interface {
+	// All returns the keys that k names, the newest first.
+	All(ctx context.Context, k *world.KeyAttestor, confined bool) ([]crypto.PublicKey, error)
+}
+
+func (v *Verifier) keys(ctx context.Context, k *world.KeyAttestor, confined bool) ([]crypto.PublicKey, error) {
+	if all, ok := v.options.Keys.(AllKeys); ok {
+		return all.All(ctx, k, confined)
+	}
+	key, err := v.options.Keys.Key(ctx, k, confined)
+	return []crypto.PublicKey{key}, err
+}
+
 func (a *attestor) prepareCertificate(in *world.CertificateAttestor) error {
 	var chain []*x509.Certificate
 	var err error
@@ -102,7 +116,7 @@ func (a *attestor) prepareCertificate(in *world.CertificateAttestor) error {
 	if err != nil {
 		return fmt.Errorf("failed to load certificate from %s: %w", firstLine(in.Certificate), err)
 	}
-	a.cert, a.key = certs[0], certs[0].PublicKey
+	a.cert, a.keys = certs[0], []crypto.PublicKey{certs[0].PublicKey}
 	if len(chain) > 0 { // the parent first, the root last
 		a.roots = []root.CertificateAuthority{&root.FulcioCertificateAuthority{Root: chain[len(chain)-1], Intermediates: chain}}
 	}

@@ -31,17 +31,35 @@ func refuse(format string, args ...any) error { return &refusal{reason: fmt.Spri
 
 // check checks that an artefact satisfies everything that the attestor demands, for an image by its digest. The error is a *refusal when it does not,
 // and any other when that cannot be found out. Cheap checks come first, and those that need more trust only for what passed them.
-func (a *attestor) check(ctx context.Context, f *artefact, of subject) error {
+func (a *attestor) check(ctx context.Context, f *artefact, of subject) (err error) {
 	if f.broken != nil {
 		return refuse("%s", f.broken)
 	}
-	s := &signer{cert: f.cert, key: a.key}
+	if len(a.keys) == 0 {
+		return a.signedBy(ctx, f, of, nil)
+	}
+	for _, key := range a.keys {
+		if err = a.signedBy(ctx, f, of, key); err == nil || !isRefusal(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func isRefusal(err error) bool {
+	var r *refusal
+	return errors.As(err, &r)
+}
+
+// signedBy checks an artefact with one key of the attestor; nil for that of the certificate.
+func (a *attestor) signedBy(ctx context.Context, f *artefact, of subject, key crypto.PublicKey) error {
+	s := &signer{cert: f.cert, key: key}
 	switch {
-	case a.key == nil && f.cert == nil:
+	case key == nil && f.cert == nil:
 		return refuse("no certificate found on signature")
-	case a.key == nil:
+	case key == nil:
 		s.key = f.cert.PublicKey
-	case a.Key != nil && f.cert != nil && !sameKey(a.key, f.cert.PublicKey):
+	case a.Key != nil && f.cert != nil && !sameKey(key, f.cert.PublicKey):
 		return refuse("public key in certificate does not match the expected public key")
 	}
 	payload, annotations, err := a.claimed(ctx, f, s.key, of)
@@ -52,7 +70,7 @@ func (a *attestor) check(ctx context.Context, f *artefact, of subject) error {
 	if err != nil {
 		return err
 	}
-	certified := a.key == nil || a.roots != nil // some authority has to vouch for the signer
+	certified := key == nil || a.roots != nil // some authority has to vouch for the signer
 	stamped, err := a.stampTimes(ctx, f, certified && len(times) == 0)
 	if err != nil {
 		return err
@@ -61,7 +79,7 @@ func (a *attestor) check(ctx context.Context, f *artefact, of subject) error {
 	if err := a.inTime(ctx, f, times, certified); err != nil {
 		return err
 	}
-	if a.key == nil {
+	if key == nil {
 		if err := a.identify(f.cert); err != nil {
 			return &refusal{err.Error(), true}
 		}
@@ -191,7 +209,7 @@ func (a *attestor) messageSigned(ctx context.Context, f *artefact, key crypto.Pu
 // that of the key, or sha256 as older clients wrote it.
 func (a *attestor) hashes(key crypto.PublicKey, f *artefact) []crypto.Hash {
 	out := []crypto.Hash{a.hash}
-	if !f.bundle && a.key != nil {
+	if !f.bundle && len(a.keys) > 0 {
 		return out
 	}
 	more := []crypto.Hash{crypto.SHA256}

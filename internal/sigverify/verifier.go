@@ -122,7 +122,7 @@ func (v *Verifier) Statements(ctx context.Context, r world.SignatureRequest) (st
 // verdict evaluates a question about an image once, as long as the image is kept: many Pods ask the same at the same time. What could
 // not be found out is asked again.
 func (v *Verifier) verdict(ctx context.Context, i *image, r world.SignatureRequest, ask func(context.Context) ([]world.Statement, error)) ([]world.Statement, error) {
-	r.Image = "" // it is that of i
+	r.Image, r.For, r.Remembered = "", "", nil // it is that of i, and the same for all who ask
 	key, err := json.Marshal(r)
 	if err != nil {
 		return nil, err

@@ -166,6 +166,10 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	signatures, err := remote.Signatures()
+	if err != nil {
+		return err
+	}
 	cluster, err := o.cluster.open(o.registry)
 	if err != nil {
 		return err
@@ -198,6 +202,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		parameters:  parameters,
 		definitions: defined,
 		images:      images,
+		signatures:  signatures,
 		context:     known,
 		payloads:    payloads,
 		cluster:     cluster,

@@ -42,6 +42,7 @@ type evaluation struct {
 	parameters  []source.Input // those that are parameters of rules
 	definitions load.CustomKinds
 	images      world.Images // nil: registries are not asked
+	signatures  world.Signatures
 	context     clivalues.Context
 	payloads    []load.Payload
 	// cluster, when set, is where the resources are from, and where rules look things up; query says which ones.
@@ -235,7 +236,7 @@ func (j evaluation) world() world.Root {
 		images = j.context.Images
 	}
 	given := fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: j.given.Namespaces(), EveryNamespace: true, Objects: j.readObjects, Images: images, HTTP: remote.HTTP(),
+		Now: offline.Now, NamespaceLabels: j.given.Namespaces(), EveryNamespace: true, Objects: j.readObjects, Images: images, Signatures: j.signatures, HTTP: remote.HTTP(),
 		ContextResources: func() ([]map[string]any, error) { return j.context.Resources, nil },
 		Parameters:       func() ([]map[string]any, error) { return j.read(j.parameters), nil },
 	})

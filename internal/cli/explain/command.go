@@ -10,6 +10,7 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/cli/load"
 	"github.com/ephor-dev/ephor/internal/cli/offline"
+	"github.com/ephor-dev/ephor/internal/cli/remote"
 	"github.com/ephor-dev/ephor/internal/cli/terminal"
 	"github.com/ephor-dev/ephor/internal/clivalues"
 	"github.com/ephor-dev/ephor/internal/compile"
@@ -120,9 +121,13 @@ func (o *options) run(cmd *cobra.Command) error {
 		source.Normalise(resources[i].Value)
 		objects[i] = resources[i].Value
 	}
+	signatures, err := remote.Signatures()
+	if err != nil {
+		return err
+	}
 	e := offline.New(programs, fixed.New(fixed.Values{
 		Now: offline.Now, NamespaceLabels: set.Namespaces(), Objects: func() ([]map[string]any, error) { return objects, nil },
-		Images: known.Images, ContextResources: func() ([]map[string]any, error) { return known.Resources, nil },
+		Images: known.Images, Signatures: signatures, ContextResources: func() ([]map[string]any, error) { return known.Resources, nil },
 	}), set)
 	var all []explanation
 	on := func(e *offline.Evaluator, object map[string]any) error {

@@ -65,7 +65,8 @@ func Open(kubeconfig, context string, registries bool) (*Cluster, error) {
 	}
 	o := live.Options{
 		Config: config, Reader: reader, Creator: reader, Labels: c.NamespaceLabels, Kinds: servedKinds{c.Kinds},
-		Services: apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
+		Services:   apicall.ServiceOptions{Block: apicall.DefaultBlocklist},
+		Signatures: c.signatures,
 		Globals: func(r *live.Root) (world.Globals, error) {
 			return &globals{objects: r.For(world.Cluster()).Objects, api: r.API, services: r.Services}, nil
 		},

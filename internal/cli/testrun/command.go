@@ -36,6 +36,7 @@ type options struct {
 	watch            bool
 	registry         bool
 	images           world.Images // of registry
+	signatures       world.Signatures
 	git              source.Git
 	clones           []source.Clone // of the paths that are URLs
 }
@@ -63,6 +64,9 @@ func New(families *compile.Registry) *cobra.Command {
 			}
 			var err error
 			if o.images, err = remote.Images(o.registry); err != nil {
+				return err
+			}
+			if o.signatures, err = remote.Signatures(); err != nil {
 				return err
 			}
 			remove, err := o.clone(cmd)
@@ -241,7 +245,7 @@ func (o *options) each(ctx context.Context, cases []testCase, filter testFilter,
 				continue
 			}
 		}
-		runs = append(runs, &testRun{testCase: c, families: o.families, strict: o.strict, images: o.images, diags: c.warnings})
+		runs = append(runs, &testRun{testCase: c, families: o.families, strict: o.strict, images: o.images, signatures: o.signatures, diags: c.warnings})
 	}
 	progress.Total(len(runs))
 	results := make([]chan finished, len(runs))

@@ -24,9 +24,10 @@ import (
 // testRun is one Test while it runs, and what came of it.
 type testRun struct {
 	*testCase
-	families *compile.Registry // of the policies; nil for those of Ephor
-	strict   bool
-	images   world.Images // nil: registries are not asked
+	families   *compile.Registry // of the policies; nil for those of Ephor
+	strict     bool
+	images     world.Images // nil: registries are not asked
+	signatures world.Signatures
 
 	log      bytes.Buffer // the lines that report progress
 	rows     []testRow

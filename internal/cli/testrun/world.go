@@ -27,7 +27,7 @@ type testWorld struct {
 
 func (r *testRun) loadWorld(set *clivalues.Set) (*testWorld, error) {
 	w := &testWorld{
-		values:  fixed.Values{Now: offline.Now, NamespaceLabels: set.Namespaces(), EveryNamespace: true, Images: r.images},
+		values:  fixed.Values{Now: offline.Now, NamespaceLabels: set.Namespaces(), EveryNamespace: true, Images: r.images, Signatures: r.signatures},
 		objects: slices.Clone(set.Objects()),
 		sources: map[string][]map[string]any{},
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	Registries func(*apicall.Services) registry.Options
 	// Seals prove the records of verified images; nil where no records are made.
 	Seals world.Seals
+	// Signatures makes what verifies images, given the clients for registries (nil when they are not asked) and for services; nil: signatures are
+	// not verified.
+	Signatures func(*registry.Client, *apicall.Services) (world.Signatures, error)
 	// Globals makes the data of GlobalContextEntries out of the rest; nil: there are none.
 	Globals func(*Root) (world.Globals, error)
 }
@@ -47,12 +50,17 @@ func Open(o Options) (*Root, error) {
 	if o.Creator != nil {
 		r.Access = Access{Creator: o.Creator}
 	}
+	var images *registry.Client
 	if o.Registries != nil {
-		images, err := registry.New(o.Registries(services))
-		if err != nil {
+		if images, err = registry.New(o.Registries(services)); err != nil {
 			return nil, fmt.Errorf("registries: %w", err)
 		}
 		r.Images = images
+	}
+	if o.Signatures != nil {
+		if r.Signatures, err = o.Signatures(images, services); err != nil {
+			return nil, fmt.Errorf("signatures: %w", err)
+		}
 	}
 	if o.Globals != nil {
 		if r.Globals, err = o.Globals(r); err != nil {

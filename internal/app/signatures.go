@@ -1,0 +1,31 @@
+package app
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/sigcache"
+	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// signatures make the verifier of images. Connections are made as those of calls to services: what is on the blocklist is not asked.
+func (l lookups) signatures(images *registry.Client, services *apicall.Services) (world.Signatures, error) {
+	verifier, err := sigverify.New(sigverify.Options{
+		Registry: images, Keys: sigverify.Given{}, Trust: sigverify.Given{}, HTTP: egress(services), Permit: services.Permit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sigcache.New(verifier, sigcache.Options{Now: time.Now}), nil
+}
+
+// egress asks what is neither a registry nor the API server.
+func egress(services *apicall.Services) http.RoundTripper {
+	return &http.Transport{
+		DialContext: services.Dial, TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 10 * time.Second, IdleConnTimeout: 30 * time.Second,
+		MaxIdleConnsPerHost: 2, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+	}
+}
