@@ -55,6 +55,10 @@ release: ## build/release, everything that a release has: VERSION=1.2.3, KEY=FIL
 conformance: build ## the public suite on a real API server: DIRS="a b" a part of it, SHARDS=n control planes at once, EXTRA=1 all
 	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)
 
+.PHONY: signatures-fixture
+signatures-fixture: ## the signed images that tests read, made anew by cosign, notation and oras (the first time half an hour)
+	go run -C hack/signatures .
+
 .PHONY: conformance-data
 conformance-data: ## the public data of the language, with the list of what is missing
 	go test -count=1 -v ./conformance/
