@@ -291,6 +291,47 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
+// Rules of prometheusRule.spec come behind ours: groups as they are, single rules in a group of their own.
+func TestMoreAlerts(t *testing.T) {
+	docs := template(t, "-f", "testdata/monitoring.yaml", "--set-json", `prometheusRule.spec=[{"name":"mine","rules":[{"alert":"A","expr":"up"}]},{"alert":"B","expr":"up"},{"alert":"C","expr":"up"}]`,
+		"--set", "prometheusRule.additionalLabels.team=platform,prometheusRule.additionalAnnotations.note=mine")
+	for _, d := range docs {
+		if d.Kind != "PrometheusRule" {
+			continue
+		}
+		var got struct {
+			Metadata struct{ Labels, Annotations map[string]string }
+			Spec     struct {
+				Groups []struct {
+					Name  string
+					Rules []struct{ Alert string }
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(d.Text), &got); err != nil {
+			t.Fatal(err)
+		}
+		groups := got.Spec.Groups
+		if n := len(groups); n < 3 || groups[n-2].Name != "mine" || groups[n-1].Name != "kyverno-more" || len(groups[n-1].Rules) != 2 || groups[n-1].Rules[1].Alert != "C" {
+			t.Errorf("%+v", groups)
+		}
+		if l := got.Metadata.Labels; l["team"] != "platform" || l["release"] != "prometheus" || got.Metadata.Annotations["note"] != "mine" {
+			t.Errorf("%+v", got.Metadata)
+		}
+		return
+	}
+	t.Error("there is no PrometheusRule")
+}
+
+// A reports-server serves the kinds of reports itself: the chart then leaves their definitions out.
+func TestReportsServer(t *testing.T) {
+	for _, d := range template(t, "--set", "crds.install=true,crds.reportsServer.enabled=true,openreports.installCrds=true") {
+		if d.Kind == "CustomResourceDefinition" && !strings.HasSuffix(d.Name, ".kyverno.io") || strings.HasSuffix(d.Name, ".reports.kyverno.io") {
+			t.Errorf("%s is installed", d.ID())
+		}
+	}
+}
+
 // With overridden names no object, and no reference to one, has a default name.
 func TestOverriddenNames(t *testing.T) {
 	docs := template(t, "-f", "testdata/names.values")
@@ -370,16 +411,21 @@ func version(t *testing.T) string {
 // What Helm refuses, with the words that help.
 func TestRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"admissionController.replicaCount=3":                                                     "additional properties 'replicaCount' not allowed",
-		"admissionController.replicas=0":                                                         "admissionController.replicas must be at least 1",
-		"admissionController.replicas=many":                                                      "got string, want",
-		"features.logging.format=xml":                                                            "value must be one of 'text', 'json'",
-		"namespaceOverride=kube-system":                                                          "leaves kube-system alone",
-		"crds.install=true,crds.groups.kyverno.policies=false":                                   "cannot do without this kind",
-		"features.policyException.enabled=true":                                                  "additional properties 'policyException' not allowed",
-		"singleProcess.enabled=true,cleanupController.deadManSeconds=60":                         "may not be the admission controller itself",
-		"cleanupController.deadManSeconds=29":                                                    "must be 0, for never, or at least 30",
-		"singleProcess.enabled=true,cleanupController.service.port=8443":                         "service.port has to be the same",
+		"admissionController.replicaCount=3":                             "additional properties 'replicaCount' not allowed",
+		"admissionController.replicas=0":                                 "admissionController.replicas must be at least 1",
+		"admissionController.replicas=many":                              "got string, want",
+		"features.logging.format=xml":                                    "value must be one of 'text', 'json'",
+		"namespaceOverride=kube-system":                                  "leaves kube-system alone",
+		"crds.install=true,crds.groups.kyverno.policies=false":           "cannot do without this kind",
+		"features.policyException.enabled=true":                          "additional properties 'policyException' not allowed",
+		"singleProcess.enabled=true,cleanupController.deadManSeconds=60": "may not be the admission controller itself",
+		"cleanupController.deadManSeconds=29":                            "must be 0, for never, or at least 30",
+		"singleProcess.enabled=true,cleanupController.service.port=8443": "service.port has to be the same",
+		"cleanupController.featuresOverride.loging.format=json":          "additional properties 'loging' not allowed",
+		"cleanupController.featuresOverride.logging.format=xml":          "value must be one of 'text', 'json'",
+		"config.webhooks=all":                                            "config.webhooks must be a map",
+		"config.webhooks[0].a=b,config.webhooks[1].a=b":                  "a list may have one element",
+		"admissionController.certManager.enabled=true,admissionController.certManager.createSelfSignedIssuer=false": "the issuer has to be named by issuerRef",
 		"admissionController.tlsKeyAlgorithm=DSA":                                                "value must be one of 'RSA', 'ECDSA', 'Ed25519'",
 		"cleanupController.certManager.enabled=true,cleanupController.createSelfSignedCert=true": "two sources of one certificate",
 	} {

@@ -124,6 +124,12 @@ func TestRightsGoWithTheirFeatures(t *testing.T) {
 	}
 }
 
+// generated reports whether the right is one that generate rules use. Without the verbs escalate and bind the API server refuses
+// Roles and RoleBindings that give more than the controller has.
+func generated(r rights.Right) bool {
+	return r.Controller == "background-controller" && (r.Resource == "roles" || r.Resource == "rolebindings")
+}
+
 // No controller may do what would let it give itself more: all verbs, all resources, escalate, bind, impersonate, or Secrets
 // and workloads outside of its namespace.
 func TestRightsAreBounded(t *testing.T) {
@@ -134,7 +140,7 @@ func TestRightsAreBounded(t *testing.T) {
 			r.Where == "cluster" && r.Resource == "secrets",
 			r.Where == "cluster" && strings.HasPrefix(r.Resource, "pods"),
 			strings.HasPrefix(r.Resource, "serviceaccounts/"),
-			r.Group == "rbac.authorization.k8s.io" && r.Resource != "clusterroles/finalizers" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb):
+			r.Group == "rbac.authorization.k8s.io" && !generated(r) && !slices.Contains([]string{"get", "list", "watch"}, r.Verb):
 			t.Errorf("%s gives %s", source, r)
 		}
 	}

@@ -30,7 +30,7 @@ func TestReconcileTwice(t *testing.T) {
 	if err := client.IgnoreAlreadyExists(api.Create(t.Context(), role)); err != nil {
 		t.Fatal(err)
 	}
-	reference, err := webhookconf.FindOwner(t.Context(), api)
+	reference, err := webhookconf.FindOwner(t.Context(), api, "")
 	if err != nil || reference == nil {
 		t.Fatal(reference, err)
 	}

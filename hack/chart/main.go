@@ -2,6 +2,7 @@
 //
 //	charts/ephor/definitions/*.json   from config/crds
 //	charts/ephor/values.schema.json   from values.yaml and its comments
+//	charts/ephor/without-effect.yaml  the values that are accepted without effect, with their defaults, for NOTES.txt
 //	docs/install.md                   the tables of values, between its markers
 //	charts/rendered/*.yaml            what the chart installs with charts/values/*.yaml, for development control planes
 //
@@ -48,6 +49,13 @@ func generate(root string) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "values.schema.json"), schema, 0o644); err != nil {
+		return err
+	}
+	ignored, err := v.IgnoredValues()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "without-effect.yaml"), ignored, 0o644); err != nil {
 		return err
 	}
 	if err := v.WriteTables(filepath.Join(root, "docs", "install.md")); err != nil {

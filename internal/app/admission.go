@@ -125,6 +125,7 @@ func newProcess(f *admissionFlags, e env, b *base) (*process, error) {
 	}
 	p.certs.Events, p.paths.Events = p.events, p.events
 	p.installation = &webhookserver.Installation{
+		Role:      p.env.role,
 		Namespace: e.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: p.events, Controller: event.AdmissionController, Log: log,
 		Leaving: lifecycle.NewTrigger(),
 	}

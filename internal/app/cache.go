@@ -91,12 +91,11 @@ func newManager(b *base, f *commonFlags, e env, own cached) (manager.Manager, er
 // webhookObjects returns the objects that a controller with webhooks caches: its Secrets, the webhook configurations and their owner.
 func webhookObjects(f webhookserver.Flags, paths string, e env) map[client.Object]cache.ByObject {
 	ours := labels.SelectorFromSet(labels.Set{webhookconf.ManagedLabel: webhookconf.ManagedValue})
-	owners := labels.SelectorFromSet(labels.Set{webhookconf.OwnerLabel: webhookconf.OwnerValue})
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{e.namespace: {}}, Transform: onlySecrets(f, paths)},
 		&admissionv1.ValidatingWebhookConfiguration{}: {Label: ours},
 		&admissionv1.MutatingWebhookConfiguration{}:   {Label: ours},
-		webhookserver.OwnerObject():                   {Label: owners, Transform: webhookserver.OnlyIdentity},
+		webhookserver.OwnerObject():                   {Label: webhookconf.Owners(), Transform: webhookserver.OnlyIdentity},
 	}
 }
 

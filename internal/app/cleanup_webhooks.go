@@ -34,6 +34,7 @@ func newCleanupWebhooks(c *cleanup) *cleanupWebhooks {
 	w := &cleanupWebhooks{
 		cleanup: c, wake: lifecycle.NewTrigger(), unlocked: webhookserver.Unlocked{Log: c.log},
 		installation: &webhookserver.Installation{
+			Role:      c.env.role,
 			Namespace: c.env.namespace, Reader: m.GetCache(), Client: m.GetClient(), Events: c.events, Controller: event.CleanupController, Log: c.log,
 			Leaving: lifecycle.NewTrigger(),
 		},

@@ -11,6 +11,8 @@ type env struct {
 	deployment string
 	// metricsService is the chart's name for the Service of the metrics.
 	metricsService string
+	// role is the ClusterRole of the process; empty when it has none.
+	role string
 	// version is the program's.
 	version string
 }
@@ -39,6 +41,7 @@ func environment(lookup func(string) (string, bool)) env {
 		// A controller without webhooks has no Service but that one, which is called after its Deployment.
 		metricsService: get("KYVERNO_SVC", get("KYVERNO_DEPLOYMENT", service)) + "-metrics",
 		configMap:      get("INIT_CONFIG", "kyverno"), metricsConfig: get("METRICS_CONFIG", "kyverno-metrics"),
+		role:    get("KYVERNO_ROLE_NAME", ""),
 		podName: get("KYVERNO_POD_NAME", host),
 	}
 }

@@ -11,6 +11,7 @@ func Variables() []Variable {
 		{"KYVERNO_DEPLOYMENT", "–", "The Deployment of the process: while it has no replicas there is no answer, and the webhook configurations are removed. Where there is no other Service, that of the metrics is called after it."},
 		{"INIT_CONFIG", "`kyverno`", "The name of the main ConfigMap."},
 		{"METRICS_CONFIG", "`kyverno-metrics`", "The name of the ConfigMap for metrics."},
+		{"KYVERNO_ROLE_NAME", "–", "The ClusterRole of the process, which owns the webhook configurations."},
 		{"KYVERNO_POD_NAME", "the host name", "The identity with which leases are held."},
 		{envScanInterval, "`1h`", "How often the background controller looks at rules for what exists already without news."},
 		{"GOGC, GOMEMLIMIT", "–", "Go's own settings of the collector; they win over ours."},

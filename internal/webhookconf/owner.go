@@ -1,6 +1,7 @@
 package webhookconf
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,33 +9,59 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OwnerLabel and its value OwnerValue mark the ClusterRoles among which FindOwner looks.
+// OwnerLabel and its value OwnerValue mark the ClusterRoles that exist only to own the configurations.
 const (
 	OwnerLabel = "app.kubernetes.io/component"
 	OwnerValue = "kyverno"
 )
 
-// ownerSuffix ends the name of the ClusterRole that owns the configurations.
+// ownerSuffix ends the name of a ClusterRole that exists only to own the configurations.
 const ownerSuffix = ":webhook"
 
-// FindOwner returns a reference to the ClusterRole of the installation whose name ends in `:webhook`. The chart
-// makes it for this purpose: when it is deleted, the garbage collector removes the webhook configurations, whatever else
-// was deleted before and whether we still run. Without one, or when it is being deleted, the reference is nil: then
-// nothing would ever remove them, and they may not be made.
-func FindOwner(ctx context.Context, reader client.Reader) (*metav1.OwnerReference, error) {
+// Owners selects the ClusterRoles among which FindOwner looks.
+func Owners() labels.Selector {
+	in, err := labels.NewRequirement(OwnerLabel, selection.In, []string{OwnerValue, "admission-controller", "cleanup-controller"})
+	if err != nil {
+		panic(err) // the label and its values are constants
+	}
+	return labels.NewSelector().Add(*in)
+}
+
+// FindOwner returns a reference to the ClusterRole with which the configurations go away: when it is deleted, the garbage collector
+// removes them, whatever else was deleted before and whether we still run. It is the controller's own role, which Kyverno's
+// chart has by the same name: so an upgrade from one chart to the other keeps it, and with it the configurations. Where the
+// role of that name does not exist, it is one whose name ends in `:webhook`. Without any, or when it is being deleted, the
+// reference is nil: then nothing would ever remove the configurations, and they may not be made.
+func FindOwner(ctx context.Context, reader client.Reader, role string) (*metav1.OwnerReference, error) {
 	var roles rbacv1.ClusterRoleList
-	if err := reader.List(ctx, &roles, client.MatchingLabels{OwnerLabel: OwnerValue}); err != nil {
+	if err := reader.List(ctx, &roles, client.MatchingLabelsSelector{Selector: Owners()}); err != nil {
 		return nil, fmt.Errorf("find the ClusterRole that owns the webhook configurations: %w", err)
 	}
-	slices.SortFunc(roles.Items, func(a, b rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(roles.Items, func(a, b rbacv1.ClusterRole) int {
+		return cmp.Or(-compareBool(a.Name == role, b.Name == role), strings.Compare(a.Name, b.Name))
+	})
 	for i := range roles.Items {
-		role := &roles.Items[i]
-		if strings.HasSuffix(role.Name, ownerSuffix) && role.DeletionTimestamp == nil {
-			return &metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: role.Name, UID: role.UID}, nil
+		r := &roles.Items[i]
+		own := r.Name == role || r.Labels[OwnerLabel] == OwnerValue && strings.HasSuffix(r.Name, ownerSuffix)
+		if own && r.DeletionTimestamp == nil {
+			return &metav1.OwnerReference{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole", Name: r.Name, UID: r.UID}, nil
 		}
 	}
 	return nil, nil
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

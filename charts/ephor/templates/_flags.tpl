@@ -11,7 +11,7 @@
 {{- $features := include "ephor.features" . | fromYaml -}}
 - --v={{ $features.logging.verbosity }}
 - --loggingFormat={{ $features.logging.format }}
-- --resyncPeriod={{ $root.Values.global.resyncPeriod }}
+- --resyncPeriod={{ default $root.Values.global.resyncPeriod $values.resyncPeriod }}
 {{- with $values.metering }}
 {{- if .disabled }}
 - --disableMetrics
@@ -27,14 +27,17 @@
 {{- if .secure }}
 - --metricsCASecretName={{ include "ephor.controllerName" $ }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-ca
 - --metricsTLSSecretName={{ include "ephor.controllerName" $ }}.{{ include "ephor.namespace" $root }}.metering.kyverno-tls-pair
+{{- if ne .tlsKeyAlgorithm "RSA" }}
+- --metricsKeyAlgorithm={{ .tlsKeyAlgorithm }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- with $values.tracing }}
 {{- if .enabled }}
 - --enableTracing
-- --tracingAddress={{ .address }}
-- --tracingPort={{ .port }}
+- --tracingAddress={{ default "" .address }}
+- --tracingPort={{ default 4317 .port }}
 {{- if .creds }}
 - --tracingCreds={{ .creds }}
 {{- end }}
@@ -200,7 +203,7 @@
 {{- define "ephor.cleanupFlags" -}}
 {{- $features := include "ephor.features" (list . "cleanup-controller") | fromYaml -}}
 {{ include "ephor.exceptionFlags" (list . "cleanup-controller") }}
-- --cleanupServerPort={{ .Values.cleanupController.webhookServer.port }}
+- --cleanupServerPort={{ include "ephor.cleanupPort" . }}
 - --ttlReconciliationInterval={{ $features.ttlController.reconciliationInterval }}
 {{- with .Values.cleanupController.maxDeletionsPerRun }}
 - --maxDeletionsPerRun={{ int64 . }}

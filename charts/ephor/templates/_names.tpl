@@ -52,6 +52,11 @@ kyverno
 {{- if and (dig "enabled" true $values) (eq (include "ephor.host" .) (index . 1)) }}true{{ end -}}
 {{- end -}}
 
+{{/* The port of the cleanup controller's container. */}}
+{{- define "ephor.cleanupPort" -}}
+{{- int64 (default .Values.cleanupController.webhookServer.port .Values.cleanupController.server.port) -}}
+{{- end -}}
+
 {{- define "ephor.serviceAccountName" -}}
 {{- $of := list (index . 0) (include "ephor.host" .) -}}
 {{- $values := include "ephor.controllerValues" $of | fromYaml -}}

@@ -12,6 +12,9 @@ metadata:
   namespace: {{ include "ephor.namespace" $root }}
   labels:
     {{- include "ephor.labels" $of | nindent 4 }}
+    {{- with $values.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- with $values.annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
@@ -41,6 +44,10 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ include "ephor.serviceAccountName" $of }}
+      {{- $account := $values.rbac.serviceAccount }}
+      {{- if not $account.automountServiceAccountToken }}
+      automountServiceAccountToken: false
+      {{- end }}
       {{- with include "ephor.pullSecrets" $of }}
       imagePullSecrets:
         {{- . | nindent 8 }}
@@ -124,6 +131,10 @@ spec:
           {{- tpl (toYaml .) $root | nindent 10 }}
         {{- end }}
         {{- end }}
+        {{- with .container.lifecycle }}
+        lifecycle:
+          {{- toYaml . | nindent 10 }}
+        {{- end }}
         {{- with .container.resources }}
         resources:
           {{- toYaml . | nindent 10 }}
@@ -136,12 +147,21 @@ spec:
         - name: api-token
           mountPath: /var/run/secrets/kyverno/apicall
           readOnly: true
+        {{- if not $account.automountServiceAccountToken }}
+        - name: account-token
+          mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+          readOnly: true
+        {{- end }}
         {{- if include "ephor.caVolume" $of }}
         - name: ca-certificates
           mountPath: /etc/ssl/certs
           readOnly: true
         {{- end }}
-        {{- with .container.extraVolumeMounts }}
+        {{- $mounts := default list .container.extraVolumeMounts }}
+        {{- if eq .component "admission-controller" }}
+        {{- $mounts = concat $mounts (default list $values.extraVolumeMounts) }}
+        {{- end }}
+        {{- with $mounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- with $values.extraContainers }}
@@ -156,6 +176,28 @@ spec:
               audience: {{ $root.Values.apiCallToken.audience }}
               expirationSeconds: {{ int64 $root.Values.apiCallToken.expirationSeconds }}
               path: token
+      {{- if not $account.automountServiceAccountToken }}
+      - name: account-token
+        projected:
+          defaultMode: 420
+          sources:
+          - serviceAccountToken:
+              {{- with $account.projectedServiceAccountToken.audience }}
+              audience: {{ . }}
+              {{- end }}
+              expirationSeconds: {{ int64 $account.projectedServiceAccountToken.expirationSeconds }}
+              path: token
+          - configMap:
+              name: kube-root-ca.crt
+              items:
+              - key: ca.crt
+                path: ca.crt
+          - downwardAPI:
+              items:
+              - path: namespace
+                fieldRef:
+                  fieldPath: metadata.namespace
+      {{- end }}
       {{- with include "ephor.caVolume" $of }}
       - name: ca-certificates
         {{- . | nindent 8 }}

@@ -35,6 +35,9 @@
 {{- if and (not (kindIs "invalid" $values.replicas)) (lt (int64 $values.replicas) 1) -}}
 {{- fail (printf "%s.replicas must be at least 1; to let everything pass for a while use `ephor unlock`" $name) -}}
 {{- end -}}
+{{- if and (dig "certManager" "enabled" false $values) (eq (toString (dig "certManager" "createSelfSignedIssuer" "" $values)) "false") (not $values.certManager.issuerRef) -}}
+{{- fail (printf "%s.certManager: without createSelfSignedIssuer the issuer has to be named by issuerRef" $name) -}}
+{{- end -}}
 {{- if and (dig "certManager" "enabled" false $values) $values.createSelfSignedCert -}}
 {{- fail (printf "%s: certManager.enabled and createSelfSignedCert are two sources of one certificate" $name) -}}
 {{- end -}}

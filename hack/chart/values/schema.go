@@ -11,7 +11,7 @@ var types = map[string]string{"string": "string", "int": "integer", "bool": "boo
 
 // Schema is the JSON Schema (draft 7) of the values. Keys that values.yaml does not have are refused: they are mistakes.
 func (v *Value) Schema() ([]byte, error) {
-	s, err := v.schema()
+	s, err := v.schema(v)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (v *Value) Schema() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-func (v *Value) schema() (map[string]any, error) {
+func (v *Value) schema(root *Value) (map[string]any, error) {
 	s := map[string]any{}
 	description := v.Description
 	if v.Ignored {
@@ -37,6 +37,13 @@ func (v *Value) schema() (map[string]any, error) {
 	}
 	switch name := types[v.Type]; {
 	case v.Type == "any":
+	case v.Type == "like":
+		of := root.find(v.Like)
+		if of == nil || of.Type != "object" {
+			return nil, fmt.Errorf("%s: %s is no value with keys of its own", v.Path, v.Like)
+		}
+		s["type"] = "object"
+		return s, of.properties(root, s)
 	case v.Type == "enum":
 		values := []any{}
 		for _, e := range v.Enum {
@@ -56,11 +63,16 @@ func (v *Value) schema() (map[string]any, error) {
 	if v.Type != "object" {
 		return s, nil
 	}
+	return s, v.properties(root, s)
+}
+
+// properties adds the keys of v to the schema s, which then refuses all others.
+func (v *Value) properties(root *Value, s map[string]any) error {
 	properties := map[string]any{}
 	for _, child := range v.Children {
-		c, err := child.schema()
+		c, err := child.schema(root)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		properties[child.Name] = c
 	}
@@ -70,5 +82,16 @@ func (v *Value) schema() (map[string]any, error) {
 	}
 	s["properties"] = properties
 	s["additionalProperties"] = false
-	return s, nil
+	return nil
+}
+
+// find returns the value at the path below v, or nil.
+func (v *Value) find(path string) *Value {
+	var found *Value
+	v.Walk(func(c *Value) {
+		if c.Path == path {
+			found = c
+		}
+	})
+	return found
 }

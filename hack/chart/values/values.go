@@ -4,8 +4,9 @@
 //	schema, err := v.Schema()
 //
 // The comment above a key describes it. Its last line may begin with "@" and give the type, where the default does not
-// tell or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" when null is allowed; "ignored"
-// before it marks values of Kyverno's chart that change nothing here. It does not check whether templates use a value.
+// tell or more is allowed: string, int, bool, map, list, any, enum(a,b), each with "?" when null is allowed, or like(path)
+// for a map that may have any of the keys of another value; "ignored" before it marks values of Kyverno's chart that change
+// nothing here. It does not check whether templates use a value.
 // Beside the program: hack/chart and the tests of charts use it.
 package values
 
@@ -24,6 +25,7 @@ type Value struct {
 	Description string
 	Type        string // object for maps with keys of their own
 	Enum        []string
+	Like        string // the path of the value whose keys are allowed here
 	Null        bool // null is allowed
 	Ignored     bool // accepted, without effect
 	Default     any
@@ -43,7 +45,7 @@ func Parse(text []byte) (*Value, error) {
 	return root, root.read(doc.Content[0])
 }
 
-var typeLine = regexp.MustCompile(`^(ignored )?(string|int|bool|map|list|any|enum\(([^)]*)\))(\?)?$`)
+var typeLine = regexp.MustCompile(`^(ignored )?(string|int|bool|map|list|any|enum\(([^)]*)\)|like\(([^)]*)\))(\?)?$`)
 
 func (v *Value) read(node *yaml.Node) error {
 	for i := 0; i < len(node.Content); i += 2 {
@@ -60,9 +62,12 @@ func (v *Value) read(node *yaml.Node) error {
 				if m == nil {
 					return fmt.Errorf("%s: %q is not a type", child.Path, t)
 				}
-				child.Ignored, child.Type, child.Null = m[1] != "", m[2], m[4] != ""
-				if m[3] != "" {
+				child.Ignored, child.Type, child.Null = m[1] != "", m[2], m[5] != ""
+				switch {
+				case m[3] != "":
 					child.Type, child.Enum = "enum", strings.Split(m[3], ",")
+				case m[4] != "":
+					child.Type, child.Like = "like", m[4]
 				}
 				continue
 			}

@@ -1,6 +1,7 @@
 package webhookserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,9 +23,11 @@ import (
 // namespace.
 type Installation struct {
 	Namespace string
-	Reader    client.Reader // cached
-	Client    client.Client
-	Events    event.Recorder
+	// Role is the name of the controller's ClusterRole, which owns the configurations; empty when there is none.
+	Role   string
+	Reader client.Reader // cached
+	Client client.Client
+	Events event.Recorder
 	// Controller reports the events.
 	Controller string
 	Log        *slog.Logger
@@ -39,17 +42,17 @@ var ErrNoOwner = errors.New("webhook configurations are not written: there is no
 
 // Owner returns the reference that configurations carry; nil when there is no owner, which it logs and reports in an event.
 func (i *Installation) Owner(ctx context.Context) (*metav1.OwnerReference, error) {
-	owner, err := webhookconf.FindOwner(ctx, i.Reader)
+	owner, err := webhookconf.FindOwner(ctx, i.Reader, i.Role)
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case owner == nil && !i.ownerless:
 		i.Log.Error("no webhook configurations are written: they would outlive this installation and lock the cluster",
-			"missing", "a ClusterRole named *:webhook with the label "+webhookconf.OwnerLabel+"="+webhookconf.OwnerValue)
+			"missing", i.Role+", or a ClusterRole named *:webhook with the label "+webhookconf.OwnerLabel+"="+webhookconf.OwnerValue)
 		i.Events.Record(event.Event{
 			Regarding: event.Reference{APIVersion: "v1", Kind: "Namespace", Name: i.Namespace}, Reason: event.PolicyError, Action: event.None,
-			Note:       ErrNoOwner.Error() + "; install the chart's ClusterRole " + i.Namespace + ":webhook",
+			Note:       ErrNoOwner.Error() + "; install the chart's ClusterRole " + cmp.Or(i.Role, "kyverno:webhook"),
 			Controller: i.Controller,
 		})
 	case owner != nil && i.ownerless:

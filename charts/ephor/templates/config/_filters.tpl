@@ -91,7 +91,17 @@
 
 {{/* config.webhooks, with our namespace left out, as JSON. */}}
 {{- define "ephor.webhooks" -}}
-{{- $webhooks := deepCopy (default dict .Values.config.webhooks) -}}
+{{- $webhooks := default dict .Values.config.webhooks -}}
+{{- if kindIs "slice" $webhooks -}}
+{{- if gt (len $webhooks) 1 -}}
+{{- fail "config.webhooks: a list may have one element, the selectors of all webhooks of resources" -}}
+{{- end -}}
+{{- $webhooks = first $webhooks -}}
+{{- end -}}
+{{- if not (kindIs "map" $webhooks) -}}
+{{- fail "config.webhooks must be a map with namespaceSelector and objectSelector, or a list with one such map" -}}
+{{- end -}}
+{{- $webhooks = deepCopy $webhooks -}}
 {{- if .Values.config.excludeKyvernoNamespace -}}
 {{- $selector := default dict $webhooks.namespaceSelector -}}
 {{- $own := dict "key" "kubernetes.io/metadata.name" "operator" "NotIn" "values" (list (include "ephor.namespace" .)) -}}
