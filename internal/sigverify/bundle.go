@@ -19,6 +19,8 @@ const (
 	typeBundle    = "application/vnd.dev.sigstore.bundle" // with a version behind it
 	typeSignature = "application/vnd.dev.cosign.artifact.sig.v1+json"
 	typeNotary    = "application/vnd.cncf.notary.signature"
+	// typeUnknown is what registries report that look at the configuration instead of the artifact type.
+	typeUnknown = "application/vnd.oci.empty.v1+json"
 
 	notePredicate = "dev.sigstore.bundle.predicateType"
 	noteContent   = "dev.sigstore.bundle.content"
@@ -48,6 +50,9 @@ func (i *image) signatureReferrers(ctx context.Context, bundlesOnly bool) ([]ref
 		}
 	}
 	slices.SortStableFunc(out, func(a, b referrer) int { return rank(a) - rank(b) })
+	if len(out) == 0 {
+		out = untyped(all)
+	}
 	return out, tooMany(out)
 }
 
@@ -63,7 +68,20 @@ func (i *image) statementReferrers(ctx context.Context, kind string) ([]referrer
 			out = append(out, r)
 		}
 	}
+	if len(out) == 0 {
+		out = untyped(all)
+	}
 	return out, tooMany(out)
+}
+
+// untyped are the referrers whose own manifests have to say what they are.
+func untyped(all []referrer) (out []referrer) {
+	for _, r := range all {
+		if r.kind == typeUnknown {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func tooMany(found []referrer) error {
@@ -82,6 +100,9 @@ func (i *image) referred(ctx context.Context, r referrer) ([]*artefact, error) {
 		}
 		if err != nil && !isUnverified(err) {
 			return nil, err
+		}
+		if err == nil && r.kind == typeUnknown && !strings.HasPrefix(m.ArtifactType, typeBundle) {
+			return nil, nil
 		}
 		if err == nil && r.kind == typeSignature {
 			return i.simple(r.Digest.String(), m)

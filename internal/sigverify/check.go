@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -206,10 +207,11 @@ func (a *attestor) messageSigned(ctx context.Context, f *artefact, key crypto.Pu
 }
 
 // hashes are what a signature may be over. Layers of cosign have the algorithm of the policy; bundles, and certificates that bring their key along, have
-// that of the key, or sha256 as older clients wrote it.
+// that of the key, or sha256 as older clients wrote it. sha256 is also what a policy has that names no algorithm: then cosign's own choice
+// for the key counts too.
 func (a *attestor) hashes(key crypto.PublicKey, f *artefact) []crypto.Hash {
 	out := []crypto.Hash{a.hash}
-	if !f.bundle && len(a.keys) > 0 {
+	if !f.bundle && len(a.keys) > 0 && a.hash != crypto.SHA256 {
 		return out
 	}
 	more := []crypto.Hash{crypto.SHA256}
@@ -232,10 +234,14 @@ func (a *attestor) hashes(key crypto.PublicKey, f *artefact) []crypto.Hash {
 // verifyBytes checks a signature over a message with one of the hashes.
 func verifyBytes(key crypto.PublicKey, hashes []crypto.Hash, message, signature []byte) (err error) {
 	if k, ok := key.(ed25519.PublicKey); ok {
-		if !ed25519.Verify(k, message, signature) {
-			return refuse("failed to verify signature")
+		if ed25519.Verify(k, message, signature) {
+			return nil
 		}
-		return nil
+		digest := sha512.Sum512(message) // cosign signs payloads in the form with a hash
+		if ed25519.VerifyWithOptions(k, digest[:], signature, &ed25519.Options{Hash: crypto.SHA512}) == nil {
+			return nil
+		}
+		return refuse("failed to verify signature")
 	}
 	for _, hash := range hashes {
 		h := hash.New()

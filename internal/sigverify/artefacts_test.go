@@ -1,0 +1,411 @@
+package sigverify_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+
+	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// fixtureKeys reads keys of attestors that are PEM.
+type fixtureKeys struct{}
+
+func (fixtureKeys) Key(_ context.Context, k *world.KeyAttestor, _ bool) (crypto.PublicKey, error) {
+	block, _ := pem.Decode([]byte(k.PublicKey))
+	if block == nil {
+		return nil, errors.New("no PEM")
+	}
+	return x509.ParsePKIXPublicKey(block.Bytes)
+}
+
+// fixtureTrust is the trusted root of the fixture.
+type fixtureTrust struct{}
+
+func (fixtureTrust) Material(context.Context, world.Trust) (root.TrustedMaterial, error) {
+	return root.NewTrustedRootFromJSON(fixture.Load().Trust.TrustedRoot)
+}
+
+// served is a verifier that asks a server of the fixture.
+func served(t testing.TB, handler http.Handler, timeout time.Duration) (*sigverify.Verifier, *fixture.Server) {
+	t.Helper()
+	server := fixture.Start(t, handler)
+	client, err := registry.New(registry.Options{Dial: server.Dial, Insecure: true, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := sigverify.New(sigverify.Options{Registry: client, Keys: fixtureKeys{}, Trust: fixtureTrust{}, HTTP: noLog{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, server
+}
+
+// noLog is a network without transparency logs.
+type noLog struct{}
+
+func (noLog) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, errors.New("the log " + r.URL.Host + " is not reachable")
+}
+
+// The demands of the tests.
+func realKey(name string) *world.Attestor {
+	return &world.Attestor{Key: &world.KeyAttestor{PublicKey: fixture.Load().Keys[name]}, Rekor: world.Rekor{Ignore: true}, CTLog: world.CTLog{Ignore: true}}
+}
+
+func logged(a *world.Attestor) *world.Attestor { a.Rekor.Ignore = false; return a }
+
+func noted(a *world.Attestor, key, value string) *world.Attestor {
+	a.Annotations = map[string]string{key: value}
+	return a
+}
+
+func stamped(a *world.Attestor) *world.Attestor {
+	a.CTLog.TSACertChain = fixture.Load().Trust.TSA
+	return a
+}
+
+func someone(subject, issuer string) *world.Attestor {
+	return &world.Attestor{Keyless: &world.KeylessAttestor{Subject: subject, Issuer: issuer}}
+}
+
+const (
+	accounts  = "https://accounts.ephor.test"
+	actions   = "https://token.actions.githubusercontent.com"
+	releaseOf = "https://github.com/ephor-test/app/.github/workflows/release.yaml@refs/tags/v1"
+	somebody  = "someone@ephor.test"
+)
+
+// own demands what the policy itself brings: roots and keys of logs.
+func own(a *world.Attestor) *world.Attestor {
+	f := fixture.Load()
+	a.Keyless.Roots = f.Trust.Roots
+	a.Rekor.PublicKey, a.CTLog.PublicKey = f.Trust.Rekor, f.Trust.CTLog
+	return a
+}
+
+func ignoring(a *world.Attestor, log, sct bool) *world.Attestor {
+	a.Rekor.Ignore, a.CTLog.Ignore = log, sct
+	return a
+}
+
+func elsewhere(a *world.Attestor) *world.Attestor {
+	a.Keyless.Roots = fixture.Load().Trust.OtherRoots
+	return a
+}
+
+// TestArtefacts verifies what cosign signed. An empty want means that it is verified, otherwise it is a part of the reason.
+func TestArtefacts(t *testing.T) {
+	f := fixture.Load()
+	type row struct {
+		image    string
+		attestor *world.Attestor
+		want     string
+	}
+	var rows []row
+	add := func(image string, a *world.Attestor, want string) { rows = append(rows, row{image, a, want}) }
+	for _, kind := range []string{"p256", "p384", "p521", "rsa2048", "rsa4096", "ed25519"} {
+		add("key-"+kind, realKey(kind), "")
+		add("key-"+kind, realKey("stranger"), "no matching signatures")
+	}
+	add("unsigned", realKey("p256"), "no signatures found")
+	add("annotated", noted(realKey("p256"), "env", "prod"), "")
+	add("annotated", noted(realKey("p256"), "env", "dev"), "annotations")
+	add("annotated", noted(realKey("p256"), "Env", "prod"), "annotations")
+	add("two-keys", realKey("p256"), "")
+	add("two-keys", realKey("p384"), "")
+	add("two-keys", realKey("second"), "no matching signatures")
+	add("two-keys-annotated", noted(realKey("p256"), "env", "dev"), "")
+	add("two-keys-annotated", noted(realKey("p256"), "env", "prod"), "annotations")
+	add("key-log", logged(realKey("p256")), "")
+	add("key-log-second", logged(realKey("second")), "")
+	add("key-log-second", logged(realKey("p256")), "no matching signatures")
+	add("key-tsa", stamped(realKey("p256")), "")
+	add("key-log-tsa", stamped(logged(realKey("p256"))), "")
+	add("key-referrers", realKey("p256"), "")
+	add("key-referrers", realKey("p384"), "no matching signatures")
+	add("key-elsewhere", realKey("p256"), "no signatures found")
+	add("key-cosign3", realKey("p256"), "")
+	add("index", realKey("p256"), "")
+	add("index/amd64", realKey("p256"), "no signatures found")
+	add("index-unsigned", realKey("p256"), "no signatures found")
+	add("index-unsigned/amd64", realKey("p256"), "")
+	add("index-unsigned/arm64", realKey("p256"), "no signatures found")
+
+	for _, demand := range []func(*world.Attestor) *world.Attestor{func(a *world.Attestor) *world.Attestor { return a }, own} {
+		add("keyless-email", demand(someone(somebody, accounts)), "")
+		add("keyless-email", demand(someone("*@ephor.test", "https://*")), "")
+		add("keyless-email", demand(someone("another@ephor.test", accounts)), "subject mismatch")
+		add("keyless-email", demand(someone(somebody, actions)), "issuer mismatch")
+		add("keyless-uri", demand(someone(releaseOf, actions)), "")
+		add("keyless-uri", demand(someone("https://github.com/ephor-test/*", actions)), "")
+		add("keyless-uri", demand(someone("https://github.com/other/*", actions)), "subject mismatch")
+		add("keyless-dns", demand(someone("build.ephor.test", actions)), "")
+		add("keyless-username", demand(someone("someone!ephor.test", actions)), "")
+		add("keyless-nosan", demand(someone("*", actions)), "subject mismatch")
+		add("keyless-nosan", demand(someone(somebody, actions)), "subject mismatch")
+		add("keyless-issuer-v1", demand(someone(somebody, accounts)), "")
+		add("keyless-issuer-v2", demand(someone(somebody, accounts)), "")
+		add("keyless-issuers", demand(someone(somebody, accounts)), "issuer")
+		add("keyless-expired", demand(someone(somebody, accounts)), "no matching signatures")
+		add("keyless-early", demand(someone(somebody, accounts)), "no matching signatures")
+		add("keyless-nosct", demand(someone(somebody, accounts)), "no matching signatures")
+		add("keyless-nosct", ignoring(demand(someone(somebody, accounts)), false, true), "")
+		add("keyless-unknownct", demand(someone(somebody, accounts)), "no matching signatures")
+		add("keyless-unknownct", ignoring(demand(someone(somebody, accounts)), false, true), "")
+		add("keyless-other", demand(someone(somebody, accounts)), "no matching signatures")
+		add("keyless-nolog", ignoring(demand(someone(somebody, accounts)), true, false), "no matching signatures")
+		add("keyless-tsa", stamped(ignoring(demand(someone(somebody, accounts)), true, false)), "")
+		add("keyless-log-tsa", demand(someone(somebody, accounts)), "")
+		add("keyless-referrers", demand(someone(somebody, accounts)), "")
+		add("keyless-two", demand(someone(somebody, accounts)), "")
+		add("keyless-two", demand(someone("another@ephor.test", accounts)), "")
+		add("keyless-two", noted(demand(someone(somebody, accounts)), "env", "dev"), "")
+		add("keyless-two", noted(demand(someone(somebody, accounts)), "env", "prod"), "annotations") // one signature has to satisfy everything
+	}
+	add("keyless-email", elsewhere(own(someone(somebody, accounts))), "no matching signatures")
+	add("keyless-other", elsewhere(ignoring(someone(somebody, accounts), false, true)), "")
+
+	add("bundle-key", realKey("p256"), "")
+	add("bundle-key", realKey("p384"), "no matching signatures")
+	add("bundle-key-cosign2", realKey("p256"), "")
+	add("bundle-key-log", logged(realKey("p256")), "")
+	add("bundle-key-tsa", stamped(realKey("p256")), "")
+	add("bundle-two-keys", realKey("p256"), "")
+	add("bundle-two-keys", realKey("p384"), "")
+	add("bundle-and-sig", realKey("p256"), "")
+	add("bundle-and-sig", realKey("p384"), "")
+	add("bundle-keyless", someone(somebody, accounts), "")
+	add("bundle-keyless", someone("another@ephor.test", accounts), "subject mismatch")
+	add("bundle-keyless-uri", someone(releaseOf, actions), "")
+	add("bundle-keyless-uri", someone(releaseOf, accounts), "issuer mismatch")
+	add("bundle-keyless-tsa", ignoring(someone(releaseOf, actions), true, false), "")
+	add("bundle-keyless-nosan", someone("*", actions), "subject mismatch")
+	add("bundle-keyless-nosct", someone(somebody, accounts), "no matching signatures")
+	add("bundle-keyless-nosct", ignoring(someone(somebody, accounts), false, true), "")
+	add("bundle-keyless-other", someone(somebody, accounts), "no matching signatures")
+	add("bundle-att", realKey("p256"), "") // a statement about the image is a signature of it
+
+	v, _ := served(t, f.Registry(), 30*time.Second)
+	for _, r := range rows {
+		formats := []string{sigverify.Cosign}
+		if strings.HasPrefix(r.image, "bundle-") && !(r.image == "bundle-and-sig" && r.attestor.Key.PublicKey == f.Keys["p256"]) {
+			formats = append(formats, sigverify.Bundle)
+		}
+		for _, format := range formats {
+			img := f.Image(r.image)
+			req := world.SignatureRequest{Image: img.String(), Format: format, Attestor: r.attestor, Registry: world.ImageRequest{Insecure: true}}
+			digest, err := v.Verify(t.Context(), req)
+			if r.want == "" {
+				if err != nil || digest != img.Digest {
+					t.Errorf("%s as %s (%s): digest %q, error %v", r.image, format, img.About, digest, err)
+				}
+				continue
+			}
+			var u *world.UnverifiedError
+			if !errors.As(err, &u) {
+				t.Errorf("%s as %s (%s): error %v, want that it is not verified: %s", r.image, format, img.About, err, r.want)
+			} else if want := r.want; !strings.Contains(u.Reason, want) && !(format == sigverify.Bundle && want == "no matching signatures") {
+				t.Errorf("%s as %s: %q, want %q", r.image, format, u.Reason, want)
+			}
+		}
+	}
+}
+
+// TestSignaturesElsewhere reads the signatures of an image from another host.
+func TestSignaturesElsewhere(t *testing.T) {
+	f := fixture.Load()
+	v, _ := served(t, f.Registry(), 30*time.Second)
+	img := f.Image("key-elsewhere")
+	req := world.SignatureRequest{
+		Image: img.String(), Format: sigverify.Cosign, Attestor: realKey("p256"), Repository: "signatures.ephor.test/app", Registry: world.ImageRequest{Insecure: true},
+	}
+	if _, err := v.Verify(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttestedArtefacts reads statements that cosign made.
+func TestAttestedArtefacts(t *testing.T) {
+	const (
+		review      = "https://ephor.test/review/v1"
+		provenance  = "https://slsa.dev/provenance/v0.2"
+		provenance1 = "https://slsa.dev/provenance/v1"
+		vuln        = "https://cosign.sigstore.dev/attestation/vuln/v1"
+		custom      = "https://cosign.sigstore.dev/attestation/v1"
+	)
+	reviewed := func(v bool) func(any) bool {
+		return func(p any) bool { m, _ := p.(map[string]any); return m["reviewed"] == v }
+	}
+	has := func(keys ...string) func(any) bool {
+		return func(p any) bool {
+			m, _ := p.(map[string]any)
+			return !slices.ContainsFunc(keys, func(k string) bool { return m[k] == nil })
+		}
+	}
+	f := fixture.Load()
+	v, _ := served(t, f.Registry(), 30*time.Second)
+	for _, c := range []struct {
+		image    string
+		kind     string
+		attestor *world.Attestor
+		count    int // -1: not verified
+		check    func(any) bool
+	}{
+		{"att-provenance", provenance, realKey("p256"), 1, has("builder", "buildType")},
+		{"att-provenance", review, realKey("p256"), 0, nil},
+		{"att-provenance", provenance, realKey("p384"), -1, nil},
+		{"att-vuln", vuln, realKey("p256"), 1, has("scanner", "metadata")},
+		{"att-review", review, realKey("p256"), 1, reviewed(true)},
+		{"att-custom", custom, realKey("p256"), 1, has("Data")},
+		{"att-two-types", provenance, realKey("p256"), 1, has("builder")},
+		{"att-two-types", provenance, realKey("p384"), -1, nil},
+		{"att-two-types", review, realKey("p384"), 1, reviewed(true)},
+		{"att-two-signers", review, realKey("p256"), 1, reviewed(true)},
+		{"att-two-signers", review, realKey("p384"), 1, reviewed(false)},
+		{"att-text", "https://spdx.dev/Document", realKey("p256"), 1, nil},
+		{"att-log", review, logged(realKey("p256")), 1, reviewed(true)},
+		{"att-log-intoto", review, logged(realKey("p256")), 1, reviewed(true)},
+		{"att-keyless", provenance, someone(somebody, accounts), 1, has("builder")},
+		{"att-keyless", provenance, someone("another@ephor.test", accounts), -1, nil},
+		{"att-keyless-two", review, someone(somebody, accounts), 1, reviewed(true)},
+		{"att-keyless-two", review, someone("another@ephor.test", accounts), 1, reviewed(false)},
+		{"att-keyless-two", review, someone("*@ephor.test", accounts), 2, nil},
+		{"bundle-att", review, realKey("p256"), 1, reviewed(true)},
+		{"bundle-att", review, realKey("p384"), -1, nil},
+		{"bundle-att-keyless", provenance1, someone(releaseOf, actions), 1, has("buildDefinition")},
+		{"bundle-att-two", review, realKey("p256"), 1, reviewed(true)},
+		{"bundle-att-two", review, realKey("p384"), 1, reviewed(false)},
+		{"unsigned", review, realKey("p256"), -1, nil},
+	} {
+		img := f.Image(c.image)
+		req := world.SignatureRequest{Image: img.String(), Format: sigverify.Cosign, Type: c.kind, Attestor: c.attestor, Registry: world.ImageRequest{Insecure: true}}
+		_, statements, err := v.Statements(t.Context(), req)
+		var u *world.UnverifiedError
+		switch {
+		case c.count < 0:
+			if !errors.As(err, &u) {
+				t.Errorf("%s, %s: %d statements, error %v", c.image, c.kind, len(statements), err)
+			}
+		case err != nil || len(statements) != c.count:
+			t.Errorf("%s, %s: %d statements, want %d; error %v", c.image, c.kind, len(statements), c.count, err)
+		case c.check != nil && !c.check(statements[0].Predicate):
+			t.Errorf("%s, %s: the predicate is %v", c.image, c.kind, statements[0].Predicate)
+		}
+	}
+}
+
+// TestReferrerShapes reads bundles from registries that answer about referrers in different ways.
+func TestReferrerShapes(t *testing.T) {
+	f := fixture.Load()
+	for name, mode := range map[string]fixture.Referrers{"whole": fixture.ReferrersWhole, "raw": fixture.ReferrersRaw, "tag": fixture.ReferrersTag} {
+		r := f.Registry()
+		r.Referrers = mode
+		v, _ := served(t, r, 30*time.Second)
+		for image, a := range map[string]*world.Attestor{"bundle-key": realKey("p256"), "bundle-key-cosign2": realKey("p256"), "bundle-keyless": someone(somebody, accounts), "key-referrers": realKey("p256")} {
+			req := world.SignatureRequest{Image: f.Image(image).String(), Format: sigverify.Cosign, Attestor: a, Registry: world.ImageRequest{Insecure: true}}
+			if _, err := v.Verify(t.Context(), req); err != nil {
+				t.Errorf("%s, %s: %v", name, image, err)
+			}
+		}
+	}
+	r := f.Registry()
+	r.Referrers = fixture.ReferrersNone
+	v, _ := served(t, r, 30*time.Second)
+	var u *world.UnverifiedError
+	if _, err := v.Verify(t.Context(), world.SignatureRequest{Image: f.Image("bundle-key").String(), Format: sigverify.Cosign, Attestor: realKey("p256"), Registry: world.ImageRequest{Insecure: true}}); !errors.As(err, &u) {
+		t.Errorf("without referrers: %v", err)
+	}
+}
+
+// TestRequests holds how many requests to registries a verification takes, logins aside.
+func TestArtefactRequests(t *testing.T) {
+	f := fixture.Load()
+	for _, c := range []struct {
+		name     string
+		image    string
+		attestor *world.Attestor
+		format   string
+		max      int
+	}{
+		{"key, by digest", f.Image("key-p256").String(), realKey("p256"), sigverify.Cosign, 2}, // and the payload, where it cannot be predicted
+		{"key, by tag", f.Image("key-p256").Tagged(), realKey("p256"), sigverify.Cosign, 3},
+		{"bundle", f.Image("bundle-keyless").String(), someone(somebody, accounts), sigverify.Bundle, 4},
+	} {
+		v, server := served(t, f.Registry(), 30*time.Second)
+		req := world.SignatureRequest{Image: c.image, Format: c.format, Attestor: c.attestor, Registry: world.ImageRequest{Insecure: true}}
+		if _, err := v.Verify(t.Context(), req); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		asked := slices.DeleteFunc(server.Requests(), func(r string) bool {
+			return strings.HasSuffix(r, "/v2/") || strings.Contains(r, "/referrers/") && c.format == sigverify.Cosign
+		})
+		if len(asked) > c.max {
+			t.Errorf("%s: %d requests, want at most %d:\n%s", c.name, len(asked), c.max, strings.Join(asked, "\n"))
+		}
+		server.Reset()
+		if _, err := v.Verify(t.Context(), req); err != nil {
+			t.Errorf("%s, again: %v", c.name, err)
+		}
+		if again := server.Requests(); len(again) > 1 {
+			t.Errorf("%s, again: %q", c.name, again)
+		}
+	}
+}
+
+// TestFaults verifies an image in spite of what registries do, or finds out that it cannot, in bounded time.
+func TestFaults(t *testing.T) {
+	f := fixture.Load()
+	img := f.Image("annotated") // its payload has to be read
+	for _, fault := range fixture.Faults() {
+		t.Run(fault.Name, func(t *testing.T) {
+			t.Parallel()
+			timeout := 20 * time.Second
+			if fault.Slow {
+				timeout = 2 * time.Second
+			}
+			v, server := served(t, fault.Wrap(f.Registry()), timeout)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			start := time.Now()
+			_, err := v.Verify(ctx, world.SignatureRequest{Image: img.Tagged(), Format: sigverify.Cosign, Attestor: realKey("p256"), Registry: world.ImageRequest{Insecure: true}})
+			took := time.Since(start)
+			var u *world.UnverifiedError
+			got := fixture.WantError
+			switch {
+			case err == nil:
+				got = fixture.WantVerified
+			case errors.As(err, &u):
+				got = fixture.WantUnverified
+			}
+			if got != fault.Want && !(fault.Want == fixture.WantRefused && err != nil) {
+				t.Errorf("%s after %s, want %s: %v\n%s", got, took, fault.Want, err, strings.Join(server.Requests(), "\n"))
+			}
+			if took > timeout+10*time.Second {
+				t.Errorf("it took %s, at most %s were allowed", took, timeout)
+			}
+			if n := len(server.Requests()); n > 70 {
+				t.Errorf("it took %d requests", n)
+			}
+			if err != nil && (strings.Contains(err.Error(), "good") && strings.Contains(err.Error(), "Bearer")) {
+				t.Errorf("the error names a token: %v", err)
+			}
+			if strings.Contains(strings.Join(server.Dialled(), " "), fixture.Blocked) {
+				t.Logf("the dialler was asked for %s: it has to refuse", fixture.Blocked)
+			}
+		})
+	}
+}
