@@ -1,6 +1,7 @@
 package sigverify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,43 +38,74 @@ func (v *Verifier) notarySignature(ctx context.Context, i *image, describe func(
 	if err != nil {
 		return err
 	}
-	tried := 0
-	var reasons []string
-	for _, s := range all {
-		if s.kind != typeNotary {
-			continue
-		}
-		if tried++; tried > maxNotary {
-			break
-		}
-		err := v.oneNotary(ctx, i, subject, s, r)
-		if err == nil {
-			return nil
-		}
-		if !isUnverified(err) {
-			return err
-		}
-		reasons = append(reasons, err.Error())
+	if all, err = i.ofKind(ctx, all, typeNotary); err != nil {
+		return err
 	}
-	if tried == 0 {
+	if len(all) == 0 {
 		return unverified("failed to verify %s: no signature is associated with %q, make sure the artifact was signed successfully", name, name)
 	}
-	return unverified("failed to verify %s: %s", name, strings.Join(reasons, "; "))
+	reasons := []string{"failed to verify " + name + ": signature verification failed"}
+	var outage error
+	for n, s := range all {
+		if n == maxNotary {
+			reasons = append(reasons, fmt.Sprintf("signature evaluation stopped. The configured limit of %d signatures to verify per artifact exceeded", maxNotary))
+			break
+		}
+		switch err := v.oneNotary(ctx, i, subject, s, r); {
+		case err == nil:
+			return nil // one is enough, also after others that could not be read
+		case isUnverified(err):
+			reasons = append(reasons, fmt.Sprintf("failed to verify signature with digest %s, %s", s.Digest, err))
+		case outage == nil:
+			outage = fmt.Errorf("failed to verify %s: failed to verify signature with digest %s, %w", name, s.Digest, err)
+		}
+	}
+	if outage != nil {
+		return outage
+	}
+	return unverified("%s", strings.Join(reasons, "\n"))
 }
 
 // oneNotary verifies one signature of Notary.
 func (v *Verifier) oneNotary(ctx context.Context, i *image, subject v1.Descriptor, s referrer, r world.SignatureRequest) error {
-	layer, blob, err := i.onlyLayer(ctx, s, "signature")
+	layer, blob, err := i.onlyLayer(ctx, s, "signature", maxPayload)
 	if err != nil {
 		return err
 	}
 	return v.options.Notary.Signature(ctx, NotaryArtefact{
-		Repository: i.repository.Name(), Subject: subject, MediaType: string(layer.MediaType), Envelope: blob,
+		Repository: i.repository.Name(), Subject: subject, MediaType: string(layer.MediaType), Envelope: blob, Confined: r.Registry.Confined,
 	}, *r.Attestor.Certificate, r.Attestor.CTLog.TSACertChain)
 }
 
+// kindsUnsaid are artifact types of registries that give the media type of the configuration instead: that of none.
+var kindsUnsaid = map[string]bool{"": true, "application/vnd.oci.empty.v1+json": true, "application/vnd.oci.image.config.v1+json": true}
+
+// ofKind are the referrers of a type. Where the registry does not say it, the manifest does.
+func (i *image) ofKind(ctx context.Context, all []referrer, kind string) (out []referrer, err error) {
+	unsaid := 0
+	for _, s := range all {
+		if kindsUnsaid[s.kind] && kind != s.kind {
+			if unsaid++; unsaid > maxSignatures {
+				return nil, fmt.Errorf("too many referrers found, max limit is %d", maxSignatures)
+			}
+			switch m, err := i.manifest(ctx, s.Digest.String()); {
+			case isUnverified(err) || err == nil && m == nil:
+				continue // what cannot be a manifest has no type
+			case err != nil:
+				return nil, err
+			default:
+				s.kind = cmp.Or(m.ArtifactType, s.kind)
+			}
+		}
+		if s.kind == kind {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
 // onlyLayer reads the layer of a manifest that has exactly one.
-func (i *image) onlyLayer(ctx context.Context, s referrer, what string) (v1.Descriptor, []byte, error) {
+func (i *image) onlyLayer(ctx context.Context, s referrer, what string, max int64) (v1.Descriptor, []byte, error) {
 	m, err := i.manifest(ctx, s.Digest.String())
 	switch {
 	case err != nil:
@@ -84,54 +116,65 @@ func (i *image) onlyLayer(ctx context.Context, s referrer, what string) (v1.Desc
 		return v1.Descriptor{}, nil, unverified("no %s found: %s", what, s.Digest)
 	case len(m.Layers) > 1:
 		return v1.Descriptor{}, nil, unverified("multiple layers in %s not supported: %s", what, s.Digest)
+	case m.Layers[0].Size > max:
+		return v1.Descriptor{}, nil, unverified("%s size %d exceeds %d for digest %s", sized[what], m.Layers[0].Size, max, m.Layers[0].Digest)
 	}
-	blob, err := i.blob(ctx, m.Layers[0], maxStatement)
+	blob, err := i.blob(ctx, m.Layers[0], max)
 	return m.Layers[0], blob, err
 }
 
-// notaryStatements are what refers to the image, is of the wanted type and has a signature of Notary. Without an attestor no signature is required.
+// sized are the names of layers that are too long.
+var sized = map[string]string{"signature": "payload", "predicate": "predicate"}
+
+// notaryStatements are what refers to the image, is of the wanted type and has a signature of Notary: others of the type count as little as those
+// of other signers. Without an attestor no signature is required.
 func (v *Verifier) notaryStatements(ctx context.Context, i *image, r world.SignatureRequest) ([]world.Statement, error) {
 	all, err := i.referrers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []world.Statement
-	var reasons []string
-	tried := 0
-	for _, s := range all {
-		if s.kind != r.Type {
-			continue
-		}
-		if tried++; tried > maxSignatures {
-			return nil, fmt.Errorf("too many referrers found, max limit is %d", maxSignatures)
-		}
-		if r.Attestor != nil {
-			err := v.notarySignature(ctx, i, func(context.Context) (v1.Descriptor, error) { return s.Descriptor, nil }, r)
-			if isUnverified(err) {
-				reasons = append(reasons, err.Error())
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		_, blob, err := i.onlyLayer(ctx, s, "predicate")
-		if err != nil {
-			if isUnverified(err) {
-				reasons = append(reasons, err.Error())
-				continue
-			}
-			return nil, err
-		}
-		predicate, err := value.DecodeJSON(blob)
-		if err != nil {
-			reasons = append(reasons, "the predicate cannot be read: "+err.Error())
-			continue
-		}
-		out = append(out, world.Statement{Type: r.Type, Predicate: predicate, Document: predicate})
+	if all, err = i.ofKind(ctx, all, r.Type); err != nil {
+		return nil, err
 	}
-	if len(out) == 0 && len(reasons) > 0 {
+	if len(all) > maxSignatures {
+		return nil, fmt.Errorf("too many referrers found, max limit is %d", maxSignatures)
+	}
+	var out []world.Statement
+	reasons := []string{fmt.Sprintf("no matching attestations found for image %s@%s with type %s", i.repository.Name(), i.digest, r.Type)}
+	for _, s := range all {
+		predicate, err := v.notaryStatement(ctx, i, s, r)
+		switch {
+		case isUnverified(err):
+			reasons = append(reasons, err.Error())
+		case err != nil:
+			return nil, err // it may say what the others do not
+		default:
+			out = append(out, world.Statement{Type: r.Type, Predicate: predicate, Document: predicate})
+		}
+	}
+	if len(out) == 0 {
 		return nil, unverified("%s", strings.Join(reasons, "; "))
 	}
 	return out, nil
+}
+
+// notaryStatement is what one referrer says, once its signature is verified.
+func (v *Verifier) notaryStatement(ctx context.Context, i *image, s referrer, r world.SignatureRequest) (any, error) {
+	if r.Attestor != nil {
+		if err := v.notarySignature(ctx, i, func(context.Context) (v1.Descriptor, error) { return s.Descriptor, nil }, r); err != nil {
+			return nil, err
+		}
+	}
+	_, blob, err := i.onlyLayer(ctx, s, "predicate", maxStatement)
+	if err != nil {
+		return nil, err
+	}
+	predicate, err := value.DecodeJSON(blob)
+	if err != nil {
+		return nil, unverified("the predicate %s cannot be read: %s", s.Digest, err)
+	}
+	if _, isObject := predicate.(map[string]any); !isObject {
+		return nil, unverified("the predicate %s is no JSON object", s.Digest)
+	}
+	return predicate, nil
 }

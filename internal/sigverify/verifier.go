@@ -48,6 +48,7 @@ type NotaryArtefact struct {
 	Subject    v1.Descriptor
 	MediaType  string
 	Envelope   []byte
+	Confined   bool // a namespaced policy asks
 }
 
 // Options say what a Verifier asks.

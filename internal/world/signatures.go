@@ -1,6 +1,9 @@
 package world
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Signatures verifies signatures and attestations of images, by what registries and transparency logs hold.
 type Signatures interface {
@@ -58,6 +61,17 @@ type KeyAttestor struct {
 	PublicKey                   string // PEM, one block
 	KMS                         string // URI
 	SecretNamespace, SecretName string
+}
+
+// named is the key with the Secret in its own fields, also where a text names it: k8s://⟨namespace⟩/⟨name⟩.
+func (k KeyAttestor) named() KeyAttestor {
+	for _, text := range []*string{&k.PublicKey, &k.KMS} {
+		if place, named := strings.CutPrefix(strings.TrimSpace(*text), "k8s://"); named {
+			k.SecretNamespace, k.SecretName, _ = strings.Cut(place, "/")
+			*text = ""
+		}
+	}
+	return k
 }
 
 // CertificateAttestor is a certificate, or all that a chain vouches for; PEM.
@@ -142,10 +156,13 @@ func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest,
 	attestor := *req.Attestor // it belongs to the policy
 	attestor.Trust.Confined = true
 	req.Attestor = &attestor
-	if attestor.Key == nil || attestor.Key.SecretName == "" {
+	if attestor.Key == nil {
 		return req, nil
 	}
-	key := *attestor.Key
+	key := attestor.Key.named()
+	if key.SecretName == "" {
+		return req, nil
+	}
 	if key.SecretNamespace == "" {
 		key.SecretNamespace = c.reach.namespace
 	}

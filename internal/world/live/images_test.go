@@ -120,6 +120,17 @@ func TestS5SignaturesAreConfined(t *testing.T) {
 			t.Error("the attestor of the policy was changed")
 		}
 	}
+	for _, key := range []world.KeyAttestor{{PublicKey: "k8s://other/key"}, {KMS: " k8s://other/key"}} { // as texts
+		asked.used = ""
+		_, err := root.For(world.InNamespace("team")).Signatures.Verify(t.Context(), world.SignatureRequest{Attestor: &world.Attestor{Key: &key}})
+		if far := (*world.PathError)(nil); !errors.As(err, &far) || asked.used != "" {
+			t.Errorf("%+v: used %q, %v", key, asked.used, err)
+		}
+	}
+	own := &world.Attestor{Key: &world.KeyAttestor{KMS: "k8s://team/key"}}
+	if _, err := root.For(world.InNamespace("team")).Signatures.Verify(t.Context(), world.SignatureRequest{Attestor: own}); err != nil || asked.used != "[]true team/key" {
+		t.Errorf("the own Secret: used %q, %v", asked.used, err)
+	}
 	if (&Root{}).For(world.InNamespace("team")).Signatures != nil {
 		t.Error("there are signatures where none can be verified")
 	}

@@ -1,0 +1,154 @@
+package notary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/notaryproject/notation-core-go/signature"
+	_ "github.com/notaryproject/notation-core-go/signature/cose" // envelopes that can be parsed
+	_ "github.com/notaryproject/notation-core-go/signature/jws"
+	notation "github.com/notaryproject/notation-go"
+	"github.com/notaryproject/notation-go/verifier"
+	"github.com/notaryproject/notation-go/verifier/trustpolicy"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Options say how revocation is asked about.
+type Options struct {
+	// HTTP asks OCSP responders and servers of revocation lists, which certificates name; nil for the machine's way. It refuses
+	// forbidden addresses.
+	HTTP http.RoundTripper
+	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all.
+	Permit func(*url.URL) error
+	// SkipRevocation asks nothing: revoked certificates count. It is for clusters that reach no responder.
+	SkipRevocation bool
+	// Now is the clock of what is remembered; nil for the machine's.
+	Now func() time.Time
+}
+
+// Verifier implements sigverify.NotaryVerifier. It is safe for all goroutines.
+type Verifier struct {
+	stores     stores
+	revocation map[bool]*validators // by whether the policy is confined
+}
+
+var _ sigverify.NotaryVerifier = (*Verifier)(nil)
+
+// New gives a Verifier.
+func New(o Options) (*Verifier, error) {
+	if o.HTTP == nil {
+		o.HTTP = http.DefaultTransport
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	v := &Verifier{revocation: map[bool]*validators{}}
+	for _, confined := range []bool{false, true} {
+		asks, err := newValidators(o, confined)
+		if err != nil {
+			return nil, err
+		}
+		v.revocation[confined] = asks
+	}
+	return v, nil
+}
+
+// maxEnvelope is the longest envelope: a signature, a chain of certificates and a time stamp.
+const maxEnvelope = 1 << 20
+
+// Signature verifies one signature of an artefact by the certificates of a policy. The error is an *world.UnverifiedError when the
+// signature does not satisfy; any other says that this could not be found out.
+func (v *Verifier) Signature(ctx context.Context, a sigverify.NotaryArtefact, certs world.CertificateAttestor, tsa string) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // libraries parse what anyone may push
+			err = fmt.Errorf("the signature of %s cannot be verified: panic: %v", a.Subject.Digest, p)
+		}
+	}()
+	store, err := v.stores.get(certs, tsa)
+	if err != nil {
+		return err
+	}
+	if err := readable(a); err != nil {
+		return &world.UnverifiedError{Reason: err.Error()}
+	}
+	asked := v.revocation[a.Confined].recording()
+	one, err := verifier.NewWithOptions(store.policy, store, nil, verifier.VerifierOptions{
+		RevocationCodeSigningValidator: asked.codeSigning(), RevocationTimestampingValidator: asked.timestamping(),
+	})
+	if err != nil {
+		return err
+	}
+	subject := ocispec.Descriptor{MediaType: string(a.Subject.MediaType), Digest: digest.Digest(a.Subject.Digest.String()), Size: a.Subject.Size}
+	outcome, err := one.Verify(ctx, subject, a.Envelope, notation.VerifierVerifyOptions{
+		ArtifactReference: a.Repository + "@" + a.Subject.Digest.String(), SignatureMediaType: a.MediaType,
+	})
+	if err == nil {
+		err = understood(outcome)
+	}
+	switch unknown := asked.failure(); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case unknown != nil:
+		return fmt.Errorf("%w: %w", err, unknown)
+	}
+	return &world.UnverifiedError{Reason: err.Error()}
+}
+
+// understood refuses attributes that have to be processed and that only plugins know. The library leaves this to them.
+func understood(o *notation.VerificationOutcome) error {
+	if o == nil || o.EnvelopeContent == nil {
+		return errors.New("the verification gave no content")
+	}
+	for _, a := range o.EnvelopeContent.SignerInfo.SignedAttributes.ExtendedAttributes {
+		if a.Critical {
+			return fmt.Errorf("the critical attribute %v of the signature is not known", a.Key)
+		}
+	}
+	return nil
+}
+
+// readable refuses envelopes that would take long to parse.
+func readable(a sigverify.NotaryArtefact) error {
+	if len(a.Envelope) > maxEnvelope {
+		return fmt.Errorf("payload size %d exceeds %d for digest %s", len(a.Envelope), maxEnvelope, digest.FromBytes(a.Envelope))
+	}
+	var count func([]byte) (int, error)
+	switch a.MediaType {
+	case mediaTypeJWS:
+		count = chainJWS
+	case mediaTypeCOSE:
+		count = chainCOSE
+	default:
+		return &signature.UnsupportedSignatureFormatError{MediaType: a.MediaType}
+	}
+	n, err := count(a.Envelope)
+	if err != nil {
+		return fmt.Errorf("unable to parse the digital signature, error : %w", err)
+	}
+	if n > maxChain {
+		return tooLong(n)
+	}
+	return nil
+}
+
+// policyOf is the trust policy for the stores that there are.
+func policyOf(stamps bool) *trustpolicy.Document {
+	stores := []string{"ca:" + storeName}
+	if stamps {
+		stores = append(stores, "tsa:"+storeName)
+	}
+	return &trustpolicy.Document{Version: "1.0", TrustPolicies: []trustpolicy.TrustPolicy{{
+		Name: "policy", RegistryScopes: []string{"*"}, TrustStores: stores, TrustedIdentities: []string{"*"},
+		SignatureVerification: trustpolicy.SignatureVerification{VerificationLevel: trustpolicy.LevelStrict.Name},
+	}}}
+}
