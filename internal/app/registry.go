@@ -17,11 +17,13 @@ type registryFlags struct {
 	insecure    bool
 	pullSecrets []string
 	helpers     []string
+	revocation  bool // certificates of Notary
 }
 
 func (f *registryFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.insecure, "allowInsecureRegistry", false, "ask registries that have no TLS, or a certificate that is not trusted")
 	fs.StringSliceVar(&f.pullSecrets, "imagePullSecrets", nil, "pull secrets for all registries, as name or namespace/name")
+	fs.BoolVar(&f.revocation, "notaryRevocation", true, "ask whether certificates of Notary's signatures are revoked (OCSP, revocation lists); false where no responder can be reached: then revoked certificates count")
 	fs.StringSliceVar(&f.helpers, "registryCredentialHelpers", nil, "where credentials for registries come from besides: default, google, amazon, azure, github; empty for default")
 }
 

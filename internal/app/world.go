@@ -54,7 +54,9 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 		o.Registries = func(services *apicall.Services) registry.Options {
 			return l.registry.options(l.namespace, m.GetAPIReader(), services)
 		}
-		o.Signatures = l.signatures
+		o.Signatures = func(images *registry.Client, services *apicall.Services) (world.Signatures, error) {
+			return l.signatures(images, services, l.registry.options(l.namespace, m.GetAPIReader(), services).Secret)
+		}
 	}
 	root, err := live.Open(o)
 	if err != nil {

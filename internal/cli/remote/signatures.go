@@ -1,11 +1,14 @@
 package remote
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/sigverify/keys"
+	"github.com/ephor-dev/ephor/internal/sigverify/notary"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -16,7 +19,7 @@ func Signatures() (world.Signatures, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verifier(images)
+	return verifier(images, nil)
 }
 
 // signatures verifies images for policies in a cluster.
@@ -25,9 +28,16 @@ func (c *Cluster) signatures(_ *registry.Client, services *apicall.Services) (wo
 	if err != nil {
 		return nil, err
 	}
-	return verifier(images)
+	return verifier(images, c.secret)
 }
 
-func verifier(images *registry.Client) (world.Signatures, error) {
-	return sigverify.New(sigverify.Options{Registry: images, Keys: sigverify.Given{}, Trust: sigverify.Given{}, HTTP: http.DefaultTransport})
+// verifier asks key services as the user of this machine. secret reads Secrets with keys; nil where there is no cluster.
+func verifier(images *registry.Client, secret func(context.Context, string, string) (map[string][]byte, error)) (world.Signatures, error) {
+	envelopes, err := notary.New(notary.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return sigverify.New(sigverify.Options{
+		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace}), Trust: sigverify.Given{}, Notary: envelopes, HTTP: http.DefaultTransport,
+	})
 }
