@@ -25,6 +25,7 @@ var pages = []struct {
 	{"rule-kinds", ruleKinds},
 	{"context-entries", contextEntries},
 	{"checks", checks},
+	{"policies", policies},
 	{"configuration", configuration},
 	{"flags", flags},
 }
