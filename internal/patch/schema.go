@@ -69,6 +69,26 @@ func parseMergeKeys(text string) map[string]*schema {
 	return kinds
 }
 
+// MergeKeys returns the keys by which a list of objects of a built-in kind is merged; none for lists that are replaced. known is false for
+// other kinds. The empty name in a path stands for the elements of a list.
+func MergeKeys(apiVersion, kind string, path ...string) (keys []string, merged, known bool) {
+	s := schemaFor(apiVersion, kind)
+	if s == nil {
+		return nil, false, false
+	}
+	for _, name := range path {
+		if name == "" {
+			s = s.elements()
+		} else {
+			s = s.field(name)
+		}
+	}
+	if s == nil {
+		return nil, false, true
+	}
+	return s.keys, s.merged, true
+}
+
 // field is the schema of the value under key.
 func (s *schema) field(key string) *schema {
 	if s == nil {
