@@ -38,10 +38,10 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert POLICY...",
 		Short: "Write classic policies as policies in CEL",
-		Long: "Convert writes each validate rule of a ClusterPolicy or Policy as a ValidatingPolicy to standard output. To standard error it\n" +
-			"writes why a rule has no way, and what the new policy does in another way. It then evaluates the classic rule and the new policy\n" +
-			"on resources that it makes from the policy, and on those of --resource, and lists where they decide differently. With --prove\n" +
-			"the exit code is 1 when a rule has no way, or when the two differ.",
+		Long: "Convert writes each rule of a ClusterPolicy or Policy as a ValidatingPolicy, MutatingPolicy or GeneratingPolicy to standard output,\n" +
+			"and a cleanup policy as a DeletingPolicy. To standard error it writes why a rule has no way, and what the new policy does in another\n" +
+			"way. It then evaluates the classic rule and the new policy on resources that it makes from the policy, and on those of --resource,\n" +
+			"and lists where they differ. With --prove the exit code is 1 when a rule has no way, or when the two differ.",
 		Example: "  ephor convert policy.yaml > policy-cel.yaml\n" +
 			"  ephor convert policies/ --resource resources/ --prove",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,10 +94,13 @@ func (o *options) run(cmd *cobra.Command) error {
 			diags.Add(found...)
 			continue
 		}
-		rules, found := convert.Policy(object.Value, find(known))
+		rules, found := convert.Policy(object.Value, schemas(known))
 		diags.Add(found...)
 		for i, rule := range rules {
-			where := object.Kind() + " " + object.Name() + ", rule " + rule.Name
+			where := object.Kind() + " " + object.Name()
+			if convert.HasRules(apiVersion, object.Kind()) {
+				where += ", rule " + rule.Name
+			}
 			remarks(report, object.Pos, where+" has no way", rule.Reasons)
 			remarks(report, object.Pos, where, rule.Notes)
 			if rule.Policy == nil {
@@ -140,6 +143,30 @@ func remarks(w io.Writer, pos func(string) diag.Position, where string, all []co
 			fmt.Fprintf(w, "  hint: %s\n", r.Hint)
 		}
 	}
+}
+
+// schemas is what is known of kinds.
+func schemas(known *kindschema.Kinds) convert.Schemas {
+	return convert.Schemas{Resources: find(known), Lists: func(kind schema.GroupVersionKind, names []string) (list, sure bool) {
+		found := known.Find(kind.Group, kind.Version, kind.Kind, "")
+		if len(found) != 1 {
+			return false, false
+		}
+		t := found[0].Type
+		for _, name := range names {
+			ok := t != kindschema.Any
+			if name == "" {
+				t, ok = t.Element()
+			} else if ok {
+				t, ok = t.Field(name)
+			}
+			if !ok || t == nil {
+				return false, false
+			}
+		}
+		_, list = t.Element()
+		return list, t != kindschema.Any
+	}}
 }
 
 // find finds the resources of kinds that are known. Of several versions of a group it takes v1, else the last.

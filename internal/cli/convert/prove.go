@@ -2,9 +2,12 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/clivalues"
@@ -27,11 +30,14 @@ type prover struct {
 	namespaces map[string]map[string]string // labels of the namespaces of all resources
 }
 
-// oneRule is a classic policy with one of its rules only.
+// oneRule is a classic policy with one of its rules only. A policy without rules is itself.
 func oneRule(object map[string]any, index int) map[string]any {
 	out := maps.Clone(object)
 	spec, _ := object["spec"].(map[string]any)
 	rules, _ := spec["rules"].([]any)
+	if index >= len(rules) {
+		return out
+	}
 	kept := maps.Clone(spec)
 	kept["rules"] = []any{rules[index]}
 	out["spec"] = kept
@@ -67,13 +73,14 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 	}
 	p.namespaces = namespaces
+	stage := stageOf(classic)
 	differences, applied, denied := 0, 0, 0
 	for i, o := range objects {
-		before, err := p.verdict(ctx, classic, o)
+		before, err := p.verdict(ctx, classic, o, stage)
 		if err != nil {
 			return false, err
 		}
-		after, err := p.verdict(ctx, cel, o)
+		after, err := p.verdict(ctx, cel, o, stage)
 		if err != nil {
 			return false, err
 		}
@@ -83,7 +90,7 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		if before.violated {
 			denied++
 		}
-		if before.violated == after.violated {
+		if before.same(after) {
 			continue
 		}
 		if differences++; differences > maxShown {
@@ -95,21 +102,51 @@ func (p prover) compare(ctx context.Context, w io.Writer, where string, original
 		}
 		fmt.Fprintf(w, "%s: a difference in a resource that was %s: the classic rule says %s, the policy in CEL says %s\n  %s\n", where, origin, before, after, value.JSON(o))
 	}
-	fmt.Fprintf(w, "%s: %d resources compared, %d of them matched, %d violating, %d different\n", where, len(objects), applied, denied, differences)
+	fmt.Fprintf(w, "%s: %d resources compared, %d of them matched, %d %s, %d different\n", where, len(objects), applied, denied, did[stage], differences)
 	return differences == 0, nil
+}
+
+// did says of the rules of a stage what they did with a resource.
+var did = map[policy.Stage]string{
+	policy.StageValidate: "violating", policy.StageMutate: "changed", policy.StageGenerate: "generating", policy.StageDelete: "deleted",
+}
+
+// stageOf is the stage of the rules of a program.
+func stageOf(program *policy.Program) policy.Stage {
+	for _, r := range program.Rules {
+		for stage := range did {
+			if r.Stage.Has(stage) {
+				return stage
+			}
+		}
+	}
+	return policy.StageValidate
 }
 
 // verdict is what a policy says of a resource.
 type verdict struct {
-	applied  bool // some rule matches
-	violated bool // some rule fails, or has no value
-	message  string
+	applied  bool   // some rule matches
+	violated bool   // some rule fails or has no value, or has an effect where it does not validate
+	message  string // why
+	made     string // the changed resource, or the generated ones
+	failed   bool   // it has no value
+}
+
+// same reports whether two policies decide alike. Of those that make something both have to fail, or to make the same.
+func (v verdict) same(other verdict) bool {
+	return v.violated == other.violated && v.failed == other.failed && v.made == other.made
 }
 
 func (v verdict) String() string {
 	switch {
-	case v.violated:
+	case v.failed:
+		return "error (" + v.message + ")"
+	case v.made != "":
+		return v.made
+	case v.violated && v.message != "":
 		return "fail (" + v.message + ")"
+	case v.violated:
+		return "delete"
 	case v.applied:
 		return "pass"
 	}
@@ -117,10 +154,14 @@ func (v verdict) String() string {
 }
 
 // verdict evaluates the creation of a resource. The world has its Namespace and the given resources.
-func (p prover) verdict(ctx context.Context, program *policy.Program, object map[string]any) (verdict, error) {
+func (p prover) verdict(ctx context.Context, program *policy.Program, object map[string]any, stage policy.Stage) (verdict, error) {
+	given := func() ([]map[string]any, error) { return p.given, nil }
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: func() ([]map[string]any, error) { return p.given, nil },
+		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, ContextResources: given,
 	}), clivalues.New(nil, nil))
+	if stage == policy.StageDelete {
+		return deletion(ctx, e, object)
+	}
 	answers, err := e.Each(ctx, object, policy.Create)
 	if err != nil {
 		return verdict{}, err
@@ -134,5 +175,98 @@ func (p prover) verdict(ctx context.Context, program *policy.Program, object map
 			}
 		}
 	}
+	if out.violated {
+		out.failed = stage != policy.StageValidate
+		return out, nil
+	}
+	switch stage {
+	case policy.StageMutate:
+		for i := range answers {
+			after, err := answers[i].Object.Map()
+			if err != nil {
+				return verdict{}, err
+			}
+			if text := value.JSON(unordered(after)); text != value.JSON(unordered(object)) {
+				out.violated, out.made = true, text
+			}
+		}
+	case policy.StageGenerate:
+		for i := range answers {
+			out.generated(answers[i].Work)
+		}
+	}
 	return out, nil
+}
+
+// unordered is v with lists of named objects in the order of the names: converted patches leave elements where they are, as a note says.
+func unordered(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = unordered(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = unordered(e)
+		}
+		name := func(e any) string { m, _ := e.(map[string]any); s, _ := m["name"].(string); return s }
+		if !slices.ContainsFunc(out, func(e any) bool { return name(e) == "" }) {
+			slices.SortStableFunc(out, func(a, b any) int { return strings.Compare(name(a), name(b)) })
+		}
+		return out
+	}
+	return v
+}
+
+// generated adds what work makes, without the labels by which each family finds it again.
+func (v *verdict) generated(work []policy.Work) {
+	var texts []string
+	for _, w := range work {
+		if w.Err != nil {
+			v.violated, v.failed, v.message = true, true, w.Err.Error()
+			return
+		}
+		for _, g := range w.Generated {
+			texts = append(texts, value.JSON(authored(g.Object)))
+		}
+	}
+	if len(texts) > 0 {
+		slices.Sort(texts)
+		v.violated, v.made = true, strings.Join(texts, " ")
+	}
+}
+
+// authored is a generated object with the labels that its policy gives it.
+func authored(object map[string]any) map[string]any {
+	metadata, _ := object["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	own := maps.Clone(labels)
+	maps.DeleteFunc(own, func(k string, _ any) bool {
+		return k == "app.kubernetes.io/managed-by" || strings.HasPrefix(k, "generate.kyverno.io/")
+	})
+	out, with := maps.Clone(object), maps.Clone(metadata)
+	if with["labels"] = own; len(own) == 0 {
+		delete(with, "labels")
+	}
+	out["metadata"] = with
+	return out
+}
+
+// deletion is what a policy that deletes says of a resource. One that cannot be evaluated deletes nothing.
+func deletion(ctx context.Context, e *offline.Evaluator, object map[string]any) (verdict, error) {
+	outcomes, err := e.Deletions(ctx, object)
+	if fatal := (*offline.DeletionError)(nil); errors.As(err, &fatal) {
+		return verdict{applied: true}, nil
+	}
+	var out verdict
+	for i := range outcomes {
+		for _, r := range outcomes[i].Results {
+			out.applied = true
+			out.violated = out.violated || r.Status == policy.StatusPass
+		}
+	}
+	return out, err
 }

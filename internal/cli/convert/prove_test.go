@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/family/convert"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/value"
 )
 
 // noWay are the policies in examples/pod-security of which a rule is not converted, by what stands in the way.
@@ -46,6 +48,67 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestOtherKinds converts rules that mutate and generate, and a cleanup policy, and proves each one.
+func TestOtherKinds(t *testing.T) {
+	for _, c := range []struct{ file, kind, did string }{
+		{"mutate-merge.yaml", "MutatingPolicy", "changed"},
+		{"mutate-json.yaml", "MutatingPolicy", "changed"},
+		{"mutate-loop.yaml", "MutatingPolicy", "changed"},
+		{"generate-data.yaml", "GeneratingPolicy", "generating"},
+		{"generate-clone.yaml", "GeneratingPolicy", "generating"},
+		{"cleanup.yaml", "DeletingPolicy", "deleted"},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			t.Parallel()
+			cmd := New()
+			var out, report bytes.Buffer
+			cmd.SetArgs([]string{"testdata/" + c.file, "--prove", "--samples", "150", "--resource", "testdata/resources.yaml"})
+			cmd.SetOut(&out)
+			cmd.SetErr(&report)
+			if err := cmd.Execute(); err != nil {
+				t.Errorf("%v\n%s", err, &report)
+			}
+			m := regexp.MustCompile(`, (\d+) ` + c.did + `, 0 different`).FindStringSubmatch(report.String())
+			if m == nil || m[1] == "0" || !strings.Contains(out.String(), "kind: "+c.kind) {
+				t.Errorf("no effect, or not the kind %s:\n%s\n%s", c.kind, &out, &report)
+			}
+		})
+	}
+}
+
+// A difference in what policies make is found, for each sort of rules.
+func TestCompareEffects(t *testing.T) {
+	known := schema.New()
+	for file, change := range map[string]struct{ from, to string }{
+		"mutate-merge.yaml":  {"'IfNotPresent'", "'Never'"},
+		"generate-data.yaml": {"default-deny", "default-allow"},
+		"cleanup.yaml":       {"24h", "1h"},
+	} {
+		objects, diags := source.Load([]string{"testdata/" + file}, source.Options{Numbers: source.Exact})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		rules, diags := convert.Policy(objects[0].Value, schemas(known))
+		if diags.HasErrors() || len(rules) != 1 || rules[0].Policy == nil {
+			t.Fatal(file, rules, diags)
+		}
+		changed := value.JSON(rules[0].Policy)
+		if !strings.Contains(changed, change.from) {
+			t.Fatalf("%s does not contain %s", changed, change.from)
+		}
+		v, err := value.DecodeJSON([]byte(strings.ReplaceAll(changed, change.from, change.to)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules[0].Policy = v.(map[string]any)
+		var report strings.Builder
+		same, err := prover{known: known, samples: 200, seed: 1}.compare(t.Context(), &report, "rule", oneRule(objects[0].Value, 0), rules[0])
+		if err != nil || same || !strings.Contains(report.String(), "a difference in a resource") {
+			t.Errorf("%s: %v %v\n%s", file, same, err, &report)
+		}
+	}
+}
+
 // TestCompare finds the difference between a classic rule and a policy that was changed after the conversion.
 func TestCompare(t *testing.T) {
 	objects, diags := source.Load([]string{"../../../examples/pod-security/disallow-privileged-containers.yaml"}, source.Options{Numbers: source.Exact})
@@ -53,7 +116,7 @@ func TestCompare(t *testing.T) {
 		t.Fatal(diags)
 	}
 	known := schema.New()
-	rules, diags := convert.Policy(objects[0].Value, find(known))
+	rules, diags := convert.Policy(objects[0].Value, schemas(known))
 	if diags.HasErrors() || len(rules) != 1 || rules[0].Policy == nil {
 		t.Fatal(rules, diags)
 	}

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/ephor-dev/ephor/internal/cli/offline"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -22,6 +24,8 @@ type sampler struct {
 	words   []string
 	numbers []int64
 	labels  []string // keys of labels and annotations
+	aged    bool     // the policy asks when resources were made
+	patches bool     // the policy changes resources: as in the API, elements of lists have names that differ
 }
 
 func newSampler(p prover, original map[string]any, without []string, programs ...*policy.Program) *sampler {
@@ -39,8 +43,79 @@ func newSampler(p prover, original map[string]any, without []string, programs ..
 	s.kinds = slices.DeleteFunc(s.kinds, func(k schema.Found) bool { return slices.Contains(without, k.Kind) })
 	s.words, s.numbers = []string{"", "other", "default"}, []int64{0, 1}
 	spec, _ := original["spec"].(map[string]any)
-	s.collect(spec["rules"])
+	s.patched(spec["rules"])
+	if rules, ok := spec["rules"]; ok {
+		s.collect(rules)
+	} else {
+		s.collect(spec)
+	}
 	return s
+}
+
+// patched adds the fields that patches name, as they are in objects and in the templates of Pods.
+func (s *sampler) patched(rules any) {
+	list, _ := rules.([]any)
+	for _, r := range list {
+		rule, _ := r.(map[string]any)
+		mutate, _ := rule["mutate"].(map[string]any)
+		if mutate == nil {
+			continue
+		}
+		s.patches = true
+		template := s.reads.Member("spec").Member("template")
+		roots := []*value.Fields{s.reads, template, s.reads.Member("spec").Member("jobTemplate").Member("spec").Member("template")}
+		blocks, _ := mutate["foreach"].([]any)
+		for _, b := range append(blocks, mutate) {
+			block, _ := b.(map[string]any)
+			for _, root := range roots {
+				patchFields(root, block["patchStrategicMerge"])
+				operations, _ := block["patchesJson6902"].(string)
+				for _, m := range pointers.FindAllStringSubmatch(operations, -1) {
+					pointerFields(root, m[1])
+				}
+			}
+		}
+	}
+}
+
+// pointers finds the paths of JSON patches, in YAML and in JSON.
+var pointers = regexp.MustCompile(`"?(?:path|from)"?:\s*"?(/[^"\s,}]*(?:\{\{[^}]*\}\}[^"\s,}]*)*)`)
+
+// patchFields adds the fields of a patch. Elements of lists have a name and, as containers have, an image.
+func patchFields(f *value.Fields, patch any) {
+	switch v := patch.(type) {
+	case map[string]any:
+		for k, e := range v {
+			name := strings.TrimSuffix(strings.TrimLeft(k, "(+<=^X"), ")")
+			if strings.Contains(name, "{{") {
+				continue
+			}
+			patchFields(f.Member(name), e)
+		}
+	case []any:
+		for _, e := range v {
+			items := f.Items()
+			if _, ok := e.(map[string]any); ok {
+				items.Member("name")
+				items.Member("image")
+			}
+			patchFields(items, e)
+		}
+	}
+}
+
+// pointerFields adds the fields on the way of a JSON pointer.
+func pointerFields(f *value.Fields, pointer string) {
+	for _, name := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		switch {
+		case name == "-" || digits.MatchString(name) || strings.Contains(name, "{{"):
+			f = f.Items()
+			f.Member("name")
+			f.Member("image")
+		default:
+			f = f.Member(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+		}
+	}
 }
 
 // addKinds adds the newest version of the kinds of a target.
@@ -92,7 +167,7 @@ func (s *sampler) collect(v any) {
 					name = strings.Trim(strings.TrimLeft(name, "=^X<+"), "()")
 					s.labels = append(s.labels, instance(name, "x"))
 				}
-			case "message":
+			case "message", "schedule":
 				continue
 			}
 			s.collect(e)
@@ -109,6 +184,7 @@ func (s *sampler) collect(v any) {
 }
 
 func (s *sampler) collectText(text string) {
+	s.aged = s.aged || strings.Contains(text, "creationTimestamp")
 	if strings.Contains(text, "{{") {
 		for _, m := range quoted.FindAllStringSubmatch(text, -1) {
 			s.addWord(m[1] + m[2] + m[3])
@@ -174,6 +250,9 @@ func (s *sampler) metadata(made any, i int) map[string]any {
 	if s.often(0.3) {
 		m["name"] = s.word("sample")
 	}
+	if s.aged && s.often(0.9) { // of the last four days
+		m["creationTimestamp"] = offline.Now().UTC().Add(-time.Duration(s.random.Intn(96*60)) * time.Minute).Truncate(time.Hour).Format(time.RFC3339)
+	}
 	for _, of := range []string{"labels", "annotations"} {
 		delete(m, of)
 		set := map[string]any{}
@@ -218,6 +297,9 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 				list = append(list, v)
 			}
 		}
+		if _, named := element.Field("name"); named && s.patches {
+			s.name(list)
+		}
 		return list
 	}
 	names := f.Names()
@@ -253,6 +335,21 @@ func (s *sampler) value(t schema.Type, f *value.Fields, depth int) any {
 		return out
 	}
 	return nil
+}
+
+// name gives the elements of a list names that differ.
+func (s *sampler) name(list []any) {
+	seen := map[string]bool{}
+	for i, e := range list {
+		m, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		name := s.word("main")
+		for ; seen[name]; name += strconv.Itoa(i) {
+		}
+		seen[name], m["name"] = true, name
+	}
 }
 
 // scalar makes a value of the type of that name.

@@ -90,12 +90,16 @@ func (c *converter) condition(m map[string]any, path string) expr {
 	return no
 }
 
+// inner is a variable that is a text inside of an expression: there it is a path.
+var inner = regexp.MustCompile(`'\{\{\s*([A-Za-z0-9_.]+)\s*\}\}'`)
+
 var wholeVariable = regexp.MustCompile(`^\{\{([^{}]*)\}\}$`)
 
 // operand converts a key or value that may hold variables.
 func (c *converter) operand(v any, path string) (term, bool) {
 	switch v := v.(type) {
 	case string:
+		v = inner.ReplaceAllString(v, "$1")
 		if m := wholeVariable.FindStringSubmatch(strings.TrimSpace(v)); m != nil {
 			return c.search(strings.TrimSpace(m[1]), path)
 		}
@@ -203,6 +207,14 @@ func textList(l []any) ([]string, bool) {
 // order converts GreaterThan and its kin.
 func (c *converter) order(key term, operator string, v any, path string) expr {
 	path += ".value"
+	if key.shape == durationShape {
+		bound, _ := v.(string)
+		if d, ok := measure.NewBound(bound).Duration(); ok {
+			return comparison(key.within(bindsUnary) + " " + operator + " duration(" + text(d.String()) + ")")
+		}
+		c.refuse(path, "a time is compared with what is no duration", "")
+		return no
+	}
 	switch v := v.(type) {
 	case int64:
 		if key.shape == numberShape {

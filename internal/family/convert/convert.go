@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/autogen"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/classic"
+	"github.com/ephor-dev/ephor/internal/family/cleanup"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/value"
 )
@@ -42,18 +44,37 @@ type Rule struct {
 // none of kinds that are not known.
 type Resources func(policy.Target) []schema.GroupVersionResource
 
-// Owns reports whether policies of a kind can be converted.
-func Owns(apiVersion, kind string) bool { return classic.Owns(apiVersion, kind) }
+// Lists reports whether the field of a kind is a list, by the names that lead to it; the empty name stands for the elements of a list.
+// known is false where the schema does not say.
+type Lists func(kind schema.GroupVersionKind, names []string) (list, known bool)
 
-// Policy converts a ClusterPolicy or a Policy, rule by rule. The mistakes are those of decoding.
-func Policy(object map[string]any, resources Resources) ([]Rule, diag.List) {
+// Schemas is what is known of kinds.
+type Schemas struct {
+	Resources Resources
+	Lists     Lists
+}
+
+// Owns reports whether policies of a kind can be converted.
+func Owns(apiVersion, kind string) bool {
+	return classic.Owns(apiVersion, kind) || cleanup.Owns(apiVersion, kind)
+}
+
+// HasRules reports whether policies of the kind have rules, each of which becomes a policy.
+func HasRules(apiVersion, kind string) bool { return classic.Owns(apiVersion, kind) }
+
+// Policy converts a ClusterPolicy or a Policy, rule by rule, or a cleanup policy. The mistakes are those of decoding.
+func Policy(object map[string]any, schemas Schemas) ([]Rule, diag.List) {
+	apiVersion, _ := object["apiVersion"].(string)
+	if kind, _ := object["kind"].(string); cleanup.Owns(apiVersion, kind) {
+		return cleanupPolicy(object, schemas)
+	}
 	p, diags := classic.Decode(object)
 	if diags.HasErrors() {
 		return nil, diags
 	}
 	out := make([]Rule, 0, len(p.Spec.Rules))
 	for i := range p.Spec.Rules {
-		c := &converter{policy: p, resources: resources, index: i, path: "spec.rules[" + strconv.Itoa(i) + "]"}
+		c := &converter{policy: p, schemas: schemas, index: i, path: "spec.rules[" + strconv.Itoa(i) + "]", object: member("object")}
 		r := &p.Spec.Rules[i]
 		made := c.rule(r)
 		result := Rule{Name: r.Name, Reasons: c.reasons, Notes: c.notes, Uncovered: c.uncovered}
@@ -67,23 +88,36 @@ func Policy(object map[string]any, resources Resources) ([]Rule, diag.List) {
 
 // converter converts one rule and collects what stands in the way.
 type converter struct {
-	policy    *kyvernov1.ClusterPolicy
-	resources Resources
-	index     int
-	path      string
-	loops     int
-	element   expr // of the loop around it; zero outside of loops
+	policy   *kyvernov1.ClusterPolicy
+	schemas  Schemas
+	index    int
+	trail    trail // of the part of a pattern that is converted
+	path     string
+	loops    int
+	element  expr // of the loop around it; zero outside of loops
+	position expr // of the element in its list; zero where it is not known
+	// object is what `request.object` means: the object, or the Pod in it.
+	object expr
+	// variables are those that the policy needs for its expressions.
+	variables []any
+	// deleting: the policy selects objects and not requests, and `target` is the object.
+	deleting  bool
+	matched   []schema.GroupVersionKind // the kinds that the rule matches; of a wildcard the Kind is empty
 	uncovered []string
 	reasons   []Remark
 	notes     []Remark
 }
 
 func (c *converter) refuse(path, text, hint string) {
-	c.reasons = append(c.reasons, Remark{path, text, hint})
+	if r := (Remark{path, text, hint}); !slices.Contains(c.reasons, r) { // a part may be written twice
+		c.reasons = append(c.reasons, r)
+	}
 }
 
 func (c *converter) note(path, text, hint string) {
-	c.notes = append(c.notes, Remark{path, text, hint})
+	if r := (Remark{path, text, hint}); !slices.Contains(c.notes, r) {
+		c.notes = append(c.notes, r)
+	}
 }
 
 // variable is a new name for the element of a loop.
@@ -100,13 +134,16 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	spec := map[string]any{}
 	c.settings(r, spec)
 	c.matching(r, spec)
+	kind := "ValidatingPolicy"
 	switch {
 	case r.Validation != nil:
 		c.validation(r, spec)
 	case r.Mutation != nil:
-		c.refuse(c.path+".mutate", "mutate rules are not converted", "write a MutatingPolicy: patchStrategicMerge becomes applyConfiguration, patchesJson6902 becomes jsonPatch")
+		kind = "MutatingPolicy"
+		c.mutation(r, spec)
 	case r.Generation != nil:
-		c.refuse(c.path+".generate", "generate rules are not converted", "write a GeneratingPolicy: data becomes a literal or a template, clone becomes resource.Get with generator.Apply")
+		kind = "GeneratingPolicy"
+		c.generation(r, spec)
 	case len(r.VerifyImages) > 0:
 		c.refuse(c.path+".verifyImages", "rules that verify images are not converted", "write an ImageValidatingPolicy")
 	default:
@@ -116,10 +153,14 @@ func (c *converter) rule(r *kyvernov1.Rule) map[string]any {
 	if len(c.policy.Spec.Rules) > 1 {
 		name += "-" + strings.ToLower(strings.ReplaceAll(r.Name, " ", "-"))
 	}
+	return c.assembled(kind, name, c.policy.Kind == "Policy", spec)
+}
+
+// assembled is the policy of the name. With namespaced it is of the kind that lives in namespaces.
+func (c *converter) assembled(kind, name string, namespaced bool, spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": name}
-	kind := "ValidatingPolicy"
-	if c.policy.Kind == "Policy" {
-		kind = "NamespacedValidatingPolicy"
+	if namespaced {
+		kind = "Namespaced" + kind
 		if c.policy.Namespace != "" {
 			metadata["namespace"] = c.policy.Namespace
 		}
@@ -152,39 +193,30 @@ func (c *converter) annotations() map[string]any {
 // settings converts what the policy says for all of its rules.
 func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	s := &c.policy.Spec
+	if r.Generation != nil {
+		c.generationSettings(r, spec)
+		return
+	}
 	evaluation := map[string]any{}
 	if s.Admission != nil && !*s.Admission {
 		evaluation["admission"] = map[string]any{"enabled": false}
 	}
-	if s.Background != nil && !*s.Background {
+	if s.Background != nil && !*s.Background || r.Mutation != nil { // scans do not evaluate mutate rules
 		evaluation["background"] = map[string]any{"enabled": false}
 	}
 	if len(evaluation) > 0 {
 		spec["evaluation"] = evaluation
 	}
-	failure, timeout := s.FailurePolicy, s.WebhookTimeoutSeconds
-	if w := s.WebhookConfiguration; w != nil {
-		if w.FailurePolicy != nil {
-			failure = w.FailurePolicy
-		}
-		if w.TimeoutSeconds != nil {
-			timeout = w.TimeoutSeconds
-		}
+	failure := s.FailurePolicy
+	if w := s.WebhookConfiguration; w != nil && w.FailurePolicy != nil {
+		failure = w.FailurePolicy
 	}
 	if failure != nil {
 		spec["failurePolicy"] = string(*failure)
 	}
-	if timeout != nil {
-		spec["webhookConfiguration"] = map[string]any{"timeoutSeconds": int64(*timeout)}
-	}
-	if s.ApplyRules != nil && *s.ApplyRules == kyvernov1.ApplyOne && len(s.Rules) > 1 {
-		c.refuse("spec.applyRules", "applyRules: One has no counterpart: policies in CEL are all evaluated", "")
-	}
-	if len(s.ValidationFailureActionOverrides) > 0 {
+	c.commonSettings(r, spec)
+	if len(s.ValidationFailureActionOverrides) > 0 && r.Validation != nil {
 		c.refuse("spec.validationFailureActionOverrides", "another action in some namespaces has no counterpart", "write two policies with different namespaceSelectors")
-	}
-	if len(r.ReportProperties) > 0 {
-		c.refuse(c.path+".reportProperties", "reportProperties with variables are not converted", "write them as auditAnnotations")
 	}
 	if v := r.Validation; v != nil {
 		enforce := s.ValidationFailureAction.IsEnforce()
@@ -205,6 +237,24 @@ func (c *converter) settings(r *kyvernov1.Rule, spec map[string]any) {
 	}
 }
 
+// commonSettings are the settings that each kind has.
+func (c *converter) commonSettings(r *kyvernov1.Rule, spec map[string]any) {
+	s := &c.policy.Spec
+	timeout := s.WebhookTimeoutSeconds
+	if w := s.WebhookConfiguration; w != nil && w.TimeoutSeconds != nil {
+		timeout = w.TimeoutSeconds
+	}
+	if timeout != nil {
+		spec["webhookConfiguration"] = map[string]any{"timeoutSeconds": int64(*timeout)}
+	}
+	if s.ApplyRules != nil && *s.ApplyRules == kyvernov1.ApplyOne && len(s.Rules) > 1 {
+		c.refuse("spec.applyRules", "applyRules: One has no counterpart: policies in CEL are all evaluated", "")
+	}
+	if len(r.ReportProperties) > 0 {
+		c.refuse(c.path+".reportProperties", "reportProperties with variables are not converted", "write them as auditAnnotations")
+	}
+}
+
 // validation converts the validate block of a rule.
 func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	v, path := r.Validation, c.path+".validate"
@@ -212,11 +262,13 @@ func (c *converter) validation(r *kyvernov1.Rule, spec map[string]any) {
 	case v.RawPattern != nil:
 		c.existing(v, path)
 		if raw, ok := c.decode(v.RawPattern, path+".pattern"); ok {
+			c.trail = trail{known: true}
 			c.holds(spec, c.pattern(raw, member("object"), path+".pattern").fits, v.Message, path)
 		}
 	case v.RawAnyPattern != nil:
 		c.existing(v, path)
 		raw, _ := c.decode(v.RawAnyPattern, path+".anyPattern")
+		c.trail = trail{known: true}
 		c.holds(spec, c.anyPattern(raw, member("object"), path+".anyPattern"), v.Message, path)
 	case v.Deny != nil:
 		c.existing(v, path)
@@ -258,6 +310,7 @@ func (c *converter) foreach(loops []kyvernov1.ForEachValidation, path string) ex
 		}
 		around, x := c.element, c.variable()
 		c.element = member(x)
+		c.trail = trail{known: all.root.text == "object" && len(all.keys) > 0, names: append(slices.Clone(all.keys), "")}
 		fits := yes
 		switch {
 		case l.RawPattern != nil:
@@ -384,9 +437,9 @@ func document(v any) map[string]any {
 	if err != nil {
 		panic(err) // plain structs of text
 	}
-	var out map[string]any
-	if err := json.Unmarshal(raw, &out); err != nil {
+	out, err := value.DecodeJSON(raw)
+	if err != nil {
 		panic(err)
 	}
-	return out
+	return out.(map[string]any)
 }

@@ -12,7 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family/convert"
+	"github.com/ephor-dev/ephor/internal/family/deleting"
+	"github.com/ephor-dev/ephor/internal/family/generating"
+	"github.com/ephor-dev/ephor/internal/family/mutating"
 	"github.com/ephor-dev/ephor/internal/family/validating"
 	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -24,7 +28,7 @@ var update = flag.Bool("update", false, "write what is found into the files")
 // groups are those of the kinds in the files.
 var groups = map[string]string{
 	"Deployment": "apps", "DaemonSet": "apps", "StatefulSet": "apps", "ReplicaSet": "apps", "Job": "batch", "CronJob": "batch", "Pod": "",
-	"ConfigMap": "", "Service": "", "Namespace": "", "ReplicationController": "",
+	"ConfigMap": "", "Widget": "example.com", "Service": "", "Namespace": "", "ReplicationController": "",
 }
 
 func resources(t policy.Target) []schema.GroupVersionResource {
@@ -33,6 +37,15 @@ func resources(t policy.Target) []schema.GroupVersionResource {
 		return nil
 	}
 	return []schema.GroupVersionResource{{Group: group, Version: "v1", Resource: kinds.Plural(t.Kind)}}
+}
+
+// lists knows the fields of Pods and ConfigMaps that the files have, and nothing of other kinds.
+func lists(kind schema.GroupVersionKind, names []string) (list, known bool) {
+	switch strings.Join(names, ".") {
+	case "spec.containers..args", "metadata.finalizers":
+		return true, kind.Kind != "Widget"
+	}
+	return false, kind.Kind != "Widget"
 }
 
 // TestPolicy converts the rules in testdata. Each file has sections: a rule, and what becomes of it. Every converted policy compiles.
@@ -67,16 +80,36 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// decoded are the mistakes in the fields of a policy.
+func decoded(object map[string]any) (diags diag.List) {
+	kind, _ := object["kind"].(string)
+	switch strings.TrimPrefix(kind, "Namespaced") {
+	case mutating.Kind:
+		_, diags = mutating.Decode(object)
+	case generating.Kind:
+		_, diags = generating.Decode(object)
+	case deleting.Kind:
+		_, diags = deleting.Decode(object)
+	default:
+		_, diags = validating.Decode(object)
+	}
+	return diags
+}
+
 // converted is what becomes of the rules in text: for each the spec of its policy, and the remarks.
 func converted(t *testing.T, text []byte) string {
 	t.Helper()
-	var rules []any
-	if err := yaml.Unmarshal(text, &rules); err != nil {
+	var in any
+	if err := yaml.Unmarshal(text, &in); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := yaml.Marshal(map[string]any{
-		"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"rules": rules},
-	})
+	object, whole := in.(map[string]any)
+	if !whole {
+		object = map[string]any{
+			"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"rules": in},
+		}
+	}
+	spec, err := yaml.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +121,7 @@ func converted(t *testing.T, text []byte) string {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	made, diags := convert.Policy(objects[0].Value, resources)
+	made, diags := convert.Policy(objects[0].Value, convert.Schemas{Resources: resources, Lists: lists})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -100,7 +133,7 @@ func converted(t *testing.T, text []byte) string {
 				t.Fatal(err)
 			}
 			out.Write(raw)
-			if _, diags := validating.Decode(r.Policy); diags.HasErrors() {
+			if diags := decoded(r.Policy); diags.HasErrors() {
 				t.Errorf("rule %s: %v", r.Name, diags)
 			}
 		}

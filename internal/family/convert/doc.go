@@ -1,12 +1,13 @@
 // Package convert rewrites classic policies as policies in CEL.
 //
-//	rules, diags := convert.Policy(clusterPolicy, resources)
+//	rules, diags := convert.Policy(clusterPolicy, schemas)
 //	for _, r := range rules {
 //		fmt.Println(r.Name, r.Policy["metadata"], r.Reasons, r.Notes)
 //	}
 //
-// Each validate rule becomes one ValidatingPolicy. A rule is converted as a whole or not at all: what CEL cannot say, or what
-// this package does not know how to say, is a Reason with its path. A Note names what the converted policy does in another way.
+// Each rule becomes one policy: a ValidatingPolicy, MutatingPolicy or GeneratingPolicy; a cleanup policy becomes a DeletingPolicy. A rule
+// is converted as a whole or not at all: what CEL cannot say, or what this package does not know how to say, is a Reason with its path.
+// A Note names what the converted policy does in another way.
 //
 // The package makes text and evaluates nothing. `ephor convert --prove` compares the two policies on resources.
 //

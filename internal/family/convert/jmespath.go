@@ -16,6 +16,7 @@ const (
 	numberShape
 	boolShape
 	listShape
+	durationShape
 )
 
 // term is a converted JMESPath expression: a path below a root, or any other expression.
@@ -78,7 +79,11 @@ func (c *converter) search(source, path string) (term, bool) {
 type search struct {
 	*converter
 	path, source string
+	piped        []term // what stands left of the pipes around
 }
+
+// pipeMark is the current value right of a pipe.
+const pipeMark = "|"
 
 func (s *search) unknown(what string) (term, bool) {
 	s.refuse(s.path, what+" in {{ "+s.source+" }} is not converted", "")
@@ -93,10 +98,16 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 		if current == (expr{}) {
 			return s.named(name)
 		}
+		if n := len(s.piped); n > 0 && current.text == pipeMark {
+			return s.below(s.piped[n-1], t)
+		}
 		return path(current, name), true
 	case "ASTIdentity", "ASTCurrentNode":
 		if current == (expr{}) {
 			return s.unknown("@")
+		}
+		if n := len(s.piped); n > 0 && current.text == pipeMark {
+			return s.piped[n-1], true
 		}
 		return term{expr: current}, true
 	case "ASTLiteral":
@@ -127,14 +138,28 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 		return term{expr: e, shape: boolShape}, ok
 	case "ASTFunctionExpression":
 		return s.call(t, current)
+	case "ASTPipe":
+		left, ok := s.tree(&t.Children[0], current)
+		if !ok || left.text == "request" || left.text == "request.userInfo" {
+			return s.unknown("the construct Pipe")
+		}
+		s.piped = append(s.piped, left)
+		out, ok := s.tree(&t.Children[1], member(pipeMark))
+		s.piped = s.piped[:len(s.piped)-1]
+		return out, ok
 	}
 	return s.unknown("the construct " + strings.TrimPrefix(t.Kind, "AST"))
 }
 
 // named is the variable of a name.
 func (s *search) named(name string) (term, bool) {
-	if name == "request" {
+	switch {
+	case name == "request" && !s.deleting:
 		return term{expr: member("request"), root: member("request")}, true
+	case name == "target" && s.deleting:
+		return path(s.object), true
+	case name == "elementIndex" && s.position != (expr{}):
+		return term{expr: s.position, shape: numberShape}, true
 	}
 	if name == "element" && s.element != (expr{}) {
 		return term{expr: s.element, root: s.element}, true
@@ -150,7 +175,9 @@ func (s *search) below(left term, t *jmespath.Tree) (term, bool) {
 	name, _ := strconv.Unquote(t.Value)
 	if left.text == "request" {
 		switch name {
-		case "object", "oldObject":
+		case "object":
+			return path(s.object), true
+		case "oldObject":
 			return path(member(name)), true
 		case "operation", "name", "namespace":
 			out := path(left.expr, name)
@@ -387,6 +414,7 @@ var calls = map[string]struct {
 	"replace_all":   {3, "%1.replace(%2, %3)", textShape},
 	"regex_match":   {2, "%2.matches(%1)", boolShape},
 	"base64_decode": {1, "string(base64.decode(%1))", textShape},
+	"base64_encode": {1, "base64.encode(bytes(%1))", textShape},
 }
 
 func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
@@ -413,6 +441,8 @@ func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
 	case name == "keys" && len(arguments) == 1:
 		x := s.variable()
 		return term{expr: arguments[0].macro("map", x, member(x)), shape: listShape, needs: needs}, true
+	case strings.HasPrefix(name, "time_"):
+		return s.time(name, arguments, needs)
 	case !known || len(arguments) != form.arguments:
 		return s.unknown("the function " + name + "()")
 	}
@@ -426,4 +456,23 @@ func (s *search) call(t *jmespath.Tree, current expr) (term, bool) {
 		out = strings.ReplaceAll(out, mark, written)
 	}
 	return term{expr: member(out), shape: form.shape, needs: needs}, true
+}
+
+// time converts the functions about points in time, with layouts of RFC 3339.
+func (s *search) time(name string, arguments []term, needs expr) (term, bool) {
+	at := func(t term) string { return "timestamp(" + t.text + ")" }
+	switch {
+	case name == "time_now_utc" && len(arguments) == 0:
+		return term{expr: member("string(time.now())"), shape: textShape}, true
+	case name == "time_since" && len(arguments) == 3 && arguments[0].text == "''":
+		until := at(arguments[2])
+		if arguments[2].text == "''" {
+			until = "time.now()"
+		}
+		return term{expr: expr{until + " - " + at(arguments[1]), bindsComparison}, shape: durationShape, needs: needs}, true
+	case (name == "time_after" || name == "time_before") && len(arguments) == 2:
+		operator := map[string]string{"time_after": " > ", "time_before": " < "}[name]
+		return term{expr: comparison(at(arguments[0]) + operator + at(arguments[1])), shape: boolShape, needs: needs}, true
+	}
+	return s.unknown("the function " + name + "()")
 }

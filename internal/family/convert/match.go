@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/autogen"
@@ -38,6 +39,12 @@ func filters(m *kyvernov1.MatchResources, path string) (out []filter, all bool) 
 	return out, all
 }
 
+// What stands in the way of context entries.
+const (
+	textContext = "context entries are not converted"
+	hintContext = "write them as variables: resource.Get for configMap and apiCall, globalContext.Get for globalReference"
+)
+
 // matching converts match, exclude, preconditions and match conditions.
 func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	constraints := map[string]any{}
@@ -48,28 +55,10 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	if slices.Contains(operations, "DELETE") {
 		subject = expr{"request.operation == 'DELETE' ? oldObject : object", bindsTernary}
 	}
-	several := len(matched) > 1
-	var parts []expr
-	for _, f := range matched {
-		condition := c.filter(f, subject, several || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations))
-		if s := f.ResourceDescription.NamespaceSelector; s != nil {
-			c.namespaceSelector(s, f.path, several, constraints)
-		}
-		parts = append(parts, condition)
-	}
-	var conditions []any
-	add := func(name string, e expr) {
-		if e != yes {
-			conditions = append(conditions, map[string]any{"name": name, "expression": e.text})
-		}
-	}
-	if all {
-		add("match", and(parts...))
-	} else {
-		add("match", or(parts...))
-	}
+	c.autogen(r, spec, constraints, operations)
+	conditions := c.selected(matched, all, subject, operations, constraints)
 	if r.ExcludeResources != nil {
-		add("exclude", not(c.excluded(r.ExcludeResources, subject)))
+		conditions = addCondition(conditions, "exclude", not(c.excluded(r.ExcludeResources, subject)))
 	}
 	if w := c.policy.Spec.WebhookConfiguration; w != nil {
 		for i := range w.MatchConditions {
@@ -80,16 +69,42 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 		conditions = append(conditions, document(&r.CELPreconditions[i]))
 	}
 	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
-		add("preconditions", c.conditions(raw, c.path+".preconditions"))
+		conditions = addCondition(conditions, "preconditions", c.conditions(raw, c.path+".preconditions"))
 	}
 	if len(r.Context) > 0 {
-		c.refuse(c.path+".context", "context entries are not converted", "write them as variables: resource.Get for configMap and apiCall, globalContext.Get for globalReference")
+		c.refuse(c.path+".context", textContext, hintContext)
 	}
 	spec["matchConstraints"] = constraints
 	if len(conditions) > 0 {
 		spec["matchConditions"] = conditions
 	}
-	c.autogen(spec, constraints)
+	if len(c.variables) > 0 {
+		spec["variables"] = c.variables
+	}
+}
+
+// addCondition adds a condition, unless it always holds.
+func addCondition(to []any, name string, e expr) []any {
+	if e == yes {
+		return to
+	}
+	return append(to, map[string]any{"name": name, "expression": e.text})
+}
+
+// selected is the condition that the filters of match stand for, besides their kinds.
+func (c *converter) selected(matched []filter, all bool, subject expr, operations []string, constraints map[string]any) []any {
+	several := len(matched) > 1
+	var parts []expr
+	for _, f := range matched {
+		parts = append(parts, c.filter(f, subject, several || len(operationsOf(f)) > 0 && len(operationsOf(f)) < len(operations)))
+		if s := f.ResourceDescription.NamespaceSelector; s != nil {
+			c.namespaceSelector(s, f.path, several, constraints)
+		}
+	}
+	if all {
+		return addCondition(nil, "match", and(parts...))
+	}
+	return addCondition(nil, "match", or(parts...))
 }
 
 func operationsOf(f filter) []string {
@@ -117,6 +132,12 @@ func (c *converter) operations(r *kyvernov1.Rule, matched []filter) []string {
 	if v := r.Validation; v != nil && v.Deny == nil { // only deny rules see deletions
 		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
 	}
+	if r.Mutation != nil { // an object that goes is not changed
+		out = slices.DeleteFunc(out, func(o string) bool { return o == "DELETE" || o == "CONNECT" })
+	}
+	if r.Generation != nil && !slices.ContainsFunc(matched, func(f filter) bool { return len(operationsOf(f)) > 0 }) {
+		out = []string{"CREATE", "UPDATE"}
+	}
 	return out
 }
 
@@ -139,6 +160,9 @@ func (c *converter) resourceRules(matched []filter, operations []string) []any {
 				continue
 			}
 			next, ok := c.resourceRule(t, kind, path)
+			for _, n := range next {
+				c.matched = append(c.matched, schema.GroupVersionKind{Group: n[0], Version: n[1], Kind: t.Kind})
+			}
 			if !ok {
 				continue
 			}
@@ -187,7 +211,7 @@ func (c *converter) resourceRule(t policy.Target, kind, path string) (out [][3]s
 		c.refuse(path, fmt.Sprintf("%q is a part of a name with wildcards, which resource rules do not have", kind), "name each kind")
 		return nil, false
 	}
-	found := c.resources(t)
+	found := c.schemas.Resources(t)
 	if len(found) == 0 {
 		c.refuse(path, fmt.Sprintf("the resource of the kind %q is not known", kind), "write group/version/Kind, or name its definition with --crd-paths")
 		return nil, false
@@ -204,7 +228,7 @@ func (c *converter) filter(f filter, subject expr, kinds bool) expr {
 	var parts []expr
 	if kinds {
 		parts = append(parts, c.kinds(d.Kinds, f.path))
-		if named := operationsOf(f); len(named) > 0 {
+		if named := operationsOf(f); len(named) > 0 && !c.deleting {
 			parts = append(parts, comparison("request.operation in "+list(named)))
 		}
 	}
@@ -263,6 +287,17 @@ func (c *converter) kinds(all []string, path string) expr {
 			return yes
 		}
 		one := comparison("request.kind.kind == " + text(t.Kind))
+		if c.deleting { // there is no request
+			one = comparison("object.kind == " + text(t.Kind))
+			switch {
+			case t.Group == "":
+				one = and(not(comparison("object.apiVersion.contains('/')")), one)
+			case t.Group != "*":
+				one = and(member("object.apiVersion.startsWith("+text(t.Group+"/")+")"), one)
+			}
+			alternatives = append(alternatives, one)
+			continue
+		}
 		if t.Group != "*" {
 			one = and(comparison("request.kind.group == "+text(t.Group)), one)
 		}
@@ -417,14 +452,13 @@ func (c *converter) excluded(m *kyvernov1.MatchResources, subject expr) expr {
 	return or(parts...)
 }
 
-// autogen makes the policy cover the pod controllers that the classic rule covers.
-func (c *converter) autogen(spec, constraints map[string]any) {
+// covered are the resources of the pod controllers that the classic rule covers.
+func (c *converter) covered() (out []schema.GroupVersionResource) {
 	generated, err := autogen.Expand(c.policy.Spec.Rules, c.policy.Annotations)
 	if err != nil {
 		c.refuse(c.path, err.Error(), "")
-		return
+		return nil
 	}
-	var covered []string
 	for i := range generated {
 		if generated[i].Parent != c.index {
 			continue
@@ -436,14 +470,20 @@ func (c *converter) autogen(spec, constraints map[string]any) {
 				if err != nil || t.Subresource != "" {
 					continue
 				}
-				for _, gvr := range c.resources(t) {
-					if !slices.Contains(covered, gvr.Resource) {
-						covered = append(covered, gvr.Resource)
+				for _, gvr := range c.schemas.Resources(t) {
+					if !slices.Contains(out, gvr) {
+						out = append(out, gvr)
 					}
 				}
 			}
 		}
 	}
+	return out
+}
+
+// autogen makes the policy cover the pod controllers that the classic rule covers.
+func (c *converter) autogen(r *kyvernov1.Rule, spec, constraints map[string]any, operations []string) {
+	covered := c.covered()
 	rules, _ := constraints["resourceRules"].([]any)
 	pods := len(rules) == 1
 	if pods {
@@ -451,19 +491,57 @@ func (c *converter) autogen(spec, constraints map[string]any) {
 		resources, _ := rule["resources"].([]any)
 		pods = len(resources) == 1 && resources[0] == "pods"
 	}
+	var names []string
+	for _, gvr := range covered {
+		names = append(names, gvr.Resource)
+	}
 	switch {
+	case r.Generation != nil: // neither family generates for other objects than those that are matched
 	case !pods && len(covered) > 0:
 		c.refuse(c.path+".match", "the rule covers pod controllers, and a policy in CEL does so only when it matches nothing but pods", "")
+	case pods && r.Mutation != nil && len(covered) > 0:
+		constraints["resourceRules"] = append(rules, rulesFor(covered, operations)...)
+		c.inTemplates(names)
 	case pods:
-		if i := slices.Index(covered, replicationControllers); i >= 0 {
-			covered = slices.Delete(covered, i, i+1)
+		if i := slices.Index(names, replicationControllers); i >= 0 {
+			names = slices.Delete(names, i, i+1)
 			c.uncovered = append(c.uncovered, "ReplicationController")
 			c.note(c.path+".match", "ReplicationControllers are covered by the classic rule, and not by a policy in CEL", "")
 		}
-		if !slices.Equal(slices.Sorted(slices.Values(covered)), podControllers) {
-			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(covered)}}
+		if !slices.Equal(slices.Sorted(slices.Values(names)), podControllers) {
+			spec["autogen"] = map[string]any{"podControllers": map[string]any{"controllers": anyList(names)}}
 		}
 	}
+}
+
+// rulesFor are rules for resources, one for each group and version.
+func rulesFor(all []schema.GroupVersionResource, operations []string) (out []any) {
+	var order []schema.GroupVersion
+	of := map[schema.GroupVersion][]string{}
+	for _, gvr := range all {
+		if of[gvr.GroupVersion()] == nil {
+			order = append(order, gvr.GroupVersion())
+		}
+		of[gvr.GroupVersion()] = append(of[gvr.GroupVersion()], gvr.Resource)
+	}
+	for _, gv := range order {
+		out = append(out, map[string]any{
+			"apiGroups": []any{gv.Group}, "apiVersions": []any{gv.Version}, "operations": anyList(operations), "resources": anyList(of[gv]),
+		})
+	}
+	return out
+}
+
+// inTemplates makes the policy change the template of pod controllers as it changes Pods: one policy about all of them, with the Pod and
+// its path as variables. (What is generated for controllers from a MutatingPolicy about Pods changes no metadata, and nothing by JSON patches.)
+func (c *converter) inTemplates(resources []string) {
+	c.object = member("variables.pod")
+	pod, path := "object.kind == 'Pod' ? object : object.spec.template", "object.kind == 'Pod' ? '' : '/spec/template'"
+	if slices.Contains(resources, "cronjobs") {
+		pod = "object.kind == 'CronJob' ? object.spec.jobTemplate.spec.template : " + pod
+		path = "object.kind == 'CronJob' ? '/spec/jobTemplate/spec/template' : " + path
+	}
+	c.variables = append(c.variables, map[string]any{"name": "pod", "expression": pod}, map[string]any{"name": "path", "expression": path})
 }
 
 // replicationControllers are the only controllers of pods that policies in CEL do not cover.

@@ -22,6 +22,40 @@ type verdict struct {
 // sure is the verdict of a part without anchors that make it not applicable.
 func sure(fits expr) verdict { return verdict{fits, no} }
 
+// trail are the names that lead to a part of a pattern; the empty name stands for the elements of a list. known is false where the way
+// there is not known, as in the element of a filtered list.
+type trail struct {
+	names []string
+	known bool
+}
+
+// below converts a part of a pattern below a name.
+func (c *converter) below(name string, convert func()) {
+	before := c.trail
+	c.trail.names = append(slices.Clip(before.names), name)
+	convert()
+	c.trail = before
+}
+
+// isList reports whether the part of the pattern is about a list, in all kinds that the rule matches.
+func (c *converter) isList() (list, known bool) {
+	kinds := c.matched
+	if c.object.text != "object" {
+		kinds = kinds[:min(1, len(kinds))] // the Pod, which is a template in the others
+	}
+	if !c.trail.known || len(kinds) == 0 || c.schemas.Lists == nil {
+		return false, false
+	}
+	for i, k := range kinds {
+		is, ok := c.schemas.Lists(k, c.trail.names)
+		if !ok || i > 0 && is != list {
+			return false, false
+		}
+		list = is
+	}
+	return list, true
+}
+
 // entry is one key of a map of a pattern.
 type entry struct {
 	full, anchor, key string
@@ -75,7 +109,21 @@ func (c *converter) pattern(v any, at expr, path string) verdict {
 	case []any:
 		return c.patternList(v, at, path)
 	}
-	return sure(c.patternScalar(v, at, path))
+	return sure(c.patternValue(v, at, path))
+}
+
+// patternValue converts a scalar of a pattern, which every element fits where the value is a list.
+func (c *converter) patternValue(v any, at expr, path string) expr {
+	list, known := c.isList()
+	if known && !list || v == "*" {
+		return c.patternScalar(v, at, path)
+	}
+	all := at
+	if !known { // the value, or the elements of it
+		all = member("[" + at.text + "].flatten()")
+	}
+	x := c.variable()
+	return all.macro("all", x, c.patternScalar(v, member(x), path))
 }
 
 func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
@@ -96,10 +144,10 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 		}
 		switch e.anchor {
 		case "(":
-			part := c.pattern(e.value, value, below)
+			part := c.patternKey(e, value, below)
 			conditions = and(conditions, has, part.fits, not(part.off))
 		case "=":
-			part := c.pattern(e.value, value, below)
+			part := c.patternKey(e, value, below)
 			checks = and(checks, or(not(has), part.fits))
 			idle = and(idle, has, part.off)
 		case "X":
@@ -108,7 +156,8 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 			items, _ := e.value.([]any)
 			for i, item := range items {
 				x := c.variable()
-				part := c.pattern(item, member(x), fmt.Sprintf("%s[%d]", below, i))
+				var part verdict
+				c.below(e.key, func() { c.below("", func() { part = c.pattern(item, member(x), fmt.Sprintf("%s[%d]", below, i)) }) })
 				checks = and(checks, or(not(has), value.macro("exists", x, and(part.fits, not(part.off)))))
 			}
 		default:
@@ -140,17 +189,23 @@ func (c *converter) patternMap(m map[string]any, at expr, path string) verdict {
 	}
 }
 
+// patternKey converts the value of a key.
+func (c *converter) patternKey(e entry, at expr, path string) (out verdict) {
+	c.below(e.key, func() { out = c.pattern(e.value, at, path) })
+	return out
+}
+
 // patternEntry converts a key without an anchor, or with the global one.
 func (c *converter) patternEntry(e entry, at expr, path string) verdict {
 	has, value := at.has(e.key), at.field(e.key)
 	if e.anchor == "<" {
-		part := c.pattern(e.value, value, path)
+		part := c.patternKey(e, value, path)
 		return verdict{yes, and(has, not(and(part.fits, not(part.off))))}
 	}
 	if e.value == "*" {
 		return sure(and(has, comparison(value.text+" != null")))
 	}
-	part := c.pattern(e.value, value, path)
+	part := c.patternKey(e, value, path)
 	switch e.value.(type) {
 	case map[string]any, []any:
 		return verdict{and(has, part.fits), and(has, part.off)}
@@ -182,7 +237,8 @@ func (c *converter) patternList(l []any, at expr, path string) verdict {
 	x := c.variable()
 	switch first := l[0].(type) {
 	case map[string]any:
-		part := c.patternMap(first, member(x), below)
+		var part verdict
+		c.below("", func() { part = c.patternMap(first, member(x), below) })
 		out := verdict{at.macro("all", x, part.fits), no}
 		if part.off != no {
 			out.off = and(comparison("size("+at.text+") > 0"), at.macro("all", x, part.off))

@@ -1,0 +1,294 @@
+package convert
+
+import (
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/match"
+	"github.com/ephor-dev/ephor/internal/wildcard"
+)
+
+// generationSettings converts what the policy says for generate rules.
+func (c *converter) generationSettings(r *kyvernov1.Rule, spec map[string]any) {
+	s, g := &c.policy.Spec, r.Generation
+	evaluation := map[string]any{}
+	enable := func(name string) { evaluation[name] = map[string]any{"enabled": true} }
+	if s.Admission != nil && !*s.Admission {
+		evaluation["admission"] = map[string]any{"enabled": false}
+	}
+	existing := s.GenerateExisting
+	if g.GenerateExisting != nil {
+		existing = *g.GenerateExisting
+	}
+	if existing {
+		enable("generateExisting")
+	}
+	if g.Synchronize {
+		enable("synchronize")
+		c.note(c.path+".generate.synchronize", "an object that exists already is replaced by the classic rule, and left alone by a GeneratingPolicy that did not make it", "")
+	}
+	if g.OrphanDownstreamOnPolicyDelete {
+		enable("orphanDownstreamOnPolicyDelete")
+	}
+	if r.SkipBackgroundRequests != nil && !*r.SkipBackgroundRequests {
+		evaluation["skipBackgroundRequests"] = false
+	}
+	if len(evaluation) > 0 {
+		spec["evaluation"] = evaluation
+	}
+	if s.UseServerSideApply {
+		spec["useServerSideApply"] = true
+	}
+	c.commonSettings(r, spec)
+}
+
+// generation converts the generate block of a rule.
+func (c *converter) generation(r *kyvernov1.Rule, spec map[string]any) {
+	g, path := r.Generation, c.path+".generate"
+	if len(g.ForEachGeneration) > 0 {
+		c.refuse(path+".foreach", "loops of generate rules are not converted", "write an expression with all() over the list and generator.apply")
+		return
+	}
+	var made map[string]any
+	switch {
+	case g.Clone != (kyvernov1.CloneFrom{}):
+		made = c.clone(&g.GeneratePattern, path)
+	case len(g.CloneList.Kinds) > 0:
+		made = c.cloneList(&g.GeneratePattern, path)
+	default:
+		made = c.data(&g.GeneratePattern, path)
+	}
+	spec["generate"] = []any{made}
+}
+
+// data converts an object that the rule has in it: a template in YAML.
+func (c *converter) data(g *kyvernov1.GeneratePattern, path string) map[string]any {
+	object := map[string]any{}
+	if g.RawData != nil {
+		raw, ok := c.decode(g.RawData, path+".data")
+		if object, _ = raw.(map[string]any); !ok || object == nil {
+			c.refuse(path+".data", "the data are no object", "")
+			return nil
+		}
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	out := map[string]any{"name": g.Name}
+	if g.Namespace != "" {
+		out["namespace"] = g.Namespace
+	}
+	for k, v := range metadata {
+		switch k {
+		case "name", "namespace", "uid", "creationTimestamp", "managedFields", "resourceVersion", "selfLink", "generation", "generateName":
+		default:
+			out[k] = v
+		}
+	}
+	document := map[string]any{"apiVersion": g.APIVersion, "kind": g.Kind, "metadata": out}
+	for k, v := range object {
+		if k != "apiVersion" && k != "kind" && k != "metadata" {
+			document[k] = v
+		}
+	}
+	t := &templating{converter: c}
+	written, ok := t.value(document, path).(map[string]any)
+	if !ok {
+		return nil
+	}
+	text, err := yaml.Marshal(written)
+	if err != nil {
+		c.refuse(path+".data", err.Error(), "")
+		return nil
+	}
+	template := map[string]any{"value": string(text)}
+	if t.placeholders {
+		template["interpolate"] = "cel"
+	}
+	return map[string]any{"template": template}
+}
+
+// templating writes variables as placeholders.
+type templating struct {
+	*converter
+	placeholders bool
+}
+
+func (t *templating) value(v any, path string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			if strings.Contains(k, "{{") {
+				t.refuse(path+"."+k, "a key that is made of a variable has no form in a template", "write an expression with generator.apply")
+				continue
+			}
+			out[k] = t.value(e, path+"."+k)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = t.value(e, path+"["+strconv.Itoa(i)+"]")
+		}
+		return out
+	case string:
+		return t.text(v, path)
+	}
+	return v
+}
+
+// text writes one text. A variable alone keeps its type; beside other text it has to be a scalar, in both languages.
+func (t *templating) text(s, path string) string {
+	if !strings.Contains(s, "{{") {
+		if strings.Contains(s, "((") {
+			if !t.placeholders {
+				t.placeholders = true // the escape has a meaning only then
+			}
+			s = strings.ReplaceAll(s, "((", `\((`)
+		}
+		return s
+	}
+	t.placeholders = true
+	whole := strings.TrimSpace(s)
+	if m := wholeVariable.FindStringSubmatch(whole); m != nil {
+		if v, ok := t.search(strings.TrimSpace(m[1]), path); ok {
+			return "(( " + v.text + " ))"
+		}
+		return s
+	}
+	if plain := variables.ReplaceAllString(s, ""); strings.Contains(plain, "{{") || strings.Contains(plain, "}}") {
+		t.refuse(path, "a variable inside a variable, or with braces, is not converted", "")
+		return s
+	}
+	var out strings.Builder
+	at := 0
+	for _, m := range variables.FindAllStringSubmatchIndex(s, -1) {
+		out.WriteString(strings.ReplaceAll(s[at:m[0]], "((", `\((`))
+		v, ok := t.search(strings.TrimSpace(s[m[2]:m[3]]), path)
+		if !ok {
+			return s
+		}
+		out.WriteString("(( " + v.text + " ))")
+		at = m[1]
+	}
+	out.WriteString(strings.ReplaceAll(s[at:], "((", `\((`))
+	return out.String()
+}
+
+// generatorCall is a call of generator.apply; a policy of a namespace generates in its own.
+func (c *converter) generatorCall(namespace, objects string) map[string]any {
+	if c.policy.Kind == "Policy" {
+		return map[string]any{"expression": "generator.apply([" + objects + "])"}
+	}
+	return map[string]any{"expression": "generator.apply(" + namespace + ", [" + objects + "])"}
+}
+
+// place converts a name or namespace, which may have variables.
+func (c *converter) place(s, path string) (string, bool) {
+	t, ok := c.operand(s, path)
+	if ok && t.shape != textShape {
+		return "string(" + t.text + ")", true
+	}
+	return t.text, ok
+}
+
+// clone converts a copy of one object.
+func (c *converter) clone(g *kyvernov1.GeneratePattern, path string) map[string]any {
+	if g.Name != g.Clone.Name {
+		c.refuse(path+".clone", "a copy with another name than its source has no form: CEL changes no part of an object", "give the copy the name of its source, or write its fields in a template")
+		return nil
+	}
+	plural, ok := c.plural(g.APIVersion, g.Kind, path+".kind")
+	if !ok {
+		return nil
+	}
+	name, ok := c.place(g.Clone.Name, path+".clone.name")
+	from, also := c.place(g.Clone.Namespace, path+".clone.namespace")
+	to, too := c.place(g.Namespace, path+".namespace")
+	if !ok || !also || !too {
+		return nil
+	}
+	arguments := []string{text(g.APIVersion), text(plural), from, name}
+	if c.policy.Kind == "Policy" {
+		if g.Clone.Namespace != g.Namespace || g.Namespace != c.policy.Namespace {
+			c.refuse(path+".clone.namespace", "a policy of a namespace reads and makes objects of its own namespace", "write a ClusterPolicy")
+			return nil
+		}
+		arguments = []string{text(g.APIVersion), text(plural), name}
+	}
+	out := c.generatorCall(to, "resource.get("+strings.Join(arguments, ", ")+")")
+	if strings.Contains(g.Namespace+g.Clone.Namespace, "{{") { // an object is not copied to where it is
+		out["expression"] = to + " == " + from + " || " + out["expression"].(string)
+	}
+	return out
+}
+
+// cloneList converts copies of several objects.
+func (c *converter) cloneList(g *kyvernov1.GeneratePattern, path string) map[string]any {
+	path += ".cloneList"
+	from, ok := c.place(g.CloneList.Namespace, path+".namespace")
+	to, also := c.place(g.Namespace, path[:strings.LastIndexByte(path, '.')]+".namespace")
+	if !ok || !also {
+		return nil
+	}
+	labels := ""
+	if s := g.CloneList.Selector; s != nil {
+		if len(s.MatchExpressions) > 0 || hasWildcards(s) {
+			c.refuse(path+".selector", "resource.list selects by the equality of labels only", "use matchLabels without wildcards")
+			return nil
+		}
+		var pairs []string
+		for _, k := range sortedKeys(s.MatchLabels) {
+			pairs = append(pairs, text(k)+": "+text(s.MatchLabels[k]))
+		}
+		if len(pairs) > 0 {
+			labels = ", {" + strings.Join(pairs, ", ") + "}"
+		}
+	}
+	var lists []string
+	for _, kind := range g.CloneList.Kinds {
+		t, err := match.ParseKind(kind)
+		if err != nil || wildcard.Has(kind) {
+			c.refuse(path+".kinds", strconv.Quote(kind)+" names no single kind", "write group/version/Kind")
+			return nil
+		}
+		apiVersion := t.Version
+		if t.Group != "" && t.Group != "*" {
+			apiVersion = t.Group + "/" + t.Version
+		}
+		plural, ok := c.plural(apiVersion, t.Kind, path+".kinds")
+		if !ok {
+			return nil
+		}
+		arguments := text(apiVersion) + ", " + text(plural) + ", " + from
+		if c.policy.Kind == "Policy" {
+			arguments = text(apiVersion) + ", " + text(plural)
+		}
+		lists = append(lists, "resource.list("+arguments+labels+")")
+	}
+	return c.generatorCall(to, strings.Join(lists, ", "))
+}
+
+func hasWildcards(s *metav1.LabelSelector) bool {
+	for k, v := range s.MatchLabels {
+		if wildcard.Has(k) || wildcard.Has(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// plural is the resource of a kind.
+func (c *converter) plural(apiVersion, kind, path string) (string, bool) {
+	t, err := match.ParseKind(apiVersion + "/" + kind)
+	if err == nil && !strings.Contains(apiVersion+kind, "{{") {
+		if found := c.schemas.Resources(t); len(found) == 1 {
+			return found[0].Resource, true
+		}
+	}
+	c.refuse(path, "the resource of "+apiVersion+" "+kind+" is not known", "name its definition with --crd-paths")
+	return "", false
+}

@@ -1,0 +1,215 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/patch"
+)
+
+// mutation converts the mutate block of a rule: one JSON patch, whose operations depend on what the object has.
+func (c *converter) mutation(r *kyvernov1.Rule, spec map[string]any) {
+	m, path := r.Mutation, c.path+".mutate"
+	var all []string
+	switch {
+	case len(m.Targets) > 0:
+		c.refuse(path+".targets", "rules that change existing resources are not converted", "write a MutatingPolicy with targetMatchConstraints and evaluation.mutateExisting")
+		return
+	case len(m.ForEachMutation) > 0:
+		if len(m.ForEachMutation) > 1 && len(c.variables) > 0 {
+			c.refuse(path+".foreach", "several loops about Pods in controllers have no form: variables keep the object as it was before the first loop", "split the rule")
+			return
+		}
+		for i := range m.ForEachMutation {
+			all = append(all, c.mutateLoop(&m.ForEachMutation[i], fmt.Sprintf("%s.foreach[%d]", path, i)))
+		}
+	default:
+		all = append(all, c.patches(m.RawPatchStrategicMerge != nil, func() (any, bool) { return c.decode(m.RawPatchStrategicMerge, path+".patchStrategicMerge") }, m.PatchesJSON6902, path).list())
+	}
+	var mutations []any
+	for _, operations := range all {
+		mutations = append(mutations, map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": operations}})
+	}
+	spec["mutations"] = mutations
+}
+
+// patches converts one of the two sorts of patches.
+func (c *converter) patches(merge bool, decoded func() (any, bool), operations, path string) *patching {
+	p := &patching{converter: c, when: yes}
+	root := location{at: c.object}
+	if c.object.text != "object" {
+		root.path = []segment{{dynamic: "variables.path"}}
+	}
+	switch {
+	case merge:
+		raw, ok := decoded()
+		m, isMap := raw.(map[string]any)
+		if !ok || !isMap {
+			c.refuse(path+".patchStrategicMerge", "the patch is no object", "")
+			return p
+		}
+		p.operations = p.mergeMap(m, root, path+".patchStrategicMerge")
+	case operations != "":
+		p.operations = p.json(operations, root, path+".patchesJson6902")
+	default:
+		c.refuse(path, "the rule changes nothing", "")
+	}
+	return p
+}
+
+// mutateLoop converts a loop: the patches of each element.
+func (c *converter) mutateLoop(l *kyvernov1.ForEachMutation, path string) string {
+	switch {
+	case len(l.Context) > 0:
+		c.refuse(path+".context", textContext, hintContext)
+		return ""
+	case len(l.ForEachMutation) > 0:
+		c.refuse(path+".foreach", "a loop in a loop that mutates is not converted", "")
+		return ""
+	}
+	all, ok := c.search(strings.TrimSpace(l.List), path+".list")
+	if !ok {
+		return ""
+	}
+	i := c.variable()
+	c.element, c.position = member(all.within(bindsMember)+"["+i+"]"), member(i)
+	merge := l.RawPatchStrategicMerge != nil
+	p := c.patches(merge, func() (any, bool) { return c.decode(l.RawPatchStrategicMerge, path+".patchStrategicMerge") }, l.PatchesJSON6902, path)
+	if conditions := l.AnyAllConditions; conditions != nil {
+		p.when = and(c.conditions(document(conditions), path+".preconditions"), p.when)
+	}
+	c.element, c.position = expr{}, expr{}
+	order := "lists.range(size(" + all.text + "))"
+	if l.Order != nil && *l.Order == kyvernov1.Descending || l.Order == nil && merge {
+		order += ".reverse()"
+	}
+	return order + ".map(" + i + ", " + p.list() + ").flatten()"
+}
+
+// patching collects the operations of one patch.
+type patching struct {
+	*converter
+	when       expr     // what the whole patch depends on
+	operations []string // expressions that give lists of operations
+}
+
+const noOperation = "[]"
+
+// list is the expression of all operations.
+func (p *patching) list() string {
+	out := sum(p.operations)
+	if p.when != yes {
+		return p.when.within(bindsOr) + " ? " + out + " : " + noOperation
+	}
+	return out
+}
+
+// sum joins lists of operations. Neighbours that are written out become one list.
+func sum(lists []string) string {
+	var out []string
+	for _, l := range lists {
+		if n := len(out); n > 0 && written(l) && written(out[n-1]) {
+			out[n-1] = strings.TrimSuffix(out[n-1], "]") + ", " + strings.TrimPrefix(l, "[")
+			continue
+		}
+		out = append(out, l)
+	}
+	if len(out) == 0 {
+		return noOperation
+	}
+	return strings.Join(out, " + ")
+}
+
+func written(list string) bool { return strings.HasPrefix(list, "[JSONPatch{") }
+
+// either is one list or the other.
+func either(condition expr, then, otherwise string) string {
+	if then == otherwise {
+		return then
+	}
+	return "(" + condition.within(bindsOr) + " ? " + then + " : " + otherwise + ")"
+}
+
+// location is a place in the object: its value, and its path as the patch writes it.
+type location struct {
+	at    expr
+	path  []segment
+	names []string // the keys that lead to it, below the root; the empty one for the elements of a list
+}
+
+// segment is a part of a path: text, or an expression that gives text.
+type segment struct{ static, dynamic string }
+
+func (l location) with(at expr, s segment, name string) location {
+	return location{at, append(slices.Clip(l.path), s), append(slices.Clip(l.names), name)}
+}
+
+// key is the place of a key of a map.
+func (l location) key(key string) location {
+	escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	return l.with(l.at.field(key), segment{static: "/" + escaped}, key)
+}
+
+// element is the place of the element whose position a variable holds.
+func (l location) element(position string) location {
+	out := l.with(l.at.at(position), segment{static: "/"}, "")
+	out.path = append(out.path, segment{dynamic: "string(" + position + ")"})
+	return out
+}
+
+// pathText is the path as an expression.
+func (l location) pathText() string {
+	var parts []string
+	static := ""
+	for _, s := range l.path {
+		if s.dynamic == "" {
+			static += s.static
+			continue
+		}
+		if static != "" {
+			parts, static = append(parts, text(static)), ""
+		}
+		parts = append(parts, s.dynamic)
+	}
+	if static != "" || len(parts) == 0 {
+		parts = append(parts, text(static))
+	}
+	return strings.Join(parts, " + ")
+}
+
+func (l location) operation(op, value string) string {
+	if value != "" {
+		value = ", value: " + value
+	}
+	return "[JSONPatch{op: '" + op + "', path: " + l.pathText() + value + "}]"
+}
+
+// mergeKey is the key by which the list at a place is merged; merged is false for lists that are replaced.
+func (p *patching) mergeKey(at location, path string) (key string, merged bool) {
+	kinds := p.matched
+	if p.object.text != "object" {
+		kinds = kinds[:min(1, len(kinds))] // the Pod, which is a template in the others
+	}
+	for i, k := range kinds {
+		version, kind := k.GroupVersion().String(), k.Kind
+		if kind == "*" || k.Group == "*" || k.Version == "*" {
+			p.refuse(path, "whether the list is merged or replaced depends on the kind, which is a wildcard", "name the kinds")
+			return "", false
+		}
+		keys, is, _ := patch.MergeKeys(version, kind, at.names...)
+		switch {
+		case is && len(keys) != 1:
+			p.refuse(path, "a list that is merged by several keys, or without any, is not converted", "write JSON patches")
+			return "", false
+		case i > 0 && (is != merged || is && keys[0] != key):
+			p.refuse(path, "the list is merged in another way in each of the kinds", "split the rule")
+			return "", false
+		}
+		if merged = is; is {
+			key = keys[0]
+		}
+	}
+	return key, merged
+}

@@ -1,0 +1,121 @@
+package convert
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/patch"
+)
+
+// json converts operations of RFC 6902. As in the classic language, what is added gets the maps around it, and what is not there is
+// removed without an error.
+func (p *patching) json(source string, root location, path string) (out []string) {
+	decoded, err := patch.DecodeText(source)
+	list, ok := decoded.([]any)
+	if err != nil || !ok {
+		p.refuse(path, "the patch is no list of operations that is written out", "")
+		return nil
+	}
+	for i, e := range list {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		m, _ := e.(map[string]any)
+		op, _ := m["op"].(string)
+		target, _ := m["path"].(string)
+		place, ok := p.walk(root, target, at+".path")
+		if !ok {
+			continue
+		}
+		switch op {
+		case "add", "replace":
+			v := m["value"]
+			value, some := "null", true
+			switch x := v.(type) {
+			case map[string]any:
+				if value, some = p.literal(x, at+".value"); !some {
+					value = "{}"
+				}
+			case nil:
+			default:
+				if value, some = p.literal(x, at+".value"); !some {
+					continue
+				}
+			}
+			if op == "add" {
+				out = append(out, place.parents...)
+			}
+			out = append(out, place.operation(op, value))
+		case "remove":
+			out = append(out, either(place.there, place.operation("remove", ""), noOperation))
+		case "move", "copy":
+			from, _ := m["from"].(string)
+			source, ok := p.walk(root, from, at+".from")
+			if !ok {
+				continue
+			}
+			out = append(out, "[JSONPatch{op: '"+op+"', from: "+source.pathText()+", path: "+place.pathText()+"}]")
+		default:
+			p.refuse(at+".op", "the operation "+op+" has another meaning in a MutatingPolicy: a test that fails makes the patch empty, without an error", "write a match condition")
+		}
+	}
+	return out
+}
+
+// walked is the place that a JSON pointer names.
+type walked struct {
+	location
+	there   expr     // the condition that it exists
+	parents []string // operations that make the maps around it
+}
+
+var position = regexp.MustCompile(`^[0-9]+$`)
+
+// walk finds the place of a JSON pointer, which may have variables for whole segments.
+func (p *patching) walk(root location, pointer, path string) (walked, bool) {
+	out := walked{location: root}
+	segments := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	if !strings.HasPrefix(pointer, "/") || pointer == "/" {
+		p.refuse(path, "the path "+strconv.Quote(pointer)+" names no field", "")
+		return out, false
+	}
+	optional := root.at // the optional value of the place
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch {
+		case s == "-":
+			out.location = out.with(expr{}, segment{static: "/-"}, "")
+			if !last {
+				p.refuse(path, "- is the end of a list", "")
+				return out, false
+			}
+			continue
+		case position.MatchString(s):
+			out.location = out.with(member(out.at.within(bindsMember)+"["+s+"]"), segment{static: "/" + s}, "")
+			optional = member(optional.within(bindsMember) + "[?" + s + "]")
+		case strings.Contains(s, "{{"):
+			v, ok := p.operand(s, path)
+			if !ok {
+				return out, false
+			}
+			index := v.within(bindsMember)
+			out.location = out.with(member(out.at.within(bindsMember)+"["+v.text+"]"), segment{static: "/"}, "")
+			out.path = append(out.path, segment{dynamic: "string(" + v.text + ")"})
+			if v.shape == textShape {
+				out.path[len(out.path)-1] = segment{dynamic: "jsonpatch.escapeKey(" + v.text + ")"}
+			}
+			optional = member(optional.within(bindsMember) + "[?" + index + "]")
+		default:
+			key := strings.NewReplacer("~1", "/", "~0", "~").Replace(s)
+			out.location = out.key(key)
+			optional = optional.optional(key)
+			if !last && segments[i+1] != "-" && !position.MatchString(segments[i+1]) && !(i == 0 && key == "metadata") {
+				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "{}")))
+			} else if !last && segments[i+1] == "-" {
+				out.parents = append(out.parents, either(member(optional.text+".hasValue()"), noOperation, out.operation("add", "[]")))
+			}
+		}
+	}
+	out.there = member(optional.text + ".hasValue()")
+	return out, true
+}

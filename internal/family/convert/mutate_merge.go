@@ -1,0 +1,282 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/pattern"
+)
+
+// mergeMap gives the operations that merge a map of a patch into the one that is at the place.
+func (p *patching) mergeMap(m map[string]any, at location, path string) (out []string) {
+	for _, full := range slices.Sorted(maps.Keys(m)) {
+		anchor, key := patchAnchor(full)
+		below, v := path+"."+full, m[full]
+		if p.badKey(key, below) {
+			continue
+		}
+		place := at.key(key)
+		switch anchor {
+		case "(", "<":
+			p.when = and(p.when, p.present(at), p.applies(key, v, at, below))
+		case "+":
+			if literal, ok := p.literal(v, below); ok {
+				out = append(out, either(at.at.has(key), noOperation, place.operation("add", literal)))
+			}
+		case "":
+			out = append(out, p.mergeValue(v, at, place, key, below)...)
+		default:
+			p.refuse(below, "the anchor "+anchor+"() has no meaning in a patch: it would be written into the object", "")
+		}
+	}
+	return out
+}
+
+// patchAnchor is the anchor of a key of a patch.
+func patchAnchor(full string) (anchor, key string) {
+	if rest, ok := strings.CutPrefix(full, "+("); ok && strings.HasSuffix(rest, ")") {
+		return "+", strings.TrimSuffix(rest, ")")
+	}
+	return pattern.Anchor(full)
+}
+
+// present is the condition that all maps lead to a place below the root.
+func (p *patching) present(at location) expr {
+	out, here := yes, p.object
+	for _, name := range at.names {
+		if name == "" {
+			return yes // inside of a loop over what is there
+		}
+		out, here = and(out, here.has(name)), here.field(name)
+	}
+	return out
+}
+
+// applies is the condition of a conditional or global anchor: of a list that some element fits.
+func (p *patching) applies(key string, v any, place location, path string) expr {
+	in := place.at
+	p.trail = trail{known: true, names: append(slices.Clip(place.names), key)}
+	if s, ok := v.(string); ok && strings.Contains(s, "{{") {
+		value, ok := p.operand(s, path)
+		if !ok {
+			return no
+		}
+		return and(in.has(key), comparison(in.field(key).within(bindsUnary)+" == "+value.within(bindsUnary)))
+	}
+	if items, ok := v.([]any); ok {
+		out := in.has(key)
+		for i, item := range items {
+			x := p.variable()
+			var part verdict
+			p.below("", func() { part = p.pattern(item, member(x), fmt.Sprintf("%s[%d]", path, i)) })
+			out = and(out, in.field(key).macro("exists", x, and(part.fits, not(part.off))))
+		}
+		return out
+	}
+	part := p.pattern(v, in.field(key), path)
+	return and(in.has(key), part.fits, not(part.off))
+}
+
+// mergeValue gives the operations for a key without an anchor.
+func (p *patching) mergeValue(v any, at, place location, key, path string) []string {
+	has := at.at.has(key)
+	switch v := v.(type) {
+	case nil:
+		return []string{either(has, place.operation("remove", ""), noOperation)}
+	case map[string]any:
+		literal, some := p.literal(v, path)
+		inside := sum(p.mergeMap(v, place, path))
+		add := noOperation
+		if some {
+			add = place.operation("add", literal)
+		}
+		if has == yes {
+			return []string{inside}
+		}
+		return []string{either(has, inside, add)}
+	case []any:
+		return p.mergeList(v, at, place, key, path)
+	}
+	literal, ok := p.literal(v, path)
+	if !ok {
+		return nil
+	}
+	return []string{place.operation("add", literal)}
+}
+
+// mergeList gives the operations for a list: its elements are merged by their key, or it replaces what is there.
+func (p *patching) mergeList(list []any, at, place location, key, path string) []string {
+	objects := slices.ContainsFunc(list, func(e any) bool { _, ok := e.(map[string]any); return ok })
+	mergeKey, merged := "", false
+	if objects {
+		mergeKey, merged = p.mergeKey(place, path)
+	}
+	literal, some := p.literal(list, path)
+	replace := noOperation
+	if some {
+		replace = place.operation("add", literal)
+	}
+	if !merged {
+		if anchored(list) || addsAbsent(list) {
+			p.refuse(path, "anchors in a list that is replaced as a whole are not converted", "write JSON patches in a loop")
+		}
+		return []string{replace}
+	}
+	var changes, additions []string
+	for i, e := range list {
+		below := path + "[" + strconv.Itoa(i) + "]"
+		element, ok := e.(map[string]any)
+		if !ok {
+			p.refuse(below, "a list of objects with something else in it is not converted", "")
+			return nil
+		}
+		position := p.variable()
+		inside := place.element(position)
+		condition := inside.at.has(mergeKey)
+		rest, conditional := map[string]any{}, false
+		for _, full := range slices.Sorted(maps.Keys(element)) {
+			anchor, name := patchAnchor(full)
+			switch anchor {
+			case "(":
+				conditional = true
+				condition = and(condition, p.applies(name, element[full], inside, below+"."+full))
+			case "<":
+				x := p.variable()
+				p.when = and(p.when, p.present(at), at.at.has(key), place.at.macro("exists", x, p.applies(name, element[full], location{at: member(x), names: inside.names}, below+"."+full)))
+			default:
+				rest[full] = element[full]
+			}
+		}
+		each := func(condition expr) string {
+			operations := sum(p.mergeMap(rest, inside, below))
+			if operations == noOperation {
+				return noOperation
+			}
+			return "lists.range(size(" + place.at.text + ")).map(" + position + ", " + either(condition, operations, noOperation) + ").flatten()"
+		}
+		if conditional {
+			changes = append(changes, each(condition))
+			continue
+		}
+		p.note(path, "elements of the list that are there already keep their places; the classic patch puts them first", "")
+		identity, named := rest[mergeKey]
+		if !named {
+			p.refuse(below, "an element without "+mergeKey+" is merged into no other", "")
+			return nil
+		}
+		value, ok := p.operand(identity, below+"."+mergeKey)
+		if !ok {
+			return nil
+		}
+		delete(rest, mergeKey)
+		same := func(of expr) expr {
+			return and(of.has(mergeKey), comparison(of.field(mergeKey).within(bindsUnary)+" == "+value.within(bindsUnary)))
+		}
+		changes = append(changes, each(same(inside.at)))
+		if literal, ok := p.literal(element, below); ok {
+			x := p.variable()
+			first := location{path: append(slices.Clip(place.path), segment{static: "/0"})}
+			// New elements come before the others, the first one first.
+			additions = append([]string{either(place.at.macro("exists", x, same(member(x))), noOperation, first.operation("add", literal))}, additions...)
+		}
+	}
+	changes = slices.DeleteFunc(append(changes, additions...), func(s string) bool { return s == noOperation })
+	return []string{either(at.at.has(key), sum(changes), replace)}
+}
+
+// addsAbsent reports whether some key below v is only set where it is absent.
+func addsAbsent(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if a, _ := patchAnchor(k); a == "+" || addsAbsent(e) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, addsAbsent)
+	}
+	return false
+}
+
+// literal is a part of a patch as a value, where nothing is there yet; false when nothing of it is left. Empty maps and nulls are left out,
+// and elements with conditions, which apply to what is there.
+func (p *patching) literal(v any, path string) (string, bool) {
+	switch v := v.(type) {
+	case nil:
+		return "", false
+	case map[string]any:
+		var parts []string
+		texts := true
+		for _, full := range slices.Sorted(maps.Keys(v)) {
+			anchor, key := patchAnchor(full)
+			if anchor != "" && anchor != "+" {
+				continue
+			}
+			one, ok := p.literal(v[full], path+"."+full)
+			if !ok {
+				continue
+			}
+			if _, isText := v[full].(string); !isText || !strings.HasPrefix(one, "'") {
+				texts = false
+			}
+			parts = append(parts, text(key)+": ", one)
+		}
+		if len(parts) == 0 {
+			return "", false
+		}
+		return "{" + join2(parts, texts) + "}", true
+	case []any:
+		var parts []string
+		same := true
+		for i, e := range v {
+			if m, ok := e.(map[string]any); ok && conditional(m) {
+				continue
+			}
+			one, ok := p.literal(e, path+"["+strconv.Itoa(i)+"]")
+			if !ok {
+				continue
+			}
+			if _, isText := e.(string); !isText || !strings.HasPrefix(one, "'") {
+				same = false
+			}
+			parts = append(parts, "", one)
+		}
+		if len(parts) == 0 && len(v) > 0 {
+			return "", false
+		}
+		return "[" + join2(parts, same) + "]", true
+	case string, bool, int64:
+		value, ok := p.operand(v, path)
+		return value.text, ok
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64), true
+	}
+	p.refuse(path, fmt.Sprintf("a value of the type %T is not converted", v), "")
+	return "", false
+}
+
+func conditional(m map[string]any) bool {
+	for k := range m {
+		if a, _ := patchAnchor(k); a == "(" || a == "<" {
+			return true
+		}
+	}
+	return false
+}
+
+// join2 joins pairs of a prefix and a value. Values of several types are wrapped, since lists and maps hold one type.
+func join2(pairs []string, same bool) string {
+	var out []string
+	for i := 0; i < len(pairs); i += 2 {
+		value := pairs[i+1]
+		if !same {
+			value = "dyn(" + value + ")"
+		}
+		out = append(out, pairs[i]+value)
+	}
+	return strings.Join(out, ", ")
+}
