@@ -52,10 +52,14 @@ func runSuite(dir string) verdict {
 		return v
 	}
 	v.run = max(v.policies, 1)
-	got := test(filepath.Join(dir, suiteFile))
+	registries, waiting := askRegistries(suites), 0
+	var flags []string
+	if len(registries) > 0 {
+		flags = []string{"--registry"}
+	}
+	got := test(filepath.Join(dir, suiteFile), flags...)
 	v.results = len(got.rows)
 	var failures []string
-	registries, waiting := askRegistries(suites), 0
 	for _, r := range got.rows {
 		if r.Result == "Fail" {
 			if registries[[2]string{path.Base(r.Policy), r.Rule}] {
@@ -195,13 +199,13 @@ type tested struct {
 }
 
 // test runs the command line in this process.
-func test(path string) tested {
+func test(path string, flags ...string) tested {
 	var stdout, stderr bytes.Buffer
 	root := cli.NewRoot()
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	root.SetIn(strings.NewReader(""))
-	got := tested{exitCode: cli.Main([]string{"ephor", "test", path, "--output-format", "json", "--detailed-results"}, root)}
+	got := tested{exitCode: cli.Main(append([]string{"ephor", "test", path, "--output-format", "json", "--detailed-results"}, flags...), root)}
 	got.stderr = stderr.String()
 	// Among the lines that tell what is done, each test's rows are one array.
 	var array strings.Builder

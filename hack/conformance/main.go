@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,6 +102,16 @@ func (r *runner) run(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(work)
+
+	// The other parts run without a network, as when the baseline was recorded.
+	if slices.Contains(r.selection.parts, partOfImages) {
+		net, err := startInternet(work)
+		if err != nil {
+			return false, err
+		}
+		defer net.stop()
+		r.programs.images = true
+	}
 
 	suite := filepath.Join(data, "chainsaw")
 	if r.keep {

@@ -13,7 +13,11 @@ import (
 )
 
 // programs are the binaries that a run needs.
-type programs struct{ chainsaw, devcluster, ephor string }
+type programs struct {
+	chainsaw, devcluster, ephor string
+
+	images bool // the images that the suite names are served, under the names that it gives them
+}
 
 // testTime bounds one test, above all the timeouts of the suite's own steps together.
 const testTime = 10 * time.Minute

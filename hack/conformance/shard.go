@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/devcluster"
+	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
 
 // The values of the chart (charts/values) that the suite expects, and those for users who may not listen on the ports of real clusters, which
@@ -58,13 +59,19 @@ type shard struct {
 	clientCA    string // file of the authority of the API server's client certificate
 	cleaner     *cleaner
 	webhooks    map[string]string
+	images      bool // the images of the suite are served, and what signs them is trusted
 }
 
 // startShard starts the control plane and every controller, and returns when all are ready.
 func startShard(ctx context.Context, p programs, suite, dir string, progress io.Writer) (_ *shard, err error) {
-	s := &shard{dir: dir, suite: filepath.Join(dir, "suite"), path: filepath.Join(dir, "bin"), controllers: map[string]*devcluster.Replica{}}
+	s := &shard{dir: dir, suite: filepath.Join(dir, "suite"), path: filepath.Join(dir, "bin"), images: p.images, controllers: map[string]*devcluster.Replica{}}
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(s.path, 0o755), os.CopyFS(s.suite, os.DirFS(suite))); err != nil {
 		return nil, err
+	}
+	if p.images {
+		if err := fixture.Load().SubstituteFiles(s.suite); err != nil {
+			return nil, err
+		}
 	}
 	for name, target := range map[string]string{"kyverno": p.ephor, "kubectl": p.devcluster} {
 		if err := os.Symlink(target, filepath.Join(s.path, name)); err != nil {
@@ -90,7 +97,11 @@ func startShard(ctx context.Context, p programs, suite, dir string, progress io.
 	if s.ephor, err = s.cluster.Install(ctx, configurationHere(progress)); err != nil {
 		return nil, err
 	}
-	if _, err = s.cluster.Kubectl(ctx, []byte(everyCluster), "apply", "-f", "-"); err != nil {
+	objects := everyCluster
+	if p.images {
+		objects += "---" + logConfig
+	}
+	if _, err = s.cluster.Kubectl(ctx, []byte(objects), "apply", "-f", "-"); err != nil {
 		return nil, err
 	}
 	if err = s.startControllers(ctx); err != nil {
@@ -118,8 +129,11 @@ func (s *shard) startControllers(ctx context.Context) (err error) {
 			}
 		}
 		var args []string
+		if s.images {
+			args = trustFlags(component)
+		}
 		if component == devcluster.Admission {
-			args = []string{"--client-ca-file=" + s.clientCA, "--client-names=" + devcluster.ClientName}
+			args = append(args, "--client-ca-file="+s.clientCA, "--client-names="+devcluster.ClientName)
 		}
 		if s.controllers[component], err = s.ephor.Start(ctx, component, args...); err != nil {
 			return err

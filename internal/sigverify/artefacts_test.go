@@ -46,12 +46,15 @@ func served(t testing.TB, handler http.Handler, timeout time.Duration) (*sigveri
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := sigverify.New(sigverify.Options{Registry: client, Keys: fixtureKeys{}, Trust: fixtureTrust{}, HTTP: noLog{}})
+	v, err := sigverify.New(sigverify.Options{Registry: client, Keys: fixtureKeys{}, Trust: fixtureTrust{}, HTTP: noLog{}, Now: later})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v, server
 }
+
+// later is two days after the images were signed, whenever the test runs: certificates that last for minutes have expired.
+func later() time.Time { return fixture.Load().Made.Add(48 * time.Hour) }
 
 // noLog is a network without transparency logs.
 type noLog struct{}
@@ -180,6 +183,8 @@ func TestArtefacts(t *testing.T) {
 
 	add("bundle-key", realKey("p256"), "")
 	add("bundle-key", realKey("p384"), "no matching signatures")
+	add("bundle-key-annotated", noted(realKey("p256"), "env", "prod"), "")
+	add("bundle-key-annotated", noted(realKey("p256"), "env", "dev"), "annotations")
 	add("bundle-key-cosign2", realKey("p256"), "")
 	add("bundle-key-log", logged(realKey("p256")), "")
 	add("bundle-key-tsa", stamped(realKey("p256")), "")
