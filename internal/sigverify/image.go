@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -179,7 +178,7 @@ func (i *image) manifest(ctx context.Context, identifier string) (*v1.Manifest, 
 	i.bytes.Add(int64(len(answer.Body)))
 	var m v1.Manifest
 	if err := json.Unmarshal(answer.Body, &m); err != nil {
-		return nil, unverified("the manifest %s cannot be read: %s", identifier, err)
+		return nil, fmt.Errorf("the manifest %s cannot be read: %w", identifier, err)
 	}
 	return &m, nil
 }
@@ -196,9 +195,6 @@ func (i *image) blob(ctx context.Context, layer v1.Descriptor, max int64) ([]byt
 func (i *image) fetch(ctx context.Context, from name.Repository, path string, digest v1.Hash, max int64, accept ...string) ([]byte, error) {
 	return i.blobs.get(ctx, path, func(ctx context.Context) ([]byte, error) {
 		answer, err := i.session.Fetch(ctx, registry.Fetch{Repository: from, Path: path, Accept: accept, Max: max})
-		if limit := (*registry.LimitError)(nil); errors.As(err, &limit) && answer == nil {
-			return nil, unverified("%s", limit)
-		}
 		if err != nil {
 			return nil, err
 		}

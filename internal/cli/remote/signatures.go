@@ -14,7 +14,10 @@ import (
 
 // Signatures verifies images whether registries are asked about images or not, as Kyverno does: a policy that demands signatures decides nothing without them. It
 // logs in with the docker configuration of this machine.
-func Signatures() (world.Signatures, error) {
+func Signatures() (world.Signatures, error) { return Verifier() }
+
+// Verifier is that of Signatures, which also explains what it finds.
+func Verifier() (*sigverify.Verifier, error) {
 	images, err := registry.New(registry.Options{Providers: providers, Namespace: secretsNamespace})
 	if err != nil {
 		return nil, err
@@ -32,7 +35,7 @@ func (c *Cluster) signatures(_ *registry.Client, services *apicall.Services) (wo
 }
 
 // verifier asks key services as the user of this machine. secret reads Secrets with keys; nil where there is no cluster.
-func verifier(images *registry.Client, secret func(context.Context, string, string) (map[string][]byte, error)) (world.Signatures, error) {
+func verifier(images *registry.Client, secret func(context.Context, string, string) (map[string][]byte, error)) (*sigverify.Verifier, error) {
 	envelopes, err := notary.New(notary.Options{})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,271 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/cli/remote"
+	"github.com/ephor-dev/ephor/internal/cli/terminal"
+	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// options are the flags of verify.
+type options struct {
+	bundle, artifact string
+
+	key, certificate, chain             string
+	subject, subjectRegExp              string
+	issuer, issuerRegExp                string
+	roots, rekorKey, ctKey, stampChain  string
+	trustedRoot, rekorURL, algorithm    string
+	annotations, extensions             map[string]string
+	ignoreTlog, ignoreSCT               bool
+	format, kind, repository, tagPrefix string
+	insecure                            bool
+	output                              string
+	timeout                             time.Duration
+}
+
+// New makes `ephor verify`.
+func New() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "verify IMAGE",
+		Short: "Say who signed an image, and why each signature counts or not",
+		Long: "Verify finds the signatures of an image (layers below the tags .sig and .att, and Sigstore bundles that refer to it), and says\n" +
+			"of each who made it and whether it satisfies the signer that the flags describe. Policies decide with the same verifier.\n" +
+			"With --type it looks at the statements of that type instead. With --bundle it verifies one bundle about a file, and asks no registry.\n\n" +
+			"The exit code is 0 when some signature satisfies, and 1 otherwise.",
+		Example: "  ephor verify ghcr.io/team/app:1 --key cosign.pub\n" +
+			"  ephor verify ghcr.io/team/app:1 --certificate-identity 'https://github.com/team/*' --certificate-oidc-issuer https://token.actions.githubusercontent.com\n" +
+			"  ephor verify ghcr.io/team/app:1 --key cosign.pub --type https://slsa.dev/provenance/v1 -o json\n" +
+			"  ephor verify --bundle app.sigstore.json --artifact app.tar.gz --key cosign.pub --insecure-ignore-tlog",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (o.bundle != "") {
+				return errors.New("give an IMAGE, or --bundle with --artifact")
+			}
+			if (o.bundle == "") != (o.artifact == "") {
+				return errors.New("--bundle and --artifact go together")
+			}
+			return o.run(cmd, strings.Join(args, ""))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.bundle, "bundle", "", "file with a Sigstore bundle, instead of an image")
+	f.StringVar(&o.artifact, "artifact", "", "file that the bundle is about")
+	f.StringVar(&o.key, "key", "", "public key of the signer: a file with PEM")
+	f.StringVar(&o.certificate, "certificate", "", "certificate of the signer: a file with PEM")
+	f.StringVar(&o.chain, "certificate-chain", "", "certificates that vouch for the signer: a file with PEM")
+	f.StringVar(&o.subject, "certificate-identity", "", "identity of the signer in its certificate; wildcards are allowed")
+	f.StringVar(&o.subjectRegExp, "certificate-identity-regexp", "", "the same as a regular expression")
+	f.StringVar(&o.issuer, "certificate-oidc-issuer", "", "issuer of the identity; wildcards are allowed")
+	f.StringVar(&o.issuerRegExp, "certificate-oidc-issuer-regexp", "", "the same as a regular expression")
+	f.StringToStringVar(&o.extensions, "certificate-extension", nil, "extensions that the certificate has to have, as name=wildcard (additionalExtensions of a policy)")
+	f.StringToStringVarP(&o.annotations, "annotation", "a", nil, "annotations that the signature has to have, as key=value")
+	f.StringVar(&o.algorithm, "signature-algorithm", "", "hash of signatures by keys: sha224, sha256, sha384 or sha512")
+	f.StringVar(&o.kind, "type", "", "look at statements with this predicate type")
+	f.StringVar(&o.format, "format", sigverify.Cosign, "Cosign for layers and bundles, SigstoreBundle for bundles only")
+	terminal.Choices(cmd, "format", sigverify.Cosign, sigverify.Bundle)
+	f.StringVar(&o.repository, "repository", "", "repository that holds the signatures, if it is not that of the image")
+	f.StringVar(&o.tagPrefix, "attachment-tag-prefix", "", "prefix of the tags of signatures")
+	f.StringVar(&o.trustedRoot, "trusted-root", "", "file with a trusted root in JSON: the keys of the logs and authorities that count")
+	f.StringVar(&o.roots, "ca-roots", "", "root certificates of identities: a file with PEM")
+	f.StringVar(&o.rekorURL, "rekor-url", "", "transparency log that is searched for signatures that were stored without their entry")
+	f.StringVar(&o.rekorKey, "rekor-public-key", "", "key of the transparency log: a file with PEM")
+	f.StringVar(&o.ctKey, "ctlog-public-key", "", "key of the log of certificates: a file with PEM")
+	f.StringVar(&o.stampChain, "timestamp-certificate-chain", "", "certificates of the timestamp authority: a file with PEM")
+	f.BoolVar(&o.ignoreTlog, "insecure-ignore-tlog", false, "do without an entry in a transparency log")
+	f.BoolVar(&o.ignoreSCT, "insecure-ignore-sct", false, "do without an entry in a log of certificates")
+	f.BoolVar(&o.insecure, "allow-insecure-registry", false, "ask registries that have no TLS, or a certificate that is not trusted")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "longest time that all of it takes")
+	f.StringVarP(&o.output, "output", "o", "table", "table or json")
+	terminal.Choices(cmd, "output", "table", "json")
+	return cmd
+}
+
+// result is what is printed.
+type result struct {
+	Image    string              `json:"image,omitempty"`
+	Digest   string              `json:"digest"`
+	Verified bool                `json:"verified"`
+	Findings []sigverify.Finding `json:"signatures"`
+}
+
+func (o *options) run(cmd *cobra.Command, image string) error {
+	if o.output != "table" && o.output != "json" {
+		return errors.New("invalid output, expected table or json")
+	}
+	if o.format != sigverify.Cosign && o.format != sigverify.Bundle {
+		return errors.New("invalid format, expected Cosign or SigstoreBundle")
+	}
+	attestor, err := o.attestor()
+	if err != nil {
+		return err
+	}
+	verifier, err := remote.Verifier()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	out := result{Image: image}
+	if o.bundle != "" {
+		err = o.examineBundle(ctx, verifier, attestor, &out)
+	} else {
+		out.Digest, out.Findings, err = verifier.Examine(ctx, world.SignatureRequest{
+			Image: image, Format: o.format, Attestor: attestor, Type: o.kind, Repository: o.repository, TagPrefix: o.tagPrefix,
+			Registry: world.ImageRequest{Insecure: o.insecure},
+		})
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range out.Findings {
+		out.Verified = out.Verified || f.Accepted
+	}
+	w := terminal.Buffered(cmd.OutOrStdout())
+	if o.output == "json" {
+		err = terminal.WriteJSON(w, out)
+	} else {
+		write(w, &out)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil && !out.Verified {
+		return terminal.End(cmd, 1)
+	}
+	return err
+}
+
+func (o *options) examineBundle(ctx context.Context, v *sigverify.Verifier, a *world.Attestor, out *result) error {
+	bundle, err := read(o.bundle)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(o.artifact)
+	if err != nil {
+		return err
+	}
+	digest, finding, err := v.ExamineBundle(ctx, []byte(bundle), content, a)
+	if err != nil {
+		return err
+	}
+	finding.Place = o.bundle
+	out.Digest, out.Findings = digest, []sigverify.Finding{finding}
+	return nil
+}
+
+// attestor is the signer that the flags describe.
+func (o *options) attestor() (*world.Attestor, error) {
+	a := &world.Attestor{
+		Annotations: o.annotations, Algorithm: o.algorithm,
+		Rekor: world.Rekor{URL: o.rekorURL, Ignore: o.ignoreTlog}, CTLog: world.CTLog{Ignore: o.ignoreSCT},
+	}
+	var key, certificate, chain, roots string
+	for _, f := range []struct {
+		file string
+		to   *string
+	}{
+		{o.key, &key}, {o.certificate, &certificate}, {o.chain, &chain}, {o.roots, &roots}, {o.trustedRoot, &a.Trust.TrustedRoot},
+		{o.rekorKey, &a.Rekor.PublicKey}, {o.ctKey, &a.CTLog.PublicKey}, {o.stampChain, &a.CTLog.TSACertChain},
+	} {
+		if f.file == "" {
+			continue
+		}
+		var err error
+		if *f.to, err = read(f.file); err != nil {
+			return nil, err
+		}
+	}
+	named := o.subject+o.subjectRegExp+o.issuer+o.issuerRegExp != "" || len(o.extensions) > 0
+	given := 0
+	for _, is := range []bool{key != "", certificate+chain != "", named} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, errors.New("say who has to have signed: by --key, by --certificate or --certificate-chain, or by --certificate-identity and --certificate-oidc-issuer")
+	}
+	switch {
+	case key != "":
+		a.Key = &world.KeyAttestor{PublicKey: key}
+	case !named:
+		a.Certificate = &world.CertificateAttestor{Certificate: certificate, Chain: chain}
+	case o.subject+o.subjectRegExp == "" || o.issuer+o.issuerRegExp == "":
+		return nil, errors.New("an identity needs a subject and an issuer: anybody may have a certificate of the public authority")
+	default:
+		a.Keyless = &world.KeylessAttestor{
+			Subject: o.subject, SubjectRegExp: o.subjectRegExp, Issuer: o.issuer, IssuerRegExp: o.issuerRegExp, Roots: roots, Extensions: o.extensions,
+		}
+	}
+	return a, nil
+}
+
+// maxFile bounds keys, certificates and bundles.
+const maxFile = 10_000_000
+
+func read(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is longer than %d bytes", name, maxFile)
+	}
+	return string(text), err
+}
+
+// write prints a result for people.
+func write(w io.Writer, r *result) {
+	about := r.Digest
+	if r.Image != "" {
+		about = terminal.Legible(r.Image) + " is " + r.Digest
+	}
+	fmt.Fprintln(w, about)
+	accepted := 0
+	for _, f := range r.Findings {
+		word := "refused"
+		switch {
+		case f.Accepted:
+			word = "accepted"
+			accepted++
+		case f.Unknown:
+			word = "unknown"
+		}
+		fmt.Fprintf(w, "\n%s: %s %s\n", word, f.Kind, terminal.Legible(f.Place))
+		line := func(name, value string) {
+			if value != "" {
+				fmt.Fprintf(w, "  %-8s %s\n", name, strings.ReplaceAll(terminal.Legible(value), "\n", "\n           "))
+			}
+		}
+		line("type", f.Type)
+		if len(f.Subjects) == 0 && f.Issuer == "" {
+			line("signer", "a key")
+		} else {
+			line("signer", strings.Join(f.Subjects, ", "))
+			line("issuer", f.Issuer)
+		}
+		for _, at := range f.Logged {
+			line("logged", at.Format(time.RFC3339))
+		}
+		line("because", f.Reason)
+	}
+	if len(r.Findings) == 0 {
+		fmt.Fprintln(w, "\nno signatures found")
+		return
+	}
+	fmt.Fprintf(w, "\n%d of %s satisfied\n", accepted, terminal.Counted(len(r.Findings), "signature", "signatures"))
+}
