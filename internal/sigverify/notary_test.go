@@ -22,7 +22,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/notaryproject/notation-core-go/signature"
 
+	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/sigverify"
+	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 	"github.com/ephor-dev/ephor/internal/sigverify/notary"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -357,5 +359,132 @@ func TestNotaryStatementsWhoseTypeIsUnsaid(t *testing.T) {
 	wants(t, err, "")
 	if len(found) != 1 {
 		t.Errorf("%d statements", len(found))
+	}
+}
+
+// servedNotary is a verifier with envelopes that asks a registry of the fixture.
+func servedNotary(t testing.TB, handler http.Handler) (*sigverify.Verifier, *fixture.Server) {
+	t.Helper()
+	server := fixture.Start(t, handler)
+	client, err := registry.New(registry.Options{Dial: server.Dial, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	envelopes, err := notary.New(notary.Options{HTTP: noLog{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := sigverify.New(sigverify.Options{Registry: client, Keys: fixtureKeys{}, Trust: fixtureTrust{}, Notary: envelopes, HTTP: noLog{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, server
+}
+
+func byCertificate(names ...string) *world.Attestor {
+	a := &world.Attestor{Certificate: &world.CertificateAttestor{}}
+	for _, n := range names {
+		a.Certificate.Certificate += fixture.Load().Certificates[n] + "\n"
+	}
+	return a
+}
+
+// TestNotaryArtefacts verifies what notation signed and oras attached, in registries that list it in each way.
+func TestNotaryArtefacts(t *testing.T) {
+	f := fixture.Load()
+	after := func(age time.Duration, want string) string { // a fresh fixture has signatures that are good still
+		if time.Since(f.Made) < age {
+			return ""
+		}
+		return want
+	}
+	for mode, label := range map[fixture.Referrers]string{fixture.ReferrersWhole: "whole", fixture.ReferrersRaw: "raw", fixture.ReferrersTag: "tag"} {
+		handler := f.Registry()
+		handler.Referrers = mode
+		v, _ := servedNotary(t, handler)
+		for _, c := range []struct {
+			image string
+			by    *world.Attestor
+			sbom  bool
+			want  string
+		}{
+			{"notary-jws", byCertificate("notary"), false, ""},
+			{"notary-jws", byCertificate("notary-other"), false, "does not contain any trusted certificate"},
+			{"notary-cose", byCertificate("notary"), false, ""},
+			{"notary-cose", byCertificate("notary-other", "notary"), false, ""},
+			{"notary-chain-jws", byCertificate("notary-chain"), false, ""},
+			{"notary-chain-cose", byCertificate("notary-chain"), false, ""},
+			{"notary-chain-cose", byCertificate("notary"), false, "does not contain any trusted certificate"},
+			{"notary-other", byCertificate("notary"), false, "does not contain any trusted certificate"},
+			{"notary-two", byCertificate("notary"), false, ""},
+			{"notary-two", byCertificate("notary-other"), false, ""},
+			{"notary-brief", byCertificate("notary-brief"), false, after(2*time.Hour, "verification time is after certificate")},
+			{"notary-expiring", byCertificate("notary"), false, after(time.Hour, "digital signature has expired on")},
+			{"unsigned", byCertificate("notary"), false, "no signature is associated with"},
+			{"notary-sbom", byCertificate("notary"), true, ""},
+			{"notary-sbom-second", byCertificate("notary"), true, ""},
+			{"notary-sbom-other", byCertificate("notary"), true, "does not contain any trusted certificate"},
+			{"notary-sbom-other", byCertificate("notary-other"), true, ""},
+			{"notary-sbom-unsigned", byCertificate("notary"), true, "no signature is associated with"},
+			{"notary-jws", byCertificate("notary"), true, "no matching attestations found"},
+		} {
+			r := world.SignatureRequest{Image: f.Image(c.image).String(), Format: sigverify.Notary, Attestor: c.by}
+			var err error
+			if c.sbom {
+				r.Type = kindSBOM
+				var found []world.Statement
+				if _, found, err = v.Statements(t.Context(), r); err == nil && len(found) != 1 {
+					t.Errorf("%s, %s: %d statements", label, c.image, len(found))
+				}
+			} else {
+				_, err = v.Verify(t.Context(), r)
+			}
+			t.Run(label+"/"+c.image, func(t *testing.T) { wants(t, err, c.want) })
+		}
+	}
+}
+
+// The manifest of the image, the list, and the manifest and the envelope of one signature are read once, after a request that asks how to log in;
+// a tag is one request more.
+func TestNotaryRequests(t *testing.T) {
+	f := fixture.Load()
+	image := f.Image("notary-jws")
+	for reference, want := range map[string]int{image.String(): 5, image.Tagged(): 6} {
+		v, server := servedNotary(t, f.Registry())
+		for range 2 { // the second one is remembered for a moment, but for what the tag names
+			if _, err := v.Verify(t.Context(), world.SignatureRequest{Image: reference, Format: sigverify.Notary, Attestor: byCertificate("notary")}); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(server.Requests()); n != want {
+				t.Errorf("%s: %d requests, want %d: %q", reference, n, want, server.Requests())
+			}
+			if strings.Contains(reference, "@") {
+				continue
+			}
+			break
+		}
+	}
+}
+
+// TestNotaryFaults: a registry with faults is never taken for a signature, and a signature is never refused for one.
+func TestNotaryFaults(t *testing.T) {
+	f := fixture.Load()
+	image := f.Image("notary-two")
+	for path, c := range map[string]struct {
+		code int
+		want string
+	}{
+		"/referrers/": {500, "!"}, "/blobs/": {500, "!"}, "/manifests/": {403, "!"},
+	} {
+		handler := f.Registry()
+		v, _ := servedNotary(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, path) {
+				w.WriteHeader(c.code)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}))
+		_, err := v.Verify(t.Context(), world.SignatureRequest{Image: image.String(), Format: sigverify.Notary, Attestor: byCertificate("notary")})
+		t.Run(path, func(t *testing.T) { wants(t, err, c.want) })
 	}
 }
