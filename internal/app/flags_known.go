@@ -67,9 +67,6 @@ var knownFlags = []knownFlag{
 	{"allowInsecureRegistry", "BR", true, whyRegistry},
 	{"imagePullSecrets", "BR", false, whyRegistry},
 	{"registryCredentialHelpers", "BR", false, whyRegistry},
-	{"imageVerifyCacheEnabled", "AR", true, whyImages},
-	{"imageVerifyCacheMaxSize", "AR", false, whyImages},
-	{"imageVerifyCacheTTLDuration", "AR", false, whyImages},
 
 	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},

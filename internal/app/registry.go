@@ -2,14 +2,19 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/registry"
+	"github.com/ephor-dev/ephor/internal/sigcache"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // registryFlags configure the access to image registries.
@@ -18,6 +23,10 @@ type registryFlags struct {
 	pullSecrets []string
 	helpers     []string
 	revocation  bool // certificates of Notary
+	// remember: answers about signatures are remembered, answers of them, each for as long as ttl.
+	remember bool
+	answers  int
+	ttl      time.Duration
 }
 
 func (f *registryFlags) register(fs *pflag.FlagSet) {
@@ -25,10 +34,16 @@ func (f *registryFlags) register(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.pullSecrets, "imagePullSecrets", nil, "pull secrets for all registries, as name or namespace/name")
 	fs.BoolVar(&f.revocation, "notaryRevocation", true, "ask whether certificates of Notary's signatures are revoked (OCSP, revocation lists); false where no responder can be reached: then revoked certificates count")
 	fs.StringSliceVar(&f.helpers, "registryCredentialHelpers", nil, "where credentials for registries come from besides: default, google, amazon, azure, github; empty for default")
+	fs.BoolVar(&f.remember, "imageVerifyCacheEnabled", true, "remember which digests of images are signed, and for half a minute which are not")
+	fs.IntVar(&f.answers, "imageVerifyCacheMaxSize", sigcache.DefaultSize, "answers about signatures that are remembered")
+	fs.DurationVar(&f.ttl, "imageVerifyCacheTTLDuration", sigcache.DefaultTTL, "how long it is remembered that a digest is signed")
 }
 
 // complete checks the names.
 func (f *registryFlags) complete() error {
+	if f.answers < 0 || f.ttl < 0 {
+		return errors.New("--imageVerifyCacheMaxSize and --imageVerifyCacheTTLDuration must not be negative")
+	}
 	if _, err := registry.New(f.options("namespace", nil, nil)); err != nil {
 		return fmt.Errorf("--imagePullSecrets, --registryCredentialHelpers: %w", err)
 	}
@@ -55,4 +70,12 @@ func (f *registryFlags) options(namespace string, secrets client.Reader, service
 		}
 	}
 	return o
+}
+
+// remembering makes the verifier remember its answers, unless the flags say otherwise.
+func (f *registryFlags) remembering(next world.Signatures, m *observe.Metrics) world.Signatures {
+	if next == nil || !f.remember {
+		return next
+	}
+	return sigcache.New(next, sigcache.Options{Size: f.answers, TTL: f.ttl, Now: time.Now, Observe: m.SignatureAnswer})
 }

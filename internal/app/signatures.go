@@ -7,7 +7,6 @@ import (
 
 	"github.com/ephor-dev/ephor/internal/apicall"
 	"github.com/ephor-dev/ephor/internal/registry"
-	"github.com/ephor-dev/ephor/internal/sigcache"
 	"github.com/ephor-dev/ephor/internal/sigverify"
 	sigkeys "github.com/ephor-dev/ephor/internal/sigverify/keys"
 	"github.com/ephor-dev/ephor/internal/sigverify/notary"
@@ -29,7 +28,7 @@ func (l lookups) signatures(images *registry.Client, services *apicall.Services,
 	if err != nil {
 		return nil, err
 	}
-	return sigcache.New(verifier, sigcache.Options{Now: time.Now}), nil
+	return l.registry.remembering(verifier, l.metrics), nil
 }
 
 // egress asks what is neither a registry nor the API server.

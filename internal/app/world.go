@@ -12,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/discovery"
 	"github.com/ephor-dev/ephor/internal/event"
 	"github.com/ephor-dev/ephor/internal/keystore"
+	"github.com/ephor-dev/ephor/internal/observe"
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/live"
@@ -23,6 +24,7 @@ type lookups struct {
 	calls     *callFlags
 	registry  *registryFlags // nil: registries are not asked
 	globals   globalFlags
+	metrics   *observe.Metrics
 	seals     world.Seals   // of records of verified images; nil where none are made
 	rights    client.Writer // asks for the rights of users; nil: they are not known
 	cluster   *cluster
@@ -52,8 +54,11 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 	}
 	if l.registry != nil {
 		o.Registries = func(services *apicall.Services) registry.Options {
-			return l.registry.options(l.namespace, m.GetAPIReader(), services)
+			asked := l.registry.options(l.namespace, m.GetAPIReader(), services)
+			asked.Observe = b.observing.Metrics.RegistryAnswer
+			return asked
 		}
+		l.metrics = b.observing.Metrics
 		o.Signatures = func(images *registry.Client, services *apicall.Services) (world.Signatures, error) {
 			return l.signatures(images, services, l.registry.options(l.namespace, m.GetAPIReader(), services).Secret)
 		}

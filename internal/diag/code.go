@@ -42,10 +42,7 @@ const (
 )
 
 // Images.
-const (
-	// Unverifiable: the policy asks for signatures or attestations, which this version cannot verify.
-	Unverifiable Code = "unverifiable"
-)
+const ()
 
 // Deprecated values. Each is accepted with a warning.
 const (
@@ -81,7 +78,6 @@ var codes = []CodeDoc{
 	{NoRequester, "The rule uses data of the requester, and runs without a request: in background scans, or when the policy changes."},
 	{ElementOutsideForeach, "A variable that is an element of a foreach stands outside of the foreach."},
 	{BackgroundKind, "A background scan cannot list the kind: it has a wildcard, or is a subresource."},
-	{Unverifiable, "The policy asks for signatures or attestations of images, which this version cannot verify."},
 	{DeprecatedAction, "The failure action is written enforce or audit instead of Enforce or Audit."},
 	{DeprecatedOperator, "The operator of a condition is deprecated: others replace it."},
 	{MissingRights, "An account lacks rights that the policy needs. Only admission checks this."},

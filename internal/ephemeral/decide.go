@@ -12,8 +12,7 @@ import (
 const DisabledLabel = "reports.kyverno.io/disabled"
 
 // Sends decides who reports the result of a rule for an object of the kind: the process that found it, by sending it,
-// or the scans, where they evaluate the rule. What they do not evaluate at all is always sent: mutation, work, and
-// images.
+// or the scans, where they evaluate the rule. What they do not evaluate at all is always sent: mutation and work.
 func Sends(p *policy.Program, r *policy.Rule, kind schema.GroupKind, s Scans) bool {
 	if _, off := p.Labels[DisabledLabel]; off {
 		return false
@@ -27,10 +26,13 @@ func Scanned(p *policy.Program, r *policy.Rule) bool {
 	return Scannable(p, r) && slices.ContainsFunc(r.Targets, func(t policy.Target) bool { return Covers(&t) })
 }
 
-// Scannable reports whether a scan can evaluate the rule: it validates resources and uses no requester. A scan also
+// ScanStages are the stages that scans evaluate.
+const ScanStages = policy.StageValidate | policy.StageVerifyImages
+
+// Scannable reports whether a scan can evaluate the rule: it validates resources or verifies their images, and uses no requester. A scan also
 // evaluates a rule whose variables are not known beforehand; that rule ends in an error if it uses a requester.
 func Scannable(p *policy.Program, r *policy.Rule) bool {
-	if !p.Settings.Background || !r.Stage.Has(policy.StageValidate) || r.NoScan {
+	if !p.Settings.Background || !r.Stage.Has(ScanStages) || r.NoScan {
 		return false
 	}
 	if _, off := p.Labels[DisabledLabel]; off {

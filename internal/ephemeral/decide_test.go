@@ -56,7 +56,8 @@ func TestSends(t *testing.T) {
 		{"mutation", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageMutate }, scans, true},
 		{"generation", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageGenerate }, scans, true},
 		{"mutation of what exists", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageMutateExisting }, scans, true},
-		{"images to verify", func(_ *policy.Program, r *policy.Rule) {
+		{"images to verify", func(_ *policy.Program, r *policy.Rule) { r.Stage = policy.StageVerifyImages }, scans, false},
+		{"images without signatures", func(_ *policy.Program, r *policy.Rule) {
 			r.NoScan, r.Stage = true, policy.StageVerifyImages|policy.StageValidate
 		}, scans, true},
 		{"a policy that is in no report", func(p *policy.Program, r *policy.Rule) {

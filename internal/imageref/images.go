@@ -85,21 +85,39 @@ func podSpec(object map[string]any, path []string) map[string]any {
 	return object
 }
 
-// PullSecrets are the names of the imagePullSecrets of an object of the kind, which lie in its namespace.
-func PullSecrets(kind string, object map[string]any) []string {
+// Pod is what an object says of the nodes that pull its images, and of how they log in to registries.
+type Pod struct {
+	// Secrets are the names of the imagePullSecrets, which lie in the namespace of the object; ServiceAccount is what the Pods run as.
+	Secrets        []string
+	ServiceAccount string
+	// Platform is the os/architecture of the nodes, as far as the node selector says it; empty for any.
+	Platform string
+}
+
+// PodOf reads an object of a kind that has a template of Pods, or is one. Other kinds say nothing.
+func PodOf(kind string, object map[string]any) (p Pod, ok bool) {
 	path, ok := templates[kind]
 	if !ok {
-		return nil
+		return p, false
 	}
-	secrets, _ := podSpec(object, path)["imagePullSecrets"].([]any)
-	var out []string
+	spec := podSpec(object, path)
+	secrets, _ := spec["imagePullSecrets"].([]any)
 	for _, s := range secrets {
 		m, _ := s.(map[string]any)
 		if name, _ := m["name"].(string); name != "" {
-			out = append(out, name)
+			p.Secrets = append(p.Secrets, name)
 		}
 	}
-	return out
+	p.ServiceAccount, _ = spec["serviceAccountName"].(string)
+	nodes, _ := spec["nodeSelector"].(map[string]any)
+	system, _ := nodes["kubernetes.io/os"].(string)
+	if architecture, _ := nodes["kubernetes.io/arch"].(string); architecture != "" {
+		if system == "" {
+			system = "linux"
+		}
+		p.Platform = system + "/" + architecture
+	}
+	return p, true
 }
 
 // unreadable words the error for a text that is no reference.

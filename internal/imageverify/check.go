@@ -25,10 +25,10 @@ type check struct {
 	image    *target
 	language Session
 	plan     *Plan
-	secrets  []string // beside those of the plan
-	keep     string   // on whose behalf answers may be remembered; empty for none
-	asked    int      // how many answers there were, and
-	recalled int      // how many of them came from memory
+	login    world.ImageRequest // what the object logs in with
+	keep     string             // on whose behalf answers may be remembered; empty for none
+	asked    int                // how many answers there were, and
+	recalled int                // how many of them came from memory
 }
 
 // signed verifies signatures, then attestations, and returns one result for both. A part that does not satisfy counts more than one without
@@ -89,7 +89,7 @@ func unverified(prefix string, err error) policy.Yield {
 // cannot be asked, the verifier says which digest it verified.
 func (c *check) resolve() (err error) {
 	if c.image.known == "" && c.call.World.Images != nil {
-		c.image.known, err = Resolve(c.call, &c.image.Image, c.plan.Registry(c.secrets))
+		c.image.known, err = Resolve(c.call, &c.image.Image, c.plan.Registry(c.login))
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (c *check) request(e *Signer, kind string) (world.SignatureRequest, *bool) 
 		named.Digest = c.image.known
 		r.For, r.Remembered = c.keep, recalled
 	}
-	r.Image, r.Type, r.Registry = named.String(), kind, c.plan.Registry(c.secrets)
+	r.Image, r.Type, r.Registry = named.String(), kind, c.plan.Registry(c.login)
 	if e != nil {
 		r.Attestor = e.Attestor
 		if e.Repository != "" {

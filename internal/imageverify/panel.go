@@ -3,6 +3,7 @@ package imageverify
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
@@ -172,11 +173,12 @@ func (p *Panel) anyForm(ctx context.Context, image string, a *Authority, ask fun
 	if digest != "" {
 		parsed.Digest, remember = digest, p.For
 	}
-	plan := Plan{Request: world.SignatureRequest{Registry: p.Registry}}
+	registry := p.Registry
+	registry.Secrets = slices.Concat(registry.Secrets, a.Secrets)
 	err = &world.UnverifiedError{Reason: "attestor " + a.Name + " has no key, certificate or identity"}
 	for _, form := range a.Forms {
 		failed := ask(p.World.Signatures, world.SignatureRequest{
-			Image: parsed.String(), Format: a.Format, Attestor: form, Repository: a.Repository, TagPrefix: a.TagPrefix, Registry: plan.Registry(a.Secrets), For: remember,
+			Image: parsed.String(), Format: a.Format, Attestor: form, Repository: a.Repository, TagPrefix: a.TagPrefix, Registry: registry, For: remember,
 		})
 		if failed == nil {
 			return nil

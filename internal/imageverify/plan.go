@@ -3,9 +3,9 @@ package imageverify
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -41,11 +41,21 @@ type Signer struct {
 	Repository string // of its signatures; empty for that of the plan
 }
 
-// Registry says how to log in, with more pull secrets.
-func (p *Plan) Registry(secrets []string) world.ImageRequest {
+// Registry says how to log in, with what the object logs in with.
+func (p *Plan) Registry(login world.ImageRequest) world.ImageRequest {
 	r := p.Request.Registry
-	r.Secrets = slices.Concat(r.Secrets, secrets)
+	r.Object, r.Platform = login.Object, login.Platform
 	return r
+}
+
+// WithLogin adds what the object of a request logs in with, where it is about Pods.
+func WithLogin(r *world.ImageRequest, request *policy.Request, object map[string]any) {
+	pod, ok := imageref.PodOf(request.GVK.Kind, object)
+	if !ok {
+		return
+	}
+	r.Platform = pod.Platform
+	r.Object = world.ObjectSecrets{Namespace: request.Namespace, Names: pod.Secrets, ServiceAccount: pod.ServiceAccount}
 }
 
 // Result is how far the entries of a set were satisfied.

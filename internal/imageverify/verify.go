@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // verification is the mutating half of a rule at work on one object.
@@ -15,10 +15,9 @@ type verification struct {
 	variables policy.Variables
 	images    []target
 	yields    []policy.Yield
-	object    map[string]any // the changed object; nil when nothing was changed
-	pinned    bool           // a digest was written
-	// secrets are the pull secrets of the object, as namespace/name; they are used beside those of an entry.
-	secrets []string
+	object    map[string]any     // the changed object; nil when nothing was changed
+	pinned    bool               // a digest was written
+	login     world.ImageRequest // what the object logs in with, beside the credentials of an entry
 }
 
 // verify evaluates every image by every entry that is about it. The error is one that concerns the rule as a whole.
@@ -31,9 +30,7 @@ func (v *verification) verify() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range imageref.PullSecrets(v.call.Request.GVK.Kind, object) {
-		v.secrets = append(v.secrets, v.call.Request.Namespace+"/"+name)
-	}
+	WithLogin(&v.login, v.call.Request, object)
 	scan := v.call.Request.Origin == policy.FromScan
 	current := object
 	for n, e := range v.Entries {
@@ -123,7 +120,7 @@ func (v *verification) evaluate(n int, image *target, object map[string]any, sca
 // signed verifies the image. Answers about signatures may come from memory, for the same entry of the same version of the policy: they are
 // about a digest. Conditions and validate blocks are always evaluated.
 func (v *verification) signed(n int, image *target, session Session) policy.Yield {
-	c := check{call: v.call, image: image, language: session, secrets: v.secrets}
+	c := check{call: v.call, image: image, language: session, login: v.login}
 	if v.Entries[n].UseCache {
 		c.keep = Asker(v.call.Program, v.Name) + "\n" + strconv.Itoa(n)
 	}
@@ -145,7 +142,7 @@ func (v *verification) pin(session Session, image *target, object map[string]any
 		if err != nil {
 			return nil, err
 		}
-		if image.known, err = Resolve(v.call, &image.Image, plan.Registry(v.secrets)); err != nil {
+		if image.known, err = Resolve(v.call, &image.Image, plan.Registry(v.login)); err != nil {
 			return nil, err
 		}
 	}

@@ -70,6 +70,9 @@ const (
 	nameBudgetExceeded        = "ephor_policy_budget_exceeded"
 	namePaths                 = "ephor_webhook_path_requests"
 	nameOverflow              = "ephor_metric_overflow"
+	nameRegistryRequests      = "ephor_registry_requests"
+	nameRegistryDuration      = "ephor_registry_request_duration_seconds"
+	nameImageAnswers          = "ephor_image_signature_answers"
 )
 
 // declared is the table of all instruments but those of kinds of policies (resultInstruments). Names and labels are those of the policy language; what is
@@ -143,6 +146,12 @@ var declared = []Instrument{
 		Help: "evaluations in which a policy used up its budget, or its namespace its share of processor time, and ended in an error", Query: `sum by (policy_namespace, policy_name) (increase(ephor_policy_budget_exceeded_total[1h]))`},
 	{Name: namePaths, Kind: Counter, Labels: []string{"result"}, Ours: true,
 		Help: "requests at webhook paths without a secret segment that is valid: plain (answered, since a webhook configuration has the path without a segment), missing and unknown (not answered)", Query: `sum by (result) (increase(ephor_webhook_path_requests_total[1h]))`},
+	{Name: nameRegistryRequests, Kind: Counter, Labels: []string{"server_address?", "http_response_status_code"}, Ours: true,
+		Help: "requests to image registries and to the storage behind them, by status; none: there was no answer", Query: `sum by (server_address, http_response_status_code) (rate(ephor_registry_requests_total[5m]))`},
+	{Name: nameRegistryDuration, Kind: Histogram, Labels: []string{"server_address?"}, Ours: true,
+		Help: "seconds until a registry answered", Query: `histogram_quantile(0.95, sum by (le, server_address) (rate(ephor_registry_request_duration_seconds_bucket[5m])))`},
+	{Name: nameImageAnswers, Kind: Counter, Labels: []string{"source"}, Ours: true,
+		Help: "questions about signatures of a digest, by where the answer came from: memory, or a verification", Query: `sum by (source) (rate(ephor_image_signature_answers_total[5m]))`},
 	{Name: nameOverflow, Kind: Counter, Labels: []string{"metric"}, Ours: true,
 		Help: "observations that were counted in a series of others because the metric has too many series"},
 }

@@ -41,6 +41,7 @@ type Metrics struct {
 	drop, deprecated, eventsDropped, auditsDropped       *family
 	breaker, breakerDrops, updateFailed, updateRequests  *family
 	reportsUnsent, reportsUnproved, paths                *family
+	registryRequests, registryDuration, imageAnswers     *family
 	updateWaiting, certificate                           *family
 	ttlInfo, ttlDeleted, ttlErrors, overflow, info, rule *family
 	cleanupStopped, ttlStopped, exceeded                 *family
@@ -84,6 +85,7 @@ func NewMetrics(o Options) *Metrics {
 	m.breaker, m.breakerDrops = get(nameBreaker), get(nameBreakerDrops)
 	m.reportsUnsent, m.reportsUnproved, m.paths = get(nameReportsUnsent), get(nameReportsUnproved), get(namePaths)
 	m.updateRequests, m.updateFailed, m.updateWaiting = get(nameUpdateRequests), get(nameUpdateRequestsFailed), get(nameUpdateRequestsWaiting)
+	m.registryRequests, m.registryDuration, m.imageAnswers = get(nameRegistryRequests), get(nameRegistryDuration), get(nameImageAnswers)
 	m.certificate, m.overflow = get(nameCertificate), get(nameOverflow)
 	m.ttlInfo, m.ttlDeleted, m.ttlErrors = get(nameTTLInfo), get(nameTTLDeleted), get(nameTTLErrors)
 	m.cleanupStopped, m.ttlStopped = get(nameCleanupStopped), get(nameTTLStopped)
@@ -365,4 +367,29 @@ func (m *Metrics) ReportUnproved(why string) {
 	if m != nil {
 		m.reportsUnproved.with(why).add(1)
 	}
+}
+
+// RegistryAnswer counts the answer of a registry, with the time that it took; status 0 is for no answer.
+func (m *Metrics) RegistryAnswer(host string, status int, took time.Duration) {
+	if m == nil {
+		return
+	}
+	text := "none"
+	if status > 0 {
+		text = strconv.Itoa(status)
+	}
+	m.registryRequests.with(host, text).add(1)
+	m.registryDuration.with(host).observe(took.Seconds())
+}
+
+// SignatureAnswer counts an answer about signatures, and whether it came from memory.
+func (m *Metrics) SignatureAnswer(remembered bool) {
+	if m == nil {
+		return
+	}
+	source := "verification"
+	if remembered {
+		source = "memory"
+	}
+	m.imageAnswers.with(source).add(1)
 }

@@ -40,6 +40,9 @@ type Options struct {
 	// MaxBytes is the longest answer that is read, and Timeout the longest time that one image takes; 0 for the defaults.
 	MaxBytes int64
 	Timeout  time.Duration
+	// Observe is called for each answer of a registry, or of the storage behind it: with its host, its status (0: there was no answer), and the time
+	// until its header was there; nil for nothing.
+	Observe func(host string, status int, took time.Duration)
 }
 
 // Defaults of Options, and how many requests one image may take: an index, a manifest, a configuration, each with a login
@@ -146,7 +149,7 @@ func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 	}
 	s.close = cancel
 	s.transport = &limited{
-		next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), shared),
+		next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), c.watch(shared)),
 		max:  max(c.options.MaxBytes, ask.MaxBytes), requests: int64(cmp.Or(ask.Requests, maxRequests)),
 	}
 	s.options = []remote.Option{

@@ -55,7 +55,7 @@ func Compile(r *kyvernov1.Rule, in Input) (*policy.Rule, diag.List) {
 		return out, c.diags
 	}
 	out.Kind, out.Stage = kind.Name, kind.Stage
-	out.SkipOnDelete, out.NoScan = kind.skipOnDelete, kind.noScan
+	out.SkipOnDelete = kind.skipOnDelete
 	existing(r, out)
 	out.AllowExisting = kind.allowExisting && allowsExisting(r)
 

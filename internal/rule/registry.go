@@ -24,8 +24,6 @@ type Kind struct {
 	skipOnDelete bool
 	// allowExisting: violations of the old object may be tolerated.
 	allowExisting bool
-	// noScan: scans do not evaluate the rule.
-	noScan bool
 	// lean: the compiler knows all that the rule reads of the object (policy.Rule.Object).
 	lean bool
 }

@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"slices"
+
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/imageverify"
@@ -15,12 +17,16 @@ var verifyImages = &Kind{
 		"replaces tags by digests and records what was verified in annotations of the resource; a validating review requires digests and records.",
 	Owns:         func(r *kyvernov1.Rule) bool { return len(r.VerifyImages) > 0 },
 	skipOnDelete: true,
-	noScan:       true,
 	compile: func(c *compiler, r *kyvernov1.Rule) handler {
 		v := c.imageRule(r)
 		return v.evaluate
 	},
 	lifecycle: func(r *kyvernov1.Rule, out *policy.Rule) {
+		// Digests and records are required of requests only, as in Kyverno.
+		out.NoScan = !slices.ContainsFunc(r.VerifyImages, func(e kyvernov1.ImageVerification) bool {
+			modern := modernEntry(&e)
+			return len(modern.Attestors)+len(modern.Attestations) > 0
+		})
 		for i := range r.VerifyImages {
 			if e := &r.VerifyImages[i]; on(e.Required) || on(e.VerifyDigest) {
 				return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/policy"
 )
 
@@ -108,17 +109,24 @@ func (c *compiler) attestorEntryMistakes(e *kyvernov1.Attestor, path string, not
 			c.diags.Errorf(path+".keys", "Keys field is not allowed for type notary")
 		}
 		k := e.Keys
+		c.attestorWarning(path+".keys.publicKeys", imageverify.KeyMistake(k.PublicKeys))
 		if k.PublicKeys == "" && k.KMS == "" && k.Secret == nil {
 			c.diags.Errorf(path+".keys", "A public key, kms key or secret is required")
 		}
 		c.algorithm(k.SignatureAlgorithm, path+".keys")
 	case e.Certificates != nil:
+		c.attestorWarning(path+".certificates.cert", imageverify.CertificateMistake(e.Certificates.Certificate))
+		c.attestorWarning(path+".certificates.certChain", imageverify.CertificateMistake(e.Certificates.CertificateChain))
 		if e.Certificates.Certificate == "" && e.Certificates.CertificateChain == "" {
 			c.diags.Errorf(path+".certificates", "cert or certChain required")
 		}
 	case e.Keyless != nil:
 		if notary {
 			c.diags.Errorf(path+".keyless", "Keyless field is not allowed for type notary")
+		}
+		c.attestorWarning(path+".keyless.roots", imageverify.CertificateMistake(e.Keyless.Roots))
+		for _, mistake := range imageverify.IdentityMistakes(keyless(e.Keyless)) {
+			c.attestorWarning(path+".keyless", mistake)
 		}
 		if e.Keyless.Rekor == nil && e.Keyless.Roots == "" {
 			c.diags.Errorf(path+".keyless", "Either Rekor URL or roots are required")
@@ -132,5 +140,12 @@ func (c *compiler) algorithm(name, path string) {
 	if name != "" && !strings.Contains(name, "{{") && !slices.Contains(signatureAlgorithms, name) {
 		c.diags.Errorf(path+".signatureAlgorithm", "Invalid signature algorithm provided")
 		c.diags.Hint("algorithms are %s", strings.Join(signatureAlgorithms, ", "))
+	}
+}
+
+// attestorWarning warns of an attestor that nothing, or everything, satisfies. Kyverno accepts such a policy, so it is accepted here.
+func (c *compiler) attestorWarning(path, mistake string) {
+	if mistake != "" {
+		c.diags.Warnf(path, "%s", mistake)
 	}
 }

@@ -114,12 +114,8 @@ func attestorEntryOf(e *kyvernov1.Attestor, path string, notary bool) imageverif
 		a.Rekor, a.CTLog = rekor(e.Certificates.Rekor), ctlog(e.Certificates.CTLog)
 	case e.Keyless != nil:
 		out.Path += ".keyless"
-		k := e.Keyless
-		a.Keyless = &world.KeylessAttestor{
-			Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp,
-			Roots: k.Roots, Extensions: k.AdditionalExtensions,
-		}
-		a.Rekor, a.CTLog = rekor(k.Rekor), ctlog(k.CTLog)
+		a.Keyless = keyless(e.Keyless)
+		a.Rekor, a.CTLog = rekor(e.Keyless.Rekor), ctlog(e.Keyless.CTLog)
 	case e.Attestor != nil:
 		set := attestorSetOf(e.Attestor, path+".attestor", notary)
 		out.Set = &set
@@ -152,6 +148,13 @@ func publicKeys(text string) []string {
 		return []string{strings.TrimSpace(text)} // a malformed block stays in
 	}
 	return out
+}
+
+func keyless(k *kyvernov1.KeylessAttestor) *world.KeylessAttestor {
+	return &world.KeylessAttestor{
+		Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp,
+		Roots: k.Roots, Extensions: k.AdditionalExtensions,
+	}
 }
 
 func rekor(r *kyvernov1.Rekor) world.Rekor {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -528,28 +529,33 @@ func TestStages(t *testing.T) {
 // secretary notes how a registry is logged in to.
 type secretary struct {
 	notary
-	secrets [][]string
+	logins []world.ImageRequest
 }
 
 func (n *secretary) Verify(ctx context.Context, r world.SignatureRequest) (string, error) {
-	n.secrets = append(n.secrets, r.Registry.Secrets)
+	n.logins = append(n.logins, r.Registry)
 	return n.notary.Verify(ctx, r)
 }
 
-// TestPullSecrets: the pull secrets of the object are used beside those of the entry.
+// TestPullSecrets: what the object logs in with is used beside the credentials of the entry.
 func TestPullSecrets(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule("  mutateDigest: false\n  imageRegistryCredentials: {secrets: [own]}\n  attestors: [{entries: ["+key("a")+"]}]\n")), nil)
 	for _, secret := range []string{"first", "second"} {
 		object := pod(nil, "ghcr.io/x:1")
-		object["spec"].(map[string]any)["imagePullSecrets"] = []any{map[string]any{"name": secret}, map[string]any{}, nil}
+		spec := object["spec"].(map[string]any)
+		spec["imagePullSecrets"] = []any{map[string]any{"name": secret}, map[string]any{}, nil}
+		spec["serviceAccountName"], spec["nodeSelector"] = "robot", map[string]any{"kubernetes.io/arch": "arm64"}
 		n := &secretary{}
 		s := verifyScope(t, r, nil, request(map[string]any{"object": object}), policy.StageVerifyImages)
 		s.Env.World = world.World{Signatures: n}
 		if got := texts(r.Eval(s)); got != "pass: verified image signatures for ghcr.io/x:1" {
 			t.Error(got)
 		}
-		if len(n.secrets) != 1 || !slices.Equal(n.secrets[0], []string{"own", "d/" + secret}) {
-			t.Errorf("secrets %v", n.secrets)
+		want := world.ImageRequest{
+			Secrets: []string{"own"}, Platform: "linux/arm64", Object: world.ObjectSecrets{Namespace: "d", Names: []string{secret}, ServiceAccount: "robot"},
+		}
+		if len(n.logins) != 1 || !reflect.DeepEqual(n.logins[0], want) {
+			t.Errorf("login %+v", n.logins)
 		}
 	}
 }

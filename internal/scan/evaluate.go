@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ephor-dev/ephor/internal/engine"
+	"github.com/ephor-dev/ephor/internal/ephemeral"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -72,7 +73,7 @@ func (l *loop) evaluate(ctx context.Context, s *set, u *unstructured.Unstructure
 		l.s.workers <- struct{}{}
 		limited, cancel := context.WithTimeout(ctx, evalTimeout)
 		out = o.Eval(limited, engine.Input{
-			Selections: s.selections(req, evaluated.Policies), Request: req, Stages: policy.StageValidate, Root: o.Root, Now: o.Now,
+			Selections: s.selections(req, evaluated.Policies), Request: req, Stages: ephemeral.ScanStages, Root: o.Root, Now: o.Now,
 		})
 		cancel()
 		<-l.s.workers

@@ -26,7 +26,7 @@ func omittedRules(p *policy.Program) []Omission {
 	}
 	var out []Omission
 	for _, r := range p.Rules {
-		if !r.Stage.Has(policy.StageValidate) || r.NoScan {
+		if !r.Stage.Has(ephemeral.ScanStages) || r.NoScan {
 			continue
 		}
 		reason := ""

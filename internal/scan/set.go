@@ -85,7 +85,7 @@ func (s *set) since(revision uint64) map[report.ID]bool {
 
 // selections are the policies to evaluate the request by, of those in only; nil for all.
 func (s *set) selections(req *policy.Request, only map[report.ID]bool) []policy.Selection {
-	all := s.snapshot.For(req, catalog.Route{Stages: policy.StageValidate})
+	all := s.snapshot.For(req, catalog.Route{Stages: ephemeral.ScanStages})
 	out := make([]policy.Selection, 0, len(all))
 	for _, sel := range all {
 		if only != nil && !only[report.IDOf(sel.Program)] {

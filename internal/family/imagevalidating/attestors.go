@@ -104,6 +104,20 @@ func compileCosign(c *celrule.Compiler, name string, in *policiesv1beta1.Cosign,
 		c.Diags.Warnf(path, textNoAuthority)
 		c.Diags.Hint("an evaluation that asks for the attestor ends in an error")
 	}
+	warn := func(at, mistake string) {
+		if mistake != "" {
+			c.Diags.Warnf(path+at, "%s", mistake)
+		}
+	}
+	if in.Keyless != nil {
+		warn(".keyless.roots", imageverify.CertificateMistake(in.Keyless.Roots))
+		for _, mistake := range imageverify.IdentityMistakes(keyless(in.Keyless)) {
+			warn(".keyless.identities", mistake)
+		}
+	}
+	if in.Key != nil {
+		warn(".key.data", imageverify.KeyMistake(in.Key.Data))
+	}
 	var key text
 	if k := in.Key; k != nil && k.Data == "" && k.KMS == "" && k.Expression != "" {
 		key.expression = c.Expression(k.Expression, path+".key.expression", celenv.Any)

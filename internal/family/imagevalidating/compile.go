@@ -166,11 +166,6 @@ func compileSpec(p *policy.Program, spec *policiesv1beta1.ImageValidatingPolicyS
 	}
 	celpolicy.CheckActions(c, spec.ValidationActions, path)
 	verifies := c.Calls(celenv.LibraryImageVerify)
-	if verifies {
-		c.Diags.Warnf(path+".attestors", textUnverifiable)
-		c.Diags.Hint("failurePolicy decides about requests that end in such an error")
-		c.Diags.Code(diag.Unverifiable)
-	}
 	e.verifyDigest, e.required = on(spec.ValidationConfigurations.VerifyDigest), on(spec.ValidationConfigurations.Required)
 	e.rule = &subject.Rule
 	rule := subject.NewRule(c)

@@ -36,7 +36,7 @@ func (r *evaluator) pin(c *policy.Call) policy.Yield {
 		if !known {
 			parsed, err := c.Images.Parse(image.text)
 			if err == nil {
-				digest, err = imageverify.Digest(c.Context(), c.Request.Tags(), c.World, parsed.String(), r.registry)
+				digest, err = imageverify.Digest(c.Context(), c.Request.Tags(), c.World, parsed.String(), s.panel.Registry)
 			}
 			if err != nil {
 				return policy.Yield{Status: policy.StatusError, Message: textResolve + image.text + ": " + err.Error(), Part: PartMutateDigest, Unknown: true}

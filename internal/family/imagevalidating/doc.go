@@ -8,8 +8,7 @@
 // controllers and by expressions (images.go); matchImageReferences select some of them (references.go). Expressions count the attestors
 // that signed an image; what they ask is answered by imageverify.Panel (attestors.go, verifier.go).
 //
-// It verifies no signature by itself. Where world.Signatures is nil, a policy that asks for signatures ends in an error, and a warning of
-// its compilation says so (diag.Unverifiable).
+// It verifies no signature by itself. Where world.Signatures is nil, a policy that asks for signatures ends in an error.
 //
 // Floor 2: imports celpolicy, celrule, imageverify, policy, api and leaves.
 package imagevalidating

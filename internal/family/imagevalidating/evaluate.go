@@ -59,9 +59,14 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	if r.json {
 		in.OldObject, in.Source = nil, nil
 	}
-	in.Registry, in.Attestors, in.Attestations = r.registry, r.attestorNames, r.attestationNames
+	registry := r.registry
+	if !r.json {
+		object, _ := in.Object.(map[string]any)
+		imageverify.WithLogin(&registry, c.Request, object)
+	}
+	in.Registry, in.Attestors, in.Attestations = registry, r.attestorNames, r.attestationNames
 	s := &subject{in: in, panel: &imageverify.Panel{
-		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: r.registry,
+		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: registry,
 	}}
 	in.Verifier = &verifier{evaluator: r, meter: c.Meter, panel: s.panel}
 	s.run = r.rule.Begin(c.Context(), c.Meter, in)

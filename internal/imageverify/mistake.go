@@ -1,0 +1,90 @@
+package imageverify
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"regexp"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// Mistakes of attestors are found when a policy is reviewed. Each function returns what is wrong; empty for nothing. Texts with variables are
+// not known yet, and are left aside.
+
+// pemMark is in every text in PEM.
+const pemMark = "-----BEGIN"
+
+// unknownText reports whether a text is known only when the rule is evaluated.
+func unknownText(text string) bool { return text == "" || strings.Contains(text, "{{") }
+
+// KeyMistake says why a key cannot be read: one in PEM, or the address of one.
+func KeyMistake(text string) string {
+	text = strings.TrimSpace(text)
+	switch {
+	case unknownText(text):
+		return ""
+	case strings.Contains(text, pemMark):
+		return blocks(text, "public key", func(der []byte) error {
+			_, err := x509.ParsePKIXPublicKey(der)
+			return err
+		})
+	}
+	scheme, _, named := strings.Cut(text, "://")
+	switch {
+	case !named || scheme == "env" || scheme == "file":
+		return "it is neither a public key in PEM nor the address of one: files and variables of the controller are not read"
+	case scheme == "gitlab", scheme == "http":
+		return "keys are not read from " + scheme + "://"
+	}
+	return ""
+}
+
+// CertificateMistake says why certificates in PEM cannot be read.
+func CertificateMistake(text string) string {
+	if unknownText(text) || !strings.Contains(text, pemMark) {
+		return "" // it may be base64 of PEM
+	}
+	return blocks(text, "certificate", func(der []byte) error {
+		_, err := x509.ParseCertificate(der)
+		return err
+	})
+}
+
+// blocks reads a text in PEM block by block.
+func blocks(text, what string, parse func([]byte) error) string {
+	n, rest := 0, []byte(text)
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		n++
+		if err := parse(block.Bytes); err != nil {
+			return "a " + what + " cannot be read: " + err.Error()
+		}
+	}
+	if n < strings.Count(text, pemMark) {
+		return "a " + what + " is not in PEM"
+	}
+	return ""
+}
+
+// IdentityMistakes says why identities are satisfied by no certificate, or by every one.
+func IdentityMistakes(k *world.KeylessAttestor) (out []string) {
+	all := append([]world.Identity{{Issuer: k.Issuer, IssuerRegExp: k.IssuerRegExp, Subject: k.Subject, SubjectRegExp: k.SubjectRegExp}}, k.Others...)
+	for _, id := range all {
+		if id == (world.Identity{}) && len(k.Extensions) == 0 {
+			out = append(out, "neither a subject nor an issuer is required: everyone to whom the authority gives a certificate satisfies it")
+		}
+		for _, text := range []string{id.IssuerRegExp, id.SubjectRegExp} {
+			if unknownText(text) {
+				continue
+			}
+			if _, err := regexp.Compile(text); err != nil {
+				out = append(out, "no certificate satisfies it: "+err.Error())
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,65 @@
+package imageverify
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+// What cannot be read is found, and what is not known yet is left aside.
+func TestMistakes(t *testing.T) {
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(&secret.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &secret.PublicKey, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	key, certificate := text("PUBLIC KEY", der), text("CERTIFICATE", cert)
+	for given, want := range map[string]string{
+		key: "", key + key: "", "": "", "{{ key }}": "", "k8s://ns/name": "", "awskms:///alias/x": "", "https://example.com/key": "",
+		key + text("PUBLIC KEY", der[1:]): "a public key cannot be read", strings.Replace(key, "MF", "!!", 1): "a public key is not in PEM",
+		"cosign.pub": "neither a public key in PEM", "env://KEY": "neither a public key in PEM", "http://example.com/key": "not read from http", "gitlab://1": "not read from gitlab",
+	} {
+		if got := KeyMistake(given); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+	for given, want := range map[string]string{certificate: "", certificate + certificate: "", "LS0t": "", "": "", key: "a certificate cannot be read"} {
+		if got := CertificateMistake(given); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", given, got, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		given world.KeylessAttestor
+		want  string
+	}{
+		"a subject":             {world.KeylessAttestor{Subject: "*"}, ""},
+		"a regular expression":  {world.KeylessAttestor{IssuerRegExp: "^https://.*$"}, ""},
+		"a variable":            {world.KeylessAttestor{SubjectRegExp: "{{ ( }}"}, ""},
+		"extensions":            {world.KeylessAttestor{Extensions: map[string]string{"a": "b"}}, ""},
+		"nothing":               {world.KeylessAttestor{Roots: certificate}, "neither a subject nor an issuer"},
+		"nothing in another":    {world.KeylessAttestor{Subject: "a", Others: []world.Identity{{}}}, "neither a subject nor an issuer"},
+		"no regular expression": {world.KeylessAttestor{SubjectRegExp: "("}, "no certificate satisfies it"},
+	} {
+		if got := strings.Join(IdentityMistakes(&c.given), "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
