@@ -170,6 +170,9 @@ func (c *cleaner) leftovers(now map[object]*unstructured.Unstructured) []object 
 		if len(item.GetOwnerReferences()) > 0 && item.GetDeletionTimestamp() == nil {
 			continue // the garbage collector's
 		}
+		if o.resource.Resource == "secrets" && item.GetLabels()["app.kubernetes.io/managed-by"] == "ephor" {
+			continue // keys that the controllers make when they need them first, and keep in memory
+		}
 		if isPolicy(o) {
 			policies = append(policies, o)
 			continue
