@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
 	"github.com/ephor-dev/ephor/internal/world/fixed"
 )
 
@@ -156,8 +157,9 @@ func (v verdict) String() string {
 // verdict evaluates the creation of a resource. The world has its Namespace and the given resources.
 func (p prover) verdict(ctx context.Context, program *policy.Program, object map[string]any, stage policy.Stage) (verdict, error) {
 	given := func() ([]map[string]any, error) { return p.given, nil }
+	api := fixed.New(fixed.Values{Objects: given}).For(world.Cluster()).API // one cluster for both languages
 	e := offline.New([]*policy.Program{program}, fixed.New(fixed.Values{
-		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, ContextResources: given,
+		Now: offline.Now, NamespaceLabels: p.namespaces, Objects: given, Resources: api,
 	}), clivalues.New(nil, nil))
 	if stage == policy.StageDelete {
 		return deletion(ctx, e, object)

@@ -97,7 +97,8 @@ type converter struct {
 	element  expr // of the loop around it; zero outside of loops
 	position expr // of the element in its list; zero where it is not known
 	// object is what `request.object` means: the object, or the Pod in it.
-	object expr
+	object  expr
+	entries map[string]term // of the context, by their names
 	// variables are those that the policy needs for its expressions.
 	variables []any
 	// deleting: the policy selects objects and not requests, and `target` is the object.

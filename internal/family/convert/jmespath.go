@@ -140,8 +140,8 @@ func (s *search) tree(t *jmespath.Tree, current expr) (term, bool) {
 		return s.call(t, current)
 	case "ASTPipe":
 		left, ok := s.tree(&t.Children[0], current)
-		if !ok || left.text == "request" || left.text == "request.userInfo" {
-			return s.unknown("the construct Pipe")
+		if !ok || left.text == "request" || left.text == "request.userInfo" || left.shape == listShape && len(left.keys) == 0 {
+			return s.unknown("the construct Pipe") // of a projection of nothing, functions make an error
 		}
 		s.piped = append(s.piped, left)
 		out, ok := s.tree(&t.Children[1], member(pipeMark))
@@ -163,6 +163,9 @@ func (s *search) named(name string) (term, bool) {
 	}
 	if name == "element" && s.element != (expr{}) {
 		return term{expr: s.element, root: s.element}, true
+	}
+	if e, ok := s.entries[name]; ok {
+		return e, true
 	}
 	return s.unknown("the variable " + name)
 }
@@ -333,6 +336,9 @@ func (s *search) either(t *jmespath.Tree, current expr) (term, bool) {
 			return left, true
 		}
 		return s.unknown("|| after what is no path")
+	}
+	if strings.Contains(left.root.text, "resource.get(") {
+		return s.unknown("|| after an object that may not exist, which is an error in the classic language,")
 	}
 	if left.text == "request.operation" {
 		s.note(s.path, "in scans a policy in CEL sees the operation CREATE, a classic policy none", "")

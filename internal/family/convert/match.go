@@ -56,6 +56,7 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 		subject = expr{"request.operation == 'DELETE' ? oldObject : object", bindsTernary}
 	}
 	c.autogen(r, spec, constraints, operations)
+	c.context(r.Context, c.path+".context")
 	conditions := c.selected(matched, all, subject, operations, constraints)
 	if r.ExcludeResources != nil {
 		conditions = addCondition(conditions, "exclude", not(c.excluded(r.ExcludeResources, subject)))
@@ -70,9 +71,6 @@ func (c *converter) matching(r *kyvernov1.Rule, spec map[string]any) {
 	}
 	if raw, ok := c.decode(r.Preconditions, c.path+".preconditions"); ok && raw != nil {
 		conditions = addCondition(conditions, "preconditions", c.conditions(raw, c.path+".preconditions"))
-	}
-	if len(r.Context) > 0 {
-		c.refuse(c.path+".context", textContext, hintContext)
 	}
 	spec["matchConstraints"] = constraints
 	if len(conditions) > 0 {

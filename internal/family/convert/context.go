@@ -1,0 +1,159 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/jmespath"
+	"github.com/ephor-dev/ephor/internal/value"
+
+	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
+)
+
+// context converts the context entries of a rule. What an entry stands for is written where its name is used, since conditions of policies
+// in CEL see no variables.
+func (c *converter) context(all []kyvernov1.ContextEntry, path string) {
+	for i := range all {
+		e, at := &all[i], fmt.Sprintf("%s[%d]", path, i)
+		var t term
+		var ok bool
+		switch {
+		case e.Variable != nil:
+			t, ok = c.contextVariable(e.Variable, at+".variable")
+		case e.ConfigMap != nil:
+			t, ok = c.contextConfigMap(e.ConfigMap, at+".configMap")
+		case e.GlobalReference != nil:
+			c.refuse(at+".globalReference", "context entries that read the global context are not converted", "write globalContext.get")
+		case e.APICall != nil && e.APICall.URLPath != "":
+			t, ok = c.contextAPICall(e.APICall, at+".apiCall")
+		default:
+			c.refuse(at, "context entries that ask services or registries are not converted", "write a variable with http.get or image.getMetadata")
+		}
+		if !ok {
+			continue
+		}
+		if c.entries == nil {
+			c.entries = map[string]term{}
+		}
+		c.entries[e.Name] = t
+	}
+}
+
+// contextVariable is a value, or a query with a default for what is missing.
+func (c *converter) contextVariable(v *kyvernov1.Variable, path string) (t term, ok bool) {
+	switch {
+	case v.Value != nil && v.JMESPath != "":
+		c.refuse(path, "a query on a value that is written out is not converted", "")
+		return t, false
+	case v.Value != nil:
+		return c.given(v.Value.Raw, path+".value")
+	}
+	if t, ok = c.search(v.JMESPath, path+".jmesPath"); !ok || v.Default == nil {
+		return t, ok
+	}
+	instead, ok := c.given(v.Default.Raw, path+".default")
+	if !ok {
+		return t, false
+	}
+	if len(t.keys) == 0 {
+		c.refuse(path+".default", "a default of what is no path is not converted", "")
+		return t, false
+	}
+	return term{expr: t.orElse(instead.text), shape: instead.shape}, true
+}
+
+// given is a value that is written in an entry: text, which may have variables, a number, true, false, or a list of texts.
+func (c *converter) given(raw []byte, path string) (t term, ok bool) {
+	v, err := value.DecodeJSON(raw)
+	if err != nil {
+		c.refuse(path, err.Error(), "")
+		return t, false
+	}
+	if all, isList := v.([]any); isList {
+		if texts, ok := textList(all); ok {
+			return term{expr: member(list(texts)), shape: listShape}, true
+		}
+	}
+	return c.operand(v, path)
+}
+
+// contextConfigMap is a ConfigMap, which is read where a key of it is used.
+func (c *converter) contextConfigMap(m *kyvernov1.ConfigMapReference, path string) (t term, ok bool) {
+	name, ok := c.place(m.Name, path+".name")
+	namespace, also := c.place(m.Namespace, path+".namespace")
+	if !ok || !also {
+		return t, false
+	}
+	if m.Namespace == "" {
+		namespace = text("default")
+	}
+	arguments := "'v1', 'configmaps', " + namespace + ", " + name
+	if c.policy.Kind == "Policy" {
+		if m.Namespace != c.policy.Namespace {
+			c.refuse(path+".namespace", "a policy of a namespace reads its own namespace", "write a ClusterPolicy")
+			return t, false
+		}
+		arguments = "'v1', 'configmaps', " + name
+	}
+	root := member("resource.get(" + arguments + ")")
+	return term{expr: root, root: root}, true
+}
+
+// contextAPICall is an object or a list of the Kubernetes API, or what a query makes of it.
+func (c *converter) contextAPICall(a *kyvernov1.ContextAPICall, path string) (t term, ok bool) {
+	path += ".urlPath"
+	refuse := func(text string) (term, bool) {
+		c.refuse(path, text, "write a variable with resource.get or resource.list")
+		return term{}, false
+	}
+	if a.Method != "" && a.Method != "GET" || strings.Contains(variables.ReplaceAllString(a.URLPath, ""), "?") {
+		return refuse("a call that sends something, or selects objects, is not converted")
+	}
+	parts := strings.Split(strings.Trim(a.URLPath, "/"), "/")
+	version := ""
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		version, parts = parts[1], parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		version, parts = parts[1]+"/"+parts[2], parts[3:]
+	default:
+		return refuse("the path names no resource")
+	}
+	namespace := ""
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) > 2 || strings.Contains(version+parts[0], "{{") || strings.Contains(strings.Join(parts, ""), "}}") && len(parts) < 2 {
+		return refuse("the path has another form than group, version, namespace, resource and name")
+	}
+	arguments := []string{text(version), text(parts[0])}
+	switch in, ok := c.place(namespace, path); {
+	case !ok:
+		return t, false
+	case c.policy.Kind == "Policy" && namespace != c.policy.Namespace:
+		return refuse("a policy of a namespace reads its own namespace")
+	case c.policy.Kind != "Policy":
+		arguments = append(arguments, in)
+	}
+	call := "list"
+	if len(parts) == 2 {
+		name, ok := c.place(parts[1], path)
+		if !ok {
+			return t, false
+		}
+		call, arguments = "get", append(arguments, name)
+	}
+	root := member("dyn(resource." + call + "(" + strings.Join(arguments, ", ") + "))")
+	if a.Default != nil {
+		return refuse("a default for what cannot be read has no form")
+	}
+	if a.JMESPath == "" {
+		return term{expr: root, root: root}, true
+	}
+	tree, err := jmespath.Parse(a.JMESPath)
+	if err != nil {
+		return refuse(err.Error())
+	}
+	s := &search{converter: c, path: path, source: a.JMESPath}
+	return s.tree(&tree, root)
+}
