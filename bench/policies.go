@@ -20,6 +20,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/admission"
 	"github.com/ephor-dev/ephor/internal/catalog"
 	"github.com/ephor-dev/ephor/internal/compile"
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/settings"
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -171,8 +172,9 @@ func startStatic(file, path string) (*load.Server, func(), error) {
 // serveCommand is the argument with which the program is a server.
 const serveCommand = "serve-static"
 
-// serveStatic is our admission server with static policies; it prints its address.
+// serveStatic is our admission server with static policies; it prints its address. The garbage collector is tuned as in every controller.
 func serveStatic(file string) error {
+	lifecycle.TuneHeap(0)
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
