@@ -109,7 +109,7 @@ func (i *image) referred(ctx context.Context, r referrer) ([]*artefact, error) {
 		}
 		a := &artefact{place: r.Digest.String(), bundle: true}
 		if err == nil {
-			err = i.add(1)
+			err = i.counts.add(a.place, 1)
 		}
 		if err == nil {
 			err = i.read(ctx, m, a)

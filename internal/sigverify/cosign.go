@@ -45,7 +45,7 @@ func (i *image) tagAttestations(ctx context.Context) ([]*artefact, error) {
 		if err != nil || m == nil {
 			return nil, err
 		}
-		if err := i.add(len(m.Layers)); err != nil {
+		if err := i.counts.add(tag, len(m.Layers)); err != nil {
 			return nil, err
 		}
 		return each(ctx, len(m.Layers), func(ctx context.Context, n int) (*artefact, error) {
@@ -69,7 +69,7 @@ func (i *image) tag(suffix string) string {
 
 // simple are the signatures that the layers of a manifest hold.
 func (i *image) simple(place string, m *v1.Manifest) ([]*artefact, error) {
-	if err := i.add(len(m.Layers)); err != nil {
+	if err := i.counts.add(place, len(m.Layers)); err != nil {
 		return nil, err
 	}
 	out := make([]*artefact, len(m.Layers))

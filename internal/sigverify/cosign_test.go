@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -248,6 +249,86 @@ func TestOutages(t *testing.T) {
 			p.renew()
 			p.answer = c.answer
 			wants(t, p.verify(byKey(key)), c.want)
+		})
+	}
+}
+
+// TestOutagesCountOnce holds that signatures which are read again after an outage do not count again.
+func TestOutagesCountOnce(t *testing.T) {
+	key := newKey(elliptic.P256())
+	p := newPlace(t)
+	const kind = "https://example.com/scan/v1"
+	var layers []layer
+	for n := range 20 {
+		layers = append(layers, p.attested(key, kind, map[string]any{"n": n}))
+	}
+	p.attach(".att", layers...)
+	p.renew()
+	p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/blobs/") {
+			w.WriteHeader(http.StatusForbidden)
+			return true
+		}
+		return false
+	}
+	for range 4 {
+		_, err := p.statements(byKey(key), kind)
+		wants(t, err, "!403")
+	}
+	p.answer = nil
+	if found, err := p.statements(byKey(key), kind); err != nil || len(found) != 20 {
+		t.Errorf("%d statements, %v", len(found), err)
+	}
+}
+
+// TestMessageBundles verifies bundles that sign the image's manifest itself, of all versions.
+func TestMessageBundles(t *testing.T) {
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := func(key crypto.Signer, mediaType string, hash crypto.Hash, signed, named []byte) layer {
+		h := hash.New()
+		h.Write(named)
+		algorithm := map[crypto.Hash]string{crypto.SHA256: "SHA2_256", crypto.SHA512: "SHA2_512"}[hash]
+		text, _ := json.Marshal(object{
+			"mediaType": mediaType, "verificationMaterial": object{"publicKey": object{"hint": "key"}},
+			"messageSignature": object{"messageDigest": object{"algorithm": algorithm, "digest": h.Sum(nil)}, "signature": sign(key, hash, signed)},
+		})
+		return layer{text, kindBundle, nil}
+	}
+	p256, p521, other := newKey(elliptic.P256()), newKey(elliptic.P521()), newKey(elliptic.P256())
+	for _, c := range []struct {
+		name string
+		make func(manifest []byte) layer
+		by   crypto.Signer
+		want string
+	}{
+		{"0.3", func(m []byte) layer { return message(p256, kindBundle, crypto.SHA256, m, m) }, p256, ""},
+		{"0.2", func(m []byte) layer {
+			return message(p256, "application/vnd.dev.sigstore.bundle+json;version=0.2", crypto.SHA256, m, m)
+		}, p256, ""},
+		{"0.1", func(m []byte) layer {
+			return message(p256, "application/vnd.dev.sigstore.bundle+json;version=0.1", crypto.SHA256, m, m)
+		}, p256, ""},
+		{"0.4", func(m []byte) layer {
+			return message(p256, "application/vnd.dev.sigstore.bundle.v0.4+json", crypto.SHA256, m, m)
+		}, p256, "bundle version v0.4 is not yet supported"},
+		{"P-521 and sha512", func(m []byte) layer { return message(p521, kindBundle, crypto.SHA512, m, m) }, p521, ""},
+		{"Ed25519", func(m []byte) layer { return message(ed, kindBundle, crypto.SHA256, m, m) }, ed, ""},
+		{"another key", func(m []byte) layer { return message(other, kindBundle, crypto.SHA256, m, m) }, p256, "invalid signature"},
+		{"other bytes", func(m []byte) layer { return message(p256, kindBundle, crypto.SHA256, []byte("x"), []byte("x")) }, p256, "the signature is about another digest"},
+		{"other bytes under the digest of the image", func(m []byte) layer { return message(p256, kindBundle, crypto.SHA256, []byte("x"), m) }, p256, "invalid signature"},
+		{"other bytes by Ed25519", func(m []byte) layer { return message(ed, kindBundle, crypto.SHA256, []byte("x"), m) }, ed, "failed to verify signature"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPlace(t)
+			manifest, err := p.image.RawManifest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.refer(kindBundle, map[string]string{"dev.sigstore.bundle.content": "message-signature"}, c.make(manifest))
+			wants(t, p.verify(byKey(c.by), func(r *world.SignatureRequest) { r.Format = sigverify.Bundle }), c.want)
 		})
 	}
 }

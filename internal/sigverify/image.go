@@ -27,6 +27,7 @@ type image struct {
 	digest     v1.Hash
 	prefix     string // of the tags of signatures
 	verifier   *Verifier
+	key        string // among all images
 
 	described memo[v1.Descriptor]
 	signed    memo[[]*artefact] // below the tag .sig
@@ -35,7 +36,7 @@ type image struct {
 	artefacts group[[]*artefact] // by the digest of what refers to the image
 	blobs     group[[]byte]
 	verdicts  group[verdict]
-	count     atomic.Int64 // signatures
+	counts    counts
 	bytes     atomic.Int64
 }
 
@@ -110,7 +111,8 @@ func (v *Verifier) image(key string, s *registry.Session, digest v1.Hash, r worl
 	if len(s.Repositories) > 0 {
 		i.signatures = s.Repositories[0]
 	}
-	return v.images.add(key+digest.String(), i, v.options.Now())
+	i.key = key + digest.String()
+	return v.images.add(i.key, i, v.options.Now())
 }
 
 // manifests are the media types of what a tag may name.
@@ -214,9 +216,25 @@ func same(digest v1.Hash, content []byte) error {
 	return nil
 }
 
+// counts are the signatures at each place. What is read again after an outage counts once.
+type counts struct {
+	mu    sync.Mutex
+	known map[string]int
+}
+
 // add counts signatures that are to be read, of all kinds together.
-func (i *image) add(n int) error {
-	if total := i.count.Add(int64(n)); total > maxSignatures {
+func (c *counts) add(place string, n int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]int{}
+	}
+	c.known[place] = n
+	total := 0
+	for _, n := range c.known {
+		total += n
+	}
+	if total > maxSignatures {
 		return unverified("the image has %d signatures, of which at most %d are read", total, maxSignatures)
 	}
 	return nil
@@ -312,6 +330,15 @@ func (c *images) get(key string, now time.Time) *image {
 		return k.image
 	}
 	return nil
+}
+
+// drop forgets an image.
+func (c *images) drop(i *image) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.known[i.key]; k != nil && k.image == i {
+		delete(c.known, i.key)
+	}
 }
 
 // add keeps an image, unless there is one already; what is old goes, and the oldest when there is too much.

@@ -135,6 +135,9 @@ func (v *Verifier) verdict(ctx context.Context, i *image, r world.SignatureReque
 		}
 		return answer, err
 	})
+	if err != nil {
+		v.images.drop(i) // the next one begins anew, with all requests that one image may take
+	}
 	if err == nil && answer.unverified != nil {
 		return nil, answer.unverified
 	}
