@@ -35,7 +35,12 @@ var endless = []string{"watch", "follow"}
 const maxLength = 8 << 10
 
 // Error says why a path is refused.
-type Error struct{ Path, Reason string }
+type Error struct {
+	Path, Reason string
+	// Unserved: the path is read in one way only, but it has the name of a resource that no API server serves, such as one with capital
+	// letters. Nothing is sent for it either.
+	Unserved bool
+}
 
 func (e *Error) Error() string { return fmt.Sprintf("invalid API path %q: %s", e.Path, e.Reason) }
 
@@ -73,7 +78,7 @@ func Parse(text string) (Path, error) {
 	}
 	p, err := fromParts(parts)
 	if err != "" {
-		return refuse("%s", err)
+		return Path{}, &Error{Path: value.Clip(text, 200), Reason: err, Unserved: p.Resource != ""}
 	}
 	if hasQuery && rawQuery != "" {
 		query, err := url.ParseQuery(rawQuery)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/template"
 )
 
@@ -114,6 +115,9 @@ func (c *compiler) condition(v any, path string) condition {
 	if op == nil {
 		c.diags.Errorf(join(path, "operator"), "%s", invalidOperator())
 		if op = registry.folded[strings.ToLower(name)]; op == nil {
+			if near := strict.Nearest(name, registry.names); near != "" {
+				c.diags.Hint("did you mean %s?", near)
+			}
 			return condition{broken: errors.New(invalidOperator())}
 		}
 		c.diags.Hint("write %s", op.Name)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/ephor-dev/ephor/internal/budget"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -34,6 +36,23 @@ func (e *SyntaxError) Error() string {
 		return e.msg
 	}
 	return "SyntaxError: " + e.msg
+}
+
+// Hint says at which characters the mistake was noticed, for people who do not know the names of tokens.
+func (e *SyntaxError) Hint() string {
+	at := min(max(e.Offset, 0), len(e.Expression))
+	before := strings.TrimRight(e.Expression[:at], " \t\n")
+	after := ""
+	if before != "" {
+		r, _ := utf8.DecodeLastRuneInString(before)
+		after = fmt.Sprintf(" after %q", string(r))
+	}
+	rest := strings.TrimLeft(e.Expression[at:], " \t\n")
+	if rest == "" {
+		return "the expression ends" + after
+	}
+	r, _ := utf8.DecodeRuneInString(rest)
+	return fmt.Sprintf("unexpected %q%s", string(r), after)
 }
 
 // Highlight returns the expression with a caret under the place of the mistake, on two lines.

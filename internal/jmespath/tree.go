@@ -106,3 +106,12 @@ func sliceText(parts [3]*int) string {
 	}
 	return strings.Join(texts, ":")
 }
+
+// Literal is the text of a literal; ok is false for other nodes, and for literals that are no text.
+func (t Tree) Literal() (text string, ok bool) {
+	if t.Kind != "ASTLiteral" {
+		return "", false
+	}
+	text, err := strconv.Unquote(t.Value)
+	return text, err == nil
+}

@@ -40,6 +40,7 @@ spec:
 			declared[f.Name] = &f
 		}
 		c := calls{in: in, declared: declared, names: slices.Sorted(maps.Keys(declared))}
+		c.each = c.call
 		for i, r := range in.rules {
 			c.look(r, rulePath(i), true)
 		}
@@ -51,6 +52,7 @@ type calls struct {
 	in       *input
 	declared map[string]*jmespath.Function
 	names    []string
+	each     func(t jmespath.Tree, name, path string) // is called for each function call
 }
 
 // content are the fields below which everything is a resource, or a part of one, whose field names mean nothing to us.
@@ -93,18 +95,16 @@ func (c *calls) expression(text, path string) {
 
 func (c *calls) tree(t jmespath.Tree, path string) {
 	if t.Kind == "ASTFunctionExpression" {
-		c.call(t, path)
+		if name, err := strconv.Unquote(t.Value); err == nil {
+			c.each(t, name, path)
+		}
 	}
 	for _, child := range t.Children {
 		c.tree(child, path)
 	}
 }
 
-func (c *calls) call(t jmespath.Tree, path string) {
-	name, err := strconv.Unquote(t.Value)
-	if err != nil {
-		return
-	}
+func (c *calls) call(t jmespath.Tree, name, path string) {
 	f, given := c.declared[name], len(t.Children)
 	switch {
 	case f == nil:

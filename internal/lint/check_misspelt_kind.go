@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/kinds"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/wildcard"
@@ -12,7 +13,7 @@ import (
 
 var misspeltKind = &Check{
 	Name: "misspelt-kind",
-	Doc: "A kind that is not known but differs from a known one by a letter, by two letters that changed places, or by upper and lower case. " +
+	Doc: "A kind that is not known but differs from a known one by a letter, by two letters that changed places, or by upper and lower case, or is the name of its resource (`pods`). " +
 		"A kind that nothing has is accepted, since its definition may come later, and the rule is never evaluated. " +
 		"Correct the name; of a custom resource write the group, too, or give its definition with --crd-paths.",
 	Example: `apiVersion: kyverno.io/v1
@@ -32,6 +33,7 @@ spec:
           labels:
             team: "?*"
 `,
+	slip: true,
 	policy: func(in *input) {
 		for i := range in.policy.Spec.Rules {
 			rule := &in.policy.Spec.Rules[i]
@@ -57,7 +59,7 @@ func (in *input) misspelt(kind string) string {
 		return ""
 	}
 	for _, known := range in.kinds.Find("*", "*", "*", "") {
-		if n := known.Kind; strings.EqualFold(n, t.Kind) || strict.Distance(t.Kind, n) == 1 || swapped(t.Kind, n) {
+		if n := known.Kind; strings.EqualFold(n, t.Kind) || kinds.Plural(n) == strings.ToLower(t.Kind) || strict.Distance(t.Kind, n) == 1 || swapped(t.Kind, n) {
 			return n
 		}
 	}

@@ -1,22 +1,20 @@
 package lint
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/match"
 	"github.com/ephor-dev/ephor/internal/policy"
-	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/wildcard"
 )
 
 var wildcardKind = &Check{
 	Name: "wildcard-kind",
 	Doc: "A kind with a wildcard makes the API server ask about every request for every kind that it covers, and a scan read them all. " +
-		"With `*` that includes the Leases that each node renews every 10 seconds and the Events that everything writes. " +
+		"A wildcard does not bring Events, Leases, Nodes and the other kinds that change all the time or that a cluster needs to start: a policy " +
+		"that is about them names them. " +
 		"Name the kinds; where it has to be a wildcard, narrow the filter by operations or a namespaceSelector, which the webhook configuration " +
 		"can pass on to the API server.",
 	Example: `apiVersion: kyverno.io/v1
@@ -63,7 +61,7 @@ func everything(t policy.Target) bool { return t.Kind == "*" && t.Group == "*" &
 // covered says what a kind with a wildcard stands for.
 func (in *input) covered(t policy.Target) string {
 	if everything(t) {
-		return strconv.Itoa(schema.Count()) + " kinds of Kubernetes and all custom resources"
+		return "the kinds of Kubernetes, but for Events, Leases, Nodes and the like, and all custom resources"
 	}
 	names := map[string]bool{}
 	for _, found := range in.kinds.Find(t.Group, t.Version, t.Kind, "") {
@@ -71,9 +69,6 @@ func (in *input) covered(t policy.Target) string {
 	}
 	return strconv.Itoa(len(names)) + " known kinds"
 }
-
-// leasesPerSecond is how often 100 nodes renew their Leases: each every 10 seconds.
-const leasesPerSecond = 10
 
 // price says what it costs.
 func price(t policy.Target, operations []kyvernov1.AdmissionOperation, background bool) string {
@@ -86,9 +81,6 @@ func price(t policy.Target, operations []kyvernov1.AdmissionOperation, backgroun
 		at = strings.Join(names, " and ")
 	}
 	out := "the API server waits for the webhook at every " + at
-	if everything(t) && (len(names) == 0 || slices.Contains(names, "UPDATE")) {
-		out += fmt.Sprintf(", %d times a second for the Leases of 100 nodes alone", leasesPerSecond)
-	}
 	if background {
 		out += ", and a scan reads every object of them"
 	}

@@ -20,6 +20,8 @@ type Check struct {
 	// Example is a policy in YAML that the check complains of; none for what the compiler finds.
 	Example string
 
+	// slip: what it finds is a mistake however the policy is used, and apply and test warn of it, too (Slips).
+	slip bool
 	// policy looks at a policy that has no errors.
 	policy func(*input)
 }
@@ -45,7 +47,7 @@ var (
 )
 
 // checks is the frozen registry.
-var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, unknownPath, celFields, dataExpansion)
+var checks = freeze(wildcardKind, misspeltKind, unusedContext, unreachableRule, functionCall, regularExpression, unclosedVariable, unknownPath, celFields, dataExpansion)
 
 func freeze(list ...*Check) []*Check {
 	seen := map[string]bool{Mistake.Name: true, Caution.Name: true}

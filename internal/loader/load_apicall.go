@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -105,6 +106,11 @@ func (x *call) checkPath(c *compiled, at string) {
 	p, err := apipath.Parse(text)
 	if err == nil {
 		err = x.reach.CheckAPI(x.method, p)
+	}
+	if wrong := (*apipath.Error)(nil); errors.As(err, &wrong) && wrong.Unserved {
+		c.diags.Warnf(at, "%v", err)
+		c.diags.Hint("write the plural name of the resource, as `kubectl api-resources` shows it: until then each evaluation ends in an error")
+		return
 	}
 	if err != nil {
 		c.diags.Errorf(at, "%v", err)

@@ -32,6 +32,15 @@ func (in *Merges) Apply(meter *budget.Meter, o *Overlay, v any) (any, error) {
 	return o.apply(in, meter, v)
 }
 
+// Unmet is the first condition of the patch that v does not fulfil, by its path in the patch, when the patch is not for v; empty when it is.
+func (o *Overlay) Unmet(meter *budget.Meter, v any) string {
+	x := &expansion{meter: meter}
+	if p := x.expand(o.root, v); x.err != nil || !x.unmet && p != none {
+		return ""
+	}
+	return x.first
+}
+
 func (o *Overlay) apply(in *Merges, meter *budget.Meter, v any) (any, error) {
 	x := &expansion{meter: meter, in: in}
 	p := x.expand(o.root, v)
@@ -95,6 +104,7 @@ type field struct {
 	key    string
 	node   *node
 	check  *pattern.Pattern // of a condition; its node, when it has one, holds what it adds
+	at     string           // where the patch has it, such as metadata.(name)
 	word   string           // the only text that fulfils the condition; empty when there may be others
 }
 
@@ -114,7 +124,7 @@ func (c *compiler) node(v any, path string, depth int) *node {
 		n.name = v["name"]
 		for _, full := range keysOf(v) {
 			a, key := parseKey(full)
-			f := field{anchor: a, key: key}
+			f := field{anchor: a, key: key, at: path + "." + full}
 			if a == condition || a == global {
 				n.conditional, n.deep = true, true
 				n.hasGlobal = n.hasGlobal || a == global

@@ -11,6 +11,7 @@ type expansion struct {
 	meter *budget.Meter
 	in    *Merges // nil for a single overlay
 	unmet bool    // a condition of the whole patch does not hold
+	first string  // the path of the first condition that did not hold anywhere
 	err   error
 }
 
@@ -34,6 +35,9 @@ func (x *expansion) expand(n *node, v any) any {
 		f := &n.fields[i]
 		if f.check != nil && !x.holds(f, m) {
 			x.unmet = true
+			if x.first == "" {
+				x.first = f.at
+			}
 			return none
 		}
 	}

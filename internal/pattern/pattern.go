@@ -116,6 +116,7 @@ func (p *Pattern) explain(env *jmespath.Env, values []any, resource any) (Verdic
 		field, want := f.decided()
 		env.Trace.Pattern(trace.Pattern{
 			Path: p.path, Status: v.Status.String(), Node: field, Want: want, At: f.path, Cause: f.cause, Key: f.key, Message: f.text,
+			Mapping: f.part != nil && f.part.kind == mapNode && (f.cause == trace.Shape || f.cause == trace.Missing && f.key == ""),
 		})
 	}
 	return v, nil

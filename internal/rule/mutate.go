@@ -10,6 +10,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/scope"
 	"github.com/ephor-dev/ephor/internal/template"
+	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -147,7 +148,7 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 		overlay, diags := patch.CompileOverlay(static, path)
 		c.diags.Add(diags...)
 		return func(in *patch.Merges, s *scope.Scope, object any) (any, error) {
-			return applyOverlay(in, s.Env, overlay, object)
+			return applyOverlay(in, s.Env, overlay, object, "")
 		}
 	}
 	return func(in *patch.Merges, s *scope.Scope, object any) (any, error) {
@@ -159,14 +160,20 @@ func (c *compiler) strategicMerge(v any, path, errorPath string) joiner {
 		if diags.HasErrors() {
 			return nil, patchError{textPatchError, diags.Errors()}
 		}
-		return applyOverlay(in, s.Env, overlay, object)
+		return applyOverlay(in, s.Env, overlay, object, path)
 	}
 }
 
-func applyOverlay(in *patch.Merges, env *jmespath.Env, o *patch.Overlay, object any) (any, error) {
+// applyOverlay patches the object. An explanation gets the condition for which the patch changes nothing; path is put before its own.
+func applyOverlay(in *patch.Merges, env *jmespath.Env, o *patch.Overlay, object any, path string) (any, error) {
 	out, err := in.Apply(env.Meter, o, object)
 	if err != nil {
 		return nil, patchError{textPatchError, err}
+	}
+	if env.Trace != nil {
+		if at := o.Unmet(env.Meter, object); at != "" {
+			env.Trace.Pattern(trace.Pattern{Path: path + at, Node: path + at, Status: "skip", Message: "the resource does not fulfil this condition"})
+		}
 	}
 	return out, nil
 }

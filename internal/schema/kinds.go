@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -52,15 +51,6 @@ func (k *Kinds) Find(group, version, kind, subresource string) []Found {
 	}
 	slices.SortFunc(out, func(a, b Found) int { return strings.Compare(a.String(), b.String()) })
 	return out
-}
-
-// Count is the number of different kinds of Kubernetes itself.
-func Count() int {
-	names := map[schema.GroupKind]bool{}
-	for gvk := range maps.Keys(builtin()) {
-		names[gvk.GroupKind()] = true
-	}
-	return len(names)
 }
 
 // builtin are the kinds of Kubernetes, without those that only requests are made of (options, lists).

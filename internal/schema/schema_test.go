@@ -64,8 +64,8 @@ func TestKubernetesKinds(t *testing.T) {
 	if names := spec.Names(); len(names) < 30 || names[0] != "activeDeadlineSeconds" {
 		t.Errorf("members of a Pod's spec: %v", names)
 	}
-	if Count() < 50 {
-		t.Errorf("%d kinds", Count())
+	if n := len(New().Find("*", "*", "*", "")); n < 50 {
+		t.Errorf("%d kinds", n)
 	}
 }
 

@@ -57,6 +57,9 @@ func (g Git) Parse(text string) (Repository, error) {
 		return Repository{}, errors.New("this is not the URL of a git repository: write https://host/owner/repository")
 	}
 	r := Repository{URL: (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host, Path: "/" + parts[0] + "/" + parts[1]}).String()}
+	if isFile(u, parts[2:], g.Branch != "") {
+		return Repository{}, fmt.Errorf("this is the URL of a file, and policies are read from git repositories: download the file and name it, or write %s/BRANCH", strings.Replace(r.URL, "//raw.githubusercontent.com/", "//github.com/", 1))
+	}
 	rest := strings.Join(parts[2:], "/")
 	if r.Branch = g.Branch; r.Branch != "" {
 		r.Folder = rest
@@ -67,6 +70,22 @@ func (g Git) Parse(text string) (Repository, error) {
 		return Repository{}, errors.New("this names no branch and no folder of a repository")
 	}
 	return r, nil
+}
+
+// isFile reports whether a URL leads to one file: on the hosts or under the paths where git servers show files, or by the ending of what
+// would else be a branch.
+func isFile(u *url.URL, rest []string, branch bool) bool {
+	if strings.HasPrefix(u.Host, "raw.") {
+		return true
+	}
+	if len(rest) < 2 {
+		return !branch && len(rest) == 1 && isManifest(rest[0])
+	}
+	at := rest[0]
+	if at == "-" {
+		at = rest[1] // GitLab
+	}
+	return at == "blob" || at == "raw" || !branch && isManifest(rest[len(rest)-1])
 }
 
 // Clone is what was fetched of a repository.

@@ -40,6 +40,11 @@ func Open(in Input) ([]Document, diag.List) {
 		return nil, diag.List{{Pos: diag.Position{File: in.Name}, Summary: reason(err), Hint: missingHint(in.Name, err)}}
 	}
 	docs := Split(in.Name, text)
+	if in.Named && len(docs) == 0 {
+		return nil, diag.List{{
+			Severity: diag.Warning, Pos: diag.Position{File: in.Name}, Summary: "there is no YAML document in it", Hint: "nothing of it is used: is it the right file, and was it written completely?",
+		}}
+	}
 	if !in.Named && filepath.Ext(in.Name) == ".json" {
 		// Directories hold all kinds of JSON: a package.json beside the manifests is not a mistake.
 		kept := docs[:0]

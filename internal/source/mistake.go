@@ -1,9 +1,11 @@
 package source
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 
@@ -18,6 +20,13 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 	}
 	line := mistakeLine(d.text, text)
 	hint := yamlHint(text)
+	if at := invalidUTF8(d.text); at >= 0 {
+		line = lineOf(d.text, at)
+		begin := strings.LastIndexByte(d.text[:at], '\n') + 1
+		hint = fmt.Sprintf("the byte 0x%02X, number %d of the line, is no UTF-8: save the file as UTF-8, which editors offer beside Latin-1 or Windows-1252", d.text[at], at-begin+1)
+	} else if bareVariableText.MatchString(lineText(d.text, line)) {
+		hint = "quote a value that has a variable: \"{{ … }}\""
+	}
 	if indentedByTab(d.text, line) {
 		hint = "indent with spaces, not tabs"
 	}
@@ -26,6 +35,30 @@ func (d Document) yamlMistake(err error) diag.Diagnostic {
 		Summary: "broken YAML: " + text,
 		Hint:    hint,
 	}
+}
+
+// bareVariableText is a line whose value begins with a variable that is not quoted.
+var bareVariableText = regexp.MustCompile(`^[^#"']*[:-]\s+\{\{`)
+
+// lineText is a line of the text; lines count from 1.
+func lineText(text string, line int) string {
+	lines := strings.SplitN(text, "\n", line+1)
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	return lines[line-1]
+}
+
+// invalidUTF8 is where the first byte stands that is no UTF-8; negative when there is none.
+func invalidUTF8(text string) int {
+	for i, r := range text {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(text[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return -1
 }
 
 func indentedByTab(text string, line int) bool {

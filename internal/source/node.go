@@ -182,10 +182,23 @@ func (b *builder) mapping(n *yaml.Node, depth int) (any, error) {
 	return out, nil
 }
 
+// bareVariable is the text of a variable that was written without quotes as a value: {{ x }} is a mapping whose only key is the mapping
+// with the only key x.
+func bareVariable(key *yaml.Node) (string, bool) {
+	if key.Kind != yaml.MappingNode || key.Style&yaml.FlowStyle == 0 || len(key.Content) != 2 {
+		return "", false
+	}
+	name, value := key.Content[0], key.Content[1]
+	return name.Value, name.Kind == yaml.ScalarNode && value.Kind == yaml.ScalarNode && value.Tag == "!!null" && value.Value == ""
+}
+
 func (b *builder) key(n *yaml.Node) (string, error) {
 	t := n
 	if t.Kind == yaml.AliasNode {
 		t = t.Alias
+	}
+	if name, ok := bareVariable(t); ok {
+		return "", b.errorf(n, `quote it: "{{ `+name+` }}"`, "{{ %s }} without quotes is not text in YAML, but a mapping whose key is a mapping", name)
 	}
 	if t.Kind != yaml.ScalarNode {
 		return "", b.errorf(n, "quote a key that begins with { or [", "a key of a mapping must be text, a number or a boolean")

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/jmespath"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -27,6 +28,9 @@ func (c *compiler) text(s string, at place) node {
 		v := &variables[i]
 		if v.err != nil {
 			c.t.diags.Errorf(at.path, "failed to resolve %s at path %s: %s", v.source, at.path, v.err)
+			if mistake := (*jmespath.SyntaxError)(nil); errors.As(v.err, &mistake) {
+				c.t.diags.Hint("%s", mistake.Hint())
+			}
 			continue
 		}
 		c.note(v.expr)

@@ -67,13 +67,15 @@ type Condition struct {
 
 // Pattern is the outcome of one pattern. Node is the part of the pattern that decided, At the place in the resource.
 type Pattern struct {
-	Path    string `json:"path"`
-	Status  string `json:"status"`
-	Node    string `json:"node,omitempty"`
-	Want    any    `json:"want,omitempty"` // what the deciding part says
-	At      string `json:"at,omitempty"`
-	Cause   Cause  `json:"cause,omitempty"` // why it does not fit; empty when it does
-	Key     string `json:"key,omitempty"`   // for Missing: the key that the map at At does not have; empty when At itself has no value
+	Path   string `json:"path"`
+	Status string `json:"status"`
+	Node   string `json:"node,omitempty"`
+	Want   any    `json:"want,omitempty"` // what the deciding part says
+	At     string `json:"at,omitempty"`
+	Cause  Cause  `json:"cause,omitempty"` // why it does not fit; empty when it does
+	Key    string `json:"key,omitempty"`   // for Missing: the key that the map at At does not have; empty when At itself has no value
+	// Mapping: the deciding part is a mapping, and there is none at At.
+	Mapping bool   `json:"mapping,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 

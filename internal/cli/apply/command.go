@@ -120,6 +120,10 @@ func (o *options) check(cmd *cobra.Command) error {
 	if err := o.values.Check(cmd.Flags()); err != nil {
 		return err
 	}
+	if o.format != "json" && o.format != "yaml" {
+		return fmt.Errorf("invalid --output-format %q, expected json or yaml", o.format)
+	}
+	o.removeColor = o.removeColor || terminal.NoColor()
 	switch {
 	case len(o.policies) == 0:
 		return errors.New("require policy")

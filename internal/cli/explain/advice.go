@@ -80,12 +80,30 @@ func (x *explanation) skipped(rule *policy.Rule) {
 	}
 	for _, p := range x.Notes.Patterns {
 		if p.Status == "skip" {
-			x.Decided = append(x.Decided, fmt.Sprintf("%s says that the pattern is not for this resource: %s", x.below(p.Node), p.Message))
+			what := "pattern"
+			if rule.Stage.Has(policy.StageMutate) {
+				what = "patch"
+			}
+			x.Decided = append(x.Decided, fmt.Sprintf("%s says that the %s is not for this resource: %s", x.below(p.Node), what, message(p)))
 		}
 	}
 	if len(x.Decided) == 0 {
 		x.skippedCEL()
 	}
+	if len(x.Decided) == 0 && rule.Stage.Has(policy.StageMutate) {
+		x.Decided = append(x.Decided, "the patch changes nothing: the resource has already what it sets, or there is no element that it is for")
+	}
+}
+
+// message words why a pattern does not fit. Kyverno's text for a value of another shape names types of Go.
+func message(p notes.Pattern) string {
+	switch {
+	case p.Mapping && p.Cause == notes.Missing:
+		return "the pattern needs a mapping at " + p.At + ", and there is nothing"
+	case p.Mapping:
+		return "the pattern needs a mapping at " + p.At + ", and there is something else"
+	}
+	return p.Message
 }
 
 func (x *explanation) failed(rule *policy.Rule) {
@@ -93,7 +111,7 @@ func (x *explanation) failed(rule *policy.Rule) {
 	for _, p := range x.Notes.Patterns {
 		if p.Status == "fail" || p.Status == "error" {
 			alternatives++
-			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), p.Message))
+			x.Decided = append(x.Decided, fmt.Sprintf("%s: %s", x.below(p.Node), message(p)))
 		}
 	}
 	one := ""

@@ -51,7 +51,7 @@ func (x *explanation) print(w io.Writer) {
 				fmt.Fprintf(w, "    %s %s fits\n", mark(true), at)
 				continue
 			}
-			fmt.Fprintf(w, "    %s %s: %s\n", mark(false), x.below(p.Node), p.Message)
+			fmt.Fprintf(w, "    %s %s: %s\n", mark(false), x.below(p.Node), message(p))
 		}
 	}
 	if x.Notes.Dropped > 0 {

@@ -70,11 +70,13 @@ func (o *options) run(cmd *cobra.Command) error {
 	diags.Add(more...)
 	var findings []lint.Finding
 	policies := 0
+	var given []compile.Object
 	for _, object := range objects {
 		apiVersion, _ := object.Value["apiVersion"].(string)
 		switch {
 		case compile.Evaluates(apiVersion, object.Kind()):
 			policies++
+			given = append(given, compile.Object{Value: object.Value, Pos: object.Pos})
 			findings = append(findings, lint.Policy(compile.Object{Value: object.Value, Pos: object.Pos}, lint.Options{Kinds: kinds})...)
 		case compile.OwnsException(apiVersion, object.Kind()):
 			_, found := compile.OneException(compile.Object{Value: object.Value, Pos: object.Pos})
@@ -87,6 +89,7 @@ func (o *options) run(cmd *cobra.Command) error {
 			diags.Add(d)
 		}
 	}
+	diags.Add(load.Twice(given)...)
 	var all []lint.Finding
 	for _, d := range diags {
 		all = append(all, lint.Found(d))

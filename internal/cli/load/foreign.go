@@ -9,7 +9,23 @@ import (
 	"github.com/ephor-dev/ephor/internal/family"
 	"github.com/ephor-dev/ephor/internal/globalentry"
 	"github.com/ephor-dev/ephor/internal/source"
+	"github.com/ephor-dev/ephor/internal/strict"
 )
+
+// nearKind is the kind of policies that a misspelt one probably stands for.
+func nearKind(families *compile.Registry, group, kind string) string {
+	var names []string
+	for _, k := range families.Kinds() {
+		if k.Group != group {
+			continue
+		}
+		if strings.EqualFold(k.Kind, kind) {
+			return k.Kind
+		}
+		names = append(names, k.Kind)
+	}
+	return strict.Nearest(kind, names)
+}
 
 // Foreign returns the diagnostic for an object that no policy family owns. Policies of kinds that are not there yet and
 // Kubernetes objects are mistakes; anything else may lie beside the policies for reasons of its own.
@@ -34,6 +50,9 @@ func Foreign(families *compile.Registry, o source.Object, apiVersion, kind strin
 		d.Summary = "policies of kind " + kind + " (" + apiVersion + ") are not supported by this version"
 		d.Code, d.Name = diag.NotSupported, kind
 		d.Hint = "it is not applied"
+		if near := nearKind(families, group, kind); near != "" {
+			d.Hint = "did you mean " + near + "?"
+		}
 	case source.KubernetesGroup(group):
 		d.Summary = "policy type not supported: " + apiVersion + " " + kind
 		d.Code, d.Name = diag.NotAPolicy, kind

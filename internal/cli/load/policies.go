@@ -12,6 +12,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/lint"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/source"
 )
@@ -94,10 +95,12 @@ func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) 
 		}
 	}
 	set.Diags.Add(companions.Unattached(ids)...)
+	set.Diags.Add(Twice(policies)...)
 	types := family.Options{Types: knownTypes, CommandLine: true}
 	for i, o := range policies {
 		program, found := families.With(o, companions.Of(ids[i]), types)
 		set.Diags.Add(found...)
+		set.Diags.Add(lint.Slips(o)...)
 		if found.HasErrors() {
 			set.Refused = append(set.Refused, Refusal{program.Name, families.FamilyOf(program.APIVersion, program.Kind).FieldErrors, found.Errors()})
 			continue
@@ -105,6 +108,28 @@ func PoliciesFrom(families *compile.Registry, paths []string, o source.Options) 
 		set.Programs = append(set.Programs, program)
 	}
 	return set
+}
+
+// Twice warns of policies that have the kind, the namespace and the name of an earlier one.
+func Twice(policies []compile.Object) (diags diag.List) {
+	first := map[policy.ID]diag.Position{}
+	for _, o := range policies {
+		id := compile.IDOf(o)
+		var at diag.Position
+		if o.Pos != nil {
+			at = o.Pos("metadata.name")
+		}
+		before, known := first[id]
+		if !known {
+			first[id] = at
+			continue
+		}
+		diags.Add(diag.Diagnostic{
+			Severity: diag.Warning, Pos: at, Path: "metadata.name", Summary: "a " + id.Kind + " of this name is there already, at " + before.String(),
+			Hint: "in a cluster the later one replaces the earlier one: rename one of them, or leave it out",
+		})
+	}
+	return diags
 }
 
 // knownTypes are the types of all kinds of Kubernetes. They are large, and made when a policy that mutates first asks for them.

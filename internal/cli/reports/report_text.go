@@ -122,9 +122,9 @@ func reportTable(w io.Writer, s compliance.Summary, list bool) error {
 
 // footer says what the numbers are of, and what is left out.
 func footer(s compliance.Summary) string {
-	text := fmt.Sprintf("%d reports", s.Reports)
+	text := terminal.Counted(s.Reports, "report", "reports")
 	if s.Omitted > 0 {
-		text += fmt.Sprintf("; %d more results are not listed (--limit)", s.Omitted)
+		text += fmt.Sprintf("; %s not listed (--limit)", terminal.Counted(s.Omitted, "more result is", "more results are"))
 	}
 	return text
 }

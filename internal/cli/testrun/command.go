@@ -155,7 +155,7 @@ func (o *options) run(cmd *cobra.Command) error {
 		}
 		return nil
 	}
-	printer := testPrinter{o.format, o.detailed, o.removeColor || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
+	printer := testPrinter{o.format, o.detailed, o.removeColor || terminal.NoColor() || o.format != "", terminal.IsTerminal(cmd.OutOrStdout())}
 	var failed []testRow
 	var findings []sarif.Result
 	passes, warnings, broke := 0, 0, 0

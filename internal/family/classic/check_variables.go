@@ -11,6 +11,7 @@ import (
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/patch"
+	"github.com/ephor-dev/ephor/internal/strict"
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
@@ -114,7 +115,11 @@ func (c *checker) name(r *kyvernov1.Rule, v variable, at string, known []string)
 		c.diags.Errorf(at, "policy contains invalid variables: %s: variable %s must match regex \"%s\" or patterns [%s]",
 			where, v.text, allowedNames, strings.Join(known, " "))
 		c.diags.Code(diag.UnknownVariable, name)
-		c.diags.Hint("define %s in the rule's context, or correct the name", name)
+		if near := strict.Nearest(name, known); near != "" {
+			c.diags.Hint("did you mean %s?", near)
+		} else {
+			c.diags.Hint("define %s in the rule's context, or correct the name", name)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package classic
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
@@ -40,11 +42,43 @@ func Decode(object map[string]any) (*kyvernov1.ClusterPolicy, diag.List) {
 	}
 	out := diags[:0]
 	for _, d := range diags {
+		if meant := misplaced(d); meant != "" {
+			d.Hint = meant
+		}
 		if d.Path != "status" && !strings.HasPrefix(d.Path, "status.") {
 			out = append(out, d)
 		}
 	}
 	return p, out
+}
+
+// owners are the fields of a rule, and the fields that belong below them.
+var owners = []struct {
+	field string
+	below []string
+}{
+	{"validate", []string{"pattern", "anyPattern", "deny", "podSecurity", "cel", "manifests", "message", "failureAction", "failureActionOverrides", "allowExistingViolations"}},
+	{"mutate", []string{"patchStrategicMerge", "patchesJson6902", "targets", "mutateExistingOnPolicyUpdate"}},
+	{"generate", []string{"synchronize", "clone", "cloneList", "data", "generateExisting", "orphanDownstreamOnPolicyDelete"}},
+	{"match.any[].resources", []string{"kinds", "namespaces", "operations", "selector", "namespaceSelector"}},
+	{"match", []string{"any", "all", "resources"}},
+	{"validate.deny", []string{"conditions"}},
+	{"verifyImages[]", []string{"imageReferences", "attestors", "attestations"}},
+}
+
+var ruleField = regexp.MustCompile(`^spec\.rules\[\d+\]\.[^.\[]+$`)
+
+// misplaced says where an unknown field of a rule belongs, when it is written one level too high; empty for others.
+func misplaced(d diag.Diagnostic) string {
+	if d.Code != diag.UnknownField || !ruleField.MatchString(d.Path) {
+		return ""
+	}
+	for _, o := range owners {
+		if slices.Contains(o.below, d.Name) {
+			return "it belongs under " + o.field + ": indent it below that field"
+		}
+	}
+	return ""
 }
 
 // namespaced reports whether p is a Policy.

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// ruled is a ClusterPolicy with one rule for Pods, which holds the given fields.
+func ruled(name, rule string) string {
+	return "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata:\n  name: " + name +
+		"\nspec:\n  rules:\n  - name: r\n    match:\n      any:\n      - resources:\n          kinds: [Pod]\n" + rule
+}
+
+const requiresTeam = "    validate: {message: m, pattern: {metadata: {labels: {team: \"?*\"}}}}\n"
+
+func denied(condition string) string {
+	return "    validate:\n      message: m\n      deny:\n        conditions:\n          any:\n          - " + condition + "\n"
+}
+
+// Mistakes that people make get the sentence that helps: where it is, and how to correct it. Texts that Kyverno has come first, verbatim.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		name, policy string
+		want         []string // in what apply and lint print, each on one line
+		fails        bool     // the policy is refused
+	}{
+		{
+			"a variable without quotes", ruled("p", "    validate:\n      message: m\n      pattern: {metadata: {labels: {a: b}}}\n      x: {{ x }}\n"),
+			[]string{`policy.yaml:15: {{ x }} without quotes is not text in YAML, but a mapping whose key is a mapping (quote it: "{{ x }}")`}, true,
+		},
+		{
+			"a variable without quotes before text", ruled("p", "    validate:\n      message: {{ x }}-suffix\n"),
+			[]string{`policy.yaml:13: broken YAML: `, `(quote a value that has a variable: "{{ … }}")`}, true,
+		},
+		{
+			"the kind in other letters", strings.Replace(ruled("p", requiresTeam), "ClusterPolicy", "Clusterpolicy", 1),
+			[]string{"policy.yaml:2: policies of kind Clusterpolicy (kyverno.io/v1) are not supported by this version (did you mean ClusterPolicy?)"}, true,
+		},
+		{
+			"a misspelt operator", ruled("p", denied(`{key: "{{ request.object.spec.x }}", operator: GreaterThen, value: 1}`)),
+			[]string{"entered value of `operator` is invalid. valid values: [\"Equals\"", "(did you mean GreaterThan?)"}, true,
+		},
+		{
+			"a query that is not closed", ruled("p", denied(`{key: "{{ request.object.spec.containers[.image }}", operator: Equals, value: 1}`)),
+			[]string{`policy.yaml:17: spec.rules[0].validate.deny.conditions.any[0].key: `, `SyntaxError: Expected tStar, received: tDot (unexpected "." after "[")`}, true,
+		},
+		{
+			"a query that ends too early", ruled("p", denied(`{key: "{{ request.object.metadata. }}", operator: Equals, value: 1}`)),
+			[]string{`(the expression ends after ".")`}, true,
+		},
+		{
+			"a misspelt context entry", ruled("p", "    context:\n    - name: allowed\n      variable: {value: [a]}\n"+denied(`{key: "{{ request.object.metadata.name }}", operator: AnyIn, value: "{{ alowed }}"}`)),
+			[]string{"variable alowed must match regex", "(did you mean allowed?)"}, true,
+		},
+		{
+			"Latin-1", strings.Replace(ruled("p", requiresTeam), "message: m", "message: caf\xe9", 1),
+			[]string{"policy.yaml:12: broken YAML: ", "(the byte 0xE9, number 28 of the line, is no UTF-8: save the file as UTF-8"}, true,
+		},
+		{
+			"a pattern one level too high", ruled("p", "    pattern:\n      metadata: {labels: {team: \"?*\"}}\n"),
+			[]string{`policy.yaml:12: spec.rules[0].pattern: unknown field "pattern" (it belongs under validate: indent it below that field)`}, true,
+		},
+		{
+			"a resource instead of a kind", strings.Replace(ruled("p", requiresTeam), "[Pod]", "[pods]", 1),
+			[]string{"policy.yaml:11: warning: spec.rules[0].match.any[0].resources.kinds[0]: there is no kind pods in Kubernetes (did you mean Pod?)"}, false,
+		},
+		{
+			"the plural of a kind", strings.Replace(ruled("p", requiresTeam), "[Pod]", "[networkpolicies]", 1),
+			[]string{"(did you mean NetworkPolicy?)"}, false,
+		},
+		{
+			"a regular expression", ruled("p", denied(`{key: "{{ regex_match('[a', request.object.metadata.name) }}", operator: Equals, value: true}`)),
+			[]string{"policy.yaml:17: warning: spec.rules[0].validate.deny.conditions.any[0].key: regex_match: error parsing regexp: missing closing ]: `[a`: evaluating it is an error (correct it: the syntax is that of RE2"}, false,
+		},
+		{
+			"a variable that is not closed", ruled("p", strings.Replace(requiresTeam, "?*", "{{ request.namespace", 1)),
+			[]string{`warning: spec.rules[0].validate.pattern.metadata.labels.team: the variable in "{{ request.namespace" is not closed, so that it stays text (write }} behind the variable`}, false,
+		},
+		{
+			"two policies of one name", ruled("p", requiresTeam) + "---\n" + ruled("p", requiresTeam),
+			[]string{"policy.yaml:17: warning: metadata.name: a ClusterPolicy of this name is there already, at policy.yaml:4 (in a cluster the later one replaces the earlier one"}, false,
+		},
+		{"an empty file", "", []string{"policy.yaml: warning: there is no YAML document in it (nothing of it is used"}, false},
+		{
+			"a path that no API server serves", ruled("p", "    context:\n    - name: hosts\n      apiCall: {urlPath: /apis/route.openshift.io/v1/Route}\n"+denied(`{key: "{{ hosts }}", operator: Equals, value: 1}`)),
+			[]string{"policy.yaml:14: warning: spec.rules[0].context[0].apiCall.urlPath: ", `"Route" is not the name of a resource (write the plural name of the resource`}, false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			write(t, "policy.yaml", c.policy)
+			write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\nspec: {containers: [{name: c, image: i}]}\n")
+			_, applied, code := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml")
+			if c.fails && code != 1 {
+				t.Errorf("apply ends with %d", code)
+			}
+			found, _, code := runIn(t, "lint", "policy.yaml")
+			if c.fails != (code == 1) {
+				t.Errorf("lint ends with %d", code)
+			}
+			for command, text := range map[string]string{"apply": applied, "lint": found} {
+				if !oneLineHas(text, c.want) {
+					t.Errorf("%s prints\n%s, want on one line %q", command, text, c.want)
+				}
+			}
+		})
+	}
+}
+
+// A policy without a mistake gets no warning.
+func TestNoMistake(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "policy.yaml", ruled("p", strings.Replace(requiresTeam, "?*", "{{ regex_replace_all('[a-z]', request.namespace, '') }} {{ {a: {b: request.namespace}}.a.b }}", 1)))
+	write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default}\n")
+	if _, errs, _ := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml"); strings.Contains(errs, "warning") {
+		t.Error(errs)
+	}
+	if out, _, code := runIn(t, "lint", "policy.yaml"); code != 0 || !strings.Contains(out, "0 errors, 0 warnings") {
+		t.Error(out)
+	}
+}
+
+// What is wrong with arguments, and with tests.
+func TestMistakesInArguments(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "policy.yaml", ruled("p", requiresTeam))
+	write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+	write(t, "old/kyverno-test.yaml", "name: old\npolicies: [policy.yaml]\nresources: [pod.yaml]\nresults: [{policy: p, rule: r, resource: p, kind: Pod, status: fail}]\n")
+	for _, c := range []struct{ args, want string }{
+		{"apply https://raw.githubusercontent.com/o/r/main/policy.yaml -r pod.yaml", "this is the URL of a file, and policies are read from git repositories: download the file and name it, or write https://github.com/o/r/BRANCH"},
+		{"apply https://github.com/o/r/blob/main/policy.yaml -r pod.yaml", "this is the URL of a file"},
+		{"apply policy.yaml -r pod.yaml --output-format jsn", "Error: invalid --output-format \"jsn\", expected json or yaml"},
+		{"test old", "uses a deprecated schema — please migrate to the latest format\n(`ephor fix test old/kyverno-test.yaml --save` does that)"},
+	} {
+		out, errs, code := runIn(t, strings.Fields(c.args)...)
+		if strings.HasPrefix(c.args, "apply https") {
+			code = 1 // the policies that were read are applied
+		}
+		if code != 1 || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%s: exit code %d:\n%s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// NO_COLOR takes the colours away, as --remove-color does.
+func TestNoColor(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "policy.yaml", ruled("p", requiresTeam))
+	write(t, "pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+	for _, value := range []string{"", "1"} {
+		t.Setenv("NO_COLOR", value)
+		if out, _, _ := runIn(t, "apply", "policy.yaml", "-r", "pod.yaml", "--table"); strings.Contains(out, "\x1b[") != (value == "") {
+			t.Errorf("NO_COLOR=%q: %q", value, out)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runIn(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	root := NewRoot()
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code = Main(append([]string{"ephor"}, args...), root)
+	return out.String(), errs.String(), code
+}
+
+func oneLineHas(text string, parts []string) bool {
+	for line := range strings.Lines(text) {
+		all := true
+		for _, p := range parts {
+			all = all && strings.Contains(line, p)
+		}
+		if all {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,64 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+var unclosedVariable = &Check{
+	Name: "unclosed-variable",
+	Doc: "A text with `{{` and without the `}}` that belongs to it is plain text: nothing is evaluated, and the braces are compared with the " +
+		"resource, or written into it. Close the variable; a text that means the braces themselves says `\\{{`.",
+	Example: `apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata:
+  name: example
+spec:
+  rules:
+  - name: team
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    validate:
+      message: "{{ request.object.metadata.name has no team"
+      pattern:
+        metadata:
+          labels:
+            team: "?*"
+`,
+	slip: true,
+	policy: func(in *input) {
+		for i, r := range in.rules {
+			in.unclosed(r, rulePath(i))
+		}
+	},
+}
+
+// unclosed reports whether a variable begins in the text and does not end.
+func unclosed(text string) bool {
+	i := strings.LastIndex(text, "{{")
+	return i >= 0 && !strings.HasSuffix(text[:i], "\\") && !strings.Contains(text[i:], "}}") ||
+		strings.Count(text, "{{")-strings.Count(text, "\\{{") > strings.Count(text, "}}")
+}
+
+func (in *input) unclosed(v any, path string) {
+	switch v := v.(type) {
+	case string:
+		if unclosed(v) {
+			in.warn(path, "write }} behind the variable, or \\{{ for the braces themselves", "the variable in %q is not closed, so that it stays text", value.Clip(v, 80))
+		}
+	case []any:
+		for i, e := range v {
+			in.unclosed(e, fmt.Sprintf("%s[%d]", path, i))
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			in.unclosed(v[k], path+"."+k)
+		}
+	}
+}
