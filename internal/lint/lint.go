@@ -3,11 +3,13 @@ package lint
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	kyvernov1 "github.com/ephor-dev/ephor/api/kyverno/v1"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/diag"
 	"github.com/ephor-dev/ephor/internal/family"
+	"github.com/ephor-dev/ephor/internal/family/celpolicy"
 	"github.com/ephor-dev/ephor/internal/family/classic"
 	"github.com/ephor-dev/ephor/internal/schema"
 	"github.com/ephor-dev/ephor/internal/value"
@@ -105,14 +107,26 @@ func Policy(o compile.Object, opts Options) []Finding {
 	for _, d := range diags {
 		out = append(out, Found(d))
 	}
-	if program == nil || diags.HasErrors() || !classic.Owns(program.APIVersion, program.Kind) {
+	if program == nil || diags.HasErrors() {
+		return out
+	}
+	known := opts.Kinds
+	if known == nil {
+		known = schema.New()
+	}
+	if strings.HasPrefix(program.APIVersion, celpolicy.Group+"/") {
+		for _, d := range celPolicyFields(o.Value, program.Namespace != "", known) {
+			if o.Pos != nil {
+				d.Pos = o.Pos(d.Path)
+			}
+			out = append(out, Finding{celFields, d})
+		}
+	}
+	if !classic.Owns(program.APIVersion, program.Kind) {
 		return out
 	}
 	p, _ := classic.Decode(o.Value)
-	in := &input{policy: p, kinds: opts.Kinds}
-	if in.kinds == nil {
-		in.kinds = schema.New()
-	}
+	in := &input{policy: p, kinds: known}
 	for i := range p.Spec.Rules {
 		in.rules = append(in.rules, tree(p.Spec.Rules[i]))
 	}

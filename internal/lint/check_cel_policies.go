@@ -1,0 +1,125 @@
+package lint
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/ephor-dev/ephor/internal/celenv"
+	"github.com/ephor-dev/ephor/internal/diag"
+	"github.com/ephor-dev/ephor/internal/kinds"
+	"github.com/ephor-dev/ephor/internal/schema"
+	"github.com/ephor-dev/ephor/internal/value"
+)
+
+// celSpec is what policies of policies.kyverno.io have in common. Each kind has some of the fields.
+type celSpec struct {
+	MatchConstraints *admissionregistrationv1.MatchResources   `json:"matchConstraints"`
+	MatchConditions  []admissionregistrationv1.MatchCondition  `json:"matchConditions"`
+	Conditions       []admissionregistrationv1.MatchCondition  `json:"conditions"`
+	Variables        []admissionregistrationv1.Variable        `json:"variables"`
+	Validations      []admissionregistrationv1.Validation      `json:"validations"`
+	AuditAnnotations []admissionregistrationv1.AuditAnnotation `json:"auditAnnotations"`
+	Evaluation       struct {
+		Mode string `json:"mode"`
+	} `json:"evaluation"`
+}
+
+// celPolicyFields holds the expressions of a policy of policies.kyverno.io against the fields of what its constraints name. A field is
+// reported that none of these kinds has; nothing is said where one of them is not known.
+func celPolicyFields(object map[string]any, namespaced bool, known *schema.Kinds) diag.List {
+	var spec celSpec
+	if err := json.Unmarshal(value.AppendJSON(nil, object["spec"]), &spec); err != nil || spec.MatchConstraints == nil {
+		return nil
+	}
+	if mode := spec.Evaluation.Mode; mode != "" && mode != "Kubernetes" {
+		return nil // it is about documents
+	}
+	var common diag.List
+	for i, kind := range constrained(spec.MatchConstraints, known) {
+		mistakes, ok := spec.undefined(kind, namespaced)
+		switch {
+		case !ok:
+			return nil
+		case i == 0:
+			common = mistakes
+		default:
+			common = slices.DeleteFunc(common, func(c diag.Diagnostic) bool {
+				return !slices.ContainsFunc(mistakes, func(m diag.Diagnostic) bool { return m.Path == c.Path })
+			})
+		}
+	}
+	return common
+}
+
+// constrained are the kinds that the rules of the constraints name; none when one of them is not known.
+func constrained(m *admissionregistrationv1.MatchResources, known *schema.Kinds) (out []schema.Found) {
+	for _, r := range m.ResourceRules {
+		for _, resource := range r.Resources {
+			if strings.ContainsAny(resource, "*/") {
+				return nil
+			}
+			found := false
+			for _, group := range r.APIGroups {
+				for _, version := range r.APIVersions {
+					for _, f := range known.Find(group, version, "*", "") {
+						if kinds.Plural(f.Kind) == resource {
+							out, found = append(out, f), true
+						}
+					}
+				}
+			}
+			if !found {
+				return nil
+			}
+		}
+	}
+	return out
+}
+
+// undefined are the fields that the kind does not have. ok is false when the variables cannot be typed.
+func (s *celSpec) undefined(kind schema.Found, namespaced bool) (out diag.List, ok bool) {
+	compiler, err := celenv.NewTypeCheck(celenv.Declarations{Kind: celenv.Validating, Namespaced: namespaced}, kind.Kind, shape{kind.Type})
+	if err != nil {
+		return nil, false
+	}
+	gvk := kind.GroupVersion().String() + ", Kind=" + kind.Kind
+	look := func(err error, at string) bool {
+		texts := celenv.UndefinedFields(err)
+		for _, text := range texts {
+			out.Warnf(at, "%s: %s", gvk, text)
+		}
+		return err == nil || len(texts) > 0
+	}
+	expression := func(text, at string) {
+		if text != "" && !strings.Contains(text, "object.kind") { // it distinguishes kinds, and may name fields of others
+			_, err := compiler.Compile(text, celenv.Any)
+			look(err, at)
+		}
+	}
+	for i, v := range s.Variables {
+		at := "spec.variables[" + strconv.Itoa(i) + "].expression"
+		if err := compiler.Variable(v.Name, v.Expression); err != nil {
+			// What reads the variable is not known then, either. (A library of another kind of policy is no mistake.)
+			return out, look(err, at)
+		}
+	}
+	for i, c := range s.MatchConditions {
+		expression(c.Expression, "spec.matchConditions["+strconv.Itoa(i)+"].expression")
+	}
+	for i, c := range s.Conditions {
+		expression(c.Expression, "spec.conditions["+strconv.Itoa(i)+"].expression")
+	}
+	for i, v := range s.Validations {
+		at := "spec.validations[" + strconv.Itoa(i) + "]"
+		expression(v.Expression, at+".expression")
+		expression(v.MessageExpression, at+".messageExpression")
+	}
+	for i, a := range s.AuditAnnotations {
+		expression(a.ValueExpression, "spec.auditAnnotations["+strconv.Itoa(i)+"].valueExpression")
+	}
+	return out, true
+}
