@@ -9,12 +9,11 @@ import (
 
 // Texts of Kyverno.
 const (
-	textNone        = "no signatures found"
-	textNoMatch     = "no matching signatures: "
-	textNoAttested  = "no matching attestations: "
-	textNoBundle    = "sigstore bundle verification failed: no matching signatures found"
-	textSeparator   = "\n "
-	textSeparatorBu = ": "
+	textNone       = "no signatures found"
+	textNoMatch    = "no matching signatures: "
+	textNoAttested = "no matching attestations: "
+	textNoBundle   = "sigstore bundle verification failed: no matching signatures found"
+	textSeparator  = "\n "
 )
 
 // signature looks for a signature of the image that satisfies the attestor. It looks first where the repository had them before; both places are
@@ -103,7 +102,7 @@ func (v *Verifier) signature(ctx context.Context, i *image, r world.SignatureReq
 		if len(t.reasons) == 0 {
 			return unverified(textNoBundle)
 		}
-		return unverified("%s", textNoBundle+textSeparatorBu+strings.Join(t.reasons, textSeparator))
+		return unverified("%s", textNoBundle+": "+strings.Join(t.reasons, textSeparator))
 	case found == 0 && len(t.reasons) == 0:
 		return unverified(textNone)
 	}
