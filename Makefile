@@ -55,6 +55,13 @@ release: ## build/release, everything that a release has: VERSION=1.2.3, KEY=FIL
 conformance: build ## the public suite on a real API server: DIRS="a b" a part of it, SHARDS=n control planes at once, EXTRA=1 all
 	go run ./hack/conformance -dirs "$(DIRS)" -shards "$(or $(SHARDS),1)" $(if $(EXTRA),-extra) $(ARGS)
 
+SIGNERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ephor-signatures
+
+.PHONY: signatures
+signatures: ## cosign and notation on the same signed images: every verdict that differs has a reason
+	go run -C hack/signatures . -build -tools $(SIGNERS)
+	EPHOR_SIGNATURE_PROGRAMS=$(SIGNERS) go test -count=1 -v -timeout 30m -run '^TestJudges$$' ./internal/sigverify/
+
 .PHONY: signatures-fixture
 signatures-fixture: ## the signed images that tests read, made anew by cosign, notation and oras (the first time half an hour)
 	go run -C hack/signatures .

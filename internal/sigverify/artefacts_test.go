@@ -17,6 +17,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/registry"
 	"github.com/ephor-dev/ephor/internal/sigverify"
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
+	"github.com/ephor-dev/ephor/internal/sigverify/notary"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -46,7 +47,7 @@ func served(t testing.TB, handler http.Handler, timeout time.Duration) (*sigveri
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := sigverify.New(sigverify.Options{Registry: client, Keys: fixtureKeys{}, Trust: fixtureTrust{}, HTTP: noLog{}, Now: later})
+	v, err := sigverify.New(sigverify.Options{Registry: client, Keys: fixtureKeys{}, Trust: fixtureTrust{}, HTTP: noLog{}, Now: later, Notary: newNotary(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -412,5 +413,57 @@ func TestFaults(t *testing.T) {
 				t.Logf("the dialler was asked for %s: it has to refuse", fixture.Blocked)
 			}
 		})
+	}
+}
+
+// newNotary verifies Notary signatures without asking anybody.
+func newNotary(t testing.TB) sigverify.NotaryVerifier {
+	t.Helper()
+	v, err := notary.New(notary.Options{HTTP: noLog{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestArtefactsOfNotation verifies what notation signed.
+func TestArtefactsOfNotation(t *testing.T) {
+	f := fixture.Load()
+	v, _ := served(t, f.Registry(), 30*time.Second)
+	by := func(name string) *world.Attestor {
+		return &world.Attestor{Certificate: &world.CertificateAttestor{Certificate: f.Certificates[name]}}
+	}
+	for _, c := range []struct {
+		image, certificate string
+		ok                 bool
+	}{
+		{"notary-jws", "notary", true}, {"notary-cose", "notary", true}, {"notary-jws", "notary-other", false}, {"notary-cose", "notary-other", false},
+		{"notary-chain-jws", "notary-chain", true}, {"notary-chain-cose", "notary-chain", true}, {"notary-chain-jws", "notary", false},
+		{"notary-other", "notary", false}, {"notary-other", "notary-other", true},
+		{"notary-two", "notary", true}, {"notary-two", "notary-other", true}, {"notary-two", "notary-chain", false},
+		{"unsigned", "notary", false}, {"key-p256", "notary", false},
+	} {
+		img := f.Image(c.image)
+		_, err := v.Verify(t.Context(), world.SignatureRequest{Image: img.String(), Format: sigverify.Notary, Attestor: by(c.certificate), Registry: world.ImageRequest{Insecure: true}})
+		var u *world.UnverifiedError
+		if c.ok && err != nil || !c.ok && !errors.As(err, &u) {
+			t.Errorf("%s by %s: %v", c.image, c.certificate, err)
+		}
+	}
+	for _, c := range []struct {
+		image, certificate string
+		count              int
+	}{
+		{"notary-sbom", "notary", 1}, {"notary-sbom", "notary-other", 0}, {"notary-sbom-unsigned", "notary", 0},
+		{"notary-sbom-other", "notary", 0}, {"notary-sbom-other", "notary-other", 1}, {"notary-sbom-second", "notary", 1},
+	} {
+		img := f.Image(c.image)
+		_, found, err := v.Statements(t.Context(), world.SignatureRequest{
+			Image: img.String(), Format: sigverify.Notary, Type: "sbom/cyclone-dx", Attestor: by(c.certificate), Registry: world.ImageRequest{Insecure: true},
+		})
+		var u *world.UnverifiedError
+		if len(found) != c.count || err != nil && !errors.As(err, &u) || c.count > 0 && err != nil {
+			t.Errorf("%s by %s: %d documents, want %d; error %v", c.image, c.certificate, len(found), c.count, err)
+		}
 	}
 }
