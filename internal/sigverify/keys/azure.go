@@ -86,8 +86,15 @@ func (k webKey) public() (crypto.PublicKey, error) {
 		if curve == nil {
 			return nil, fmt.Errorf("keys on the curve %q are not supported", k.Curve)
 		}
-		key := &ecdsa.PublicKey{Curve: curve, X: number(k.X), Y: number(k.Y)}
-		if _, err := key.ECDH(); err != nil { // it checks that the point is on the curve
+		x, y, size := number(k.X), number(k.Y), (curve.Params().BitSize+7)/8
+		if x.BitLen() > 8*size || y.BitLen() > 8*size {
+			return nil, errors.New("the key is no point of its curve")
+		}
+		point := append([]byte{4}, make([]byte, 2*size)...) // uncompressed
+		x.FillBytes(point[1 : 1+size])
+		y.FillBytes(point[1+size:])
+		key, err := ecdsa.ParseUncompressedPublicKey(curve, point)
+		if err != nil {
 			return nil, errors.New("the key is no point of its curve")
 		}
 		return key, nil

@@ -104,7 +104,7 @@ func (r *Resolver) googleToken(ctx context.Context) (string, error) {
 	}
 	token, err := credentials.TokenSource.Token()
 	if err != nil {
-		return "", errors.New("Google Cloud gives no token" + tokenCode(err)) //nolint:staticcheck // a name
+		return "", errors.New("Google Cloud gives no token" + tokenCode(err))
 	}
 	return token.AccessToken, nil
 }
