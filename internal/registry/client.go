@@ -4,18 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ephor-dev/ephor/internal/world"
 )
@@ -30,6 +27,8 @@ type Options struct {
 	PullSecrets []string
 	// Secret reads a pull secret by its namespace and name; nil where there are none to read.
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// ServiceAccount lists the pull secrets of a ServiceAccount; nil where there are none to read.
+	ServiceAccount func(ctx context.Context, namespace, name string) ([]string, error)
 	// Namespace is that of pull secrets which name none.
 	Namespace string
 	// Dial makes connections; nil for the machine's way. It refuses forbidden addresses.
@@ -37,6 +36,9 @@ type Options struct {
 	// Permit says why a namespaced policy may not ask for a URL, nil when it may; a nil Permit permits all. It gets the
 	// scheme and the host of each request to the registry with the path of the image's repository (/v2/⟨repository⟩).
 	Permit func(*url.URL) error
+	// Proxy chooses the proxy of a request, and refuses hosts that may not be asked; nil for none where Dial is set, and otherwise for
+	// that of the environment.
+	Proxy func(*http.Request) (*url.URL, error)
 	// MaxBytes is the longest answer that is read, and Timeout the longest time that one image takes; 0 for the defaults.
 	MaxBytes int64
 	Timeout  time.Duration
@@ -60,6 +62,8 @@ type Client struct {
 	// policy to policy: a connection without a trusted certificate serves only those that allow it.
 	secure, insecure *http.Transport
 	schemes          sync.Map // of hosts that need no TLS, once they were asked
+	clouds           *logins
+	tokens           *tokens
 }
 
 const userAgent = "ephor"
@@ -80,7 +84,7 @@ func New(o Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	c := &Client{options: o}
+	c := &Client{options: o, clouds: &logins{now: time.Now}, tokens: &tokens{now: time.Now}}
 	c.secure, c.insecure = c.transport(false), c.transport(true)
 	return c, nil
 }
@@ -104,7 +108,7 @@ type Session struct {
 	Repositories []name.Repository
 
 	client    *Client
-	keys      authn.Keychain
+	keys      *credentials
 	transport http.RoundTripper // without login
 	doors
 
@@ -138,23 +142,23 @@ func (c *Client) Open(ctx context.Context, ask Ask) (*Session, error) {
 		}
 		s.Repositories = append(s.Repositories, repository)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	if s.keys, err = c.keychain(ctx, ask.Image); err != nil {
-		cancel()
+	if err := c.check(ask.Image); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	s.keys = &credentials{client: c, req: ask.Image}
 	shared := c.secure
 	if insecure {
 		shared = c.insecure
 	}
 	s.close = cancel
 	s.transport = &limited{
-		next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), c.watch(shared)),
+		next: c.permitted(ask.Image, append([]name.Repository{s.Image.Context()}, s.Repositories...), &remembered{tokens: c.tokens, space: strconv.FormatBool(insecure), next: c.watch(shared)}),
 		max:  max(c.options.MaxBytes, ask.MaxBytes), requests: int64(cmp.Or(ask.Requests, maxRequests)),
 	}
 	s.options = []remote.Option{
 		remote.WithContext(ctx), remote.WithAuthFromKeychain(s.keys), remote.WithUserAgent(userAgent), remote.WithJobs(1),
-		remote.WithTransport(s.transport),
+		remote.WithTransport(&patient{next: s.transport}),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1}), remote.WithRetryStatusCodes(),
 	}
 	return s, nil
@@ -188,47 +192,11 @@ func (c *Client) transport(insecure bool) *http.Transport {
 	}
 }
 
-// proxy is that of the environment, unless addresses are checked when they are dialled: a proxy would dial them itself.
+// proxy is the one of the options. Without one it is that of the environment, unless addresses are checked when they are dialled: a
+// proxy would dial them itself.
 func (c *Client) proxy() func(*http.Request) (*url.URL, error) {
-	if c.options.Dial != nil {
-		return nil
+	if c.options.Proxy != nil || c.options.Dial != nil {
+		return c.options.Proxy
 	}
 	return http.ProxyFromEnvironment
-}
-
-// keychain looks for credentials in pull secrets first, those of the policy before those of all policies.
-func (c *Client) keychain(ctx context.Context, req world.ImageRequest) (authn.Keychain, error) {
-	var keys []authn.Keychain
-	for _, secret := range slices.Concat(req.Secrets, c.options.PullSecrets) {
-		namespace, name, err := splitSecret(secret, c.options.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		if c.options.Secret == nil {
-			return nil, fmt.Errorf("pull secret %s: secrets are %w", secret, world.ErrUnavailable)
-		}
-		data, err := c.options.Secret(ctx, namespace, name)
-		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-			continue // as for the kubelet: perhaps the image needs none, else the registry says so
-		}
-		if err != nil {
-			return nil, fmt.Errorf("pull secret %s: %w", secret, err)
-		}
-		k, err := parsePullSecret(data)
-		if err != nil {
-			return nil, fmt.Errorf("pull secret %s: %w", secret, err)
-		}
-		keys = append(keys, k)
-	}
-	providers := req.Providers
-	if len(providers) == 0 {
-		providers = c.options.Providers
-	}
-	if err := CheckProviders(providers); err != nil {
-		return nil, err
-	}
-	for _, p := range providers {
-		keys = append(keys, keychains[p])
-	}
-	return authn.NewMultiKeychain(keys...), nil
 }

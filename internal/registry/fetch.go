@@ -51,21 +51,24 @@ func (s *Session) Fetch(ctx context.Context, f Fetch) (*Answer, error) {
 	defer cancel()
 	for n := 0; ; n++ {
 		answer, wait, err := s.fetch(ctx, f)
-		if err == nil || wait < 0 || n == maxRetries {
-			return answer, Bare(err)
+		if err == nil {
+			return answer, nil
+		}
+		if wait < 0 || n == maxRetries {
+			return nil, s.Explain(err)
 		}
 		if wait == 0 {
 			wait = firstWait << (2 * n)
 		}
 		deadline, _ := ctx.Deadline()
 		if wait > maxWait || time.Until(deadline) < wait {
-			return nil, Bare(err) // the answer would come too late
+			return nil, s.Explain(err) // the answer would come too late
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, Bare(err)
+			return nil, s.Explain(err)
 		case <-timer.C:
 		}
 	}
@@ -183,7 +186,7 @@ func (s *Session) scheme(ctx context.Context, host name.Registry) (string, error
 
 // login obtains what the registry demands, with the credentials for the repository.
 func (s *Session) login(ctx context.Context, repository name.Repository, challenge *transport.Challenge, answer *http.Response) (http.RoundTripper, error) {
-	key, err := s.keys.Resolve(repository)
+	key, err := s.keys.ResolveContext(ctx, repository)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -28,9 +28,9 @@ func (c *Client) Image(ctx context.Context, req world.ImageRequest) (map[string]
 		return nil, err
 	}
 	defer s.Close()
-	data, err := describe(s)
+	data, err := describe(s, req.Platform)
 	if err != nil {
-		return nil, Bare(err)
+		return nil, s.Explain(err)
 	}
 	data["image"] = req.Reference
 	return data, nil
@@ -48,7 +48,7 @@ func (c *Client) Digest(ctx context.Context, req world.ImageRequest) (string, er
 	}
 	d, err := remote.Get(s.Image, s.Options()...)
 	if err != nil {
-		return "", missing(Bare(err))
+		return "", missing(s.Explain(err))
 	}
 	return d.Digest.String(), nil
 }
@@ -61,6 +61,16 @@ func missing(err error) error {
 	return err
 }
 
+// Explain takes the address of each request out of an error, and adds to a denial by the registry which credentials could not be used.
+func (s *Session) Explain(err error) error {
+	var denied *transport.Error
+	without := s.keys.missing()
+	if !errors.As(err, &denied) || denied.StatusCode != http.StatusUnauthorized && denied.StatusCode != http.StatusForbidden || len(without) == 0 {
+		return Bare(err)
+	}
+	return fmt.Errorf("%w (%s)", Bare(err), strings.Join(without, "; "))
+}
+
 // Bare takes the address of each request out of an error: it may hold a token.
 func Bare(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) && u.Err != nil {
@@ -69,14 +79,14 @@ func Bare(err error) error {
 	return err
 }
 
-// platform is the one whose image stands for an index: what Kyverno takes.
-var platform = v1.Platform{OS: "linux", Architecture: "amd64"}
+// usual is the platform whose image stands for an index: what Kyverno takes.
+var usual = v1.Platform{OS: "linux", Architecture: "amd64"}
 
-// describe makes what context entries see of an image. The manifest and the configuration of an index are those of its
-// image for linux/amd64.
-func describe(s *Session) (map[string]any, error) {
+// describe makes what context entries see of an image. The manifest and the configuration of an index are those of its image for the
+// platform of the object, otherwise for linux/amd64, otherwise of its first image.
+func describe(s *Session, platform string) (map[string]any, error) {
 	ref := s.Image
-	d, err := remote.Get(ref, append(slices.Clone(s.Options()), remote.WithPlatform(platform))...)
+	d, err := remote.Get(ref, s.Options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +97,15 @@ func describe(s *Session) (map[string]any, error) {
 		"identifier":    ref.Identifier(),
 		"manifestList":  nil,
 	}
+	var image v1.Image
 	if d.MediaType.IsIndex() {
 		if out["manifestList"], err = decoded("manifest list", d.Manifest, nil); err != nil {
 			return nil, err
 		}
+		image, err = child(d, platform)
+	} else {
+		image, err = d.Image()
 	}
-	image, err := d.Image()
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +118,41 @@ func describe(s *Session) (map[string]any, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// child is the image that stands for an index.
+func child(d *remote.Descriptor, platform string) (v1.Image, error) {
+	index, err := d.ImageIndex()
+	if err != nil {
+		return nil, err
+	}
+	list, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	wanted := []v1.Platform{usual}
+	if p, err := v1.ParsePlatform(platform); err == nil && platform != "" {
+		wanted = []v1.Platform{*p, usual}
+	}
+	for _, p := range wanted {
+		for _, m := range list.Manifests {
+			if isImage(m) && m.Platform != nil && m.Platform.Satisfies(p) {
+				return index.Image(m.Digest)
+			}
+		}
+	}
+	for _, m := range list.Manifests {
+		if isImage(m) {
+			return index.Image(m.Digest)
+		}
+	}
+	return nil, fmt.Errorf("no image is in the index of %d manifests", len(list.Manifests))
+}
+
+// isImage tells images in an index from what else is listed there, such as the attestations of BuildKit.
+func isImage(m v1.Descriptor) bool {
+	attests := m.Annotations["vnd.docker.reference.type"] != ""
+	return m.MediaType.IsImage() && !attests && (m.Platform == nil || m.Platform.OS != "unknown")
 }
 
 // decoded reads JSON that a registry gave.

@@ -1,0 +1,173 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker-credential-helpers/client"
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/authn/github"
+)
+
+// provider finds the login of this process for a repository; authn.Anonymous for none.
+type provider func(ctx context.Context, c *Client, resource authn.Resource) (authn.Authenticator, error)
+
+// providers are where logins come from besides pull secrets. Those of clouds serve the registries of their cloud only.
+var providers = map[string]provider{
+	"default": fromKeychain(authn.DefaultKeychain),
+	"github":  fromKeychain(github.Keychain),
+	"google":  fromCloud(cloud{name: "google", serves: servedByGoogle, login: loginToGoogle, program: "gcloud"}),
+	"amazon":  fromCloud(cloud{name: "amazon", serves: servedByAmazon, login: loginToAmazon, program: "ecr-login"}),
+	"azure":   fromCloud(cloud{name: "azure", serves: servedByAzure, login: loginToAzure, program: "acr-env"}),
+}
+
+// CheckProviders returns an error that names a provider which does not exist.
+func CheckProviders(names []string) error {
+	for _, n := range names {
+		if providers[n] == nil {
+			return fmt.Errorf("unknown provider of registry credentials %q: there are %s", n, strings.Join(slices.Sorted(maps.Keys(providers)), ", "))
+		}
+	}
+	return nil
+}
+
+func fromKeychain(k authn.Keychain) provider {
+	return func(ctx context.Context, _ *Client, resource authn.Resource) (authn.Authenticator, error) {
+		return authn.Resolve(ctx, k, resource)
+	}
+}
+
+// cloud is a provider that asks a cloud with the identity of this process.
+type cloud struct {
+	name    string
+	serves  func(host string) bool
+	login   func(ctx context.Context, c *Client, host string) (cloudLogin, error)
+	program string // docker-credential-⟨program⟩, where the identity is one that only the program knows
+}
+
+// cloudLogin is a login that a cloud gave, and how long it can be used.
+type cloudLogin struct {
+	config  authn.AuthConfig
+	expires time.Time
+}
+
+func fromCloud(p cloud) provider {
+	return func(ctx context.Context, c *Client, resource authn.Resource) (authn.Authenticator, error) {
+		host := resource.RegistryStr()
+		if !p.serves(host) {
+			return authn.Anonymous, nil
+		}
+		login, err := c.clouds.get(ctx, p.name+" "+host, func(ctx context.Context) (cloudLogin, error) {
+			login, err := p.login(ctx, c, host)
+			if err != nil {
+				if fallback, ok := fromProgram(p.program, host); ok {
+					return fallback, nil
+				}
+			}
+			return login, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return authn.FromConfig(login.config), nil
+	}
+}
+
+// fromProgram runs a credential helper of docker where it is installed, as on machines of developers.
+func fromProgram(program, host string) (cloudLogin, bool) {
+	creds, err := client.Get(client.NewShellProgramFunc("docker-credential-"+program), "https://"+host)
+	if err != nil || creds.Username == "" && creds.Secret == "" {
+		return cloudLogin{}, false
+	}
+	login := cloudLogin{config: authn.AuthConfig{Username: creds.Username, Password: creds.Secret}, expires: time.Now().Add(10 * time.Minute)}
+	if creds.Username == "<token>" {
+		login.config = authn.AuthConfig{IdentityToken: creds.Secret}
+	}
+	return login, true
+}
+
+// Times of logins to clouds.
+const (
+	cloudTimeout = 8 * time.Second // of one login
+	expiryMargin = time.Minute     // that a login or a token is not used any more before it expires
+	noLoginFor   = time.Minute     // that a cloud is not asked again after a failure
+	maxLogins    = 1000            // that are kept
+)
+
+// errNoLogin says that the cloud gave no login a moment ago.
+var errNoLogin = errors.New("the cloud gave no login")
+
+// logins keeps what clouds gave until it is about to expire. One goroutine asks for a login, and others wait for it; a failure is kept
+// for a minute, because most clusters of one cloud have no identity in the others.
+type logins struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	known   map[string]cloudLogin
+	failed  map[string]time.Time // until when
+	flights map[string]chan struct{}
+}
+
+func (l *logins) get(ctx context.Context, key string, login func(context.Context) (cloudLogin, error)) (cloudLogin, error) {
+	for {
+		l.mu.Lock()
+		if known, ok := l.known[key]; ok && l.now().Before(known.expires.Add(-expiryMargin)) {
+			l.mu.Unlock()
+			return known, nil
+		}
+		if l.now().Before(l.failed[key]) {
+			l.mu.Unlock()
+			return cloudLogin{}, errNoLogin
+		}
+		flight, waits := l.flights[key]
+		if !waits {
+			flight = make(chan struct{})
+			if l.flights == nil {
+				l.known, l.failed, l.flights = map[string]cloudLogin{}, map[string]time.Time{}, map[string]chan struct{}{}
+			}
+			l.flights[key] = flight
+			// The login goes on when its request is cancelled: others may wait for it.
+			go l.fly(context.WithoutCancel(ctx), key, login, flight)
+		}
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return cloudLogin{}, ctx.Err()
+		case <-flight:
+		}
+		l.mu.Lock()
+		known, ok := l.known[key]
+		l.mu.Unlock()
+		if ok && l.now().Before(known.expires) { // one that lives for less than the margin is used once
+			return known, nil
+		}
+	}
+}
+
+func (l *logins) fly(ctx context.Context, key string, login func(context.Context) (cloudLogin, error), flight chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, cloudTimeout)
+	defer cancel()
+	got, err := login(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer close(flight)
+	delete(l.flights, key)
+	if err == nil && l.now().Before(got.expires) {
+		if len(l.known) >= maxLogins {
+			clear(l.known)
+		}
+		l.known[key] = got
+		return
+	}
+	delete(l.known, key)
+	if len(l.failed) >= maxLogins {
+		clear(l.failed)
+	}
+	l.failed[key] = l.now().Add(noLoginFor)
+}

@@ -1,0 +1,317 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// Times and sizes of what is known of registries.
+const (
+	challengeLives = time.Hour // how long a registry's way to log in counts
+	maxAnswers     = 4096      // challenges and tokens that are kept
+	maxToken       = 64 << 10  // bytes of a token's answer
+)
+
+// tokens keeps the answers of registries to /v2/, which say how to log in, and the tokens of their login servers, until a minute
+// before they expire. A token is kept for the login, the login server and the scope that it was given for, and is given to no other
+// request. It is safe for all goroutines.
+type tokens struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	answers map[string]*kept
+	realms  map[string]bool // addresses of login servers that registries named
+	flights map[string]chan struct{}
+}
+
+// kept is an answer that is given again.
+type kept struct {
+	status  int
+	header  http.Header
+	body    []byte
+	expires time.Time
+	token   [sha256.Size]byte // of a token's answer
+}
+
+// remembered asks registries through what tokens keeps. Sessions that trust other certificates have another space.
+type remembered struct {
+	tokens *tokens
+	space  string
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (m *remembered) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet && r.URL.Path == "/v2/" && r.URL.RawQuery == "" && r.Header.Get("Authorization") == "" {
+		return m.tokens.once(r, m.space+" GET "+r.URL.String(), m.challenge)
+	}
+	if m.tokens.isRealm(r.URL) && (r.Method == http.MethodGet || r.Method == http.MethodPost) {
+		key, err := tokenKey(r)
+		if err != nil {
+			return nil, err
+		}
+		return m.tokens.once(r, m.space+" "+key, m.token)
+	}
+	repository, ok := repositoryOf(r)
+	if ok && r.Header.Get("Authorization") == "" {
+		return m.anonymous(r, m.space+" LOGIN "+repository)
+	}
+	answer, err := m.next.RoundTrip(r)
+	if err == nil && answer.StatusCode == http.StatusUnauthorized {
+		m.tokens.refused(r)
+	}
+	return answer, err
+}
+
+// anonymous sends a request without a login, unless the registry wants one for the repository, as it said before.
+func (m *remembered) anonymous(r *http.Request, key string) (*http.Response, error) {
+	if k := m.tokens.get(key); k != nil {
+		return k.response(r), nil
+	}
+	answer, err := m.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized || len(answer.Header.Values("Www-Authenticate")) == 0 {
+		return answer, err
+	}
+	m.tokens.learn(answer)
+	m.tokens.put(key, &kept{
+		status: answer.StatusCode, header: http.Header{"Www-Authenticate": answer.Header.Values("Www-Authenticate")}, expires: m.tokens.now().Add(challengeLives),
+	})
+	return answer, nil
+}
+
+// repositoryOf is the registry and the repository that a request reads.
+func repositoryOf(r *http.Request) (string, bool) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/v2/") {
+		return "", false
+	}
+	for _, part := range []string{"/manifests/", "/blobs/", "/referrers/"} {
+		if i := strings.LastIndex(r.URL.Path, part); i > 0 {
+			return r.URL.Scheme + "://" + r.URL.Host + r.URL.Path[:i], true
+		}
+	}
+	return "", false
+}
+
+// challenge asks how to log in.
+func (m *remembered) challenge(r *http.Request) (*http.Response, *kept, error) {
+	answer, err := m.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusUnauthorized {
+		return answer, nil, err
+	}
+	m.tokens.learn(answer)
+	k := &kept{status: answer.StatusCode, header: http.Header{}, expires: m.tokens.now().Add(challengeLives)}
+	if h := answer.Header.Values("Www-Authenticate"); len(h) > 0 {
+		k.header["Www-Authenticate"] = h
+	}
+	return answer, k, nil
+}
+
+// token asks a login server.
+func (m *remembered) token(r *http.Request) (*http.Response, *kept, error) {
+	answer, err := m.next.RoundTrip(r)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return answer, nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxToken+1))
+	rest := answer.Body
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), rest), rest}
+	if err != nil {
+		rest.Close()
+		return nil, nil, err
+	}
+	var t transport.Token
+	if len(body) > maxToken || json.Unmarshal(body, &t) != nil || t.ExpiresIn <= 0 {
+		return answer, nil, nil // not said how long it lives: not kept
+	}
+	text := t.Token
+	if t.AccessToken != "" {
+		text = t.AccessToken // that is the one which is sent
+	}
+	if text == "" {
+		return answer, nil, nil
+	}
+	return answer, &kept{
+		status: http.StatusOK, header: http.Header{"Content-Type": {"application/json"}}, body: body, token: sha256.Sum256([]byte(text)),
+		expires: m.tokens.now().Add(min(time.Duration(t.ExpiresIn)*time.Second, 12*time.Hour) - expiryMargin),
+	}, nil
+}
+
+// once gives a kept answer, or asks. One goroutine asks, and others wait for it; they ask themselves when its answer is not kept.
+func (t *tokens) once(r *http.Request, key string, ask func(*http.Request) (*http.Response, *kept, error)) (*http.Response, error) {
+	waited := false
+	for {
+		t.mu.Lock()
+		if k := t.answers[key]; k != nil && t.now().Before(k.expires) {
+			t.mu.Unlock()
+			return k.response(r), nil
+		}
+		flight := t.flights[key]
+		if flight != nil && !waited {
+			t.mu.Unlock()
+			waited = true
+			select {
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-flight:
+			}
+			continue
+		}
+		mine := flight == nil
+		if mine {
+			flight = make(chan struct{})
+			if t.flights == nil {
+				t.flights = map[string]chan struct{}{}
+			}
+			t.flights[key] = flight
+		}
+		t.mu.Unlock()
+		answer, k, err := ask(r)
+		if k != nil && t.now().Before(k.expires) {
+			t.put(key, k)
+		}
+		t.mu.Lock()
+		if mine {
+			delete(t.flights, key)
+			close(flight)
+		}
+		t.mu.Unlock()
+		return answer, err
+	}
+}
+
+// get gives a kept answer; nil for none.
+func (t *tokens) get(key string) *kept {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.answers[key]; k != nil && t.now().Before(k.expires) {
+		return k
+	}
+	return nil
+}
+
+// put keeps an answer.
+func (t *tokens) put(key string, k *kept) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.answers == nil {
+		t.answers = map[string]*kept{}
+	}
+	t.keep(key, k)
+}
+
+// keep adds an answer, and makes room for it first.
+func (t *tokens) keep(key string, k *kept) {
+	if len(t.answers) >= maxAnswers {
+		maps.DeleteFunc(t.answers, func(_ string, k *kept) bool { return !t.now().Before(k.expires) })
+	}
+	if len(t.answers) >= maxAnswers {
+		clear(t.answers)
+	}
+	t.answers[key] = k
+}
+
+// learn remembers the login server that a registry names.
+func (t *tokens) learn(answer *http.Response) {
+	for _, h := range answer.Header.Values("Www-Authenticate") {
+		scheme, parameters, _ := strings.Cut(h, " ")
+		if !strings.EqualFold(scheme, "bearer") {
+			continue
+		}
+		_, realm, ok := strings.Cut(parameters, `realm="`)
+		if !ok {
+			continue
+		}
+		realm, _, _ = strings.Cut(realm, `"`)
+		u, err := url.Parse(realm)
+		if err != nil || u.Host == "" {
+			continue
+		}
+		t.mu.Lock()
+		if t.realms == nil || len(t.realms) >= maxAnswers {
+			t.realms = map[string]bool{}
+		}
+		t.realms[place(u)] = true
+		t.mu.Unlock()
+	}
+}
+
+func (t *tokens) isRealm(u *url.URL) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.realms[place(u)]
+}
+
+func place(u *url.URL) string { return u.Scheme + "://" + u.Host + u.Path }
+
+// refused forgets the token that a registry does not take, and how to log in there.
+func (t *tokens) refused(r *http.Request) {
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return
+	}
+	sum := sha256.Sum256([]byte(text))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.answers, func(_ string, k *kept) bool { return k.token == sum })
+}
+
+// tokenKey stands for all that a token depends on: the login server, the scope and the login. It holds the login as a hash only.
+func tokenKey(r *http.Request) (string, error) {
+	hash := sha256.New()
+	io.WriteString(hash, r.Header.Get("Authorization"))
+	hash.Write([]byte{0})
+	if r.Body != nil && r.Body != http.NoBody {
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxToken))
+		r.Body.Close()
+		if err != nil {
+			return "", err
+		}
+		hash.Write(body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return r.Method + " " + r.URL.String() + " " + hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// response is the kept answer for a request.
+func (k *kept) response(r *http.Request) *http.Response {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+	return &http.Response{
+		Status: http.StatusText(k.status), StatusCode: k.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: k.header.Clone(),
+		Body: io.NopCloser(bytes.NewReader(k.body)), ContentLength: int64(len(k.body)), Request: r,
+	}
+}
+
+// drain reads what is left of a body that is not needed, so that its connection is kept, and no more than a little of it.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, 64<<10)
+	body.Close()
+}
+
+// sleep waits unless the context is done before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
