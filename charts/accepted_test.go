@@ -210,7 +210,7 @@ func TestNotes(t *testing.T) {
 			t.Errorf("the notes do not name %s:\n%s", v.Path, got)
 		}
 	}
-	if got := notes("--set", "admissionController.replicas=3,features.tuf.enabled=true"); !strings.Contains(got, "\n  features.tuf\n") || strings.Contains(got, "replicas\n") {
+	if got := notes("--set", "admissionController.replicas=3,features.dumpPatches.enabled=true"); !strings.Contains(got, "\n  features.dumpPatches\n") || strings.Contains(got, "replicas\n") {
 		t.Errorf("one value without effect:\n%s", got)
 	}
 }

@@ -59,10 +59,6 @@ var knownFlags = []knownFlag{
 	{"cleanupServerPort", "ABRI", false, "only the cleanup controller listens there"},
 	{"autoDeleteWebhooks", "C", true, "webhook configurations go away with their owner"},
 
-	{"enableTuf", "AR", true, whyImages},
-	{"tufMirror", "AR", false, whyImages},
-	{"tufRoot", "AR", false, whyImages},
-	{"tufRootRaw", "AR", false, whyImages},
 	{"enableCosignLogging", "AR", true, whyImages},
 	{"allowInsecureRegistry", "BR", true, whyRegistry},
 	{"imagePullSecrets", "BR", false, whyRegistry},

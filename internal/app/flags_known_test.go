@@ -81,7 +81,7 @@ func TestReferenceFlags(t *testing.T) {
 // What has no meaning is accepted and reported in one line; it does not show in the help.
 func TestFlagsWithoutMeaningAreReported(t *testing.T) {
 	_, fs := admissionSet()
-	if err := fs.Parse([]string{"--webhookRegistrationTimeout=7s", "--enableCosignLogging", "--alsologtostderr=false", "--enableTuf", "--v=2"}); err != nil {
+	if err := fs.Parse([]string{"--webhookRegistrationTimeout=7s", "--enableCosignLogging", "--alsologtostderr=false", "--dumpPatches", "--v=2"}); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -90,7 +90,7 @@ func TestFlagsWithoutMeaningAreReported(t *testing.T) {
 	if strings.Count(text, "\n") != 1 || strings.Contains(text, "--v:") {
 		t.Errorf("%q", text)
 	}
-	for _, want := range []string{"--webhookRegistrationTimeout", "--enableCosignLogging", "--alsologtostderr", "--enableTuf"} {
+	for _, want := range []string{"--webhookRegistrationTimeout", "--enableCosignLogging", "--alsologtostderr", "--dumpPatches"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not tell %s", text, want)
 		}

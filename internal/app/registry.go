@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,6 +28,10 @@ type registryFlags struct {
 	remember bool
 	answers  int
 	ttl      time.Duration
+	proxy    string
+	trust    trustFlags
+
+	via *apicall.Proxy
 }
 
 func (f *registryFlags) register(fs *pflag.FlagSet) {
@@ -37,6 +42,8 @@ func (f *registryFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.remember, "imageVerifyCacheEnabled", true, "remember which digests of images are signed, and for half a minute which are not")
 	fs.IntVar(&f.answers, "imageVerifyCacheMaxSize", sigcache.DefaultSize, "answers about signatures that are remembered")
 	fs.DurationVar(&f.ttl, "imageVerifyCacheTTLDuration", sigcache.DefaultTTL, "how long it is remembered that a digest is signed")
+	fs.StringVar(&f.proxy, "registryProxy", "", "proxy for registries, transparency logs and trust roots: its URL, or environment for HTTPS_PROXY; NO_PROXY counts. Hosts are then judged by their names; empty for no proxy, whatever the environment says")
+	f.trust.register(fs)
 }
 
 // complete checks the names.
@@ -44,10 +51,14 @@ func (f *registryFlags) complete() error {
 	if f.answers < 0 || f.ttl < 0 {
 		return errors.New("--imageVerifyCacheMaxSize and --imageVerifyCacheTTLDuration must not be negative")
 	}
+	var err error
+	if f.via, err = apicall.NewProxy(f.proxy); err != nil {
+		return fmt.Errorf("--registryProxy: %w", err)
+	}
 	if _, err := registry.New(f.options("namespace", nil, nil)); err != nil {
 		return fmt.Errorf("--imagePullSecrets, --registryCredentialHelpers: %w", err)
 	}
-	return nil
+	return f.trust.complete()
 }
 
 // options say to ask registries with the pull secrets that secrets reads. Connections are made as those of calls to services, so
@@ -58,7 +69,9 @@ func (f *registryFlags) options(namespace string, secrets client.Reader, service
 		o.Providers = []string{"default"}
 	}
 	if services != nil {
-		o.Dial, o.Permit = services.Dial, services.Permit
+		var t http.Transport
+		services.Via(f.via, &t)
+		o.Dial, o.Proxy, o.Permit = t.DialContext, t.Proxy, services.Permit
 	}
 	if secrets != nil {
 		o.Secret = func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
@@ -67,6 +80,17 @@ func (f *registryFlags) options(namespace string, secrets client.Reader, service
 				return nil, err
 			}
 			return s.Data, nil
+		}
+		o.ServiceAccount = func(ctx context.Context, namespace, name string) ([]string, error) {
+			var a corev1.ServiceAccount
+			if err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &a); err != nil {
+				return nil, err
+			}
+			var names []string
+			for _, s := range a.ImagePullSecrets {
+				names = append(names, s.Name)
+			}
+			return names, nil
 		}
 	}
 	return o

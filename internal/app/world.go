@@ -60,7 +60,7 @@ func (l lookups) open(ctx context.Context, b *base, m manager.Manager) (world.Ro
 		}
 		l.metrics = b.observing.Metrics
 		o.Signatures = func(images *registry.Client, services *apicall.Services) (world.Signatures, error) {
-			return l.signatures(images, services, l.registry.options(l.namespace, m.GetAPIReader(), services).Secret)
+			return l.signatures(ctx, b, images, services, l.registry.options(l.namespace, m.GetAPIReader(), services).Secret)
 		}
 	}
 	root, err := live.Open(o)

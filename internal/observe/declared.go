@@ -69,6 +69,8 @@ const (
 	nameRingMembers           = "ephor_ring_members"
 	nameBudgetExceeded        = "ephor_policy_budget_exceeded"
 	namePaths                 = "ephor_webhook_path_requests"
+	nameTrustFetched          = "ephor_trust_root_updated_timestamp_seconds"
+	nameTrustFailures         = "ephor_trust_root_failures"
 	nameOverflow              = "ephor_metric_overflow"
 	nameRegistryRequests      = "ephor_registry_requests"
 	nameRegistryDuration      = "ephor_registry_request_duration_seconds"
@@ -124,6 +126,10 @@ var declared = []Instrument{
 	{Name: nameTTLErrors, Kind: Counter, Labels: ttlLabels, Help: "objects that could not be deleted when their TTL was over"},
 	{Name: nameCertificate, Kind: Gauge, Labels: []string{"secret"}, Ours: true,
 		Help: "when the certificate in the Secret ends, in seconds since 1970", Query: `min by (secret) (ephor_certificate_expiry_timestamp_seconds) - time()`},
+	{Name: nameTrustFetched, Kind: Gauge, Labels: []string{"source", "confined"}, Ours: true,
+		Help: "when the trust root for images was fetched last, in seconds since 1970; for that of the release, when it was compared with the public one", Query: `time() - min by (source) (ephor_trust_root_updated_timestamp_seconds)`},
+	{Name: nameTrustFailures, Kind: Gauge, Labels: []string{"source", "confined"}, Ours: true,
+		Help: "updates of the trust root for images that failed in a row", Query: `max by (source) (ephor_trust_root_failures)`},
 	{Name: nameAuditsDropped, Kind: Counter, Ours: true,
 		Help: "admitted requests whose audit rules were not evaluated because the queue was full", Query: `increase(ephor_audits_dropped_total[1h])`},
 	{Name: nameUpdateRequestsFailed, Kind: Counter, Ours: true,

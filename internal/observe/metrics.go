@@ -54,6 +54,7 @@ type Metrics struct {
 	certificates atomic.Pointer[func(func(secret string, end time.Time))]
 	ttlWatched   atomic.Pointer[func() []schema.GroupVersionResource]
 	unlistable   atomic.Pointer[func() []string]
+	trustRoots   atomic.Pointer[func(report func(source string, confined bool, updated time.Time, failures int))]
 	members      sync.Map // controller → func() int
 }
 
@@ -95,6 +96,7 @@ func NewMetrics(o Options) *Metrics {
 	m.rule.collect, m.certificate.collect, m.ttlInfo.collect = m.collectRules, m.collectCertificates, m.collectTTL
 	get(nameReportsUnlistable).collect = m.collectUnlistable
 	get(nameRingMembers).collect = m.collectMembers
+	get(nameTrustFetched).collect, get(nameTrustFailures).collect = m.collectTrust, m.collectTrustFailures
 	m.updateWaiting.collect = func(set func(float64, ...string)) { set(float64(m.waiting.Load())) }
 	m.Configure(Config{})
 	return m

@@ -56,6 +56,7 @@ func TestNilDoesNothing(t *testing.T) {
 	m.AuditDropped()
 	m.Breaker("x", true)
 	m.Certificates(nil)
+	m.TrustRoots(nil)
 	m.UpdateRequests(1)
 	m.UpdateRequestFailed(1)
 	m.UpdateRequestsWaiting(1)

@@ -135,6 +135,10 @@ func TestExport(t *testing.T) {
 		m.Evaluated(outcome(p, r, "default", policy.StatusFail))
 		m.HTTP(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "https://kyverno-svc.kyverno.svc/x", nil))
 		m.Certificates(func(report func(string, time.Time)) { report("tls", time.Unix(1000, 0)) })
+		m.TrustRoots(func(report func(string, bool, time.Time, int)) {
+			report("https://tuf.example", true, time.Unix(2000, 0), 3)
+			report("https://never.example", false, time.Time{}, 1)
+		})
 		ctx, stop := context.WithCancel(t.Context())
 		stop() // the process ends: what is there is sent
 		var log bytes.Buffer
@@ -166,6 +170,12 @@ func TestExport(t *testing.T) {
 				text(points[0].Attributes, "server.address")+" "+text(points[0].Attributes, "http.request.method") != "kyverno-svc.kyverno.svc POST" {
 				t.Errorf("%v", points[0].Attributes)
 			}
+		}
+		if g := c.metrics["ephor_trust_root_updated_timestamp_seconds"].GetGauge(); g == nil || len(g.DataPoints) != 1 || g.DataPoints[0].GetAsDouble() != 2000 {
+			t.Errorf("%v", g)
+		}
+		if g := c.metrics["ephor_trust_root_failures"].GetGauge(); g == nil || len(g.DataPoints) != 2 {
+			t.Errorf("%v", g)
 		}
 		if g := c.metrics["ephor_certificate_expiry_timestamp_seconds"].GetGauge(); g == nil || g.DataPoints[0].GetAsDouble() != 1000 {
 			t.Errorf("%v", g)

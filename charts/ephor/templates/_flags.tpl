@@ -106,6 +106,28 @@
 {{- with $features.registryClient.credentialHelpers }}
 - --registryCredentialHelpers={{ join "," . }}
 {{- end }}
+{{- with $features.registryClient.proxy }}
+- --registryProxy={{ . }}
+{{- end }}
+{{- with $features.offlineTrust }}
+{{- if .enabled }}
+- --offlineTrust{{ if .configMap }}=/etc/ephor/trust/trusted_root.json{{ end }}
+{{- end }}
+{{- end }}
+{{- with $features.tuf }}
+{{- if .enabled }}
+- --enableTuf
+{{- with .mirror }}
+- --tufMirror={{ . }}
+{{- end }}
+{{- with .root }}
+- --tufRoot={{ . }}
+{{- end }}
+{{- with .rootRaw }}
+- --tufRootRaw={{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with include "ephor.pullSecrets" . | fromYamlArray }}
 {{- $names := list }}
 {{- range . }}{{ $names = append $names .name }}{{ end }}

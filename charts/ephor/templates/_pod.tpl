@@ -157,6 +157,11 @@ spec:
           mountPath: /etc/ssl/certs
           readOnly: true
         {{- end }}
+        {{- if include "ephor.trustVolume" $of }}
+        - name: trust
+          mountPath: /etc/ephor/trust
+          readOnly: true
+        {{- end }}
         {{- $mounts := default list .container.extraVolumeMounts }}
         {{- if eq .component "admission-controller" }}
         {{- $mounts = concat $mounts (default list $values.extraVolumeMounts) }}
@@ -202,9 +207,25 @@ spec:
       - name: ca-certificates
         {{- . | nindent 8 }}
       {{- end }}
+      {{- with include "ephor.trustVolume" $of }}
+      - name: trust
+        {{- . | nindent 8 }}
+      {{- end }}
       {{- with $values.extraVolumes }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+{{- end -}}
+
+{{/* The volume with the trusted root, when a ConfigMap holds one: (list $ "admission-controller") */}}
+{{- define "ephor.trustVolume" -}}
+{{- $trust := (include "ephor.features" . | fromYaml).offlineTrust -}}
+{{- if and $trust.enabled $trust.configMap -}}
+configMap:
+  name: {{ $trust.configMap }}
+  items:
+  - key: trusted_root.json
+    path: trusted_root.json
+{{- end -}}
 {{- end -}}
 
 {{- define "ephor.env" -}}

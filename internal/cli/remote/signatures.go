@@ -9,6 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/sigverify"
 	"github.com/ephor-dev/ephor/internal/sigverify/keys"
 	"github.com/ephor-dev/ephor/internal/sigverify/notary"
+	"github.com/ephor-dev/ephor/internal/sigverify/trust"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -40,7 +41,11 @@ func verifier(images *registry.Client, secret func(context.Context, string, stri
 	if err != nil {
 		return nil, err
 	}
+	keeper, err := trust.New(trust.Options{HTTP: http.DefaultTransport})
+	if err != nil {
+		return nil, err
+	}
 	return sigverify.New(sigverify.Options{
-		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace}), Trust: sigverify.Given{}, Notary: envelopes, HTTP: http.DefaultTransport,
+		Registry: images, Keys: keys.New(keys.Options{Secret: secret, Namespace: secretsNamespace}), Trust: keeper, Notary: envelopes, HTTP: http.DefaultTransport,
 	})
 }

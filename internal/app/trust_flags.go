@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/sigverify/trust"
+)
+
+// trustFlags say where the keys of transparency logs and certificate authorities come from.
+type trustFlags struct {
+	enabled                bool
+	mirror, root, rootData string
+	offline                string
+
+	decoded []byte // rootData
+}
+
+// offlineRelease is the value of --offlineTrust for the trusted root of the release.
+const offlineRelease = "release"
+
+// envTrustCache names the folder that keeps trust roots for the next start, as in Kyverno's charts.
+const envTrustCache = "TUF_ROOT"
+
+func (f *trustFlags) register(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.enabled, "enableTuf", false, "take the trust root for images from --tufMirror instead of the public instance of Sigstore; it is fetched in the background when a policy needs it")
+	fs.StringVar(&f.mirror, "tufMirror", trust.DefaultMirror, "repository of trust roots (TUF), with --enableTuf")
+	fs.StringVar(&f.root, "tufRoot", "", "first root of --tufMirror: a file or an address; empty for that of the public instance")
+	fs.StringVar(&f.rootData, "tufRootRaw", "", "first root of --tufMirror in base64; it wins over --tufRoot")
+	fs.StringVar(&f.offline, "offlineTrust", "", "fetch no trust root: a file with a trusted_root.json, or nothing (--offlineTrust) for the one of the release")
+	fs.Lookup("offlineTrust").NoOptDefVal = offlineRelease
+}
+
+// complete checks the flags together. It asks nobody: a mirror that is down does not keep a process from starting.
+func (f *trustFlags) complete() error {
+	if f.offline != "" && f.enabled {
+		return errors.New("--offlineTrust and --enableTuf exclude each other")
+	}
+	data, err := base64.StdEncoding.DecodeString(strings.TrimSpace(f.rootData))
+	if err != nil {
+		return errors.New("--tufRootRaw is not base64")
+	}
+	f.decoded = data
+	if _, err := trust.New(f.options()); err != nil {
+		return fmt.Errorf("--tufMirror, --tufRoot, --tufRootRaw: %w", err)
+	}
+	return nil
+}
+
+func (f *trustFlags) options() trust.Options {
+	o := trust.Options{Offline: f.offline != "", CacheDir: trustCache(os.Getenv(envTrustCache))}
+	if f.offline != offlineRelease {
+		o.OfflineRoot = f.offline
+	}
+	if f.enabled {
+		o.Mirror, o.RootData = f.mirror, f.decoded
+		if len(f.decoded) == 0 {
+			o.RootPath = f.root
+		}
+	}
+	return o
+}
+
+// trustCache is the folder when it is there.
+func trustCache(path string) string {
+	if info, err := os.Stat(path); path == "" || err != nil || !info.IsDir() {
+		return ""
+	}
+	return path
+}
+
+// keeper keeps the trust roots of a process until ctx is done. Connections are made as those of calls to services.
+func (f *registryFlags) keeper(ctx context.Context, services *apicall.Services, log *slog.Logger) (*trust.Keeper, error) {
+	o := f.trust.options()
+	o.Log, o.Permit = log, services.Permit
+	if !o.Offline {
+		o.HTTP = f.transport(services)
+	}
+	k, err := trust.New(o)
+	if err != nil {
+		return nil, err
+	}
+	go func() { _ = k.Run(ctx) }()
+	return k, nil
+}
+
+// transport makes the connections for trust roots and transparency logs: as those of calls to services, through the proxy of the
+// operator.
+func (f *registryFlags) transport(services *apicall.Services) *http.Transport {
+	t := &http.Transport{
+		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConns: 8, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true,
+	}
+	services.Via(f.via, t)
+	return t
+}

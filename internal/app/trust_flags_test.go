@@ -1,0 +1,174 @@
+package app
+
+import (
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/sigverify/trust"
+	"github.com/ephor-dev/ephor/internal/world"
+)
+
+func parsedRegistry(args ...string) (*registryFlags, error) {
+	var f registryFlags
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.register(fs)
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	return &f, f.complete()
+}
+
+// The flags about trust are those of Kyverno and --offlineTrust. A mirror that nobody can reach is no mistake.
+func TestTrustFlags(t *testing.T) {
+	raw := base64.StdEncoding.EncodeToString([]byte("{}"))
+	t.Setenv(envTrustCache, t.TempDir())
+	for _, c := range []struct {
+		args []string
+		want trust.Options
+		fail string
+	}{
+		{nil, trust.Options{}, ""},
+		{[]string{"--tufMirror=https://a.example", "--tufRoot=/root.json"}, trust.Options{}, ""}, // without --enableTuf they say nothing
+		{[]string{"--enableTuf"}, trust.Options{Mirror: trust.DefaultMirror}, ""},
+		{[]string{"--enableTuf=true", "--tufMirror=https://unreachable.invalid", "--tufRoot=/gone.json"}, trust.Options{Mirror: "https://unreachable.invalid", RootPath: "/gone.json"}, ""},
+		{[]string{"--enableTuf", "--tufRoot=/root.json", "--tufRootRaw=" + raw}, trust.Options{Mirror: trust.DefaultMirror, RootData: []byte("{}")}, ""},
+		{[]string{"--offlineTrust"}, trust.Options{Offline: true}, ""},
+		{[]string{"--offlineTrust=/etc/root.json"}, trust.Options{Offline: true, OfflineRoot: "/etc/root.json"}, ""},
+		{[]string{"--offlineTrust", "--enableTuf"}, trust.Options{}, "exclude each other"},
+		{[]string{"--tufRootRaw=%"}, trust.Options{}, "not base64"},
+		{[]string{"--enableTuf", "--tufMirror=file:///x"}, trust.Options{}, "https://"},
+		{[]string{"--registryProxy=ftp://x"}, trust.Options{}, "--registryProxy"},
+	} {
+		f, err := parsedRegistry(c.args...)
+		if (err != nil) != (c.fail != "") || err != nil && !strings.Contains(err.Error(), c.fail) {
+			t.Errorf("%v: %v, want %q", c.args, err, c.fail)
+		}
+		if err != nil {
+			continue
+		}
+		got := f.trust.options()
+		if got.CacheDir == "" {
+			t.Errorf("%v: the folder of %s is not used", c.args, envTrustCache)
+		}
+		if got.Mirror != c.want.Mirror || got.RootPath != c.want.RootPath || string(got.RootData) != string(c.want.RootData) || got.Offline != c.want.Offline || got.OfflineRoot != c.want.OfflineRoot {
+			t.Errorf("%v: %+v", c.args, got)
+		}
+	}
+	t.Setenv(envTrustCache, filepath.Join(t.TempDir(), "gone"))
+	if f, err := parsedRegistry(); err != nil || f.trust.options().CacheDir != "" {
+		t.Errorf("a folder that is not there is used: %v", err)
+	}
+}
+
+// With --offlineTrust a process gives trust without a connection; without it, all go through the dialler of services.
+func TestOfflineTrustConnectsToNothing(t *testing.T) {
+	var asked atomic.Int32
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			c.Close()
+		}
+	}()
+	services, err := apicall.NewServices(apicall.ServiceOptions{Block: []string{"127.0.0.0/8"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--offlineTrust"}, {"--enableTuf", "--tufMirror=http://" + listener.Addr().String()}} {
+		f, err := parsedRegistry(args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		k, err := f.keeper(ctx, services, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = k.Material(t.Context(), world.Trust{})
+		if offline := len(args) == 1; (err == nil) != offline || !offline && !strings.Contains(err.Error(), "blocked") {
+			t.Errorf("%v: %v", args, err)
+		}
+		cancel()
+	}
+	if asked.Load() != 0 {
+		t.Errorf("%d connections", asked.Load())
+	}
+}
+
+// The examples of docs/images.md are values of the chart and objects of Kubernetes; their flags are those of this program.
+func TestExamplesOfImages(t *testing.T) {
+	page, err := os.ReadFile("../../docs/images.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, objects := 0, 0
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1) {
+		for _, text := range strings.Split(string(block[1]), "\n---\n") {
+			var v struct {
+				APIVersion, Kind string
+				Features         struct {
+					OfflineTrust   struct{ Enabled bool }
+					RegistryClient struct{ Proxy string }
+					Tuf            struct {
+						Enabled         bool
+						Mirror, RootRaw string
+					}
+				}
+			}
+			if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+				t.Errorf("%v\n%s", err, text)
+				continue
+			}
+			if v.Kind != "" {
+				objects++
+				continue
+			}
+			if !strings.HasPrefix(text, "features:") {
+				continue
+			}
+			values++
+			args := []string{"--registryProxy=" + v.Features.RegistryClient.Proxy}
+			if v.Features.OfflineTrust.Enabled {
+				args = append(args, "--offlineTrust")
+			}
+			if v.Features.Tuf.Enabled {
+				args = append(args, "--enableTuf", "--tufMirror="+v.Features.Tuf.Mirror, "--tufRootRaw="+v.Features.Tuf.RootRaw)
+			}
+			if _, err := parsedRegistry(args...); err != nil {
+				t.Errorf("%v\n%s", err, text)
+			}
+		}
+	}
+	if values < 3 || objects < 2 {
+		t.Errorf("%d examples of values, %d of objects", values, objects)
+	}
+	for _, name := range regexp.MustCompile(`--[a-zA-Z]+`).FindAllString(string(page), -1) {
+		cmd, _, err := NewControllerCommand("test").Find([]string{"admission"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := cmd.Flags().Lookup(strings.TrimPrefix(name, "--")); f == nil && name != "--from" {
+			t.Errorf("docs/images.md names %s, which does not exist", name)
+		}
+	}
+}
