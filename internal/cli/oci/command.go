@@ -26,8 +26,7 @@ func New() *cobra.Command {
 		Short: "Store policies in registries, and read them from there",
 		Long: "Oci pushes policies to a registry as an OCI artifact, and pulls them from there. The artifacts are those of Kyverno's commands.\n" +
 			"Credentials are those of docker, and of the cloud that the registry belongs to.",
-		Example: "  ephor oci push policies/ -i ghcr.io/team/policies:1.0\n  ephor oci pull policies/ -i ghcr.io/team/policies:1.0",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPush(), newPull())
 	return cmd
