@@ -69,6 +69,7 @@ func runAdmission(ctx context.Context, f *admissionFlags, e env, b *base) error 
 		},
 		Last: []func(context.Context){p.work.Run, p.events.Run, p.sending.Run},
 	}
+	defer leavePending(b, e, p.log)
 	return l.Run(ctx)
 }
 

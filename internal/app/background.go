@@ -39,6 +39,7 @@ type background struct {
 	worker   *execute.Worker
 	follower *follow.Follower
 	ring     *ring.Ring
+	standby  lifecycle.Task
 	sending  *results.Sending
 	record   *record
 	changed  lifecycle.Trigger // the policies
@@ -58,6 +59,7 @@ func runBackground(ctx context.Context, f *backgroundFlags, e env, b *base) erro
 	}
 	b.observing.ObservePolicies(v.policies)
 	c := &background{evaluator: v, flags: f, changed: lifecycle.NewTrigger()}
+	defer leavePending(b, e, b.log)
 	return v.run(ctx, controller{
 		lease: backgroundLease, probes: f.probeFlags, build: c.build, fill: c.watch, every: c.shared, tasks: c.tasks,
 		last: func(ctx context.Context) { c.sending.Run(ctx) },
@@ -83,6 +85,9 @@ func (c *background) build(ctx context.Context) error {
 		return err
 	}
 	if c.ring, err = newRing(c.base, c.env, execute.WorkerName); err != nil {
+		return err
+	}
+	if c.standby, err = standingBy(c.base, c.env, backgroundLease, c.ring); err != nil {
 		return err
 	}
 	c.sending, err = results.NewSending(results.SendingOptions{
@@ -177,6 +182,7 @@ func (c *background) watch(ctx context.Context) error {
 func (c *background) shared() []lifecycle.Task {
 	return []lifecycle.Task{
 		endless("ring", c.ring.Run),
+		c.standby,
 		endless("reports-controller", c.sending.Follow),
 		{Name: execute.WorkerName, Wake: lifecycle.NewTrigger(), Once: func(ctx context.Context) (time.Duration, error) {
 			return 0, c.worker.Run(ctx) // it counts for itself

@@ -56,6 +56,7 @@ type cleanup struct {
 	globals   *globals
 	server    *admission.Server
 	ring      *ring.Ring
+	standby   lifecycle.Task
 	catalog   *catalog.Catalog
 	policies  *cleanupctl.Controller
 	ttl       *ttl.Manager
@@ -144,7 +145,7 @@ func (c *cleanup) ready() error {
 
 // shared runs in each replica, for its share of the work. These parts count their rounds themselves.
 func (c *cleanup) shared() []lifecycle.Task {
-	return []lifecycle.Task{endless("ring", c.ring.Run), endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
+	return []lifecycle.Task{endless("ring", c.ring.Run), c.standby, endless("cleanup-policies", c.policies.Run), endless("ttl", c.ttl.Run)}
 }
 
 // leaderTasks are the controllers that only one replica runs.

@@ -60,6 +60,9 @@ func (c *cleanup) build(ctx context.Context, b *base) error {
 	if c.ring, err = newRing(b, c.env, cleanupctl.Name); err != nil {
 		return err
 	}
+	if c.standby, err = standingBy(b, c.env, cleanupLease, c.ring); err != nil {
+		return err
+	}
 	c.policies = cleanupctl.New(cleanupctl.Options{
 		Executor: &cleanupctl.Executor{
 			Resources: c.discovery, Objects: objects, Root: root, NamespaceLabels: cluster.NamespaceLabels, Settings: c.settings.Load,

@@ -3,6 +3,10 @@ package app
 import (
 	"fmt"
 
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/ring"
 )
 
@@ -16,4 +20,17 @@ func newRing(b *base, e env, controller string) (*ring.Ring, error) {
 	r := ring.New(ring.Options{Leases: leases, Namespace: e.namespace, Controller: controller, Identity: e.podName, Log: b.log})
 	b.observing.Metrics.Members(controller, func() int { return len(r.Members()) })
 	return r, nil
+}
+
+// standingBy returns the controller that pauses this replica's share of the work while another program holds the controller's lease:
+// Kyverno's controllers work on the same objects, and the work must not be done twice.
+func standingBy(b *base, e env, lease string, r *ring.Ring) (lifecycle.Task, error) {
+	own := rest.CopyConfig(b.cfg)
+	own.QPS, own.Burst = -1, 0
+	client, err := coordinationv1.NewForConfig(own)
+	if err != nil {
+		return lifecycle.Task{}, fmt.Errorf("connect to the API server for Leases: %w", err)
+	}
+	r.Pause(true) // until the lease was read
+	return endless("standing-by", (&lifecycle.Standby{Leases: client.Leases(e.namespace), Lease: lease, Pause: r.Pause, Log: b.log}).Run), nil
 }

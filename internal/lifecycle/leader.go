@@ -43,6 +43,7 @@ func (l *Leader) Run(ctx context.Context) error {
 				LeaseMeta:  metav1.ObjectMeta{Namespace: l.Namespace, Name: l.Lease},
 				Client:     client,
 				LockConfig: resourcelock.ResourceLockConfig{Identity: l.Identity},
+				Labels:     map[string]string{LeaderLabel: leaderMark(l.Identity)},
 			}},
 			RetryPeriod:   l.Retry,
 			RenewDeadline: 5 * l.Retry,

@@ -55,6 +55,7 @@ type Ring struct {
 	holds   map[*hold]struct{}
 	changed chan struct{}
 	ending  bool
+	paused  bool
 }
 
 // New returns a member that holds nothing until it runs.
@@ -69,7 +70,22 @@ func New(o Options) *Ring {
 func (r *Ring) Holds(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.ending && r.view.holds(key, time.Now())
+	return !r.ending && !r.paused && r.view.holds(key, time.Now())
+}
+
+// Pause takes all work away from this member while paused is true: what is in flight is cancelled with ErrLapsed, and nothing begins. It
+// stays a member, so the others get none of its keys.
+func (r *Ring) Pause(paused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paused == paused {
+		return
+	}
+	r.paused = paused
+	if paused {
+		r.endHolds(time.Now(), true)
+	}
+	r.notify()
 }
 
 // Changed returns a channel that is closed when this member may hold other keys than at the time of the call. To miss no change, call it

@@ -319,6 +319,35 @@ func TestStolenLease(t *testing.T) {
 	}
 }
 
+// A paused member stays in the ring without work: what is in flight is cancelled, and it goes on when the pause ends.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		a := s.join(t, "a")
+		shared(t, a)
+		ctx, release, ok := a.Hold(t.Context(), "k")
+		if !ok {
+			t.Fatal("no work")
+		}
+		changed := a.Changed()
+		a.Pause(true)
+		<-ctx.Done()
+		<-changed
+		if !Lapsed(ctx) || a.Holds("k") {
+			t.Error("the work goes on in a pause")
+		}
+		release()
+		after(time.Minute)
+		if _, _, ok := a.Hold(t.Context(), "k"); ok || !slices.Equal(a.Members(), []string{"a"}) {
+			t.Errorf("work begins in a pause; the members are %v", a.Members())
+		}
+		changed = a.Changed()
+		a.Pause(false)
+		<-changed
+		shared(t, a)
+	})
+}
+
 // A client that only writes an annotation steals nothing.
 func TestEditedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,8 @@
 //   - execute carries them out: it evaluates the rules again and writes what comes out;
 //   - follow writes them for changes of policies, and undoes what rules made that are gone.
 //
-// The package writes nothing itself, apart from API, the few calls that enqueue and follow need.
+// The package writes nothing itself, apart from API, the few calls that enqueue and follow need, and LeavePending, which a process calls
+// as it ends.
 //
 // Floor 7: imports the floors below and nothing of its own floor.
 package updaterequest

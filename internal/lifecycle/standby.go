@@ -1,0 +1,144 @@
+package lifecycle
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// LeaderLabel on a Lease shows who of us wrote its holder. Kyverno's controllers use the same Leases and leave the label as it is, so
+// that it does not fit their names.
+const LeaderLabel = "ephor.dev/leader"
+
+// leaderMark is the value of LeaderLabel for a holder, whose name may be too long for a label.
+func leaderMark(identity string) string {
+	sum := sha256.Sum256([]byte(identity))
+	return hex.EncodeToString(sum[:16])
+}
+
+// Leases are those of a namespace.
+type Leases interface {
+	List(context.Context, metav1.ListOptions) (*coordinationv1.LeaseList, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// Standby pauses work while another program holds the Lease of a controller: Kyverno's, which works on the same objects. Until the
+// Lease was read for the first time the work is paused as well.
+type Standby struct {
+	Leases Leases
+	Lease  string
+	// Pause is called with each change, and with the same value again.
+	Pause func(paused bool)
+	Log   *slog.Logger
+
+	holder  string
+	renewed time.Time // what the holder wrote last
+	seen    time.Time // when that was seen here: clocks differ
+	paused  bool
+}
+
+// Run follows the Lease until ctx is done.
+func (s *Standby) Run(ctx context.Context) {
+	s.Pause(true)
+	pause := firstPause
+	for ctx.Err() == nil {
+		err := s.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			pause = firstPause
+			continue
+		}
+		s.Log.Warn("the lease could not be followed", "lease", s.Lease, "again in", pause, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// follow reads the Lease and watches it, until the watch ends. Without a watch nothing expires: what another holder does is not known then.
+func (s *Standby) follow(ctx context.Context) error {
+	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, s.Lease).String()}
+	list, err := s.Leases.List(ctx, options)
+	if err != nil {
+		return err
+	}
+	var lease *coordinationv1.Lease
+	if len(list.Items) > 0 {
+		lease = &list.Items[0]
+	}
+	options.ResourceVersion = list.ResourceVersion
+	events, err := s.Leases.Watch(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer events.Stop()
+	for {
+		var expires <-chan time.Time
+		if left := s.look(lease, time.Now()); left > 0 {
+			expires = time.After(left)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-expires:
+		case e, open := <-events.ResultChan():
+			if !open {
+				return nil
+			}
+			switch o := e.Object.(type) {
+			case *coordinationv1.Lease:
+				if lease = o; e.Type == watch.Deleted {
+					lease = nil
+				}
+			default:
+				return errors.New("the watch of the lease failed")
+			}
+		}
+	}
+}
+
+// look pauses the work while the holder is another program that has renewed the Lease in time, and returns how long that lasts without
+// another renewal.
+func (s *Standby) look(l *coordinationv1.Lease, now time.Time) (left time.Duration) {
+	holder := ""
+	if l != nil && l.Spec.HolderIdentity != nil && l.Labels[LeaderLabel] != leaderMark(*l.Spec.HolderIdentity) {
+		holder = *l.Spec.HolderIdentity
+	}
+	if holder != "" {
+		var renewed time.Time
+		if l.Spec.RenewTime != nil {
+			renewed = l.Spec.RenewTime.Time
+		}
+		if holder != s.holder || !renewed.Equal(s.renewed) {
+			s.renewed, s.seen = renewed, now
+		}
+		duration := time.Second
+		if d := l.Spec.LeaseDurationSeconds; d != nil && *d > 0 {
+			duration = time.Duration(*d) * time.Second
+		}
+		left = s.seen.Add(duration).Sub(now)
+	}
+	s.holder = holder
+	if paused := left > 0; paused != s.paused {
+		s.paused = paused
+		if paused {
+			s.Log.Info("standing by: another program holds the lease", "lease", s.Lease, "holder", holder)
+		} else {
+			s.Log.Info("no longer standing by", "lease", s.Lease)
+		}
+	}
+	s.Pause(left > 0)
+	return max(left, 0)
+}
