@@ -104,6 +104,22 @@ func (t *table) add(family string, at *policy.Endpoint) {
 	}
 }
 
+// unserved is the row of paths that Kyverno gives to a family of policies which this program does not evaluate.
+var unserved = route{handle: (*Server).answerUnserved}
+
+// answerUnserved admits the request with a warning. No policy asks for the path: a webhook of Kyverno's stands that nothing answers any
+// more, and an error would refuse requests because of policies that are not enforced.
+func (s *Server) answerUnserved(context.Context, *policy.Request, place) (response, error) {
+	return response{allowed: true, warnings: []string{"Ephor evaluates no policies at the path of this webhook: it belongs to policies of another version or program"}}, nil
+}
+
+// ofFamily reports whether the path has the form of those of Kyverno's policies in CEL: an abbreviation that ends in "pol".
+func ofFamily(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	short, ok := strings.CutSuffix(first, "pol")
+	return ok && len(short) <= 3 && strings.Trim(short, "abcdefghijklmnopqrstuvwxyz") == ""
+}
+
 // fixed is the table for webhooks that do not follow the policies (Options.FixedWebhooks).
 func (t table) fixed() table {
 	out := table{rows: make(map[string]*route, len(t.rows)), byName: t.byName, cache: t.cache}

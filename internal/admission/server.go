@@ -200,6 +200,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	row := s.routes.find(r.URL.Path)
+	if row == nil && r.Method == http.MethodPost && ofFamily(r.URL.Path) {
+		row = &unserved
+		s.Observer.Path(secretpath.Unserved)
+	}
 	switch {
 	case row == nil:
 		http.NotFound(w, r)

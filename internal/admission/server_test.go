@@ -223,6 +223,22 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+// The paths of Kyverno's families of policies never get 404: what is not evaluated is admitted with a warning, and counted.
+func TestPathsOfFamilies(t *testing.T) {
+	srv, _ := setup(t, fakeCluster{}, nil)
+	for _, path := range []string{"/dpol/a", "/ndpol/a/b", "/xpol"} {
+		code, res := ask(t, srv, path, configMap(""))
+		if code != http.StatusOK || !res.Allowed || len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0], "evaluates no policies") {
+			t.Errorf("%s: %d %+v", path, code, res)
+		}
+	}
+	for _, path := range []string{"/policy/a", "/longerpol/a", "/Xpol/a", "/pol-x/a"} {
+		if code, _ := ask(t, srv, path, configMap("")); code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+}
+
 // A process that has not read the policies must not let anything through.
 func TestNothingIsEvaluatedBeforeOpen(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)

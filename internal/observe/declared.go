@@ -151,7 +151,7 @@ var declared = []Instrument{
 	{Name: nameBudgetExceeded, Kind: Counter, Labels: []string{"policy_type", "policy_namespace?", "policy_name?"}, Ours: true,
 		Help: "evaluations in which a policy used up its budget, or its namespace its share of processor time, and ended in an error", Query: `sum by (policy_namespace, policy_name) (increase(ephor_policy_budget_exceeded_total[1h]))`},
 	{Name: namePaths, Kind: Counter, Labels: []string{"result"}, Ours: true,
-		Help: "requests at webhook paths without a secret segment that is valid: plain (answered, since a webhook configuration has the path without a segment), missing and unknown (not answered)", Query: `sum by (result) (increase(ephor_webhook_path_requests_total[1h]))`},
+		Help: "requests at webhook paths without a secret segment that is valid: plain (answered, since a webhook configuration has the path without a segment), missing and unknown (not answered), unserved (admitted with a warning, since no policies are evaluated there)", Query: `sum by (result) (increase(ephor_webhook_path_requests_total[1h]))`},
 	{Name: nameRegistryRequests, Kind: Counter, Labels: []string{"server_address?", "http_response_status_code"}, Ours: true,
 		Help: "requests to image registries and to the storage behind them, by status; none: there was no answer", Query: `sum by (server_address, http_response_status_code) (rate(ephor_registry_requests_total[5m]))`},
 	{Name: nameRegistryDuration, Kind: Histogram, Labels: []string{"server_address?"}, Ours: true,

@@ -119,7 +119,7 @@ func (m *Metrics) Configure(c Config) {
 // begin makes a fresh start. What users alert on is there before it first happens, so that increase() sees the first one.
 func (m *Metrics) begin() {
 	m.results.clear()
-	for _, v := range []secretpath.Verdict{secretpath.Standing, secretpath.Missing, secretpath.Unknown} {
+	for _, v := range []secretpath.Verdict{secretpath.Standing, secretpath.Missing, secretpath.Unknown, secretpath.Unserved} {
 		m.paths.with(string(v)).add(0)
 	}
 	for _, f := range []*family{m.eventsDropped, m.auditsDropped, m.updateFailed} {

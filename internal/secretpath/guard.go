@@ -21,6 +21,8 @@ const (
 	Missing Verdict = "missing"
 	// Unknown: the segment does not open the path, or not any more.
 	Unknown Verdict = "unknown"
+	// Unserved: the path is that of a family of policies which this program does not evaluate.
+	Unserved Verdict = "unserved"
 )
 
 // Answered reports whether requests with this verdict are answered.
