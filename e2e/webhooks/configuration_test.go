@@ -91,7 +91,7 @@ func TestConfigMapAndMatchConditions(t *testing.T) {
 		if c.Labels["team"] != "platform" || c.Annotations["note"] != "mine" || c.Labels[webhookconf.ManagedLabel] != webhookconf.ManagedValue {
 			return fmt.Errorf("labels %v, annotations %v", c.Labels, c.Annotations)
 		}
-		if len(c.OwnerReferences) != 1 || c.OwnerReferences[0].Name != "kyverno:webhook" {
+		if len(c.OwnerReferences) != 1 || c.OwnerReferences[0].Name != "kyverno:admission-controller" {
 			return fmt.Errorf("owners %v", c.OwnerReferences)
 		}
 		return nil

@@ -36,6 +36,7 @@ type controller struct {
 	forwarder  *Forwarder // in front of its Service; nil without one
 	direct     bool       // the only replica listens where the forwarder did
 	replicas   []*Replica
+	beside     []Backend // processes of another program behind the same Service
 	started    int
 }
 
@@ -196,6 +197,19 @@ func (e *Ephor) Start(ctx context.Context, component string, args ...string) (*R
 	})
 }
 
+// Beside puts processes of another program behind the controller's Service, together with our replicas, in place of those of an earlier
+// call.
+func (e *Ephor) Beside(component string, backends ...Backend) error {
+	k := e.controllers[component]
+	if k == nil || k.forwarder == nil {
+		return fmt.Errorf("%s has no Service", component)
+	}
+	k.beside = backends
+	k.forward()
+	k.forwarder.probeAll()
+	return nil
+}
+
 // Ready asks the replica's readiness probe, as the kubelet does; an error says why it is not ready.
 func (r *Replica) Ready() error {
 	select {
@@ -257,7 +271,7 @@ func (k *controller) forward() {
 	if k.forwarder == nil {
 		return
 	}
-	var backends []Backend
+	backends := slices.Clone(k.beside)
 	for _, r := range k.replicas {
 		select {
 		case <-r.Done():
