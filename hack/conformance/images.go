@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/ephor-dev/ephor/internal/devcluster"
 	"github.com/ephor-dev/ephor/internal/sigverify/fixture"
 )
 
@@ -39,14 +38,13 @@ func startInternet(dir string) (*internet, error) {
 	return &internet{server, stop}, err
 }
 
-// trustFlags let the controllers that verify images trust what signs the images of the fixture, as an operator would with a
-// mirror of the repository of updates.
-func trustFlags(component string) []string {
-	if component != devcluster.Admission && component != devcluster.Reports {
-		return nil
-	}
+// imageFlags let controllers ask the proxy, and trust what signs the images of the fixture, as an operator would with a mirror of
+// the repository of updates.
+func imageFlags() []string {
 	_, root := fixture.TUF()
-	return []string{"--enableTuf=true", "--tufMirror=https://" + fixture.TUFHost, "--tufRootRaw=" + base64.StdEncoding.EncodeToString(root)}
+	return []string{
+		"--registryProxy=environment", "--enableTuf=true", "--tufMirror=https://" + fixture.TUFHost, "--tufRootRaw=" + base64.StdEncoding.EncodeToString(root),
+	}
 }
 
 // logConfig is the ConfigMap from which a test of the suite reads the address of its transparency log.

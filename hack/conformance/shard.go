@@ -129,8 +129,8 @@ func (s *shard) startControllers(ctx context.Context) (err error) {
 			}
 		}
 		var args []string
-		if s.images {
-			args = trustFlags(component)
+		if s.images && component != devcluster.Cleanup {
+			args = imageFlags()
 		}
 		if component == devcluster.Admission {
 			args = append(args, "--client-ca-file="+s.clientCA, "--client-names="+devcluster.ClientName)
