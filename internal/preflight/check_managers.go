@@ -97,7 +97,7 @@ func fieldsOf(m metav1.ManagedFieldsEntry) (out []string) {
 		return nil
 	}
 	var fields map[string]map[string]json.RawMessage
-	if json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+	if json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return nil
 	}
 	for _, top := range []string{"spec", "data", "rules"} {

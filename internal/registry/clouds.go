@@ -84,7 +84,7 @@ func loginToAmazon(ctx context.Context, c *Client, host string) (cloudLogin, err
 			return cloudLogin{}, err
 		}
 		if answer.AuthorizationData == nil {
-			return cloudLogin{}, errors.New("Amazon gave no token")
+			return cloudLogin{}, errors.New("the token service of Amazon gave no token")
 		}
 		return amazonLogin(answer.AuthorizationData.AuthorizationToken, answer.AuthorizationData.ExpiresAt)
 	}
@@ -93,7 +93,7 @@ func loginToAmazon(ctx context.Context, c *Client, host string) (cloudLogin, err
 		return cloudLogin{}, err
 	}
 	if len(answer.AuthorizationData) == 0 {
-		return cloudLogin{}, errors.New("Amazon gave no token")
+		return cloudLogin{}, errors.New("the token service of Amazon gave no token")
 	}
 	return amazonLogin(answer.AuthorizationData[0].AuthorizationToken, answer.AuthorizationData[0].ExpiresAt)
 }
@@ -103,7 +103,7 @@ func amazonLogin(token *string, expires *time.Time) (cloudLogin, error) {
 	text, err := base64.StdEncoding.DecodeString(aws.ToString(token))
 	user, password, ok := strings.Cut(string(text), ":")
 	if err != nil || !ok || expires == nil {
-		return cloudLogin{}, errors.New("Amazon gave a token that cannot be read")
+		return cloudLogin{}, errors.New("the token service of Amazon gave a token that cannot be read")
 	}
 	return cloudLogin{config: authn.AuthConfig{Username: user, Password: password}, expires: *expires}, nil
 }
@@ -157,7 +157,7 @@ func loginToAzure(ctx context.Context, c *Client, host string) (cloudLogin, erro
 		return cloudLogin{}, err
 	}
 	if answer.RefreshToken == "" {
-		return cloudLogin{}, errors.New("Azure gave no token for the registry")
+		return cloudLogin{}, errors.New("the token service of Azure gave no token for the registry")
 	}
 	return cloudLogin{config: authn.AuthConfig{IdentityToken: answer.RefreshToken}, expires: expiryOf(answer.RefreshToken)}, nil
 }
@@ -190,7 +190,7 @@ func azureToken(ctx context.Context, client *http.Client, host, tenant string) (
 		authority := strings.TrimSuffix(cmp.Or(os.Getenv("AZURE_AUTHORITY_HOST"), "https://login.microsoftonline.com"), "/")
 		err := post(ctx, client, authority+"/"+url.PathEscape(tenant)+"/oauth2/v2.0/token", form, &answer)
 		if err == nil && answer.AccessToken == "" {
-			err = errors.New("Azure gave no token")
+			err = errors.New("the token service of Azure gave no token")
 		}
 		return answer.AccessToken, err
 	}

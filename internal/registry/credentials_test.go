@@ -161,12 +161,12 @@ func TestOrderOfCredentials(t *testing.T) {
 
 // bearer is a registry with a login server, that counts requests by what they are for.
 type bearer struct {
-	host, login string
-	mu          sync.Mutex
-	count       map[string]int
-	expires     int
-	valid       string // the token that the registry takes; empty for all
-	scopes      []string
+	host    string
+	mu      sync.Mutex
+	count   map[string]int
+	expires int
+	valid   string // the token that the registry takes; empty for all
+	scopes  []string
 }
 
 func newBearer(t *testing.T) *bearer {

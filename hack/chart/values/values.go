@@ -26,8 +26,8 @@ type Value struct {
 	Type        string // object for maps with keys of their own
 	Enum        []string
 	Like        string // the path of the value whose keys are allowed here
-	Null        bool // null is allowed
-	Ignored     bool // accepted, without effect
+	Null        bool   // null is allowed
+	Ignored     bool   // accepted, without effect
 	Default     any
 	Children    []*Value
 }

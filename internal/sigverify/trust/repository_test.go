@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -238,11 +239,11 @@ type network struct {
 }
 
 func (n *network) transport() *http.Transport {
-	return &http.Transport{DisableKeepAlives: true, Dial: func(kind, address string) (net.Conn, error) { //nolint:staticcheck // for a test
+	return &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, kind, address string) (net.Conn, error) {
 		n.mu.Lock()
 		n.dials = append(n.dials, address)
 		n.mu.Unlock()
-		return net.DialTimeout(kind, address, 5*time.Second)
+		return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, kind, address)
 	}}
 }
 
