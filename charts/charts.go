@@ -13,6 +13,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"strings"
 
@@ -53,6 +54,26 @@ func YAML(values string) ([]byte, error) {
 		out.WriteString("---\n" + strings.TrimSuffix(doc, "\n") + "\n")
 	}
 	return out.Bytes(), nil
+}
+
+// Definitions are the CustomResourceDefinitions of the chart as JSON, without the metadata that a render adds, by the names of their files.
+func Definitions() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		const dir = "ephor/definitions"
+		entries, err := files.ReadDir(dir)
+		if err != nil {
+			panic("charts: " + err.Error()) // the embedded directory is always there
+		}
+		for _, e := range entries {
+			text, err := files.ReadFile(dir + "/" + e.Name())
+			if err != nil {
+				panic("charts: " + err.Error())
+			}
+			if !yield(e.Name(), text) {
+				return
+			}
+		}
+	}
 }
 
 // definition is the file with the metadata (YAML) added, as JSON, which is YAML too.

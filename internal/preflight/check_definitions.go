@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"github.com/ephor-dev/ephor/config/crds"
+	"github.com/ephor-dev/ephor/charts"
 )
 
 const definitionKind = "CustomResourceDefinition"
@@ -36,13 +35,16 @@ func (d definition) gvk() schema.GroupVersionKind {
 // ours are the definitions of Ephor, by name, with the versions that each has.
 var ours = sync.OnceValue(func() map[string][]string {
 	out := map[string][]string{}
-	for _, file := range crds.Names() {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(crds.File(file), &crd); err != nil {
+	for file, text := range charts.Definitions() {
+		var crd struct {
+			Metadata struct{ Name string }
+			Spec     struct{ Versions []struct{ Name string } }
+		}
+		if err := json.Unmarshal(text, &crd); err != nil {
 			panic("preflight: " + file + ": " + err.Error()) // it is generated, and a test reads it
 		}
 		for _, v := range crd.Spec.Versions {
-			out[crd.Name] = append(out[crd.Name], v.Name)
+			out[crd.Metadata.Name] = append(out[crd.Metadata.Name], v.Name)
 		}
 	}
 	return out
