@@ -356,9 +356,11 @@ func TestArtefactRequests(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		asked := slices.DeleteFunc(server.Requests(), func(r string) bool {
+		// The list of referrers is asked for at the same time as the tag, and may still be under way when the tag satisfied.
+		asides := func(r string) bool {
 			return strings.HasSuffix(r, "/v2/") || strings.Contains(r, "/referrers/") && c.format == sigverify.Cosign
-		})
+		}
+		asked := slices.DeleteFunc(server.Requests(), asides)
 		if len(asked) > c.max {
 			t.Errorf("%s: %d requests, want at most %d:\n%s", c.name, len(asked), c.max, strings.Join(asked, "\n"))
 		}
@@ -366,7 +368,7 @@ func TestArtefactRequests(t *testing.T) {
 		if _, err := v.Verify(t.Context(), req); err != nil {
 			t.Errorf("%s, again: %v", c.name, err)
 		}
-		if again := server.Requests(); len(again) > 1 {
+		if again := slices.DeleteFunc(server.Requests(), asides); len(again) > 1 {
 			t.Errorf("%s, again: %q", c.name, again)
 		}
 	}
