@@ -256,8 +256,16 @@ func TestStaticWebhooks(t *testing.T) {
 	answers(t, configMap("default", "a"), "")
 }
 
-// Without the ClusterRole that owns them, the configurations go, and none is written; with it they come back.
+// Without the ClusterRole that owns them, the configurations go, and none is written; with it they come back. The owner is the one that has no
+// other purpose: without its own role the controller could do nothing at all.
 func TestOwner(t *testing.T) {
+	const role = "kyverno:admission-controller"
+	cluster.Must(t, "", "label", "clusterrole", role, webhookconf.OwnerLabel+"-")
+	t.Cleanup(func() {
+		if _, err := cluster.Kubectl(context.Background(), nil, "label", "clusterrole", role, webhookconf.OwnerLabel+"=admission-controller"); err != nil {
+			t.Error(err)
+		}
+	})
 	r := start(t)
 	cluster.Apply(t, refusing("owned", "ConfigMap", ", namespaces: [default]", ""))
 	ready(t, "clusterpolicy", "owned")
