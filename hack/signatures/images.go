@@ -333,7 +333,7 @@ func (w *workshop) notarySigned() error {
 		{"notary-chain-cose", "Notary signature (COSE) by notary-chain, below a root", []string{"notary-chain"}, cose},
 		{"notary-other", "Notary signature by notary-other", []string{"notary-other"}, nil},
 		{"notary-two", "Notary signatures, first by notary-other and then by notary", []string{"notary-other", "notary"}, nil},
-		{"notary-brief", "Notary signature whose certificate was valid for two hours", []string{"notary-brief"}, nil},
+		{"notary-brief", "Notary signature whose certificate was valid for an hour after it", []string{"notary-brief"}, nil},
 		{"notary-expiring", "Notary signature by notary that is good for an hour", []string{"notary"}, []string{"--expiry", "1h"}},
 	} {
 		img, err := w.push(c.name, repository, c.name, c.about)

@@ -392,12 +392,6 @@ func byCertificate(names ...string) *world.Attestor {
 // TestNotaryArtefacts verifies what notation signed and oras attached, in registries that list it in each way.
 func TestNotaryArtefacts(t *testing.T) {
 	f := fixture.Load()
-	after := func(age time.Duration, want string) string { // a fresh fixture has signatures that are good still
-		if time.Since(f.Made) < age {
-			return ""
-		}
-		return want
-	}
 	for mode, label := range map[fixture.Referrers]string{fixture.ReferrersWhole: "whole", fixture.ReferrersRaw: "raw", fixture.ReferrersTag: "tag"} {
 		handler := f.Registry()
 		handler.Referrers = mode
@@ -418,8 +412,8 @@ func TestNotaryArtefacts(t *testing.T) {
 			{"notary-other", byCertificate("notary"), false, "does not contain any trusted certificate"},
 			{"notary-two", byCertificate("notary"), false, ""},
 			{"notary-two", byCertificate("notary-other"), false, ""},
-			{"notary-brief", byCertificate("notary-brief"), false, after(2*time.Hour, "verification time is after certificate")},
-			{"notary-expiring", byCertificate("notary"), false, after(time.Hour, "digital signature has expired on")},
+			{"notary-brief", byCertificate("notary-brief"), false, "verification time is after certificate"},
+			{"notary-expiring", byCertificate("notary"), false, "digital signature has expired on"},
 			{"unsigned", byCertificate("notary"), false, "no signature is associated with"},
 			{"notary-sbom", byCertificate("notary"), true, ""},
 			{"notary-sbom-second", byCertificate("notary"), true, ""},
@@ -439,7 +433,14 @@ func TestNotaryArtefacts(t *testing.T) {
 			} else {
 				_, err = v.Verify(t.Context(), r)
 			}
-			t.Run(label+"/"+c.image, func(t *testing.T) { wants(t, err, c.want) })
+			t.Run(label+"/"+c.image, func(t *testing.T) {
+				if strings.Contains(c.want, "expired") || strings.Contains(c.want, "is after") {
+					if age := time.Since(f.Made); age < time.Hour {
+						t.Skipf("the fixture is %s old; its short signatures are valid for up to an hour", age)
+					}
+				}
+				wants(t, err, c.want)
+			})
 		}
 	}
 }
