@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -51,7 +50,6 @@ type Cache struct {
 	answers map[key]*list.Element // of *answer
 	used    list.List             // the last used one first
 	bytes   int
-	flights map[key]*flight
 }
 
 var _ world.Signatures = (*Cache)(nil)
@@ -70,7 +68,7 @@ func New(next world.Signatures, o Options) *Cache {
 	if o.Observe == nil {
 		o.Observe = func(bool) {}
 	}
-	return &Cache{next: next, options: o, answers: map[key]*list.Element{}, flights: map[key]*flight{}}
+	return &Cache{next: next, options: o, answers: map[key]*list.Element{}}
 }
 
 // key identifies a question.
@@ -84,14 +82,6 @@ type answer struct {
 	err        error
 	until      time.Time
 	bytes      int
-}
-
-// flight is a question that the verifier is asked at the moment.
-type flight struct {
-	done    chan struct{}
-	answer  *answer // when done
-	waiting int
-	cancel  context.CancelFunc
 }
 
 // Verify implements world.Signatures.
@@ -123,29 +113,17 @@ func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string
 		a := verify(ctx, r)
 		return &a
 	}
-	c.mu.Lock()
-	if a := c.recall(k); a != nil {
-		c.mu.Unlock()
+	known := c.known(k)
+	if c.options.Observe(known != nil); known != nil {
 		if remembered != nil {
 			*remembered = true
 		}
-		c.options.Observe(true)
-		return a
+		return known
 	}
-	f := c.flights[k]
-	if f == nil {
-		f = c.start(k, r, verify)
-	}
-	f.waiting++
-	c.mu.Unlock()
-	c.options.Observe(false)
-	select {
-	case <-f.done:
-		return f.answer
-	case <-ctx.Done():
-		c.leave(k, f)
-		return &answer{err: fmt.Errorf("the verification of %s: %w", r.Image, ctx.Err())}
-	}
+	a := verify(ctx, r)
+	a.key = k
+	c.remember(&a)
+	return &a
 }
 
 // keyOf is the key of a question. What names no digest, or is asked on nobody's behalf, has none.
@@ -165,8 +143,10 @@ func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
 	return sha256.Sum256(append(text, method...)), true
 }
 
-// recall returns an answer that still counts; nil for none.
-func (c *Cache) recall(k key) *answer {
+// known returns an answer that still counts; nil for none.
+func (c *Cache) known(k key) *answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	e := c.answers[k]
 	if e == nil {
 		return nil
@@ -178,48 +158,6 @@ func (c *Cache) recall(k key) *answer {
 	}
 	c.used.MoveToFront(e)
 	return a
-}
-
-// start asks the verifier. The question belongs to all who wait for the answer, and ends when none of them waits any more.
-func (c *Cache) start(k key, r world.SignatureRequest, verify verifier) *flight {
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &flight{done: make(chan struct{}), cancel: cancel}
-	c.flights[k] = f
-	go func() {
-		defer cancel()
-		a := safely(ctx, r, verify)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if a.key = k; c.flights[k] == f {
-			delete(c.flights, k)
-			c.remember(&a)
-		}
-		f.answer = &a
-		close(f.done)
-	}()
-	return f
-}
-
-// safely makes an error of a panic: artefacts of registries are untrusted, and a goroutine that panics ends the process.
-func safely(ctx context.Context, r world.SignatureRequest, verify verifier) (a answer) {
-	defer func() {
-		if v := recover(); v != nil {
-			a = answer{err: fmt.Errorf("the verification of %s panicked: %v", r.Image, v)}
-		}
-	}()
-	return verify(ctx, r)
-}
-
-// leave ends a question that no one waits for any more.
-func (c *Cache) leave(k key, f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f.waiting--; f.waiting == 0 {
-		f.cancel()
-		if c.flights[k] == f {
-			delete(c.flights, k)
-		}
-	}
 }
 
 // remember keeps an answer that was read: a signature, or that there is none.
@@ -239,6 +177,8 @@ func (c *Cache) remember(a *answer) {
 		return
 	}
 	a.until = c.options.Now().Add(life)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if old := c.answers[a.key]; old != nil {
 		c.forget(old)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,94 +154,6 @@ func TestSize(t *testing.T) {
 	}
 	if cache.Len() != 4 {
 		t.Errorf("%d answers of 4 MiB are kept", cache.Len())
-	}
-}
-
-// Many who ask the same at once ask the verifier once. One who gives up does not end the question for the others; when all did, it ends, and
-// leaves nothing behind.
-func TestOneQuestion(t *testing.T) {
-	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	v := &verifierFunc{}
-	v.f = func(ctx context.Context, _ world.SignatureRequest) (string, []world.Statement, error) {
-		begun <- struct{}{}
-		select {
-		case <-release:
-			return "sha256:a", nil, nil
-		case <-ctx.Done():
-			ended <- ctx.Err()
-			return "", nil, ctx.Err()
-		}
-	}
-	cache := New(v, (&clock{}).options())
-	impatient, giveUp := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := cache.Verify(impatient, request(nil))
-		left <- err
-	}()
-	<-begun
-	var group sync.WaitGroup
-	for range 50 {
-		group.Go(func() {
-			if digest, err := cache.Verify(t.Context(), request(nil)); digest != "sha256:a" || err != nil {
-				t.Errorf("%s, %v", digest, err)
-			}
-		})
-	}
-	for cache.waiting() < 51 {
-		time.Sleep(time.Millisecond)
-	}
-	giveUp()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("one who gave up: %v", err)
-	}
-	close(release)
-	group.Wait()
-	if v.calls.Load() != 1 {
-		t.Errorf("asked %d times", v.calls.Load())
-	}
-
-	release = make(chan struct{})
-	cache = New(v, (&clock{}).options())
-	impatient, giveUp = context.WithCancel(t.Context())
-	go func() {
-		_, err := cache.Verify(impatient, request(nil))
-		left <- err
-	}()
-	<-begun
-	giveUp()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("the only one who gave up: %v", err)
-	}
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("a question that no one waits for: %v", err)
-	}
-	if cache.Len() != 0 || cache.waiting() != 0 {
-		t.Error("something is left behind")
-	}
-}
-
-// waiting is the number of those who wait.
-func (c *Cache) waiting() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, f := range c.flights {
-		n += f.waiting
-	}
-	return n
-}
-
-// A panic of the verifier is an error, and is not remembered.
-func TestPanic(t *testing.T) {
-	v := &verifierFunc{f: func(context.Context, world.SignatureRequest) (string, []world.Statement, error) { panic("bad bundle") }}
-	cache := New(v, (&clock{}).options())
-	for range 2 {
-		if _, err := cache.Verify(t.Context(), request(nil)); err == nil || !strings.Contains(err.Error(), "bad bundle") {
-			t.Error(err)
-		}
-	}
-	if v.calls.Load() != 2 {
-		t.Errorf("asked %d times", v.calls.Load())
 	}
 }
 

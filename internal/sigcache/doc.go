@@ -1,5 +1,5 @@
-// Package sigcache remembers what a verifier answered about signatures of images, and lets only one of those who ask the same at the same
-// time ask the verifier.
+// Package sigcache remembers what a verifier answered about signatures of images. The verifier itself answers those together who ask the same
+// at the same time.
 //
 //	signatures := sigcache.New(verifier, sigcache.Options{Size: 1000, TTL: time.Hour, Now: time.Now})
 //	digest, err := signatures.Verify(ctx, request)   // request.For says on whose behalf, and *request.Remembered where the answer is from
