@@ -91,7 +91,7 @@ screenshot: build ## docs/images/dashboard.png, by the test of the page
 	EPHOR_UI=chromium EPHOR_SCREENSHOT="$(CURDIR)/docs/images/dashboard.png" go test -count=1 -timeout 10m -run '^TestPage$$' ./e2e/dashboard/
 
 .PHONY: promql
-promql: build ## every query of the dashboard, the alerts and docs/metrics.md over a running controller
+promql: build ## every query of the dashboard, the alerts and docs/operating/metrics.md over a running controller
 	go test -count=1 -v -timeout 15m -run '^TestMetrics$$' ./e2e
 
 .PHONY: soak

@@ -98,9 +98,9 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// docs/annotations.md lists every name of our own that the code knows.
+// docs/operating/annotations.md lists every name of our own that the code knows.
 func TestOwnNames(t *testing.T) {
-	page, err := os.ReadFile("docs/annotations.md")
+	page, err := os.ReadFile("docs/operating/annotations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestOwnNames(t *testing.T) {
 			for _, name := range ownName.FindAllString(text, -1) {
 				found++
 				if !strings.Contains(string(page), "`"+name+"`") {
-					t.Errorf("%s: docs/annotations.md does not list %s", path, name)
+					t.Errorf("%s: docs/operating/annotations.md does not list %s", path, name)
 				}
 			}
 		})
@@ -128,9 +128,9 @@ var (
 	namedTest = regexp.MustCompile("`([^`:]+_test\\.go):((?:Test|Fuzz)\\w+)`")
 )
 
-// Each row of docs/threat-model.md names tests that exist, or says that there is none; each lesson and finding has a row.
+// Each row of docs/security/threat-model.md names tests that exist, or says that there is none; each lesson and finding has a row.
 func TestThreatModel(t *testing.T) {
-	page, err := os.ReadFile("docs/threat-model.md")
+	page, err := os.ReadFile("docs/security/threat-model.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestNamedCode(t *testing.T) {
 		})
 	})
 	found := 0
-	for page, from := range map[string]string{"docs/partial-decoding.md": "# ", "docs/architecture.md": "## 9. "} {
+	for page, from := range map[string]string{"docs/contributing/partial-decoding.md": "# ", "docs/contributing/architecture.md": "## 9. "} {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestNamedCode(t *testing.T) {
 			}
 		}
 	}
-	walks, err := os.ReadFile("docs/architecture.md")
+	walks, err := os.ReadFile("docs/contributing/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestNamedCode(t *testing.T) {
 	for _, m := range namedStep.FindAllStringSubmatch(text, -1) {
 		found++
 		if !inPackage[m[1]+"."+m[2]] {
-			t.Errorf("docs/architecture.md, section 4: package %s declares no %s", m[1], m[2])
+			t.Errorf("docs/contributing/architecture.md, section 4: package %s declares no %s", m[1], m[2])
 		}
 	}
 	if found < 60 {

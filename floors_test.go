@@ -1,5 +1,5 @@
 // Package ephor_test holds the properties of the whole module that no single package can test: who may import whom, and
-// which packages stay free of effects (docs/architecture.md, sections 2 and 6).
+// which packages stay free of effects (docs/contributing/architecture.md, sections 2 and 6).
 package ephor_test
 
 import (
@@ -19,7 +19,7 @@ import (
 
 const module = "github.com/ephor-dev/ephor"
 
-// floors is the table of docs/architecture.md, section 2. A package imports packages of lower floors, and on its own
+// floors is the table of docs/contributing/architecture.md, section 2. A package imports packages of lower floors, and on its own
 // floor only those named before it. Packages that are planned are listed too. A name ending in /... stands for all
 // packages below it, among which any order goes.
 var floors = []struct {
@@ -122,7 +122,7 @@ func evaluate(units map[string]*unit) []string {
 		at, known := find(name)
 		if !known {
 			wrong("package %s is on no floor: put it into the table of floors_test.go, where what it may import is "+
-				"above or before it, and into docs/architecture.md, section 2", name)
+				"above or before it, and into docs/contributing/architecture.md, section 2", name)
 			continue
 		}
 		for _, imported := range sortedKeys(u.imports) {

@@ -24,7 +24,7 @@ import (
 )
 
 // libraryTarget is what one rule may cost on one Pod, everything included: a tenth of what the peer takes
-// (docs/comparison.md).
+// (docs/migrating/comparison.md).
 const libraryTarget = 38 * time.Microsecond
 
 // shownSlow is how many of the slowest policies are listed.

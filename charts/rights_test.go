@@ -47,7 +47,7 @@ func givenBy(t *testing.T, all map[rights.Right]string, name string, docs []helm
 		}
 		for _, rule := range role.Rules {
 			if len(rule.NonResourceURLs) > 0 {
-				t.Errorf("%s: %s: docs/rbac.md has no column for URLs: %v", name, role.Name, rule.NonResourceURLs)
+				t.Errorf("%s: %s: docs/security/rbac.md has no column for URLs: %v", name, role.Name, rule.NonResourceURLs)
 			}
 		}
 	}
@@ -61,10 +61,10 @@ func givenBy(t *testing.T, all map[rights.Right]string, name string, docs []helm
 	}
 }
 
-// documented are the rights of the tables in docs/rbac.md.
+// documented are the rights of the tables in docs/security/rbac.md.
 func documented(t *testing.T) map[rights.Right]rights.Line {
 	t.Helper()
-	page, err := os.ReadFile("../docs/rbac.md")
+	page, err := os.ReadFile("../docs/security/rbac.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func documented(t *testing.T) map[rights.Right]rights.Line {
 	return all
 }
 
-// Each right that the chart gives to a controller has a line in docs/rbac.md, and each line stands for a right.
+// Each right that the chart gives to a controller has a line in docs/security/rbac.md, and each line stands for a right.
 func TestRightsAreJustified(t *testing.T) {
 	have, want := documented(t), given(t)
 	if len(want) < 100 {
@@ -83,12 +83,12 @@ func TestRightsAreJustified(t *testing.T) {
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(want), compareRights) {
 		if have[r].Number == 0 {
-			t.Errorf("docs/rbac.md has no line for a right that %s gives: %s: say there what it is for, or take the right away", want[r], r)
+			t.Errorf("docs/security/rbac.md has no line for a right that %s gives: %s: say there what it is for, or take the right away", want[r], r)
 		}
 	}
 	for _, r := range slices.SortedFunc(maps.Keys(have), compareRights) {
 		if want[r] == "" {
-			t.Errorf("docs/rbac.md:%d: no render gives this right: %s", have[r].Number, r)
+			t.Errorf("docs/security/rbac.md:%d: no render gives this right: %s", have[r].Number, r)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestRightsGoWithTheirFeatures(t *testing.T) {
 		}
 		for r := range all {
 			if left[r] == "" && !slices.Contains(rows, r) {
-				t.Errorf("with %s the chart does not give this right, and docs/rbac.md does not say so: %s", set, r)
+				t.Errorf("with %s the chart does not give this right, and docs/security/rbac.md does not say so: %s", set, r)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func TestAPICalls(t *testing.T) {
 	}
 }
 
-// A namespaced policy that would read elsewhere is refused when it is made (S1 in docs/threat-model.md).
+// A namespaced policy that would read elsewhere is refused when it is made (S1 in docs/security/threat-model.md).
 func TestAPICallsOfNamespacedPolicies(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/v1/namespaces/kube-system/secrets":                      "is out of reach",

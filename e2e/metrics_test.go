@@ -80,7 +80,7 @@ spec:
     jsonPatch: {expression: "[JSONPatch{op: 'add', path: '/metadata/labels/seen', value: 'yes'}]"}
 `
 
-// Every query of the dashboard, of the alerts and of docs/metrics.md has data in PromQL's own engine, over two pages that
+// Every query of the dashboard, of the alerts and of docs/operating/metrics.md has data in PromQL's own engine, over two pages that
 // the running controller showed; and the metrics ConfigMap is followed.
 func TestMetrics(t *testing.T) {
 	applyPolicies(t, policyFile(t, metricsPolicies))
@@ -138,7 +138,7 @@ func TestMetrics(t *testing.T) {
 	ask := exec.Command(tool, "-pages", "admission="+strings.Join(pages, ","),
 		"-pages", "reports="+filepath.Join(recorded, "reports-1.txt")+","+filepath.Join(recorded, "reports-2.txt"),
 		filepath.Join(root, "charts", "ephor", "dashboards", "ephor.json"), filepath.Join(root, "charts", "ephor", "alerts", "ephor.yaml"),
-		filepath.Join(root, "docs", "metrics.md"))
+		filepath.Join(root, "docs", "operating", "metrics.md"))
 	out, err := ask.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

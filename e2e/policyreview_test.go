@@ -56,7 +56,7 @@ func policyBy(name, rule string) string {
 	return strings.NewReplacer("NAME", name, "RULE", rule).Replace(namespacedPolicy)
 }
 
-// Row S7 of docs/threat-model.md: a namespaced policy that makes or changes something is accepted only from a user
+// Row S7 of docs/security/threat-model.md: a namespaced policy that makes or changes something is accepted only from a user
 // who may do that himself.
 func TestS7AuthorsRights(t *testing.T) {
 	must(t, reviewRights, "apply", "-f", "-")

@@ -13,8 +13,8 @@ import (
 
 // The guides, from the root of the repository: their commands name the files by their paths from there.
 const (
-	celGuide     = "docs/cel.md"
-	convertGuide = "docs/converting.md"
+	celGuide     = "docs/policies/cel.md"
+	convertGuide = "docs/policies/converting.md"
 )
 
 // fenced are the blocks of a page in this language.

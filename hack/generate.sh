@@ -2,7 +2,7 @@
 # Regenerates what is derived from the code: the deep copies beside the Go types in api/, the CRDs in config/crds, the
 # pages of docs/reference, the merge keys of the Kubernetes API types in internal/patch, and what is derived from
 # the chart: its definitions (config/crds with short descriptions), its schema, the tables of its values in
-# docs/install.md, and its renders for development control planes.
+# docs/start/install.md, and its renders for development control planes.
 #
 #   hack/generate.sh            in this checkout
 #   hack/generate.sh DIR        the same below DIR (used by verify-generated.sh, which gives a copy of the checkout)

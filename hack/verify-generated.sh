@@ -10,14 +10,14 @@ cp "$root/go.mod" "$root/go.sum" "$copy/"
 cp -R "$root/api" "$copy/api"
 cp -R "$root/config/crds" "$copy/config/crds"
 cp -R "$root/charts" "$copy/charts"
-mkdir -p "$copy/docs"
-cp "$root/docs/install.md" "$copy/docs/"
+mkdir -p "$copy/docs/start"
+cp "$root/docs/start/install.md" "$copy/docs/start/"
 "$root/hack/generate.sh" "$copy"
 status=0
 diff -ru "$root/api" "$copy/api" || status=1
 diff -ru "$root/config/crds" "$copy/config/crds" || status=1
 diff -ru --no-dereference "$root/charts" "$copy/charts" || status=1
-diff -u "$root/docs/install.md" "$copy/docs/install.md" || status=1
+diff -u "$root/docs/start/install.md" "$copy/docs/start/install.md" || status=1
 diff -ru "$root/docs/reference" "$copy/docs/reference" || status=1
 diff -u "$root/internal/patch/mergekeys.txt" "$copy/internal/patch/mergekeys.txt" || status=1
 if [ $status -ne 0 ]; then

@@ -58,7 +58,7 @@ type cost struct {
 	Allocated uint64
 }
 
-// TestS22Bombs (S22 in docs/threat-model.md) sets all bombs off in a child process and holds each result and its cost
+// TestS22Bombs (S22 in docs/security/threat-model.md) sets all bombs off in a child process and holds each result and its cost
 // against the table.
 func TestS22Bombs(t *testing.T) {
 	if os.Getenv(child) != "" {

@@ -45,7 +45,7 @@ func (f objects) Get(_ context.Context, _, kind, ns, name string) (map[string]an
 	return f(kind, ns, name)
 }
 
-// Row S1 of docs/threat-model.md, with S2, S4 and S5: a namespaced policy cannot read outside of its namespace through any context entry, in
+// Row S1 of docs/security/threat-model.md, with S2, S4 and S5: a namespaced policy cannot read outside of its namespace through any context entry, in
 // any place that takes one: an error, and no request is sent. The same entries of a ClusterPolicy are asked for, which
 // shows that the places do load them.
 func TestS1EveryPlaceAndSource(t *testing.T) {
@@ -134,7 +134,7 @@ func failedWith(out policy.Outcome) bool {
 	return false
 }
 
-// Row S6 of docs/threat-model.md: there is no Reach by mistake. What was made without a scope reaches nothing.
+// Row S6 of docs/security/threat-model.md: there is no Reach by mistake. What was made without a scope reaches nothing.
 func TestS6NoReachByMistake(t *testing.T) {
 	var forgotten world.Reach
 	for _, ns := range []string{"", "default", "kube-system"} {
@@ -170,7 +170,7 @@ spec:
     validate: {failureAction: Enforce, message: bad, deny: {}}
 `
 
-// Row S18 of docs/threat-model.md: labels of a namespace that could not be read are an error, which failurePolicy
+// Row S18 of docs/security/threat-model.md: labels of a namespace that could not be read are an error, which failurePolicy
 // evaluates, never "no match".
 func TestS18MissingInformation(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"d"}}`
@@ -194,7 +194,7 @@ func TestS18MissingInformation(t *testing.T) {
 	}
 }
 
-// Row S19 of docs/threat-model.md: an object that is being deleted, or that was created with a finalizer, is evaluated
+// Row S19 of docs/security/threat-model.md: an object that is being deleted, or that was created with a finalizer, is evaluated
 // like any other.
 func TestS19Terminating(t *testing.T) {
 	rules := map[string]string{
@@ -229,7 +229,7 @@ func TestS19Terminating(t *testing.T) {
 	}
 }
 
-// Row S21 of docs/threat-model.md: nothing that stands in a policy, an object or a review brings the process down; a
+// Row S21 of docs/security/threat-model.md: nothing that stands in a policy, an object or a review brings the process down; a
 // rule that panics costs only its own result.
 func TestS21NothingPanics(t *testing.T) {
 	expressions := []string{
@@ -290,7 +290,7 @@ func TestS21NothingPanics(t *testing.T) {
 
 func always(context.Context, *policy.Request) (bool, error) { return true, nil }
 
-// Row S21 of docs/threat-model.md: a review that makes no sense gets an HTTP error, so that failurePolicy handles it,
+// Row S21 of docs/security/threat-model.md: a review that makes no sense gets an HTTP error, so that failurePolicy handles it,
 // and the next one is answered.
 func TestS21MalformedReviews(t *testing.T) {
 	srv := serve(t, cluster{}, nil, compileText(t, strings.Replace(fmt.Sprintf(selected, "Fail"), ", namespaceSelector: {matchLabels: {a: b}}", "", 1))...)
@@ -330,7 +330,7 @@ func (e *expiring) Err() error {
 	return nil
 }
 
-// Row S22 of docs/threat-model.md: an evaluation ends with its deadline, whatever its budget.
+// Row S22 of docs/security/threat-model.md: an evaluation ends with its deadline, whatever its budget.
 func TestS22Deadline(t *testing.T) {
 	b := deny(nil, "{{ length(to_string(request.object)) }}")
 	program := compileAny(t, b())

@@ -27,7 +27,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s: %s %s %q in %s", r.Controller, r.Verb, what, r.Name, where)
 }
 
-// Tables are the tables of docs/rbac.md.
+// Tables are the tables of docs/security/rbac.md.
 type Tables struct {
 	// Rights are those that the chart gives.
 	Rights map[Right]Line
@@ -50,7 +50,7 @@ func Parse(page string) (*Tables, error) {
 	}
 	_, below, ok := strings.Cut(page, "\n## "+requestsTitle+"\n")
 	if !ok {
-		return nil, fmt.Errorf("docs/rbac.md has no heading %q", requestsTitle)
+		return nil, fmt.Errorf("docs/security/rbac.md has no heading %q", requestsTitle)
 	}
 	below, _, _ = strings.Cut(below, "\n## ")
 	for _, line := range strings.Split(below, "\n") {
@@ -59,7 +59,7 @@ func Parse(page string) (*Tables, error) {
 		}
 		c := strings.Split(strings.Trim(line, "| "), " | ")
 		if len(c) != 5 || strings.TrimSpace(c[4]) == "" {
-			return nil, fmt.Errorf("docs/rbac.md: %q: want controllers, verbs, API group, resources and what for", line)
+			return nil, fmt.Errorf("docs/security/rbac.md: %q: want controllers, verbs, API group, resources and what for", line)
 		}
 		list := func(i int) []string { return strings.Split(strings.ReplaceAll(c[i], "`", ""), ", ") }
 		t.more = append(t.more, row{list(0), list(1), list(2), list(3)})

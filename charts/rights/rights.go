@@ -1,4 +1,4 @@
-// Package rights reads the tables of docs/rbac.md: what each controller may do, and the value that takes each right away.
+// Package rights reads the tables of docs/security/rbac.md: what each controller may do, and the value that takes each right away.
 //
 //	all, err := rights.Documented(page)
 //	all[rights.Right{Controller: "admission-controller", Where: "own", Group: "core", Resource: "secrets", Verb: "get"}]
@@ -77,7 +77,7 @@ func Documented(page string) (map[Right]Line, error) {
 		}
 		c := strings.Split(strings.Trim(line, "| "), " | ")
 		if len(c) != cells || strings.TrimSpace(c[5]) == "" {
-			return nil, fmt.Errorf("docs/rbac.md:%d: %d cells, want where, group, resources, names, verbs, what for and not with", i+1, len(c))
+			return nil, fmt.Errorf("docs/security/rbac.md:%d: %d cells, want where, group, resources, names, verbs, what for and not with", i+1, len(c))
 		}
 		rule := rbacv1.PolicyRule{APIGroups: strings.Split(c[1], ", "), Resources: strings.Split(c[2], ", "), Verbs: strings.Split(c[4], ", ")}
 		if c[3] != "all" {

@@ -20,7 +20,7 @@ func TestDocumented(t *testing.T) {
 			t.Errorf("%s: %v", want, got[want])
 		}
 	}
-	if _, err := Documented(strings.Replace(page, "certificates", " ", 1)); err == nil || !strings.Contains(err.Error(), "docs/rbac.md:5") {
+	if _, err := Documented(strings.Replace(page, "certificates", " ", 1)); err == nil || !strings.Contains(err.Error(), "docs/security/rbac.md:5") {
 		t.Error(err)
 	}
 }

@@ -41,7 +41,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// added are the fields that only ours have, each with its reason; docs/differences.md names them too.
+// added are the fields that only ours have, each with its reason; docs/migrating/differences.md names them too.
 var added = map[string]string{
 	"kyverno.io_clusterpolicies.yaml v1 .status.backgroundScan":      scanned,
 	"kyverno.io_clusterpolicies.yaml v2beta1 .status.backgroundScan": scanned,

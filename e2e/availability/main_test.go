@@ -13,7 +13,7 @@ var cluster suite.Cluster
 
 const namespace = suite.Namespace
 
-// Requests are not audited here: a test runs all controllers in one process with the account of admission, and docs/rbac.md lists the
+// Requests are not audited here: a test runs all controllers in one process with the account of admission, and docs/security/rbac.md lists the
 // rights of each controller by its own account.
 func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, suite.Options{Setup: func(ctx context.Context) error {

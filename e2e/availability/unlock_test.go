@@ -86,7 +86,7 @@ func TestUnlock(t *testing.T) {
 	suite.Until(t, "the policy is enforced again", func() error { return cluster.Enforced(t.Context()) })
 }
 
-// The same by hand, as docs/availability.md has it: the deletion may be heard of before the note, which makes no difference.
+// The same by hand, as docs/operating/availability.md has it: the deletion may be heard of before the note, which makes no difference.
 func TestUnlockByHand(t *testing.T) {
 	r := cluster.StartEnforcing(t, 1)[0]
 	before := strings.Join(configurations(t), " ")

@@ -27,8 +27,8 @@ spec:
     validate: {failureAction: Enforce, message: team is required, pattern: {metadata: {labels: {team: "?*"}}}}
 `
 
-// Row S25 of docs/threat-model.md: with --client-ca-file only the API server is answered. The configuration of the API
-// server is the one that docs/hardening.md shows.
+// Row S25 of docs/security/threat-model.md: with --client-ca-file only the API server is answered. The configuration of the API
+// server is the one that docs/security/hardening.md shows.
 func TestS25APIServerWithCertificate(t *testing.T) {
 	flags, ca, err := devcluster.WebhookClient(t.TempDir())
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/rollout"
 )
 
-// step is what a block of commands of docs/rollout.md has to do: how it ends, and what it says on either output. Steps that
+// step is what a block of commands of docs/operating/rollout.md has to do: how it ends, and what it says on either output. Steps that
 // change nothing are tried until they do, since reports take a moment.
 type step struct {
 	begins string // of the block, to keep page and test together
@@ -60,14 +60,14 @@ func TestGuide(t *testing.T) {
 		{begins: "kubectl create deployment", code: 1, says: []string{"denied the request", "resource Deployment/shop/careless was blocked due to the following policies", "every container needs limits"}, once: true},
 		{begins: "ephor rollout", code: 2, says: []string{"Policy require-limits (Enforce)", "shop        Enforce   3 ", "violation rate of requests", "MISS"}},
 	}
-	blocks, query := guide(t, filepath.Join(root, "docs", "rollout.md"))
+	blocks, query := guide(t, filepath.Join(root, "docs", "operating", "rollout.md"))
 	if len(blocks) != len(steps) {
-		t.Fatalf("docs/rollout.md has %d blocks of commands, and the test %d", len(blocks), len(steps))
+		t.Fatalf("docs/operating/rollout.md has %d blocks of commands, and the test %d", len(blocks), len(steps))
 	}
 	for i, s := range steps {
 		commands := blocks[i].commands
 		if !strings.HasPrefix(commands, s.begins) {
-			t.Fatalf("block %d of docs/rollout.md is %q, want %q", i, commands, s.begins)
+			t.Fatalf("block %d of docs/operating/rollout.md is %q, want %q", i, commands, s.begins)
 		}
 		if strings.Contains(commands, "jq") && !suite.Tool(t, "jq") {
 			continue
@@ -107,7 +107,7 @@ func TestGuide(t *testing.T) {
 		return nil
 	})
 	if response, err := http.Get(metrics + "/api/v1/query?query=" + url.QueryEscape(query)); err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("the query of docs/rollout.md: %v %v", response, err)
+		t.Errorf("the query of docs/operating/rollout.md: %v %v", response, err)
 	}
 	page, err := os.ReadFile(filepath.Join(shell.dir, "compliance.html"))
 	if err != nil || !strings.Contains(string(page), "<td>require-limits</td>") {

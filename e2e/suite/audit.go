@@ -26,7 +26,7 @@ func newAudit() (_ *audit, flags []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "rbac.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "security", "rbac.md"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +41,7 @@ func newAudit() (_ *audit, flags []string, err error) {
 	return a, flags, err
 }
 
-// check returns an error that names the requests of the controllers that docs/rbac.md does not list.
+// check returns an error that names the requests of the controllers that docs/security/rbac.md does not list.
 func (a *audit) check() error {
 	defer os.RemoveAll(a.dir)
 	asked, err := a.log.Next()
@@ -68,7 +68,7 @@ func (a *audit) check() error {
 	if len(unlisted) == 0 {
 		return nil
 	}
-	return fmt.Errorf("the controllers made requests that docs/rbac.md does not list; list them there with their reason, or do without them:\n  %s",
+	return fmt.Errorf("the controllers made requests that docs/security/rbac.md does not list; list them there with their reason, or do without them:\n  %s",
 		strings.Join(slices.Sorted(maps.Values(unlisted)), "\n  "))
 }
 

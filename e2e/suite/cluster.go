@@ -22,7 +22,7 @@ type Options struct {
 	Values string
 	// APIServerFlags are further flags of kube-apiserver.
 	APIServerFlags []string
-	// Audited has the package fail when a controller makes a request that docs/rbac.md does not list.
+	// Audited has the package fail when a controller makes a request that docs/security/rbac.md does not list.
 	Audited bool
 	// Setup runs once before the tests of a package, with Ephor installed and no controller running; nil for nothing.
 	Setup func(context.Context) error

@@ -3,7 +3,7 @@
 //	charts/ephor/definitions/*.json   from config/crds
 //	charts/ephor/values.schema.json   from values.yaml and its comments
 //	charts/ephor/without-effect.yaml  the values that are accepted without effect, with their defaults, for NOTES.txt
-//	docs/install.md                   the tables of values, between its markers
+//	docs/start/install.md                   the tables of values, between its markers
 //	charts/rendered/*.yaml            what the chart installs with charts/values/*.yaml, for development control planes
 //
 //	go run ./hack/chart [-out DIR]    DIR is the root of a checkout, or of a copy of it
@@ -58,7 +58,7 @@ func generate(root string) error {
 	if err := os.WriteFile(filepath.Join(dir, "without-effect.yaml"), ignored, 0o644); err != nil {
 		return err
 	}
-	if err := v.WriteTables(filepath.Join(root, "docs", "install.md")); err != nil {
+	if err := v.WriteTables(filepath.Join(root, "docs", "start", "install.md")); err != nil {
 		return err
 	}
 	sets, err := filepath.Glob(filepath.Join(root, "charts", "values", "*.yaml"))

@@ -92,7 +92,7 @@ func listen(t *testing.T, srv *Server, certificate tls.Certificate) (url string)
 	return "https://" + l.Addr().String()
 }
 
-// Row S25 of docs/threat-model.md: where the API server has a certificate, reviews of other clients are refused, while
+// Row S25 of docs/security/threat-model.md: where the API server has a certificate, reviews of other clients are refused, while
 // the kubelet's probes are answered. The authorities may change at any time.
 func TestS25ClientCertificates(t *testing.T) {
 	own, api, stranger := newAuthority(t), newAuthority(t), newAuthority(t)
@@ -145,7 +145,7 @@ func TestS25ClientCertificates(t *testing.T) {
 	}
 }
 
-// Row S25 of docs/threat-model.md: a client that was admitted once cannot resume its session when the authority is gone.
+// Row S25 of docs/security/threat-model.md: a client that was admitted once cannot resume its session when the authority is gone.
 func TestS25NoTickets(t *testing.T) {
 	own, api := newAuthority(t), newAuthority(t)
 	srv, _ := setup(t, fakeCluster{}, nil)
@@ -174,7 +174,7 @@ func TestS25NoTickets(t *testing.T) {
 	}
 }
 
-// Row S24 of docs/threat-model.md: TLS 1.3, or 1.2 with forward secrecy and authenticated encryption if a flag
+// Row S24 of docs/security/threat-model.md: TLS 1.3, or 1.2 with forward secrecy and authenticated encryption if a flag
 // asks for it.
 func TestS24TLS(t *testing.T) {
 	own := newAuthority(t)
@@ -205,7 +205,7 @@ func TestS24TLS(t *testing.T) {
 	}
 }
 
-// Row S25 of docs/threat-model.md: one source cannot take the time of all others. Without the option no client is limited.
+// Row S25 of docs/security/threat-model.md: one source cannot take the time of all others. Without the option no client is limited.
 func TestS25RateOfOneSource(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{}, nil)
 	code := func(from string) int {

@@ -33,7 +33,7 @@ func answered(t testing.TB, srv http.Handler, path, contentType string, body []b
 	return w.Code
 }
 
-// Malformed reviews are a 4xx or a decision (S21 in docs/threat-model.md): never a crash, and never let through because
+// Malformed reviews are a 4xx or a decision (S21 in docs/security/threat-model.md): never a crash, and never let through because
 // of a mistake in the envelope.
 func TestS21MalformedReviews(t *testing.T) {
 	srv, _ := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t, "pod-security"), enforced("Fail"))...)
@@ -108,7 +108,7 @@ func TestS21MalformedReviews(t *testing.T) {
 	}
 }
 
-// Row S21 of docs/threat-model.md: ten thousand reviews with random changes: bytes, and values of fields.
+// Row S21 of docs/security/threat-model.md: ten thousand reviews with random changes: bytes, and values of fields.
 func TestS21MutatedReviews(t *testing.T) {
 	srv, log := setup(t, fakeCluster{labels: map[string]map[string]string{"shop": nil}}, nil, append(podSecurity(t, "pod-security"), enforced("Fail"))...)
 	srv.Deferred = &kept{}

@@ -71,7 +71,7 @@ func reviewOf(t *testing.T, object, old string, user string) []byte {
 }
 
 // The background controller has to have the rights for the work of every policy, with Kyverno's messages, and the
-// author of a namespaced policy too (S7 in docs/threat-model.md).
+// author of a namespaced policy too (S7 in docs/security/threat-model.md).
 func TestS7RightsForWork(t *testing.T) {
 	const (
 		background = "system:serviceaccount:kyverno:background"

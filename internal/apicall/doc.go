@@ -5,7 +5,7 @@
 //
 // Both answer with decoded JSON, read no more than a limit, wait no longer than a limit, and follow no redirects. A
 // request to the Kubernetes API is built from a parsed path. A request to a service goes to an address that was checked
-// after the name was resolved, and it never carries the process's own API token (S2, S11, S12 in docs/threat-model.md).
+// after the name was resolved, and it never carries the process's own API token (S2, S11, S12 in docs/security/threat-model.md).
 //
 // It does not know policies; package world cuts what they reach.
 //

@@ -108,7 +108,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// Row S11 of docs/threat-model.md: no way of writing the address of the metadata service or of this machine gets there.
+// Row S11 of docs/security/threat-model.md: no way of writing the address of the metadata service or of this machine gets there.
 func TestS11Blocked(t *testing.T) {
 	names := map[string][]netip.Addr{
 		"inside.example":   {netip.MustParseAddr("169.254.169.254")},
@@ -195,7 +195,7 @@ func TestAllowlist(t *testing.T) {
 	}
 }
 
-// Row S12 of docs/threat-model.md: a service sees no token of ours; one made for it only where the administrator named
+// Row S12 of docs/security/threat-model.md: a service sees no token of ours; one made for it only where the administrator named
 // it, and only over TLS.
 func TestS12Token(t *testing.T) {
 	seen := ""

@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Row S2 of docs/threat-model.md: whatever was not understood is refused, so that nothing can mean one thing to the
+// Row S2 of docs/security/threat-model.md: whatever was not understood is refused, so that nothing can mean one thing to the
 // check and another to the server.
 func TestS2RefusedPaths(t *testing.T) {
 	for _, text := range []string{

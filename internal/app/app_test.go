@@ -85,7 +85,7 @@ func TestCallFlags(t *testing.T) {
 	}
 }
 
-// Row S12 of docs/threat-model.md: the token for services is read each time, and is never the one for the API server.
+// Row S12 of docs/security/threat-model.md: the token for services is read each time, and is never the one for the API server.
 func TestS12ServiceToken(t *testing.T) {
 	dir := t.TempDir()
 	f := &callFlags{tokenFile: filepath.Join(dir, "projected")}

@@ -39,7 +39,7 @@ func TestExceptionFlags(t *testing.T) {
 	}
 }
 
-// Row S13 of docs/threat-model.md: none counts until an administrator has switched them on and named a namespace.
+// Row S13 of docs/security/threat-model.md: none counts until an administrator has switched them on and named a namespace.
 func TestS13NoExceptionsByDefault(t *testing.T) {
 	for flags, accepted := range map[exceptionFlags]bool{
 		{}: false, {enabled: true}: false, {namespace: "named"}: false, {namespace: allNamespaces}: false,

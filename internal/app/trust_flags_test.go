@@ -115,9 +115,9 @@ func TestOfflineTrustConnectsToNothing(t *testing.T) {
 	}
 }
 
-// The examples of docs/images.md are values of the chart and objects of Kubernetes; their flags are those of this program.
+// The examples of docs/policies/images.md are values of the chart and objects of Kubernetes; their flags are those of this program.
 func TestExamplesOfImages(t *testing.T) {
-	page, err := os.ReadFile("../../docs/images.md")
+	page, err := os.ReadFile("../../docs/policies/images.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestExamplesOfImages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f := cmd.Flags().Lookup(strings.TrimPrefix(name, "--")); f == nil && name != "--from" {
-			t.Errorf("docs/images.md names %s, which does not exist", name)
+			t.Errorf("docs/policies/images.md names %s, which does not exist", name)
 		}
 	}
 }

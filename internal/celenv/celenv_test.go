@@ -277,7 +277,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// Row S3 of docs/threat-model.md: no function of an expression reads the API, a service or a registry, so none can
+// Row S3 of docs/security/threat-model.md: no function of an expression reads the API, a service or a registry, so none can
 // build a request of its own. The authorizer asks for a right, and what it names is the content of the question.
 func TestS3ExpressionsReadNothing(t *testing.T) {
 	for _, expression := range []string{

@@ -8,7 +8,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/celenv"
 )
 
-// Row S22 of docs/threat-model.md: an author of policies may not be able to occupy the type checker, which cannot
+// Row S22 of docs/security/threat-model.md: an author of policies may not be able to occupy the type checker, which cannot
 // be stopped. What comes near the limits is still compiled.
 func TestS22TypesThatNest(t *testing.T) {
 	around := func(n int, open, middle, end string) string {

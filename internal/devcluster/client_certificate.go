@@ -35,7 +35,7 @@ users:
   user: {client-certificate: %s, client-key: %s}
 `
 
-// WebhookClient makes an authority and a certificate that the API server shows to its webhooks, as docs/hardening.md says.
+// WebhookClient makes an authority and a certificate that the API server shows to its webhooks, as docs/security/hardening.md says.
 // flags are for Options.APIServerFlags, ca is for --client-ca-file. The files are in dir, and end after a day.
 func WebhookClient(dir string) (flags []string, ca string, err error) {
 	a, err := newAuthority("webhook clients")

@@ -116,7 +116,7 @@ func (all Kinds) ForWork(requestType string, namespaced bool) *Kind {
 
 // Delegates reports whether objects of the kind get work done with the rights of another account. That holds for every policy that
 // lives in a namespace: its author is asked for his own rights when it is written. No namespaced policy may write one, for its
-// author would then be the background controller, who may do more than the author of the first (S7 in docs/threat-model.md).
+// author would then be the background controller, who may do more than the author of the first (S7 in docs/security/threat-model.md).
 func (all Kinds) Delegates(kind schema.GroupKind) bool {
 	k := all.Of(kind.Group, kind.Kind)
 	return k != nil && k.Namespaced

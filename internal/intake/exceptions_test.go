@@ -152,7 +152,7 @@ func TestExceptionsOfTwoGroups(t *testing.T) {
 	}
 }
 
-// Row S13 of docs/threat-model.md: an exception counts only in the namespaces that an administrator named, whatever
+// Row S13 of docs/security/threat-model.md: an exception counts only in the namespaces that an administrator named, whatever
 // group and version it was written in.
 func TestS13ExceptionsOfOtherNamespaces(t *testing.T) {
 	if len(compile.Product.Exceptions()) != len(manifests) {

@@ -25,7 +25,7 @@ type header struct {
 }
 
 // errServiceNamespaced: a service call of a namespaced policy would leave the namespace with the rights of the process
-// (S11 in docs/threat-model.md).
+// (S11 in docs/security/threat-model.md).
 const errServiceNamespaced = "context entry %s: service calls are not allowed in namespaced policies"
 
 func compileService(c *compiled, s *kyvernov1.ServiceCall, in input, entry string) *service {

@@ -27,7 +27,7 @@ func compileGlobalReference(e *kyvernov1.ContextEntry, in input) compiled {
 	if ref.Name == "" {
 		c.diags.Errorf(in.path+".name", "a name is required for globalReference context entry")
 	}
-	// A namespaced policy would read data of the whole cluster (S5 in docs/threat-model.md).
+	// A namespaced policy would read data of the whole cluster (S5 in docs/security/threat-model.md).
 	if in.policyNamespace != "" {
 		c.diags.Errorf(in.path, "context entry %s: globalReference is not allowed in namespaced policies", entry)
 		c.diags.Hint("write a ClusterPolicy")

@@ -113,7 +113,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// Rows S1, S2, S4, S5 and S11 of docs/threat-model.md: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
+// Rows S1, S2, S4, S5 and S11 of docs/security/threat-model.md: whatever a context entry of a namespaced policy asks for outside of its namespace, by whatever
 // trick, is an error, and no request is sent. The trick is given in the policy and once more by a variable.
 func TestS1S2S4S5S11NamespacedPoliciesStayInside(t *testing.T) {
 	const own = "team"

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/metrics.md")
+var update = flag.Bool("update", false, "write the table of docs/operating/metrics.md")
 
-// TestDocument holds the end of docs/metrics.md against the declarations: every metric is there, with its labels.
+// TestDocument holds the end of docs/operating/metrics.md against the declarations: every metric is there, with its labels.
 func TestDocument(t *testing.T) {
-	const file = "../../docs/metrics.md"
+	const file = "../../docs/operating/metrics.md"
 	const mark = "-run TestDocument -update`. -->\n"
 	text, err := os.ReadFile(file)
 	if err != nil {

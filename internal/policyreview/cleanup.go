@@ -17,7 +17,7 @@ import (
 
 // Cleanup accepts a cleanup policy when it compiles, when its kinds can be what it says, and when the cleanup
 // controller may list and delete them; of a namespaced one also its author, who must not get deleted what he
-// may not delete himself (S7 in docs/threat-model.md).
+// may not delete himself (S7 in docs/security/threat-model.md).
 func (v *Reviewer) Cleanup(ctx context.Context, req *policy.Request) Answer {
 	if req.Subresource != "" || req.Operation == policy.Delete {
 		return Answer{Allowed: true} // a status, of the controller's own

@@ -22,7 +22,7 @@ const (
 
 // checkRights finds the rights that the work of a policy needs and an account lacks: the background controller, who does
 // the work, and for a namespaced policy also its author, who must not get done what he may not do himself (S7 in
-// docs/threat-model.md).
+// docs/security/threat-model.md).
 func (v *Reviewer) checkRights(ctx context.Context, p *policy.Program, author *policy.User) diag.List {
 	if !slices.ContainsFunc(p.Rules, func(r *policy.Rule) bool { return len(r.Grants) > 0 }) {
 		return nil

@@ -67,7 +67,7 @@ type Answer struct {
 
 // leaves reports whether the request only touches the metadata of what is being deleted: its finalizers must not get
 // stuck on a mistake. The API server takes changes of the rest until the last finalizer is gone, and what they say is in
-// force until then, so they are reviewed like any other (S7 and S19 in docs/threat-model.md).
+// force until then, so they are reviewed like any other (S7 and S19 in docs/security/threat-model.md).
 func leaves(req *policy.Request, object map[string]any) bool {
 	if !beingDeleted(object) {
 		return false

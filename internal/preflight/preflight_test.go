@@ -257,13 +257,13 @@ func TestNothing(t *testing.T) {
 
 // Every code that a check gives is documented, and the guide names it.
 func TestKinds(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/coming-from-kyverno.md")
+	guide, err := os.ReadFile("../../docs/migrating/coming-from-kyverno.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range Kinds() {
 		if !strings.Contains(string(guide), "`"+k.Code+"`") {
-			t.Errorf("docs/coming-from-kyverno.md does not name %s", k.Code)
+			t.Errorf("docs/migrating/coming-from-kyverno.md does not name %s", k.Code)
 		}
 	}
 	r, c := kyverno(t, map[string]any{"nonsense": 1}, "pending-upgrade")

@@ -13,7 +13,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/value"
 )
 
-// TestS20 runs the pods of the library's own test data (S20 in docs/threat-model.md): every version, both levels, in
+// TestS20 runs the pods of the library's own test data (S20 in docs/security/threat-model.md): every version, both levels, in
 // each form in which a pod can reach us. What the library forbids is forbidden with at least one field to blame, and
 // the rest is allowed.
 func TestS20(t *testing.T) {

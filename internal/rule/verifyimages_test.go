@@ -376,7 +376,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Row S17 of docs/threat-model.md: only records that the installation wrote for this object count, in a review that requires them and in an
+// Row S17 of docs/security/threat-model.md: only records that the installation wrote for this object count, in a review that requires them and in an
 // update that keeps images.
 func TestS17RecordsCannotBeForged(t *testing.T) {
 	r := compileRule(t, []byte(verifyRule(tagsStay)), nil)
@@ -577,7 +577,7 @@ func (n *recaller) Verify(ctx context.Context, r world.SignatureRequest) (string
 	return n.notary.Verify(ctx, r)
 }
 
-// Row S15 of docs/threat-model.md: answers are remembered for the same entry of the same version of a policy, and for a digest. The message
+// Row S15 of docs/security/threat-model.md: answers are remembered for the same entry of the same version of a policy, and for a digest. The message
 // says so, and validate blocks are evaluated all the same.
 func TestS15VerificationsBelongToADigest(t *testing.T) {
 	n := &recaller{memory: map[string]bool{}}
@@ -649,7 +649,7 @@ func TestOutageAndForgery(t *testing.T) {
 	}
 }
 
-// Row S14 of docs/threat-model.md: a tag that moves during a review changes nothing, since it is looked up once. The verified digest is written.
+// Row S14 of docs/security/threat-model.md: a tag that moves during a review changes nothing, since it is looked up once. The verified digest is written.
 func TestS14TagsAreLookedUpOnce(t *testing.T) {
 	moving := &movingTag{}
 	first := compileRule(t, []byte(verifyRule(tagsStay)), nil)

@@ -1,4 +1,4 @@
-// Package webhookconf makes the webhook configurations follow the policies (docs/webhooks.md).
+// Package webhookconf makes the webhook configurations follow the policies (docs/operating/webhooks.md).
 //
 //	want, ready, unknown, err := webhookconf.Desired(webhookconf.Input{Programs: snapshot.Programs(), Settings: s, CABundle: ca, Owner: o, …})
 //	written, err := (&webhookconf.Reconciler{…}).Apply(ctx, want)  // leader only

@@ -8,7 +8,7 @@ import (
 
 // The page for users lists every resource that wildcards do not bring.
 func TestPageListsReservedResources(t *testing.T) {
-	page, err := os.ReadFile("../../docs/webhooks.md")
+	page, err := os.ReadFile("../../docs/operating/webhooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ const (
 	Bootstrap Reason = "bootstrap"
 )
 
-// ReservedResources is the table; docs/webhooks.md shows it. The groups of policies are part of it, since policies have to be changeable
+// ReservedResources is the table; docs/operating/webhooks.md shows it. The groups of policies are part of it, since policies have to be changeable
 // while no replica answers.
 var ReservedResources = withGroups(compile.Kinds, []Reserved{
 	{"", "events", "", Churn},

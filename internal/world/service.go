@@ -2,7 +2,7 @@ package world
 
 import "context"
 
-// Services asks HTTP services other than the Kubernetes API. Namespaced policies get none (S11 in docs/threat-model.md).
+// Services asks HTTP services other than the Kubernetes API. Namespaced policies get none (S11 in docs/security/threat-model.md).
 type Services interface {
 	// Call sends the request and returns the decoded JSON answer. A status that is not 2xx is an error.
 	Call(ctx context.Context, r ServiceRequest) (any, error)
@@ -28,7 +28,7 @@ type ServicesFunc func(context.Context, ServiceRequest) (any, error)
 // Call calls f.
 func (f ServicesFunc) Call(ctx context.Context, r ServiceRequest) (any, error) { return f(ctx, r) }
 
-// Globals reads the data of GlobalContextEntries. Namespaced policies get none (S5 in docs/threat-model.md).
+// Globals reads the data of GlobalContextEntries. Namespaced policies get none (S5 in docs/security/threat-model.md).
 type Globals interface {
 	// Global returns the data of an entry; the name may be entry.projection. An entry that is missing, or that could not
 	// be loaded, is an error.

@@ -2,7 +2,7 @@
 // that each has data. It is a module of its own, because it brings Prometheus along.
 //
 //	promql -pages admission=first.txt,second.txt -pages reports=testdata/reports-1.txt,testdata/reports-2.txt \
-//	  charts/ephor/dashboards/ephor.json charts/ephor/alerts/ephor.yaml docs/metrics.md
+//	  charts/ephor/dashboards/ephor.json charts/ephor/alerts/ephor.yaml docs/operating/metrics.md
 //
 // The pages of a job are taken as scraped 45 seconds apart, the last one 5 seconds ago. Queries are the expressions of
 // Grafana dashboards (.json), of rule files (.yaml) and of blocks marked promql in documents (.md), one in each

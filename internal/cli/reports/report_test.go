@@ -39,7 +39,7 @@ func hostileSummary() compliance.Summary {
 	return c.Summary(nil)
 }
 
-// Row S26 of docs/threat-model.md (CVE-2026-44245): results are only text in the page, also in properties.
+// Row S26 of docs/security/threat-model.md (CVE-2026-44245): results are only text in the page, also in properties.
 func TestS26HTMLHoldsNothingOfTheResults(t *testing.T) {
 	var page bytes.Buffer
 	if err := reportHTML(&page, hostileSummary(), true); err != nil {

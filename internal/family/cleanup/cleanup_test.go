@@ -116,7 +116,7 @@ func call(p *policy.Program, req *policy.Request) *policy.Call {
 	return &policy.Call{Env: env, Request: req, Program: p, Rule: p.Rules[0]}
 }
 
-// Row S6 of docs/threat-model.md: the context of a namespaced cleanup policy is as confined as that of any other: a
+// Row S6 of docs/security/threat-model.md: the context of a namespaced cleanup policy is as confined as that of any other: a
 // Program has the reach of its policy, and nothing gives it another.
 func TestS6Confined(t *testing.T) {
 	for _, path := range []string{

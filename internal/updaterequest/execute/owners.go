@@ -16,7 +16,7 @@ import (
 )
 
 // leaveForeignOwners removes the ownerReferences that name an object in another namespace. The garbage collector would not find that owner,
-// and would delete the object (S10 in docs/threat-model.md).
+// and would delete the object (S10 in docs/security/threat-model.md).
 func (w *Worker) leaveForeignOwners(ctx context.Context, t *task, planned *unstructured.Unstructured) error {
 	owners := planned.GetOwnerReferences()
 	if len(owners) == 0 {

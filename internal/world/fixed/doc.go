@@ -5,7 +5,7 @@
 //
 // There is no cluster behind it and no network: what was not given is "not available here", which a rule that asks for
 // it reports as an error. The one exception are namespace labels: Kyverno's command line evaluates an object of a
-// namespace without a description as if the namespace had no labels, and so does this (see docs/differences.md).
+// namespace without a description as if the namespace had no labels, and so does this (see docs/migrating/differences.md).
 //
 // With Values.Objects there is a made-up cluster that holds the given resources: context entries read them by path, and
 // GlobalContextEntries among them are filled from the others.

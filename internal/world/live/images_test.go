@@ -9,7 +9,7 @@ import (
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
-// A namespaced policy logs in to registries with the pull secrets of its own namespace only (S5 in docs/threat-model.md).
+// A namespaced policy logs in to registries with the pull secrets of its own namespace only (S5 in docs/security/threat-model.md).
 func TestS5PullSecretsAreConfined(t *testing.T) {
 	used := ""
 	root := &Root{Images: world.ImagesFunc(func(_ context.Context, r world.ImageRequest) (map[string]any, error) {
@@ -85,7 +85,7 @@ func (s *signatures) Statements(ctx context.Context, r world.SignatureRequest) (
 }
 
 // A namespaced policy verifies signatures with the pull secrets and the keys of its own namespace only (S5 in
-// docs/threat-model.md).
+// docs/security/threat-model.md).
 func TestS5SignaturesAreConfined(t *testing.T) {
 	asked := &signatures{}
 	root := &Root{Signatures: asked}

@@ -54,7 +54,7 @@ func TestReach(t *testing.T) {
 }
 
 // The outside is cut to the reach of the policy: paths by what they name; services and global data are for the whole
-// cluster only (S1, S5, S11 in docs/threat-model.md).
+// cluster only (S1, S5, S11 in docs/security/threat-model.md).
 func TestOutsideIsConfined(t *testing.T) {
 	asked := ""
 	root := &Root{

@@ -1,6 +1,6 @@
 {{/* What each controller may do, cluster-wide (core) and in our namespace (own). Nothing here lets a controller read or
 write what only some policies need: that is for the roles that users aggregate. A feature that is switched off takes its
-rights along; docs/rbac.md names the value of each. */}}
+rights along; docs/security/rbac.md names the value of each. */}}
 
 {{/* The kinds that all evaluators follow: (list $ "admission-controller"). Exceptions count only from a namespace that is named. */}}
 {{- define "ephor.core.policies" -}}
