@@ -6,10 +6,12 @@ import (
 	"slices"
 
 	"github.com/ephor-dev/ephor/internal/app"
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/cli"
 )
 
 func main() {
-	root := cli.NewRoot(app.NewControllerCommand(cli.Version()))
-	os.Exit(cli.Main(slices.Concat(os.Args[:1], app.DoubleDashes(root, os.Args[1:])), root))
+	controller := app.NewControllerCommand(cli.Version())
+	root := cli.NewRoot(controller)
+	os.Exit(cli.Main(slices.Concat(os.Args[:1], flagset.DoubleDashes(root, controller, os.Args[1:])), root))
 }

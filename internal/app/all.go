@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
 // allFlags are the flags of the process that holds all controllers: those of admission, which apply to all of them, and those that only one
@@ -39,7 +41,7 @@ func (f *allFlags) register(fs *pflag.FlagSet) {
 	f.reports.registerOwn(fs)
 	f.admission.register(fs)
 	for _, process := range []string{"B", "R", "C"} {
-		registerKnown(fs, knownFlags, process)
+		flagset.Accept(fs, process)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
 // backgroundFlags are the flags of the background controller.
@@ -28,7 +30,7 @@ func (f *backgroundFlags) register(fs *pflag.FlagSet) {
 	f.evaluatorFlags.register(fs, otherResponse)
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
-	registerKnown(fs, knownFlags, "B")
+	flagset.Accept(fs, "B")
 }
 
 // registerOwn registers the flags that only this controller has.
@@ -86,7 +88,7 @@ func newBackgroundCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetFlagErrorFunc(flagset.Suggest)
 	cmd.SetContext(context.Background())
 	return cmd
 }

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/app/telemetry"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 	"github.com/ephor-dev/ephor/internal/observe"
@@ -46,7 +48,7 @@ func (f *commonFlags) register(fs *pflag.FlagSet) {
 
 // complete checks the flags together.
 func (f *commonFlags) complete(fs *pflag.FlagSet) error {
-	f.noEffect = givenKnown(fs)
+	f.noEffect = flagset.WithoutEffect(fs)
 	var errs []error
 	if _, err := f.log.handler(); err != nil {
 		errs = append(errs, err)
@@ -83,7 +85,9 @@ func (f *commonFlags) run(ctx context.Context, name string, process func(context
 // start starts the parts that do not depend on the controllers. process is the name of the process, such as admission.
 func (f *commonFlags) start(ctx context.Context, e env, process string) (*base, error) {
 	b := &base{log: f.log.logger()}
-	logKnown(b.log, f.noEffect)
+	if len(f.noEffect) > 0 {
+		b.log.Info("flags without an effect here", "flags", strings.Join(f.noEffect, "; "))
+	}
 	f.memory.tune()
 	if err := f.profile.serve(ctx, b.log); err != nil {
 		return nil, err

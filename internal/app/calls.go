@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ephor-dev/ephor/internal/apicall"
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
 // callFlags say what the API calls of context entries may do.
@@ -42,7 +43,7 @@ func (f *callFlags) register(fs *pflag.FlagSet, maxResponse int64) {
 	fs.DurationVar(&f.timeout, "apiCallTimeout", 30*time.Second, "longest time of an API call of a context entry; 0 for 30s")
 	fs.StringSliceVar(&f.blocklist, "httpBlocklist", apicall.DefaultBlocklist, "addresses, ranges and host names that services of context entries must not be (environment: "+envBlocklist+")")
 	fs.StringSliceVar(&f.allowlist, "httpAllowlist", nil, "beginnings of the only URLs that services of context entries and registries of namespaced policies may have; empty for all (environment: "+envAllowlist+")")
-	registerSwitch(fs, &f.namespaced, "allowHTTPInNamespacedPolicies", envNamespacedHTTP, false, "namespaced policies of policies.kyverno.io may call HTTP services; namespaced Policies never may")
+	flagset.Switch(fs, &f.namespaced, "allowHTTPInNamespacedPolicies", envNamespacedHTTP, false, "namespaced policies of policies.kyverno.io may call HTTP services; namespaced Policies never may")
 	fs.StringVar(&f.tokenFile, "serviceTokenFile", "", "file of a projected ServiceAccount token for the audience of services of context entries; without it services get no token, and never that of the API server")
 	fs.StringSliceVar(&f.tokenHosts, "serviceTokenHosts", nil, "host names that get the token of --serviceTokenFile, over TLS only")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/app/results"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 	"github.com/ephor-dev/ephor/internal/failopen"
@@ -63,16 +64,15 @@ func (f *cleanupFlags) register(fs *pflag.FlagSet) {
 	f.globals.register(fs)
 	f.exceptions.register(fs)
 	f.deletion.register(fs)
-	registerSwitch(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
+	flagset.Switch(fs, &f.deletion.protectManaged, "protectManagedResources", envProtect, false, "delete nothing that is labelled as managed by kyverno")
 	fs.BoolVar(&f.deletion.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
-	registerKnown(fs, knownFlags, "C")
-	registerKnown(fs, cleanupKnownFlags, "C")
+	flagset.Accept(fs, "C")
 }
 
 // complete checks what cannot be seen flag by flag.
 func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	errs := []error{
-		readSwitches(fs, lookup), f.commonFlags.complete(fs), f.Flags.Complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
+		flagset.ReadSwitches(fs, lookup), f.commonFlags.complete(fs), f.Flags.Complete(), f.calls.complete(fs, lookup), f.globals.complete(), f.deletion.complete(),
 	}
 	if f.deadManSeconds != 0 && f.grace() < failopen.MinGrace {
 		errs = append(errs, fmt.Errorf("--deadManSeconds: %d is less than %.0f, within which another replica takes over", f.deadManSeconds, failopen.MinGrace.Seconds()))
@@ -81,8 +81,3 @@ func (f *cleanupFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, 
 }
 
 func (f *cleanupFlags) grace() time.Duration { return time.Duration(f.deadManSeconds) * time.Second }
-
-// cleanupKnownFlags are flags of Kyverno's cleanup controller that have no meaning here.
-var cleanupKnownFlags = []knownFlag{
-	{"webhookServerPort", "C", false, "the port is --cleanupServerPort"},
-}

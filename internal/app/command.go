@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
 // controllerName is the command above all controllers.
@@ -42,7 +44,7 @@ func newAdmissionCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetFlagErrorFunc(flagset.Suggest)
 	cmd.SetContext(context.Background())
 	return cmd
 }
@@ -65,7 +67,7 @@ func newCleanupCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetFlagErrorFunc(flagset.Suggest)
 	cmd.SetContext(context.Background())
 	return cmd
 }
@@ -88,7 +90,7 @@ func newAllCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetFlagErrorFunc(flagset.Suggest)
 	cmd.SetContext(context.Background())
 	return cmd
 }

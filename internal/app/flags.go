@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/app/webhookserver"
 )
 
@@ -42,17 +43,17 @@ func (f *admissionFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "webhookServerHost", "", "address to listen on; empty for all")
 	fs.IntVar(&f.port, "webhookServerPort", 9443, "port to listen on")
 	fs.Int32Var(&f.webhookTimeout, "webhookTimeout", 10, "timeout of the webhooks in seconds, 1 to 30, unless a policy asks for more")
-	registerSwitch(fs, &f.generateNative, "generateValidatingAdmissionPolicy", envGenerateNative, true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate and of ValidatingPolicies with autogen.validatingAdmissionPolicy; false removes them")
-	registerSwitch(fs, &f.requireMutating, flagRequireMutating, envRequireMutating, false, "do not start where the API server serves no MutatingAdmissionPolicies; they are made of MutatingPolicies with autogen.mutatingAdmissionPolicy in any case")
+	flagset.Switch(fs, &f.generateNative, "generateValidatingAdmissionPolicy", envGenerateNative, true, "make ValidatingAdmissionPolicies of ClusterPolicies with validate.cel.generate and of ValidatingPolicies with autogen.validatingAdmissionPolicy; false removes them")
+	flagset.Switch(fs, &f.requireMutating, flagRequireMutating, envRequireMutating, false, "do not start where the API server serves no MutatingAdmissionPolicies; they are made of MutatingPolicies with autogen.mutatingAdmissionPolicy in any case")
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "send results to the reports controller that its scans do not find; a side effect that the webhooks declare")
 	fs.IntVar(&f.maxReports, "maxAdmissionReports", 10_000, "EphemeralReports that may be waiting for the reports controller; with more, results are not reported")
 	fs.IntVar(&f.auditWorkers, "maxAuditWorkers", 8, "goroutines that evaluate audit rules after the answer")
 	fs.IntVar(&f.auditCapacity, "maxAuditCapacity", 1000, "requests whose audit rules may wait for evaluation")
-	registerSwitch(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
+	flagset.Switch(fs, &f.forceIgnore, "forceFailurePolicyIgnore", envForceIgnore, false, "treat every failurePolicy as Ignore")
 	fs.StringVar(&f.reportsAccount, "reportsServiceAccountName", "", "user name of the reports controller (system:serviceaccount:⟨namespace⟩:⟨name⟩); authors of policies are warned of kinds that it may not read")
 	f.serving.register(fs)
 	f.webhooks.register(fs)
-	registerKnown(fs, knownFlags, "A")
+	flagset.Accept(fs, "A")
 }
 
 // secretPaths reports whether webhook paths carry a secret segment. With an authority for clients they need none, because the API server
@@ -63,7 +64,7 @@ func (f *admissionFlags) secretPaths() bool {
 
 // complete checks the flags together.
 func (f *admissionFlags) complete(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	errs := []error{readSwitches(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.Flags.Complete()}
+	errs := []error{flagset.ReadSwitches(fs, lookup), f.evaluatorFlags.complete(fs, lookup), f.Flags.Complete()}
 	if f.webhookTimeout < 1 || f.webhookTimeout > 30 {
 		errs = append(errs, fmt.Errorf("--webhookTimeout: %d is not within 1 and 30 seconds", f.webhookTimeout))
 	}

@@ -42,7 +42,7 @@ func (f *registryFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.remember, "imageVerifyCacheEnabled", true, "remember which digests of images are signed, and for half a minute which are not")
 	fs.IntVar(&f.answers, "imageVerifyCacheMaxSize", sigcache.DefaultSize, "answers about signatures that are remembered")
 	fs.DurationVar(&f.ttl, "imageVerifyCacheTTLDuration", sigcache.DefaultTTL, "how long it is remembered that a digest is signed")
-	fs.StringVar(&f.proxy, "registryProxy", "", "proxy for registries, transparency logs and trust roots: its URL, or environment for HTTPS_PROXY; NO_PROXY counts. Hosts are then judged by their names; empty for no proxy, whatever the environment says")
+	fs.StringVar(&f.proxy, "registryProxy", "", "proxy for registries, transparency logs and trust roots: its URL, or environment for HTTPS_PROXY; NO_PROXY counts. Hosts are then checked by name; empty for no proxy, whatever the environment says")
 	f.trust.register(fs)
 }
 

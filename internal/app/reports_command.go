@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/lifecycle"
 )
 
@@ -30,7 +31,7 @@ func newReportsCommand() *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.SetFlagErrorFunc(suggestFlag)
+	cmd.SetFlagErrorFunc(flagset.Suggest)
 	cmd.SetContext(context.Background())
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 	"github.com/ephor-dev/ephor/internal/compile"
 	"github.com/ephor-dev/ephor/internal/family"
 )
@@ -37,7 +38,7 @@ func (f *reportsFlags) register(fs *pflag.FlagSet) {
 	f.probeFlags.register(fs)
 	f.registerOwn(fs)
 	fs.BoolVar(&f.admissionReports, "admissionReports", true, "take results of admission into the reports; without it and without --backgroundScan there are no reports")
-	registerKnown(fs, knownFlags, "R")
+	flagset.Accept(fs, "R")
 }
 
 // registerOwn registers what no other controller has.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ephor-dev/ephor/internal/app/flagset"
 )
 
 // servingFlags say whom the HTTPS server answers and what it does with requests besides evaluating them.
@@ -31,7 +33,7 @@ func (f *servingFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tlsMinVersion, "tls-min-version", "1.3", "lowest version of TLS: 1.2 or 1.3")
 	fs.Float64Var(&f.sourceQPS, "sourceRateLimitQPS", 0, "reviews per second from one address; 0 for no limit. Clients with a certificate of --client-ca-file have none")
 	fs.IntVar(&f.sourceBurst, "sourceRateLimitBurst", 1000, "reviews that may come at once from one address when there is a limit")
-	registerSwitch(fs, &f.protectManaged, "protectManagedResources", envProtect, false, "let no other client change resources that are labelled as managed by kyverno")
+	flagset.Switch(fs, &f.protectManaged, "protectManagedResources", envProtect, false, "let no other client change resources that are labelled as managed by kyverno")
 	fs.BoolVar(&f.dumpPayload, "dumpPayload", false, "log reviews and answers, with --v=4 and more; contents of Secrets are left out")
 	fs.StringVar(&f.backgroundAccount, "backgroundServiceAccountName", "", "user name of the background controller (system:serviceaccount:⟨namespace⟩:⟨name⟩), whose requests ask for no work")
 }

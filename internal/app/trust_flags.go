@@ -41,7 +41,7 @@ func (f *trustFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("offlineTrust").NoOptDefVal = offlineRelease
 }
 
-// complete checks the flags together. It asks nobody: a mirror that is down does not keep a process from starting.
+// complete checks the flags together. It sends no request: a mirror that is down does not keep a process from starting.
 func (f *trustFlags) complete() error {
 	if f.offline != "" && f.enabled {
 		return errors.New("--offlineTrust and --enableTuf exclude each other")

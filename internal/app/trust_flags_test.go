@@ -30,7 +30,7 @@ func parsedRegistry(args ...string) (*registryFlags, error) {
 	return &f, f.complete()
 }
 
-// The flags about trust are those of Kyverno and --offlineTrust. A mirror that nobody can reach is no mistake.
+// The flags about trust are those of Kyverno and --offlineTrust. A mirror that cannot be reached is no mistake.
 func TestTrustFlags(t *testing.T) {
 	raw := base64.StdEncoding.EncodeToString([]byte("{}"))
 	t.Setenv(envTrustCache, t.TempDir())

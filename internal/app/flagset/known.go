@@ -1,16 +1,11 @@
-package app
+package flagset
 
 import (
 	"errors"
-	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/ephor-dev/ephor/internal/strict"
 )
 
 // knownFlag is a flag of the policy language that has no meaning in a process of Ephor. It is accepted,
@@ -27,8 +22,6 @@ type knownFlag struct {
 // Why a flag has no meaning.
 const (
 	whyKlog     = "Ephor's log has one level, --v, and one destination"
-	whyImages   = "signatures of images are not verified"
-	whyRegistry = "only the admission controller asks registries"
 	whyInternal = "Ephor is not built on what the flag tunes"
 )
 
@@ -57,21 +50,19 @@ var knownFlags = []knownFlag{
 	{"dumpPatches", "A", true, whyInternal},
 	{"cleanupServerHost", "ABRI", false, "only the cleanup controller listens there"},
 	{"cleanupServerPort", "ABRI", false, "only the cleanup controller listens there"},
+	{"webhookServerPort", "C", false, "the port is --cleanupServerPort"},
 	{"autoDeleteWebhooks", "C", true, "webhook configurations go away with their owner"},
 
-	{"enableCosignLogging", "AR", true, whyImages},
-	{"allowInsecureRegistry", "BR", true, whyRegistry},
-	{"imagePullSecrets", "BR", false, whyRegistry},
-	{"registryCredentialHelpers", "BR", false, whyRegistry},
+	{"enableCosignLogging", "AR", true, "Ephor verifies signatures with libraries that do not log"},
 
 	{"maxBackgroundReports", "R", false, "results of scans are written into reports at once, without objects in between"},
 	{"openreportsEnabled", "AI", true, "the reports controller writes reports"},
 }
 
-// registerKnown registers the flags of a table that the process (one letter) accepts without effect. Call it after all other flags are
-// registered.
-func registerKnown(fs *pflag.FlagSet, table []knownFlag, process string) {
-	for _, k := range table {
+// Accept registers the flags that the process, one letter of knownFlag.processes, takes without effect. Call it after all other flags are
+// registered: a flag that has a meaning stays.
+func Accept(fs *pflag.FlagSet, process string) {
+	for _, k := range knownFlags {
 		if !strings.Contains(k.processes, process) || fs.Lookup(k.name) != nil {
 			continue
 		}
@@ -103,8 +94,8 @@ func (v *knownValue) Set(text string) error {
 	return nil
 }
 
-// givenKnown are the flags without effect that were given, each with the reason.
-func givenKnown(fs *pflag.FlagSet) []string {
+// WithoutEffect returns the flags without effect that were given, each with the reason.
+func WithoutEffect(fs *pflag.FlagSet) []string {
 	var given []string
 	fs.Visit(func(f *pflag.Flag) {
 		if v, ok := f.Value.(*knownValue); ok {
@@ -112,37 +103,4 @@ func givenKnown(fs *pflag.FlagSet) []string {
 		}
 	})
 	return given
-}
-
-// logKnown names them in one line.
-func logKnown(log *slog.Logger, given []string) {
-	if len(given) > 0 {
-		log.Info("flags without an effect here", "flags", strings.Join(given, "; "))
-	}
-}
-
-// suggestFlag adds to the error for an unknown flag the flags that were probably meant.
-func suggestFlag(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return err
-	}
-	name := unknown.GetSpecifiedName()
-	var near []string
-	best := len(name)/3 + 1 // more than a third of it is another word
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, noEffect := f.Value.(*knownValue); f.Hidden && !noEffect {
-			return
-		}
-		switch d := strict.Distance(strings.ToLower(name), strings.ToLower(f.Name)); {
-		case d < best:
-			near, best = []string{"--" + f.Name}, d
-		case d == best:
-			near = append(near, "--"+f.Name)
-		}
-	})
-	if len(near) == 0 || len(near) > 3 {
-		return fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())
-	}
-	return fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
 }

@@ -1,4 +1,4 @@
-package app
+package flagset
 
 import (
 	"strings"
@@ -7,16 +7,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Flags of controllers may have one dash, as Kyverno's.
+// Flags below the parent may have one dash; other words stay as they are.
 func TestDoubleDashes(t *testing.T) {
 	root := &cobra.Command{Use: "ephor"}
 	apply := &cobra.Command{Use: "apply", Run: func(*cobra.Command, []string) {}}
 	apply.Flags().Bool("webhookTimeout", false, "")
-	root.AddCommand(NewControllerCommand("v1"), apply)
+	controller := &cobra.Command{Use: "controller"}
+	admission := &cobra.Command{Use: "admission", Run: func(*cobra.Command, []string) {}}
+	admission.Flags().Int("webhookTimeout", 0, "")
+	admission.Flags().String("loggingFormat", "", "")
+	admission.Flags().IntP("v", "v", 0, "")
+	admission.Flags().Bool("dumpPayload", false, "")
+	controller.AddCommand(admission)
+	root.AddCommand(controller, apply)
 	for given, want := range map[string]string{
 		"controller admission -webhookTimeout=15 -loggingFormat json -v=4": "controller admission --webhookTimeout=15 --loggingFormat json -v=4",
 		"controller admission --webhookTimeout=15 -v 4 -dumpPayload":       "controller admission --webhookTimeout=15 -v 4 --dumpPayload",
-		"controller background -clientRateLimitQPS=10":                     "controller background --clientRateLimitQPS=10",
 		"controller admission -webhookTimeuot=15":                          "controller admission -webhookTimeuot=15",
 		"controller admission -- -webhookTimeout=15":                       "controller admission -- -webhookTimeout=15",
 		"apply -webhookTimeout=true":                                       "apply -webhookTimeout=true",
@@ -24,7 +30,7 @@ func TestDoubleDashes(t *testing.T) {
 		"nothing -v":                                                       "nothing -v",
 		"":                                                                 "",
 	} {
-		if got := strings.Join(DoubleDashes(root, strings.Fields(given)), " "); got != want {
+		if got := strings.Join(DoubleDashes(root, controller, strings.Fields(given)), " "); got != want {
 			t.Errorf("%q: %q, want %q", given, got, want)
 		}
 	}

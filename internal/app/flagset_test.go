@@ -1,8 +1,6 @@
 package app
 
 import (
-	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,23 +14,6 @@ func admissionSet() (*admissionFlags, *pflag.FlagSet) {
 	f, fs := &admissionFlags{}, pflag.NewFlagSet("admission", pflag.ContinueOnError)
 	f.register(fs)
 	return f, fs
-}
-
-// Every flag of the table has one row, one reason and a process; none has a meaning as well.
-func TestKnownFlagsTable(t *testing.T) {
-	_, fs := admissionSet()
-	seen := map[string]bool{}
-	for _, k := range knownFlags {
-		if seen[k.name] || k.why == "" || strings.Trim(k.processes, "ABRCI") != "" || k.processes == "" {
-			t.Errorf("%+v", k)
-		}
-		seen[k.name] = true
-		if f := fs.Lookup(k.name); f != nil && strings.Contains(k.processes, "A") {
-			if _, ok := f.Value.(*knownValue); !ok {
-				t.Errorf("--%s has a meaning: take it out of the table", k.name)
-			}
-		}
-	}
 }
 
 // Each flag that Kyverno gives to the admission controller exists, with its meaning or without.
@@ -75,35 +56,6 @@ func TestReferenceFlags(t *testing.T) {
 	}
 	if checked < 80 {
 		t.Errorf("only %d flags were found in the reference", checked)
-	}
-}
-
-// What has no meaning is accepted and reported in one line; it does not show in the help.
-func TestFlagsWithoutMeaningAreReported(t *testing.T) {
-	_, fs := admissionSet()
-	if err := fs.Parse([]string{"--webhookRegistrationTimeout=7s", "--enableCosignLogging", "--alsologtostderr=false", "--dumpPatches", "--v=2"}); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	logKnown(slog.New(slog.NewTextHandler(&out, nil)), givenKnown(fs))
-	text := out.String()
-	if strings.Count(text, "\n") != 1 || strings.Contains(text, "--v:") {
-		t.Errorf("%q", text)
-	}
-	for _, want := range []string{"--webhookRegistrationTimeout", "--enableCosignLogging", "--alsologtostderr", "--dumpPatches"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q does not tell %s", text, want)
-		}
-	}
-	if usage := fs.FlagUsages(); strings.Contains(usage, "without effect") || !strings.Contains(usage, "--caSecretName") {
-		t.Error(usage)
-	}
-	out.Reset()
-	if logKnown(slog.New(slog.NewTextHandler(&out, nil)), nil); out.Len() > 0 {
-		t.Error("nothing to log, but logged")
-	}
-	if _, fs := admissionSet(); fs.Parse([]string{"--enableTuf=perhaps"}) == nil {
-		t.Error("a boolean takes any word")
 	}
 }
 

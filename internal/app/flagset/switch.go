@@ -1,4 +1,4 @@
-package app
+package flagset
 
 import (
 	"errors"
@@ -15,14 +15,15 @@ type envSwitch struct {
 	given bool
 }
 
-// registerSwitch registers an envSwitch; value is its default.
-func registerSwitch(fs *pflag.FlagSet, on *bool, name, env string, value bool, usage string) {
+// Switch registers a boolean flag that the environment variable env can set too. The flag wins over the variable; an empty value sets
+// neither. value is the default.
+func Switch(fs *pflag.FlagSet, on *bool, name, env string, value bool, usage string) {
 	*on = value
 	fs.VarPF(&envSwitch{on: on, env: env}, name, "", usage+" (environment: "+env+")").NoOptDefVal = "true"
 }
 
-// readSwitches reads the variables of the switches that no flag set.
-func readSwitches(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
+// ReadSwitches sets the switches that no flag set from their environment variables, which lookup returns. It reports all wrong values.
+func ReadSwitches(fs *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var errs []error
 	fs.VisitAll(func(f *pflag.Flag) {
 		t, ok := f.Value.(*envSwitch)

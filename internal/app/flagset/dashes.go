@@ -1,4 +1,4 @@
-package app
+package flagset
 
 import (
 	"slices"
@@ -8,12 +8,12 @@ import (
 )
 
 // DoubleDashes returns args, the words of the command line behind the program's name, with two dashes in front of the flags
-// of controllers that have one: Kyverno takes `-webhookTimeout=15` like `--webhookTimeout=15`, as all programs with Go's
-// own flags do, so that manifests have both. What is no flag of the controller stays as it is, as do the words of all
+// that have one and belong to a command below parent: Kyverno takes `-webhookTimeout=15` like `--webhookTimeout=15`, as all programs with Go's
+// own flags do, so that manifests have both. What is no flag of the command stays as it is, as do the words of all
 // other commands.
-func DoubleDashes(root *cobra.Command, args []string) []string {
+func DoubleDashes(root, parent *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
-	if err != nil || cmd.Parent() == nil || cmd.Parent().Name() != controllerName {
+	if err != nil || cmd.Parent() != parent {
 		return args
 	}
 	out := slices.Clone(args)
