@@ -57,7 +57,7 @@ func NewProxy(text string) (*Proxy, error) {
 }
 
 // Via sets how a transport connects: as calls of services do, so that it reaches no address on the blocklist. Requests that a proxy
-// sends on are judged by the name of their host, because the proxy resolves it.
+// sends on are checked by the name of their host, because the proxy resolves it.
 func (s *Services) Via(p *Proxy, t *http.Transport) {
 	t.Proxy, t.DialContext = nil, s.Dial
 	if p == nil {
@@ -78,14 +78,14 @@ func (s *Services) choose(p *Proxy, u *url.URL) (*url.URL, error) {
 	if err != nil || proxy == nil {
 		return nil, err
 	}
-	if err := s.judge(u.Hostname()); err != nil {
+	if err := s.checkHost(u.Hostname()); err != nil {
 		return nil, err
 	}
 	return proxy, nil
 }
 
-// judge says why a host may not be asked by its name, nil when it may.
-func (s *Services) judge(host string) error {
+// checkHost says why a host may not be asked by its name, nil when it may.
+func (s *Services) checkHost(host string) error {
 	host = hostName(host)
 	if s.block.hasHost(host) {
 		return fmt.Errorf("connection to %s blocked: the host name is on the blocklist", host)

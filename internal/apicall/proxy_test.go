@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Requests go through the proxy that the operator chose, and are judged by the name of their host. Without one, a proxy of the environment
+// Requests go through the proxy that the operator chose, and are checked by the name of their host. Without one, a proxy of the environment
 // is not asked.
 func TestProxy(t *testing.T) {
 	var proxied atomic.Int32
@@ -39,7 +39,7 @@ func TestProxy(t *testing.T) {
 		{proxy.URL, "http://2852039166/latest", "neither a name nor an address"},
 		{proxy.URL, "http://0xa9.0xfe.0xa9.0xfe/latest", "neither a name nor an address"},
 		{proxy.URL, "http://169.254.43518/latest", "neither a name nor an address"},
-		{proxy.URL, "http://localhost:" + port + "/", "blocked"}, // never sent to a proxy: judged when it is dialled
+		{proxy.URL, "http://localhost:" + port + "/", "blocked"}, // never sent to a proxy: checked when it is dialled
 		{proxy.URL, "http://127.0.0.1:" + port + "/", "blocked"},
 		{"", "http://127.0.0.1:" + port + "/", "blocked"},
 	} {

@@ -103,7 +103,7 @@ func (in *Installation) leases(ctx context.Context, items *[]Item) error {
 	return nil
 }
 
-// configurations are those that Kyverno does not have, and any other that nobody answers. Those that Kyverno has too, and answers, are
+// configurations are those that Kyverno does not have, and any other that no server answers. Those that Kyverno has too, and answers, are
 // its own by now.
 func (in *Installation) configurations(ctx context.Context, items *[]Item) error {
 	managed := client.MatchingLabels{webhookconf.ManagedLabel: webhookconf.ManagedValue}

@@ -30,7 +30,7 @@ import (
 
 // cloudTransport sets how the login services of clouds are asked. Their addresses come from the environment of the process and from the
 // name of the registry's region, never from a policy, and the metadata service of a node has a link-local address; so they are not
-// judged as the addresses of registries are. A proxy is not asked for such an address.
+// checked as the addresses of registries are. A proxy is not asked for such an address.
 func (c *Client) cloudTransport(t *http.Transport) {
 	proxy := c.proxy()
 	t.Proxy = func(r *http.Request) (*url.URL, error) {

@@ -26,7 +26,7 @@ type Requests struct {
 // Counted are the results of requests in one namespace, in the time that was asked for. A request that several rules
 // evaluate counts for each.
 type Counted struct {
-	Evaluated int `json:"judged"`
+	Evaluated int `json:"evaluated"`
 	// Refused violated a rule that is enforced in the namespace; WouldRefuse a rule that only audits.
 	Refused     int `json:"refused"`
 	WouldRefuse int `json:"wouldRefuse"`

@@ -37,7 +37,7 @@ func planOf(e *kyvernov1.ImageVerification) *imageverify.Plan {
 	return p
 }
 
-// anyIdentity signs attestations that name no attestor: whoever a trusted authority gave a certificate to. There is no such signer for Notary.
+// anyIdentity signs attestations that name no attestor: any holder of a certificate of a trusted authority. There is no such signer for Notary.
 func anyIdentity(notary bool) *imageverify.Signer {
 	if notary {
 		return &imageverify.Signer{}

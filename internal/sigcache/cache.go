@@ -126,7 +126,7 @@ func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string
 	return &a
 }
 
-// keyOf is the key of a question. What names no digest, or is asked on nobody's behalf, has none.
+// keyOf is the key of a question. A question without a digest, or without the one who asks, has no key.
 func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
 	name, digest, named := strings.Cut(r.Image, "@")
 	if r.For == "" || !named {

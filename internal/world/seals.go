@@ -2,7 +2,7 @@ package world
 
 import "context"
 
-// Seals prove that the installation wrote a text, whoever shows it. A seal of one domain is none in another.
+// Seals prove that the installation wrote a text, no matter where it was read. A seal of one domain is none in another.
 type Seals interface {
 	// Seal returns the proof for these parts.
 	Seal(ctx context.Context, domain string, parts ...string) (string, error)

@@ -33,7 +33,7 @@ const (
 	firstRetry  = 10 * time.Second // after a failure; doubled for each further one
 	lastRetry   = time.Hour
 	tick        = 30 * time.Second
-	unusedAfter = 7 * 24 * time.Hour // that nobody asked for a root, until it is not renewed any more
+	unusedAfter = 7 * 24 * time.Hour // without a question for a root, after which it is no longer renewed
 	fileReread  = 10 * time.Second
 )
 
@@ -97,7 +97,7 @@ type inlineRoot struct {
 	used     time.Time
 }
 
-// New checks the options. It asks nobody.
+// New checks the options. It sends no request.
 func New(o Options) (*Keeper, error) {
 	if o.Mirror != "" {
 		if err := checkAddress(o.Mirror, true); err != nil {
@@ -131,7 +131,7 @@ func checkAddress(text string, plain bool) error {
 	return nil
 }
 
-// Run renews the roots that are in use until ctx is done. Roots that nobody asks for are not fetched.
+// Run renews the roots that are in use until ctx is done. Roots that are not in use are not fetched.
 func (k *Keeper) Run(ctx context.Context) error {
 	k.mu.Lock()
 	k.base = ctx

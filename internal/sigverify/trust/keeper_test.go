@@ -516,7 +516,7 @@ func TestCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One that somebody changed is not used.
+	// A changed root is not used.
 	r.broken(func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return true })
 	encoded := base64.StdEncoding.EncodeToString([]byte("https://one"))
 	for name, changed := range map[string][]byte{"cut": text[:len(text)/2], "other": bytes.ReplaceAll(text, []byte(r.server.URL), []byte("https://x")), "empty": nil, "text": []byte(encoded)} {
