@@ -2,8 +2,10 @@ package event
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
+	"github.com/ephor-dev/ephor/internal/imageverify"
 	"github.com/ephor-dev/ephor/internal/policy"
 	"github.com/ephor-dev/ephor/internal/report"
 )
@@ -66,6 +68,7 @@ func of(results []policy.Result, p *policy.Program) []*policy.Result {
 
 func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resource Reference) []Event {
 	var failed, passed, mutated bool
+	var answers []policy.Attested
 	var skipped []*policy.Result
 	for _, r := range results {
 		switch {
@@ -74,7 +77,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 		case r.Status == policy.StatusSkip && len(r.Exceptions) > 0:
 			skipped = append(skipped, r)
 		case r.Status == policy.StatusPass || r.Status == policy.StatusWarn:
-			passed = true
+			passed, answers = true, append(answers, r.Attested...)
 			mutated = mutated || r.Rule.Stage.Has(policy.StageMutate)
 		}
 	}
@@ -91,7 +94,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 			if !c.Blocked && (violated(r) || c.Controller != ScanController) {
 				out = append(out, Event{
 					Regarding: resource, Reason: PolicyViolation, Action: ResourcePassed, Controller: c.Controller,
-					Note: "policy " + p.Key() + "/" + ruleName(r) + " " + r.Status.String() + ": " + r.Message,
+					Note: "policy " + p.Key() + "/" + ruleName(r) + " " + r.Status.String() + ": " + r.Message + attested(r.Attested),
 				})
 			}
 		}
@@ -108,6 +111,7 @@ func (c Context) policyEvents(results []*policy.Result, p *policy.Program, resou
 		if mutated {
 			e.Action, e.Note = ResourceMutated, title(resource)+" is successfully mutated"
 		}
+		e.Note += attested(answers)
 		out = append(out, e)
 	}
 	return out
@@ -137,9 +141,39 @@ func (c Context) violation(about, resource Reference, r *policy.Result) Event {
 	if r.Message != "" {
 		note.WriteString("; " + r.Message)
 	}
+	note.WriteString(attested(r.Attested))
 	return Event{
 		Regarding: about, Related: resource, Reason: PolicyViolation, Action: action, Note: note.String(), Controller: c.Controller,
 	}
+}
+
+// maxAttested is how many answers of attestors a note names. Notes are short.
+const maxAttested = 4
+
+// attested says which attestors signed which images, by their digests, and which did not.
+func attested(answers []policy.Attested) string {
+	var out strings.Builder
+	for i, a := range answers {
+		if i == maxAttested {
+			fmt.Fprintf(&out, "; and %d more", len(answers)-i)
+			break
+		}
+		verb := "is signed by"
+		if a.Type != "" {
+			verb = "has a statement " + a.Type + " by"
+		}
+		switch a.Status {
+		case policy.StatusFail:
+			verb = strings.NewReplacer("is signed", "is not signed", "has a", "has no").Replace(verb)
+		case policy.StatusError:
+			verb = strings.NewReplacer("is signed", "may be signed", "has a", "may have a").Replace(verb)
+		}
+		out.WriteString("; " + a.Image + " " + verb + " " + imageverify.Describe(a.Attestor))
+		if a.Path != "" {
+			out.WriteString(" (" + a.Path + ")")
+		}
+	}
+	return out.String()
 }
 
 // skips are the events on the policy and on each exception.

@@ -3,8 +3,10 @@ package imageverify
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -29,6 +31,7 @@ type check struct {
 	keep     string             // on whose behalf answers may be remembered; empty for none
 	asked    int                // how many answers there were, and
 	recalled int                // how many of them came from memory
+	answers  []policy.Attested
 }
 
 // signed verifies signatures, then attestations, and returns one result for both. A part that does not satisfy counts more than one without
@@ -103,6 +106,9 @@ func (c *check) request(e *Signer, kind string) (world.SignatureRequest, *bool) 
 		r.For, r.Remembered = c.keep, recalled
 	}
 	r.Image, r.Type, r.Registry = named.String(), kind, c.plan.Registry(c.login)
+	if c.call.Request.Trace != nil {
+		r.Findings = new([]trace.Signature)
+	}
 	if e != nil {
 		r.Attestor = e.Attestor
 		if e.Repository != "" {
@@ -128,10 +134,27 @@ func (c *check) signature(e *Signer) error {
 	}
 	request, recalled := c.request(e, "")
 	digest, err := signatures.Verify(c.call.Context(), request)
-	if c.answered(recalled); err != nil {
-		return err
+	if c.answered(recalled); err == nil {
+		err = c.same(digest)
 	}
-	return c.same(digest)
+	c.note(&request, "", e, digest, err)
+	return err
+}
+
+// note keeps the answer of an attestor for events, and with all that was found for the trace. The path is that of the part that the attestor belongs to, where it has
+// none itself.
+func (c *check) note(r *world.SignatureRequest, path string, e *Signer, digest string, err error) {
+	image := r.Image
+	if digest != "" && !strings.Contains(image, "@") {
+		image += "@" + digest
+	}
+	if e != nil && e.Path != "" {
+		path = e.Path
+	}
+	c.answers = append(c.answers, asked(image, path, r.Type, r.Attestor, err))
+	if r.Findings != nil {
+		c.call.Request.Trace.Attestor(noted(image, path, r.Type, r.Attestor, *r.Findings, err))
+	}
 }
 
 func (c *check) signatures(e *Signer) (world.Signatures, error) {
@@ -185,9 +208,16 @@ func (c *check) statement(i int, e *Signer) error {
 	kind := c.plan.Attestations[i].Type
 	request, recalled := c.request(e, kind)
 	digest, statements, err := signatures.Statements(c.call.Context(), request)
-	if c.answered(recalled); err != nil {
-		return err
+	if c.answered(recalled); err == nil {
+		err = c.examine(i, digest, statements)
 	}
+	c.note(&request, c.plan.Attestations[i].Path, e, digest, err)
+	return err
+}
+
+// examine looks at what the statements of one attestor say.
+func (c *check) examine(i int, digest string, statements []world.Statement) error {
+	kind := c.plan.Attestations[i].Type
 	var found []world.Statement
 	for _, st := range statements {
 		if st.Type == kind {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/ephor-dev/ephor/internal/imageref"
 	"github.com/ephor-dev/ephor/internal/policy"
+	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
@@ -21,11 +23,14 @@ type Panel struct {
 	Images imageref.Defaults
 	// Registry says how to log in.
 	Registry world.ImageRequest
+	// Trace receives what was asked, and all signatures that were found; nil records nothing.
+	Trace *trace.Log
 
+	answers    []policy.Attested
 	verified   map[string]bool
 	digests    map[string]string // of images that were verified
 	statements map[question][]world.Statement
-	answers    map[question]error
+	known      map[question]error
 }
 
 // Authority is an attestor in the form that verifiers know.
@@ -92,18 +97,21 @@ func (p *Panel) Payload(ctx context.Context, image string, what Testimony) (any,
 	return p.statements[at][0].Document, nil
 }
 
+// Answers are what the authorities said, in the order in which they were asked.
+func (p *Panel) Answers() []policy.Attested { return p.answers }
+
 // Verified returns the images that were asked about, with whether some authority's signature was found.
 func (p *Panel) Verified() map[string]bool { return p.verified }
 
 func (p *Panel) count(image string, what Testimony, by []Authority, verify func(*Authority) error) (n int, err error) {
 	for i := range by {
 		at := question{image, what, by[i].Name}
-		err, asked := p.answers[at]
-		if !asked {
-			if err = verify(&by[i]); p.answers == nil {
-				p.answers = map[question]error{}
+		err, known := p.known[at]
+		if !known {
+			if err = verify(&by[i]); p.known == nil {
+				p.known = map[question]error{}
 			}
-			p.answers[at] = err
+			p.known[at] = err
 		}
 		if unverified := (*world.UnverifiedError)(nil); err != nil && !errors.As(err, &unverified) {
 			return 0, err
@@ -121,7 +129,7 @@ func (p *Panel) count(image string, what Testimony, by []Authority, verify func(
 
 // signature verifies the signature of one authority.
 func (p *Panel) signature(ctx context.Context, image string, a *Authority) error {
-	return p.anyForm(ctx, image, a, func(verifier world.Signatures, r world.SignatureRequest) error {
+	return p.anyForm(ctx, image, "", a, func(verifier world.Signatures, r world.SignatureRequest) error {
 		digest, err := verifier.Verify(ctx, r)
 		if err != nil {
 			return err
@@ -134,8 +142,7 @@ func (p *Panel) signature(ctx context.Context, image string, a *Authority) error
 // verifying them.
 func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *Authority) error {
 	at := question{image: image, statement: what}
-	return p.anyForm(ctx, image, a, func(verifier world.Signatures, r world.SignatureRequest) error {
-		r.Type = what.Type
+	return p.anyForm(ctx, image, what.Type, a, func(verifier world.Signatures, r world.SignatureRequest) error {
 		digest, found, err := verifier.Statements(ctx, r)
 		if err != nil {
 			return err
@@ -157,7 +164,7 @@ func (p *Panel) statement(ctx context.Context, image string, what Testimony, a *
 }
 
 // anyForm asks about the forms of an authority until one satisfies.
-func (p *Panel) anyForm(ctx context.Context, image string, a *Authority, ask func(world.Signatures, world.SignatureRequest) error) error {
+func (p *Panel) anyForm(ctx context.Context, image, kind string, a *Authority, ask func(world.Signatures, world.SignatureRequest) error) error {
 	if p.World.Signatures == nil {
 		return errVerification
 	}
@@ -177,10 +184,14 @@ func (p *Panel) anyForm(ctx context.Context, image string, a *Authority, ask fun
 	registry.Secrets = slices.Concat(registry.Secrets, a.Secrets)
 	err = &world.UnverifiedError{Reason: "attestor " + a.Name + " has no key, certificate or identity"}
 	for _, form := range a.Forms {
-		failed := ask(p.World.Signatures, world.SignatureRequest{
-			Image: parsed.String(), Format: a.Format, Attestor: form, Repository: a.Repository, TagPrefix: a.TagPrefix, Registry: registry, For: remember,
-		})
-		if failed == nil {
+		request := world.SignatureRequest{
+			Image: parsed.String(), Format: a.Format, Attestor: form, Type: kind, Repository: a.Repository, TagPrefix: a.TagPrefix, Registry: registry, For: remember,
+		}
+		if p.Trace != nil {
+			request.Findings = new([]trace.Signature)
+		}
+		failed := ask(p.World.Signatures, request)
+		if p.note(&request, a, p.digests[image], failed); failed == nil {
 			return nil
 		}
 		if unverified := (*world.UnverifiedError)(nil); errors.As(err, &unverified) {
@@ -188,6 +199,21 @@ func (p *Panel) anyForm(ctx context.Context, image string, a *Authority, ask fun
 		}
 	}
 	return err
+}
+
+// note keeps the answer of one form of an authority. Reading statements without an attestor is no question.
+func (p *Panel) note(r *world.SignatureRequest, a *Authority, digest string, err error) {
+	if r.Attestor == nil {
+		return
+	}
+	image, path := r.Image, "attestors."+a.Name
+	if digest != "" && !strings.Contains(image, "@") {
+		image += "@" + digest
+	}
+	p.answers = append(p.answers, asked(image, path, r.Type, r.Attestor, err))
+	if r.Findings != nil {
+		p.Trace.Attestor(noted(image, path, r.Type, r.Attestor, *r.Findings, err))
+	}
 }
 
 // digest is the content that all questions about the image are about. Where registries cannot be asked, the first verification says which.

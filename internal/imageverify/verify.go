@@ -124,7 +124,9 @@ func (v *verification) signed(n int, image *target, session Session) policy.Yiel
 	if v.Entries[n].UseCache {
 		c.keep = Asker(v.call.Program, v.Name) + "\n" + strconv.Itoa(n)
 	}
-	return c.signed()
+	y := c.signed()
+	y.Attested = c.answers
+	return y
 }
 
 // Asker names the part of a policy, in its version, on whose behalf answers are remembered.

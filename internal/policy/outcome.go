@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ephor-dev/ephor/internal/value"
+	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Status of a Result.
@@ -47,11 +48,22 @@ type Yield struct {
 	Unknown bool
 	// Images are those whose signatures the evaluation asked for, with whether it found one that counts.
 	Images map[string]bool
+	// Attested are the answers of attestors that led to the result.
+	Attested []Attested
 	// Settle gives the result in place of this one when all rules are evaluated, from the results of all; nil when this one stands.
 	Settle func(all []Result) Yield
 	// Also are further results of the same evaluation, in order: a verifyImages rule gives one for each image. Object and
 	// Work belong to the first.
 	Also []Yield
+}
+
+// Attested is what an attestor says of an image: pass when it signed it, fail when it did not, error when that could not be found out.
+type Attested struct {
+	Image    string // by its digest, where that is known
+	Path     string // of the attestor in the rule, or its name
+	Type     string // of the statement; empty for a signature of the image
+	Attestor *world.Attestor
+	Status   Status
 }
 
 // Result is the result of one rule for one request.

@@ -126,10 +126,10 @@ func (c *Cache) ask(ctx context.Context, r world.SignatureRequest, method string
 	return &a
 }
 
-// keyOf is the key of a question. A question without a digest, or without the one who asks, has no key.
+// keyOf is the key of a question. A question without a digest, without the one who asks, or for the signatures themselves has no key.
 func keyOf(r world.SignatureRequest, method string) (k key, ok bool) {
 	name, digest, named := strings.Cut(r.Image, "@")
-	if r.For == "" || !named {
+	if r.For == "" || !named || r.Findings != nil {
 		return k, false
 	}
 	if tag := strings.LastIndexByte(name, ':'); tag > strings.LastIndexByte(name, '/') {

@@ -30,6 +30,7 @@ type artefact struct {
 	signature []byte
 	cert      *x509.Certificate   // of who signed; nil for a bare key
 	chain     []*x509.Certificate // above it, not trusted by themselves
+	hint      string              // which key signed, as a bundle says
 	entries   []*tlog.Entry
 	old       *oldEntry // of the kind intoto 0.0.1
 	stamps    [][]byte  // by timestamp authorities

@@ -145,6 +145,8 @@ func (a *artefact) parseBundle(text []byte) error {
 		return err
 	}
 	switch c := b.GetVerificationMaterial().GetContent().(type) {
+	case *protobundle.VerificationMaterial_PublicKey:
+		a.hint = c.PublicKey.GetHint()
 	case *protobundle.VerificationMaterial_Certificate:
 		a.cert, err = x509.ParseCertificate(c.Certificate.GetRawBytes())
 	case *protobundle.VerificationMaterial_X509CertificateChain:

@@ -1,32 +1,24 @@
 package sigverify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
+	"slices"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/ephor-dev/ephor/internal/trace"
 	"github.com/ephor-dev/ephor/internal/world"
 )
 
 // Finding is one signature, and what an attestor says of it.
-type Finding struct {
-	Place string `json:"place"` // tag or digest, and layer
-	// Kind is signature, attestation or bundle; Type is the type of its statement.
-	Kind string `json:"kind"`
-	Type string `json:"type,omitempty"`
-	// Subjects and Issuer are those of the certificate, which is not trusted unless the signature is accepted; none for a bare key.
-	Subjects []string `json:"subjects,omitempty"`
-	Issuer   string   `json:"issuer,omitempty"`
-	// Logged are the times of its log entries.
-	Logged []time.Time `json:"logged,omitempty"`
-	// Accepted: it satisfies the attestor. Else Reason says why not; with Unknown that could not be found out.
-	Accepted bool   `json:"accepted"`
-	Unknown  bool   `json:"unknown,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-}
+type Finding = trace.Signature
 
 // Examine finds all signatures of an image, or with a type all statements of the type, and says of each whether it satisfies the attestor. It returns the digest of
 // the image. It is for people; nothing is left out because another signature satisfies.
@@ -35,49 +27,101 @@ func (v *Verifier) Examine(ctx context.Context, r world.SignatureRequest) (strin
 	if err != nil {
 		return "", nil, err
 	}
-	digest := i.digest.String()
+	found, err := v.findings(ctx, i, r)
+	return i.digest.String(), found, err
+}
+
+// findings are the signatures of an image, or the statements of a type. With an error some are missing.
+func (v *Verifier) findings(ctx context.Context, i *image, r world.SignatureRequest) ([]Finding, error) {
+	if r.Format == Notary {
+		return v.notaryFindings(ctx, i, r)
+	}
 	a, err := v.prepare(ctx, r.Attestor, r.Registry.Confined)
 	if err != nil {
-		return digest, nil, err
+		return nil, err
 	}
 	all, err := i.all(ctx, r)
-	if err != nil {
-		return digest, nil, err
-	}
 	out := []Finding{}
 	for _, f := range all {
 		if r.Type == "" || f.statement != nil && f.statement.PredicateType == r.Type {
 			out = append(out, a.examine(ctx, f, i.subject()))
 		}
 	}
-	return digest, out, nil
+	return out, err
 }
 
-// all are the artefacts that the request asks for.
-func (i *image) all(ctx context.Context, r world.SignatureRequest) ([]*artefact, error) {
+// all are the artefacts that the request asks for. With an error some are missing.
+func (i *image) all(ctx context.Context, r world.SignatureRequest) (out []*artefact, err error) {
 	if r.Type != "" {
 		return i.attestations(ctx, r.Type, r.Format == Bundle)
 	}
-	var out []*artefact
 	if r.Format != Bundle {
-		tagged, err := i.tagSignatures(ctx)
-		if err != nil {
+		if out, err = i.tagSignatures(ctx); err != nil {
 			return nil, err
 		}
-		out = append(out, tagged...)
 	}
 	referrers, err := i.signatureReferrers(ctx, r.Format == Bundle)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
+	out = slices.Clip(out)
 	for _, r := range referrers {
 		read, err := i.referred(ctx, r)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		out = append(out, read...)
 	}
 	return out, nil
+}
+
+// notaryFindings are the signatures of Notary, or what refers to the image with such signatures.
+func (v *Verifier) notaryFindings(ctx context.Context, i *image, r world.SignatureRequest) ([]Finding, error) {
+	if v.options.Notary == nil {
+		return nil, errNoNotary
+	}
+	kind := cmp.Or(r.Type, typeNotary)
+	all, err := i.referrers(ctx)
+	if err == nil {
+		all, err = i.ofKind(ctx, all, kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := []Finding{}
+	for _, s := range all[:min(len(all), maxSignatures)] {
+		f := Finding{Place: s.Digest.String(), Kind: "signature"}
+		if r.Type != "" {
+			f.Kind, f.Type = "attestation", r.Type
+			_, err = v.notaryStatement(ctx, i, s, r)
+		} else {
+			err = v.examineNotary(ctx, i, s, r, &f)
+		}
+		f.Accepted = err == nil
+		if err != nil {
+			f.Reason, f.Unknown = err.Error(), !isUnverified(err)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// examineNotary verifies one signature of Notary and says whose it is.
+func (v *Verifier) examineNotary(ctx context.Context, i *image, s referrer, r world.SignatureRequest, f *Finding) error {
+	if r.Attestor == nil || r.Attestor.Certificate == nil {
+		return errNoCertificates
+	}
+	subject, err := i.descriptor(ctx)
+	if err != nil {
+		return err
+	}
+	if layer, blob, err := i.onlyLayer(ctx, s, "signature", maxPayload); err == nil {
+		name, issuer := v.options.Notary.Signer(string(layer.MediaType), blob)
+		if f.Issuer = issuer; name != "" {
+			f.Subjects = []string{name}
+		}
+	}
+	return v.oneNotary(ctx, i, subject, s, r)
 }
 
 // ExamineBundle says whether a bundle is a signature of the content, or a statement about it, that satisfies the attestor. It returns the digest of the content.
@@ -121,5 +165,44 @@ func (a *attestor) examine(ctx context.Context, f *artefact, of subject) Finding
 	if out.Accepted = err == nil; err != nil {
 		out.Reason, out.Unknown = err.Error(), !isRefusal(err)
 	}
+	if f.cert == nil {
+		out.Key = f.keyName()
+		if out.Accepted && len(a.keys) == 1 {
+			out.Key = fingerprint(a.keys[0])
+		}
+	}
 	return out
+}
+
+// keyName is the key that an artefact without a certificate says it is signed by: in its log entry, or as the hint of a bundle.
+func (f *artefact) keyName() string {
+	for _, e := range f.entries {
+		if name := fingerprint(e.PublicKey()); name != "" {
+			return name
+		}
+	}
+	if f.old != nil {
+		if block, _ := pem.Decode(f.old.key); block != nil {
+			return hashed(block.Bytes)
+		}
+	}
+	// cosign writes the hash of the key; other clients what they call it.
+	if hash, err := base64.StdEncoding.DecodeString(f.hint); err == nil && len(hash) == sha256.Size {
+		return "sha256:" + hex.EncodeToString(hash)
+	}
+	return f.hint
+}
+
+// fingerprint is the hash of a public key in its usual encoding; empty for what is none.
+func fingerprint(key any) string {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return ""
+	}
+	return hashed(der)
+}
+
+func hashed(der []byte) string {
+	sum := sha256.Sum256(der)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -16,10 +16,13 @@ import (
 // errNoNotary is for a Verifier that cannot verify signatures of Notary.
 var errNoNotary = fmt.Errorf("signatures of Notary are %w", world.ErrUnavailable)
 
+// errNoCertificates is for an attestor that no signature of Notary can satisfy.
+var errNoCertificates = errors.New("certificates are required")
+
 // notarySignature looks for a signature of Notary of what describe describes: the image, or what refers to it.
 func (v *Verifier) notarySignature(ctx context.Context, i *image, describe func(context.Context) (v1.Descriptor, error), r world.SignatureRequest) error {
 	if r.Attestor == nil || r.Attestor.Certificate == nil {
-		return errors.New("certificates are required")
+		return errNoCertificates
 	}
 	if v.options.Notary == nil {
 		return errNoNotary

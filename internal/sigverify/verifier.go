@@ -40,6 +40,8 @@ type Trust interface {
 type NotaryVerifier interface {
 	// Signature verifies one signature of the artefact. The error is an *world.UnverifiedError when it does not satisfy.
 	Signature(ctx context.Context, a NotaryArtefact, certs world.CertificateAttestor, tsa string) error
+	// Signer is the subject and the issuer that the certificate in an envelope names. It proves nothing.
+	Signer(mediaType string, envelope []byte) (subject, issuer string)
 }
 
 // NotaryArtefact is a signature of Notary with what it signs.
@@ -102,6 +104,7 @@ func (v *Verifier) Verify(ctx context.Context, r world.SignatureRequest) (string
 		}
 		return nil, v.signature(ctx, i, r)
 	})
+	v.note(ctx, i, r)
 	return i.digest.String(), err
 }
 
@@ -117,7 +120,15 @@ func (v *Verifier) Statements(ctx context.Context, r world.SignatureRequest) (st
 		}
 		return v.statements(ctx, i, r)
 	})
+	v.note(ctx, i, r)
 	return i.digest.String(), found, err
+}
+
+// note gives the signatures that there are to a request that asks for them. What became of the image is decided before.
+func (v *Verifier) note(ctx context.Context, i *image, r world.SignatureRequest) {
+	if r.Findings != nil {
+		*r.Findings, _ = v.findings(ctx, i, r) // an error is that of the verification, or leaves some out
+	}
 }
 
 // verdict evaluates a question about an image once, as long as the image is kept: many Pods ask the same at the same time. What could

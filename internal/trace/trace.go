@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"reflect"
+	"time"
 )
 
 // Log is what was noted of one evaluation, rule by rule. The nil Log takes no notes.
@@ -20,6 +21,7 @@ type Rule struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 	Patterns   []Pattern   `json:"patterns,omitempty"`
 	Fields     []Field     `json:"fields,omitempty"`
+	Attestors  []Attestor  `json:"attestors,omitempty"`
 	// Dropped counts the notes that did not fit.
 	Dropped int `json:"dropped,omitempty"`
 }
@@ -115,6 +117,38 @@ type Field struct {
 	Value    any  `json:"value,omitempty"`
 }
 
+// Attestor is the question whether an attestor signed an image, or a statement about it, with the signatures that were found.
+type Attestor struct {
+	Image string `json:"image"` // by its digest, where that is known
+	Path  string `json:"path"`  // the attestor in the rule, such as .attestors[0].entries[0].keys
+	Wants string `json:"wants"` // whose signature, in words
+	Type  string `json:"type,omitempty"`
+	Holds bool   `json:"holds"`
+	// Unknown: it could not be found out. Error says why it does not hold.
+	Unknown bool        `json:"unknown,omitempty"`
+	Error   string      `json:"error,omitempty"`
+	Found   []Signature `json:"found,omitempty"`
+}
+
+// Signature is a signature of an image, and whether it satisfies an attestor.
+type Signature struct {
+	Place string `json:"place"` // tag or digest, and layer
+	// Kind is signature, attestation or bundle; Type is the type of its statement.
+	Kind string `json:"kind"`
+	Type string `json:"type,omitempty"`
+	// Subjects and Issuer are those of the certificate; none for a bare key. Key is the fingerprint of a bare key, or what the signature
+	// says of it; empty when it says nothing. Only accepted signatures are proved to be by this signer.
+	Subjects []string `json:"subjects,omitempty"`
+	Issuer   string   `json:"issuer,omitempty"`
+	Key      string   `json:"key,omitempty"`
+	// Logged are the times of its log entries.
+	Logged []time.Time `json:"logged,omitempty"`
+	// Accepted: it satisfies the attestor. Else Reason says why not; with Unknown that could not be found out.
+	Accepted bool   `json:"accepted"`
+	Unknown  bool   `json:"unknown,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+}
+
 // maxNotes bounds the notes of each sort that one rule may leave; a loop over thousands of elements repeats itself.
 const maxNotes = 500
 
@@ -158,6 +192,13 @@ func (l *Log) Pattern(p Pattern) {
 func (l *Log) Field(f Field) {
 	if r := l.current(); r != nil {
 		note(r, &r.Fields, f)
+	}
+}
+
+// Attestor notes what became of an attestor.
+func (l *Log) Attestor(a Attestor) {
+	if r := l.current(); r != nil {
+		note(r, &r.Attestors, a)
 	}
 }
 

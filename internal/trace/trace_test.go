@@ -13,6 +13,7 @@ func TestNilLogTakesNoNotes(t *testing.T) {
 	l.Pattern(Pattern{})
 	l.Query("x", 1, nil)
 	l.Entry("x", 1, nil)
+	l.Attestor(Attestor{})
 	if n := testing.AllocsPerRun(10, func() { l.Query("x", nil, nil) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

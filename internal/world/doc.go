@@ -8,5 +8,5 @@
 // check. A nil interface means "not available here" and every user of World must answer it with an error, never with
 // an empty result. Implementations live above (world/live, world/fixed).
 //
-// Floor 0 (leaf): interfaces only.
+// Floor 0 (leaf): interfaces only; imports trace.
 package world

@@ -3,6 +3,8 @@ package world
 import (
 	"context"
 	"strings"
+
+	"github.com/ephor-dev/ephor/internal/trace"
 )
 
 // Signatures verifies signatures and attestations of images, by what registries and transparency logs hold.
@@ -30,6 +32,8 @@ type SignatureRequest struct {
 	// remembered. Remembered is set where the answer came from memory; nil where that makes no difference.
 	For        string
 	Remembered *bool
+	// Findings receives every signature that is found, for people; nil for none. Then nothing is answered from memory.
+	Findings *[]trace.Signature `json:"-"`
 	// Registry says how to log in; its Reference is empty. Where it is confined, so is all else that the verification asks:
 	// the repository of the signatures, transparency logs and key services.
 	Registry ImageRequest
@@ -63,8 +67,8 @@ type KeyAttestor struct {
 	SecretNamespace, SecretName string
 }
 
-// named is the key with the Secret in its own fields, also where a text names it: k8s://⟨namespace⟩/⟨name⟩.
-func (k KeyAttestor) named() KeyAttestor {
+// Named is the key with the Secret in its own fields, also where a text names it: k8s://⟨namespace⟩/⟨name⟩.
+func (k KeyAttestor) Named() KeyAttestor {
 	for _, text := range []*string{&k.PublicKey, &k.KMS} {
 		if place, named := strings.CutPrefix(strings.TrimSpace(*text), "k8s://"); named {
 			k.SecretNamespace, k.SecretName, _ = strings.Cut(place, "/")
@@ -159,7 +163,7 @@ func (c confinedSignatures) confine(req SignatureRequest) (out SignatureRequest,
 	if attestor.Key == nil {
 		return req, nil
 	}
-	key := attestor.Key.named()
+	key := attestor.Key.Named()
 	if key.SecretName == "" {
 		return req, nil
 	}

@@ -107,6 +107,7 @@ func message(p notes.Pattern) string {
 }
 
 func (x *explanation) failed(rule *policy.Rule) {
+	x.unsigned()
 	alternatives := 0
 	for _, p := range x.Notes.Patterns {
 		if p.Status == "fail" || p.Status == "error" {
@@ -152,6 +153,9 @@ func (x *explanation) failed(rule *policy.Rule) {
 			advice = "one of: " + advice
 		}
 		x.ToPass = append(x.ToPass, advice)
+	}
+	if len(x.Decided) == 0 && rule.Stage.Has(policy.StageVerifyImages) && x.Message != "" {
+		x.Decided = []string{x.Message} // of the half that asks no registry: a digest or a record is missing
 	}
 	if len(x.Decided) == 0 && rule.Kind == "validate.deny" {
 		x.Decided = []string{"validate.deny has no conditions: it always denies"}
@@ -256,6 +260,7 @@ func wantedTerm(s string) string {
 
 // broken finds what could not be evaluated.
 func (x *explanation) broken() {
+	x.unsigned()
 	for _, list := range [][]notes.Variable{x.Notes.Context, x.Notes.Variables} {
 		for _, v := range list {
 			if v.Error != "" {

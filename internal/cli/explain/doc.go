@@ -3,7 +3,7 @@
 //	root.AddCommand(explain.New(nil))
 //
 // It evaluates like apply, one rule at a time, with a trace that notes the clauses, variables, conditions and patterns (package trace).
-// facts.go collects them, advice.go and cel.go put them into sentences, text.go prints them.
+// facts.go collects them, advice.go, cel.go and images.go put them into sentences, text.go prints them.
 //
 // Floor 8: imports cli/load, cli/offline, cli/terminal and the floors below.
 package explain

@@ -90,7 +90,11 @@ func explain(ctx context.Context, e *offline.Evaluator, from located, p *policy.
 				}
 			}
 			if len(log.Rules) > 0 {
-				evaluated[rule] = log.Rules[0]
+				taken := log.Rules[0]
+				if before := evaluated[rule]; before != nil { // the first half of the rule asked for signatures, the second for records
+					taken.Attestors = append(before.Attestors, taken.Attestors...)
+				}
+				evaluated[rule] = taken
 			}
 			if out.Object != req.Object {
 				req = req.WithObject(out.Object)

@@ -54,6 +54,7 @@ func (x *explanation) print(w io.Writer) {
 			fmt.Fprintf(w, "    %s %s: %s\n", mark(false), x.below(p.Node), message(p))
 		}
 	}
+	signatures(w, x.Notes.Attestors)
 	if x.Notes.Dropped > 0 {
 		fmt.Fprintf(w, "  and %d more notes\n", x.Notes.Dropped)
 	}

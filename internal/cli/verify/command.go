@@ -73,8 +73,8 @@ func New() *cobra.Command {
 	f.StringToStringVarP(&o.annotations, "annotation", "a", nil, "annotations that the signature has to have, as key=value")
 	f.StringVar(&o.algorithm, "signature-algorithm", "", "hash of signatures by keys: sha224, sha256, sha384 or sha512")
 	f.StringVar(&o.kind, "type", "", "look at statements with this predicate type")
-	f.StringVar(&o.format, "format", sigverify.Cosign, "Cosign for layers and bundles, SigstoreBundle for bundles only")
-	terminal.Choices(cmd, "format", sigverify.Cosign, sigverify.Bundle)
+	f.StringVar(&o.format, "format", sigverify.Cosign, "Cosign for layers and bundles, SigstoreBundle for bundles only, Notary for signatures of the Notary Project")
+	terminal.Choices(cmd, "format", sigverify.Cosign, sigverify.Bundle, sigverify.Notary)
 	f.StringVar(&o.repository, "repository", "", "repository that holds the signatures, if it is not that of the image")
 	f.StringVar(&o.tagPrefix, "attachment-tag-prefix", "", "prefix of the tags of signatures")
 	f.StringVar(&o.trustedRoot, "trusted-root", "", "file with a trusted root in JSON: the keys of the logs and authorities that count")
@@ -104,8 +104,8 @@ func (o *options) run(cmd *cobra.Command, image string) error {
 	if o.output != "table" && o.output != "json" {
 		return errors.New("invalid output, expected table or json")
 	}
-	if o.format != sigverify.Cosign && o.format != sigverify.Bundle {
-		return errors.New("invalid format, expected Cosign or SigstoreBundle")
+	if o.format != sigverify.Cosign && o.format != sigverify.Bundle && o.format != sigverify.Notary {
+		return errors.New("invalid format, expected Cosign, SigstoreBundle or Notary")
 	}
 	attestor, err := o.attestor()
 	if err != nil {
@@ -254,6 +254,7 @@ func write(w io.Writer, r *result) {
 		line("type", f.Type)
 		if len(f.Subjects) == 0 && f.Issuer == "" {
 			line("signer", "a key")
+			line("key", f.Key)
 		} else {
 			line("signer", strings.Join(f.Subjects, ", "))
 			line("issuer", f.Issuer)

@@ -67,6 +67,7 @@ func (r *evaluator) begin(c *policy.Call) (*subject, policy.Yield) {
 	in.Registry, in.Attestors, in.Attestations = registry, r.attestorNames, r.attestationNames
 	s := &subject{in: in, panel: &imageverify.Panel{
 		World: c.World, Tags: c.Request.Tags(), For: imageverify.Asker(c.Program, c.Rule.Name), Images: c.Images, Registry: registry,
+		Trace: c.Request.Trace,
 	}}
 	in.Verifier = &verifier{evaluator: r, meter: c.Meter, panel: s.panel}
 	s.run = r.rule.Begin(c.Context(), c.Meter, in)
@@ -150,7 +151,7 @@ func (r *evaluator) evaluate(c *policy.Call) policy.Yield {
 	}
 	out, err := s.run.Check()
 	y = verdict(out, err)
-	y.Images = s.panel.Verified()
+	y.Images, y.Attested = s.panel.Verified(), s.panel.Answers()
 	if err == nil {
 		y.Annotations = r.rule.Audited(out.Annotations)
 	}

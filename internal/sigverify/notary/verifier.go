@@ -104,6 +104,28 @@ func (v *Verifier) Signature(ctx context.Context, a sigverify.NotaryArtefact, ce
 	return &world.UnverifiedError{Reason: err.Error()}
 }
 
+// Signer is the subject and the issuer that the certificate in an envelope names, empty where it cannot be read. It proves nothing.
+func (v *Verifier) Signer(mediaType string, envelope []byte) (subject, issuer string) {
+	defer func() {
+		if recover() != nil { // libraries parse what anyone may push
+			subject, issuer = "", ""
+		}
+	}()
+	if readable(sigverify.NotaryArtefact{MediaType: mediaType, Envelope: envelope}) != nil {
+		return "", ""
+	}
+	parsed, err := signature.ParseEnvelope(mediaType, envelope)
+	if err != nil {
+		return "", ""
+	}
+	content, err := parsed.Content()
+	if err != nil || len(content.SignerInfo.CertificateChain) == 0 {
+		return "", ""
+	}
+	cert := content.SignerInfo.CertificateChain[0]
+	return cert.Subject.String(), cert.Issuer.String()
+}
+
 // understood refuses attributes that have to be processed and that only plugins know. The library leaves this to them.
 func understood(o *notation.VerificationOutcome) error {
 	if o == nil || o.EnvelopeContent == nil {
